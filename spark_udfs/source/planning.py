@@ -60,7 +60,7 @@ class Split(NamedTuple):
     file                           the planned file; None: it is remote
     keys, followed_by              as in paths.SegmentPath
     next_base_offset               of the next segment, if these are the last bytes of theirs; None: they are not, or it
-                                   is the log's last one
+                                   is the log's last one, or `where` may have left folders out
     """
 
     path: str
@@ -126,6 +126,7 @@ def plan(
             uncommitted = transactions[key] if transactions else _uncommitted_of(partition, options, ranges[key][0])
         for segment, later in _within(partition.segments, *ranges[key]):
             file = file_of(segment)
+            is_followed = segment.end is None and not options["where"]
             for begin, stop in _pieces(options, segment, later, most, ranges[key]):
                 end = None if segment.length is None else stop.position
                 later_segment = segment.later_segment or end != segment.size
@@ -144,7 +145,7 @@ def plan(
                         file=file,
                         keys=segment.keys,
                         followed_by=segment.followed_by,
-                        next_base_offset=later if segment.end is None and end in (None, segment.size) else None,
+                        next_base_offset=later if is_followed and end in (None, segment.size) else None,
                     )
                 )
     return splits
