@@ -73,14 +73,18 @@ __all__ = [
 ]
 
 
-def register(spark: Any) -> Registered:
+def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
     """Ships kafkarec to the executors of this session and registers its SQL functions; may be called again.
 
-    `spark`: a SparkSession, classic or Connect.  Returns a printable table of what is registered.
+    spark         a SparkSession, classic or Connect
+    rows_at_once  sets spark.sql.execution.arrow.maxRecordsPerBatch of this session, the values that Spark holds in its
+                  heap for a SQL function: 500 for values of 10 kB and more. None: leaves it as it is
+
+    Returns a printable table of what is registered.
     """
     from .registration import register as run
 
-    return run(spark)
+    return run(spark, rows_at_once)
 
 
 def doctor(spark: Any) -> Diagnosis:

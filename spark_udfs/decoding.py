@@ -62,6 +62,7 @@ class Explode:
         for batch in batches:
             *kept, given = batch.columns
             values = arguments.as_binary(given, "kafka_explode")
+            check_sizes(values, chosen)
             names = [*batch.schema.names[:-1], *(column.name for column in schema.RECORD_COLUMNS)]
             done = 0
             for lists in decode_values(values, chosen):
@@ -197,6 +198,16 @@ def begins_without_batch(error: kafkarec.KafkaRecordError) -> bool:
     return error.position == 0 and error.reason in _NO_FRAME
 
 
+def check_sizes(values: pa.Array, chosen: function_options.FunctionOptions) -> None:
+    """ValueError for a value above max_value_bytes."""
+    largest = pc.max(pc.binary_length(values)).as_py() or 0
+    if largest > chosen.max_value_bytes:
+        raise ValueError(
+            f"a value has {largest} bytes, and max_value_bytes is {chosen.max_value_bytes}: Spark holds values in its "
+            f'heap several times. For files use spark.read.format("kafkarec"), which reads them in pieces'
+        )
+
+
 def _size(values: pa.Array, row: int) -> int:
     """The size of one value in bytes, without copying it to a pyarrow scalar, since memory may have run out."""
     return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
@@ -209,7 +220,9 @@ def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, fu
     )
     for batch in batches:
         values, *rest = arguments.arrays_of(batch, f"{name}(value[, mode])", 1, 2)
-        yield arguments.as_binary(values, name), mode.value(*rest or [None])
+        binary, chosen = arguments.as_binary(values, name), mode.value(*rest or [None])
+        check_sizes(binary, chosen)
+        yield binary, chosen
 
 
 def reassemble(

@@ -19,10 +19,7 @@ TASKS_PER_CORE = 4
 TASK_SECONDS = 0.1
 
 
-_DEFAULTS = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.python.unix.domain.socket.enabled": "false",
-}
+_SOCKETS, _DEFAULT_SOCKETS = "spark.python.unix.domain.socket.enabled", "false"
 
 
 @dataclass(frozen=True)
@@ -87,12 +84,12 @@ def _advice(spark: Any) -> Iterator[str]:
     """Settings that benchmarks/spark_settings.py has measured. `register` sets neither: the first is also for other
     functions of the session, the second cannot be set once Spark has started."""
     from .capabilities import has_unix_sockets
+    from .registration import DEFAULT_ROWS, ROWS
 
-    rows, sockets = _DEFAULTS
-    if spark.conf.get(rows, _DEFAULTS[rows]) == _DEFAULTS[rows]:
-        yield f"{rows}=500 if values are whole batches of 10 kB or more"
-    if has_unix_sockets() and spark.conf.get(sockets, _DEFAULTS[sockets]) == _DEFAULTS[sockets]:
-        yield f"{sockets}=true, before Spark starts"
+    if spark.conf.get(ROWS, DEFAULT_ROWS) == DEFAULT_ROWS:
+        yield f"{ROWS}=500 if values are whole batches of 10 kB or more"
+    if has_unix_sockets() and spark.conf.get(_SOCKETS, _DEFAULT_SOCKETS) == _DEFAULT_SOCKETS:
+        yield f"{_SOCKETS}=true, before Spark starts"
 
 
 def _cores(spark: Any) -> int:

@@ -24,6 +24,7 @@ class FunctionOptions:
 
     mode: FAILFAST raises at the first damage, PERMISSIVE keeps everything else and a row with the reason
     check_crcs: verify the checksum of every batch
+    max_value_bytes: a larger value is refused: it may not fit in Spark's heap; for files there is the data source
     max_decompressed_bytes: limit of one value, all its compressed payloads together; above it: limit_exceeded
     max_output_bytes: a piece of output ends at the value (kafka_explode: the record) that reaches this size
     control: also return the records of control batches
@@ -38,6 +39,7 @@ class FunctionOptions:
     control: bool = False
     restore: bool = True
     end_of_log: str = ENDS[0]
+    max_value_bytes: int = (1 << 31) - 1
 
     @property
     def is_strict(self) -> bool:

@@ -117,12 +117,15 @@ def kafka_decode(
     control: bool = False,
     restore: bool = True,
     end_of_log: str = "tail",
+    max_value_bytes: int = function_options.FunctionOptions.max_value_bytes,
 ) -> Column:
     """The records of a binary column of raw batches: array<struct<...>>, names as in Spark's Kafka source.
 
     col: binary; each value one or many batches, magics 0, 1, 2 mixed, any codec
     mode: FAILFAST or PERMISSIVE, see the docstring of this module
     check_crcs: verify checksums
+    max_value_bytes: a larger value is refused: Spark holds values in its heap several times; for files there is the
+        data source
     max_decompressed_bytes: limit of one value, all its compressed payloads together; above it: limit_exceeded
     max_output_bytes: a task sends its output in pieces of about this size, cut between values
     control: also the records of control batches (transaction markers)
@@ -215,6 +218,7 @@ def kafka_explode(
     control: bool = False,
     restore: bool = True,
     end_of_log: str = "tail",
+    max_value_bytes: int = function_options.FunctionOptions.max_value_bytes,
 ) -> DataFrame:
     """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.
 

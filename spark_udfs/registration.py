@@ -27,18 +27,26 @@ class Registered:
     shipped: str
     rows: tuple[tuple[str, str], ...]
     problem: str | None = None  # what does not work, and how to fix it
+    advice: str | None = None  # a setting of Spark that is as Spark sets it, and may end the job
 
     def __str__(self) -> str:
         width = max(len(call) for call, _ in self.rows)
         lines = [f"kafkarec {self.version} in this Spark session; executors get it from {self.shipped}"]
         lines += [f"  {call:<{width}}  {meaning}" for call, meaning in self.rows]
+        lines += [f"Memory: {self.advice}"] if self.advice else []
         return "\n".join(lines + ([f"Problem: {self.problem}"] if self.problem else []))
 
     __repr__ = __str__
 
 
-def register(spark: Any) -> Registered:
+# The setting of Spark for how many values it holds in its heap for an Arrow function, and what it is unless it is set.
+ROWS, DEFAULT_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"
+
+
+def register(spark: Any, rows_at_once: int | None) -> Registered:
     """See `spark_udfs.register`."""
+    if rows_at_once is not None:
+        spark.conf.set(ROWS, str(rows_at_once))
     shipped = shipping.ship(spark)
     session = shipping.session_id(spark)
     problem = _problem(spark)
@@ -69,7 +77,16 @@ def register(spark: Any) -> Registered:
         ("spark_udfs.doctor(spark)", "the Python and kafkarec of each executor"),
         ("spark_udfs.activate()", "makes `import kafkarec` work in this process"),
     ]
-    return Registered(shipping.version(), shipped, tuple(rows), problem)
+    return Registered(shipping.version(), shipped, tuple(rows), problem, _advice(spark))
+
+
+def _advice(spark: Any) -> str | None:
+    if spark.conf.get(ROWS, DEFAULT_ROWS) != DEFAULT_ROWS:
+        return None
+    return (
+        f"Spark holds {DEFAULT_ROWS} values at once for a SQL function ({ROWS}): whole batches of 10 kB and more may "
+        f"fill its heap. register(spark, rows_at_once=500) sets it; for files read format({NAME!r})"
+    )
 
 
 def _row(feature: Feature, call: str, meaning: str) -> tuple[str, str]:

@@ -223,6 +223,18 @@ def test_a_value_that_is_no_batch_is_told_with_what_to_use(value: bytes) -> None
         assert "string(value)" in note and "unbase64(value)" in note and "PERMISSIVE" in note
 
 
+def test_a_larger_value_than_allowed_is_refused_with_what_reads_it() -> None:
+    literal = function_options.to_literal(function_options.make(max_value_bytes=len(GOOD)))
+    values, batch = pa.array([GOOD]), pa.record_batch([pa.array([GOOD * 2])], ["value"])
+    assert len(list(decoding.kafka_decode(iter([(values, pa.array([literal]))])))) == 1
+    for refused in (
+        lambda: list(decoding.kafka_decode(iter([(pa.array([GOOD * 2]), pa.array([literal]))]))),
+        lambda: list(decoding.Explode(literal, outer=False)(iter([batch]))),
+    ):
+        with pytest.raises(ValueError, match=rf"a value has {2 * len(GOOD)} bytes.*spark.read.format\("):
+            refused()
+
+
 def scan(values: list[bytes | None], mode: str = "FAILFAST") -> list[Any]:
     arguments = (pa.array(values, pa.binary()), pa.array([mode] * len(values)))
     pieces = list(decoding.kafka_scan(iter([arguments])))

@@ -14,7 +14,7 @@ from source_rows import log_folder, spoil
 
 import kafkarec
 import spark_udfs
-from spark_udfs import functions, schema
+from spark_udfs import functions, registration, schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -163,3 +163,16 @@ def test_examples_in_docstrings_run(spark_session: Any, module: Any, monkeypatch
     names = vars(module) | {"spark": spark_session, "df": segments("txn-0"), "source": source}
     done = doctest.testmod(module, extraglobs=names, optionflags=doctest.ELLIPSIS)
     assert done.failed == 0 and done.attempted >= 1
+
+
+def test_register_says_and_sets_how_many_values_spark_holds(spark_session: Any) -> None:
+    name, before = registration.ROWS, spark_session.conf.get(registration.ROWS)
+    try:
+        spark_session.conf.set(name, registration.DEFAULT_ROWS)
+        assert f"Memory: Spark holds 10000 values at once for a SQL function ({name})" in str(
+            spark_udfs.register(spark_session)
+        )
+        printed = str(spark_udfs.register(spark_session, rows_at_once=500))
+        assert spark_session.conf.get(name) == "500" and "Memory" not in printed
+    finally:
+        spark_session.conf.set(name, before)
