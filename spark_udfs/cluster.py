@@ -23,6 +23,14 @@ def is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
+def cores(spark: Any) -> int:
+    """The cores of the cluster, as far as the driver knows them; with Spark Connect what its settings say."""
+    if not is_connect(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    executors = int(spark.conf.get("spark.executor.instances", "1")) * int(spark.conf.get("spark.executor.cores", "1"))
+    return int(spark.conf.get("spark.default.parallelism", str(executors)))
+
+
 def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` on the driver or, with Spark Connect, in a task: only the cluster can read the files. Its
     result must be JSON-serialisable."""

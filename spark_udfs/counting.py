@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any
 
-from . import bootstrap, shipping
+from . import bootstrap, cluster, shipping
 from .read_functions import Tasks, over_tasks, plan, planned, texts
 from .source import description, options
 from .source.paths import shown
@@ -42,7 +42,7 @@ class RecordCount(int):
 
 def count(spark: Any, path: str | Iterable[str], **given: Any) -> RecordCount:
     """See `spark_udfs.count`."""
-    chosen = options.parse(texts(path, given), "read")
+    chosen = options.parse(texts(path, given), "read", cluster.cores(spark))
     _check(chosen)
     shipping.ship(spark)
     tasks = planned(spark, plan, chosen)

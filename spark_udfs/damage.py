@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from . import bootstrap, shipping
+from . import bootstrap, cluster, shipping
 from .decoding import REASON_FIELDS
 from .read_functions import Tasks, only, over_tasks, planned, texts
 from .source import description, options, planning, relocated
@@ -164,7 +164,7 @@ def _lost(row: dict[str, Any]) -> str:
 def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> DamageReport:
     """See `spark_udfs.damage_report`."""
     only("damage_report", given, OPTIONS)
-    chosen = options.parse(texts(path, given), "read")
+    chosen = options.parse(texts(path, given), "read", cluster.cores(spark))
     shipping.ship(spark)
     tasks = planned(spark, plan, chosen)
     lines = over_tasks(spark, tasks, CheckTask, chosen, result="result string").collect() if tasks else []

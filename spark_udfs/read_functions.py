@@ -25,7 +25,7 @@ Tasks = list[tuple[Split, ...]]
 
 def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
     """See `spark_udfs.read_log`."""
-    chosen = options.parse(texts(path, given), "read")
+    chosen = options.parse(texts(path, given), "read", cluster.cores(spark))
     shipping.ship(spark)
     found = cluster.call(spark, keys, chosen) if cluster.is_connect(spark) else keys(chosen)
     wanted = columns.chosen(chosen, tuple((name, kind) for name, kind in found))

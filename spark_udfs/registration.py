@@ -15,7 +15,7 @@ from .source import NAME
 # Sessions that have our functions: registering them again would only make Spark log warnings.
 _registered: set[str] = set()
 # The class that each of them has as its data source.
-_sources: dict[str, type] = {}
+_sources: dict[str, tuple[type, int]] = {}
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -103,8 +103,11 @@ def _register_source(spark: Any, session: str) -> str | None:
 
     setting = str(spark.conf.get(_OVERWRITE_MODE, "static"))
     source = DynamicOverwriteSource if setting.lower() == "dynamic" else KafkarecDataSource
-    if _sources.get(session) is source or capabilities.register_source(spark, source):
-        _sources[session] = source
+    cores = cluster.cores(spark)
+    # the class is pickled with its number of cores: the processes that plan know neither session nor cluster
+    of_session = type("SessionSource", (source,), {"cores": cores, "__module__": __name__})
+    if _sources.get(session) == (source, cores) or capabilities.register_source(spark, of_session):
+        _sources[session] = source, cores
         return None
     if source is KafkarecDataSource:
         return None

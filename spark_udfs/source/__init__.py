@@ -48,9 +48,11 @@ class KafkarecDataSource(PicklesWithPackage, DataSource):
     """The entry points for Spark: schema, readers and writers, each implemented in a separate module.
 
     overwrites: what an overwrite without the option partitionOverwriteMode replaces
+    cores: of the session that has registered it; None: not known
     """
 
     overwrites = "static"
+    cores: int | None = None
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))
@@ -69,13 +71,13 @@ class KafkarecDataSource(PicklesWithPackage, DataSource):
     def reader(self, schema: Any) -> Any:
         from .batch import reader
 
-        return reader(self.options, schema)
+        return reader(self.options, schema, self.cores)
 
     @cause_first
     def streamReader(self, schema: Any) -> Any:
         from .stream import reader
 
-        return reader(self.options, schema)
+        return reader(self.options, schema, self.cores)
 
     @cause_first
     def writer(self, schema: Any, overwrite: bool) -> Any:

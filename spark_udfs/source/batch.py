@@ -34,9 +34,11 @@ def schema(given: Mapping[str, str]) -> Any:
     return columns.struct(columns.chosen(chosen, paths.checked_key_types(chosen)))
 
 
-def checked(given: Mapping[str, str], wanted: Any) -> tuple[options.SourceOptions, tuple[SparkColumn, ...]]:
+def checked(
+    given: Mapping[str, str], wanted: Any, cores: int | None
+) -> tuple[options.SourceOptions, tuple[SparkColumn, ...]]:
     """The options and columns for a reader."""
-    chosen = options.parse(given, "read")
+    chosen = options.parse(given, "read", cores)
     capabilities.check_options(chosen)
     return chosen, columns_of(wanted, chosen)
 
@@ -119,6 +121,6 @@ def warn_of_mode(chosen: options.SourceOptions, wanted: Iterable[SparkColumn]) -
         )
 
 
-def reader(given: Mapping[str, str], wanted: Any) -> DataSourceReader:
+def reader(given: Mapping[str, str], wanted: Any, cores: int | None) -> DataSourceReader:
     """The reader of the columns in `wanted`, a StructType. It has no pushFilters: see docs/decisions/0034."""
-    return BatchReader(*checked(given, wanted))
+    return BatchReader(*checked(given, wanted, cores))

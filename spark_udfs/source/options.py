@@ -56,10 +56,12 @@ def _restored(values: dict[str, Any], given: frozenset[str]) -> SourceOptions:
     return options
 
 
-def parse(given: Mapping[str, str], use: str) -> SourceOptions:
+def parse(given: Mapping[str, str], use: str, cores: int | None = None) -> SourceOptions:
     """All options for one use ("read", "stream" or "write"); ValueError names the option, its value and what is valid.
 
     "read or stream": options of either use, since Spark asks for a schema without saying for which of them.
+
+    cores: the default of minPartitions; None: not known
     """
     options = _restored({each.name: each.default for each in TABLE if _is_for(use, each)}, frozenset())
     known = {each.name.lower(): each for each in TABLE}
@@ -75,6 +77,8 @@ def parse(given: Mapping[str, str], use: str) -> SourceOptions:
             raise ValueError(f"{shown}: {error}") from None
         names.append(option.name)
     options.given = frozenset(names)
+    if "minPartitions" not in options.given:
+        options["minPartitions"] = cores or 1
     _check_one_of(options, "subscribe", "subscribePattern", "assign")
     _check_one_of(options, "isolationLevel", "kafka.isolation.level")
     _check_one_of(options, "maxOffsetsPerTrigger", "maxBytesPerTrigger")
@@ -313,7 +317,7 @@ TABLE = (
     ),
     # tasks
     Option("maxPartitionBytes", size, 128 << 20, "read stream", "approximate bytes per task"),
-    Option("minPartitions", count, 1, "read stream", "at least this many tasks, if there is enough to read"),
+    Option("minPartitions", count, None, "read stream", "at least this many tasks; default: a task for each core"),
     Option("splitScan", flag, False, "read stream", "split also remote segments without an index, by their headers"),
     Option("maxRecordsPerBatch", count, 1 << 20, "read stream", "rows of one Arrow batch"),
     Option("maxDecompressedBytes", size, 128 << 20, "read stream", "limit of one compressed payload; above it: damage"),

@@ -11,6 +11,7 @@ pieces together have exactly the records and the damage of the file.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,8 +27,10 @@ from .selection import OffsetRange
 if TYPE_CHECKING:
     import kafkarec
 
-# The cost of opening a file, in bytes, when small ones are combined; as spark.sql.files.openCostInBytes.
+# The cost of opening a file that is not cut, in bytes, as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
+# Tasks are put together of pieces, so that none is much longer than the others.
+_PIECES_OF_A_TASK, _LEAST_PIECE = 5, 1 << 20
 NO_END = (1 << 63) - 1
 
 
@@ -118,7 +121,8 @@ def plan(
     transactions: of each partition, for read_committed; None: they are read
     """
     total = sum(each.length or 0 for partition in partitions.values() for each in partition.segments)
-    most = max(1, min(options["maxPartitionBytes"], -(-total // options["minPartitions"])))
+    mean = -(-total // _task_count(options, total))
+    most = max(1, mean // _PIECES_OF_A_TASK, min(mean, _LEAST_PIECE))
     splits: list[Split] = []
     for key, partition in partitions.items():
         uncommitted = None
@@ -163,19 +167,29 @@ def file_of(segment: SegmentPath) -> PlannedFile | None:
 
 
 def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
-    """Combines small consecutive splits into tasks of up to maxPartitionBytes; makes at least minPartitions tasks,
-    if possible."""
-    sizes = [_OPEN_COST + ((split.end or split.begin) - split.begin) for split in splits]
-    most = min(options["maxPartitionBytes"], -(-sum(sizes) // options["minPartitions"]))
-    combined: list[list[Split]] = []
-    filled = most
-    for split, size in zip(splits, sizes, strict=True):
-        if filled + size > most:
-            combined.append([])
-            filled = 0
-        combined[-1].append(split)
-        filled += size
-    return [tuple(each) for each in combined]
+    """Combines consecutive splits into tasks of about equal size, as many as _task_count says if there are enough.
+    Splits of one file that follow each other become one."""
+    pieces = Counter(split.path for split in splits)
+    costs = [
+        (split.end or split.begin) - split.begin + (_OPEN_COST if pieces[split.path] == 1 else 0) for split in splits
+    ]
+    total, done = sum(costs), 0
+    mean = total / _task_count(options, total)
+    combined: dict[int, list[Split]] = {}
+    for split, cost in zip(splits, costs, strict=True):
+        task = combined.setdefault(int((done + cost / 2) / mean), [])
+        done += cost
+        if task and (task[-1].path, task[-1].end) == (split.path, split.begin):
+            split = split._replace(begin=task[-1].begin, first_offset=task.pop().first_offset)
+        task.append(split)
+    return [tuple(each) for each in combined.values()]
+
+
+def _task_count(options: SourceOptions, total: int) -> int:
+    """The number of tasks for so many bytes: at least minPartitions; if that is the number of cores, a multiple."""
+    least: int = options["minPartitions"]
+    count: int = -(-total // options["maxPartitionBytes"])
+    return max(least, count if "minPartitions" in options.given else -(-count // least) * least)
 
 
 def is_read_committed(options: SourceOptions) -> bool:

@@ -13,9 +13,10 @@ hash of its content, so an existing file of that name is the same.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import Any
+
+from pyspark import cloudpickle
 
 from spark_udfs import bootstrap
 
@@ -26,7 +27,7 @@ def reduce_with_package(make: Callable[..., Any], *arguments: Any) -> tuple[Call
     origin = bootstrap.package_origin()
     if not origin.is_archive:
         return make, arguments
-    return _unpickler(), (origin.location, pickle.dumps((make, arguments)))
+    return _unpickler(), (origin.location, cloudpickle.dumps((make, arguments)))  # type: ignore[no-untyped-call]
 
 
 class PicklesWithPackage:

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from fake_file import FakeFile
-from source_rows import Read, log_folder, read
+from source_rows import Read, log_folder, read, repeated
 
 import kafkarec
 from kafkarec.sources import folders
 from spark_udfs import schema
-from spark_udfs.source import options, planning
+from spark_udfs.source import KafkarecDataSource, options, planning
 from spark_udfs.source.listing import DataLoss
 from spark_udfs.source.log_end import GAP
 
@@ -194,14 +194,27 @@ def test_a_file_without_a_known_size_is_read(folder: Path, monkeypatch: pytest.M
 # ---- tasks ----------------------------------------------------------------------------------------------------------
 
 
-def test_small_files_share_tasks_as_in_sparks_file_sources() -> None:
-    """As FilePartition.maxSplitBytes: each file counts 4 MiB more than its bytes."""
+def test_small_files_share_tasks() -> None:
+    """As in Spark's file sources, each file counts 4 MiB more than its bytes."""
     small = [planning.Split(f"{n}.log", "t", 0, 0, 16 << 10) for n in range(5000)]
-    for given, tasks in (({}, 162), ({"minPartitions": "400"}, 417), ({"maxPartitionBytes": "1g"}, 20)):
+    for given, tasks in (({}, 157), ({"minPartitions": "400"}, 400), ({"maxPartitionBytes": "1g"}, 20)):
         chosen = options.parse({"path": "x", **given}, "read")
         planned = planning.tasks(chosen, small)
         assert len(planned) == tasks and [split for task in planned for split in task] == small
     assert len(planning.tasks(options.parse({"path": "x"}, "read"), small[:20])) == 1
+
+
+@pytest.mark.parametrize("cores", [2, 4, 16])
+def test_tasks_of_five_equal_files_follow_the_cores(tmp_path: Path, cores: int) -> None:
+    values = [(n, 1, None, random.Random(n).randbytes(16_000), []) for n in range(1000)]
+    data = bytes(kafkarec.encode(values, base_offset=None))
+    logs = repeated(data, 5, 1000)
+    log_folder(tmp_path / "orders-0", *((n * 1000, logs[n * len(data) : (n + 1) * len(data)]) for n in range(5)))
+    source = type("SessionSource", (KafkarecDataSource,), {"cores": cores})({"path": str(tmp_path)})
+    tasks = [task.value for task in source.reader(source.schema()).partitions()]
+    sizes = [sum(split.end - split.begin for split in task) for task in tasks]
+    assert len(tasks) == cores and sum(sizes) == 5 * len(data)
+    assert max(sizes) <= 1.2 * sum(sizes) / cores
 
 
 @pytest.mark.parametrize("view", VIEWS)

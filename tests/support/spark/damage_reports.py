@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ def nothing_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class Frames:
     """The session methods that they call; tasks are pickled and unpickled, as on their way to executors."""
+
+    sparkContext = SimpleNamespace(defaultParallelism=1)
 
     def range(self, start: int, stop: int, step: int, slices: int) -> Frames:
         assert slices == stop - start
