@@ -176,7 +176,7 @@ def test_large_segments_are_split_at_index_entries_or_headers(indexed: bool, tmp
     job = Read({"path": str(path), "maxPartitionBytes": "150000"})
     splits = [split for task in job.tasks for split in task.value]
     assert job.rows == whole and len(whole) == 40 * 865
-    assert len(splits) == -(-len(data) // 150_000)
+    assert len(data) // 170_000 <= len(splits) <= len(data) // 150_000 + 1
     assert all(120_000 <= split.end - split.begin < 170_000 for split in splits[:-1])
     ends = {"startingOffsets": '{"orders": {"0": 20000}}', "endingOffsets": '{"orders": {"0": 21000}}'}
     narrow = Read({"path": str(path), "maxPartitionBytes": "150000", **ends})
