@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from . import capabilities, cluster, functions, shipping, udtf
@@ -121,10 +123,21 @@ def _register_source(spark: Any, session: str) -> str | None:
 
 def _problem(spark: Any) -> str | None:
     """A description and a fix if the driver does not have the executors' Python, as with --archives and
-    PYSPARK_PYTHON=./environment/bin/python; None: it has it."""
-    if cluster.is_connect(spark) or shutil.which(spark.sparkContext.pythonExec):
+    PYSPARK_PYTHON=./environment/bin/python, or if that lacks a package; None: all is well."""
+    if cluster.is_connect(spark):
         return None
     python = spark.sparkContext.pythonExec
+    found = shutil.which(python)
+    if found is not None:
+        lacking = _lacking(found)
+        if not lacking:
+            return None
+        problem = (
+            f"{found}, the Python of Spark's workers, has no {lacking}: queries with kafkarec will fail, some with "
+            f"'Python worker exited unexpectedly' alone. Install pyarrow and pandas for it, or set PYSPARK_PYTHON"
+        )
+        warnings.warn(problem, stacklevel=4)
+        return problem
     folder = os.path.dirname(os.path.dirname(python)) or "."
     problem = (
         f"the driver has no {python}, and Spark runs it there to plan LATERAL kafka_explode and, where the driver's "
@@ -133,6 +146,14 @@ def _problem(spark: Any) -> str | None:
     )
     warnings.warn(problem, stacklevel=4)
     return problem
+
+
+@cache
+def _lacking(python: str) -> str:
+    """The packages that this Python lacks, of those that its workers need."""
+    code = "import importlib.util as u; print(*(n for n in ('pyarrow', 'pandas') if not u.find_spec(n)), sep=' and ')"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def _is_found_by_spark(spark: Any) -> bool:

@@ -4,7 +4,10 @@ docstring example."""
 from __future__ import annotations
 
 import doctest
+import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import golden
@@ -176,3 +179,15 @@ def test_register_says_and_sets_how_many_values_spark_holds(spark_session: Any) 
         assert spark_session.conf.get(name) == "500" and "Memory" not in printed
     finally:
         spark_session.conf.set(name, before)
+
+
+def test_register_says_what_the_workers_python_lacks(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # without site-packages
+    python.chmod(0o755)
+    for executable, lacks in ((str(python), True), (sys.executable, False)):
+        session = SimpleNamespace(sparkContext=SimpleNamespace(pythonExec=executable))
+        with warnings.catch_warnings(record=True) as caught:
+            problem = registration._problem(session)
+        assert (problem is not None) == bool(caught) == lacks
+        assert not lacks or f"{python}, the Python of Spark's workers, has no pyarrow and pandas" in str(problem)
