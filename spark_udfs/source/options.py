@@ -102,11 +102,26 @@ def _unknown(name: str, option: Option | None, use: str) -> str:
         return f"option {option.name} is for {' and '.join(option.uses.split())}, not for {use}"
     if name.lower() in ("owner", "location"):  # properties that Spark sets for tables; their path is not passed on
         return "kafkarec supports views, not tables: CREATE TEMPORARY VIEW v USING kafkarec OPTIONS (path '...')"
+    for option_of_files, instead in _OF_FILE_SOURCES.items():
+        if name.lower() == option_of_files.lower():
+            return f"kafkarec has no option {option_of_files}: {instead}"
     names = {each.name.lower(): each.name for each in TABLE if _is_for(use, each) and each.name != "paths"}
     near = difflib.get_close_matches(name.lower(), names, 1)
+    told = f"{name!r}, as Spark passes it, in lower case" if name.islower() else repr(name)
     if near:
-        return f"kafkarec has no option {name!r}; did you mean {names[near[0]]}?"
-    return f"kafkarec has no option {name!r} for {use}; there are: {', '.join(names.values())}"
+        return f"kafkarec has no option {told}; did you mean {names[near[0]]}?"
+    return f"kafkarec has no option {told} for {use}; there are: {', '.join(names.values())}"
+
+
+# Options of Spark's file sources, and what takes their place.
+_OF_FILE_SOURCES = {
+    "pathGlobFilter": "a glob in the path chooses files, such as /backup/orders-0/*.log; subscribe chooses topics",
+    "recursiveFileLookup": "a glob in the path finds folders further below, such as /backup/**/orders-*",
+    "modifiedBefore": "endingTimestamp is for the times of records",
+    "modifiedAfter": "startingTimestamp is for the times of records",
+    "ignoreMissingFiles": "set failOnDataLoss=false",
+    "ignoreCorruptFiles": "set mode=PERMISSIVE",
+}
 
 
 # ---- texts to values ----------------------------------------------------------------------------------------
@@ -143,6 +158,9 @@ def whole(given: str) -> int:
         raise ValueError("must be a whole number") from None
 
 
+_END_OF_TIME = 253_402_300_800_000  # the year 10,000
+
+
 def instant(given: str) -> int:
     """Milliseconds since 1970 from that number, a date or an ISO 8601 time; UTC if the text has no time zone."""
     if given.strip().isdecimal():
@@ -157,6 +175,14 @@ def instant(given: str) -> int:
     if since < timedelta(0):
         raise ValueError("must not be before 1970")
     return -(-since // timedelta(milliseconds=1))
+
+
+def instant_text(milliseconds: int) -> str:
+    """The inverse of `instant`, and the number; beyond the years of Python's times the number alone."""
+    if not 0 <= milliseconds < _END_OF_TIME:
+        return f"{milliseconds} ms"
+    time = datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+    return f"{time.replace('.000+', '+')} ({milliseconds} ms)"
 
 
 def refused(why: str) -> Callable[[str], Any]:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .options import SourceOptions
+from .options import SourceOptions, instant_text
 from .paths import PartitionPaths, TopicPartition, log_of, open_segment
 
 if TYPE_CHECKING:
@@ -155,11 +155,16 @@ class _LogEnds:
             return None if value in (EARLIEST, LATEST) else value
         offset = self.log.offset_for_timestamp(value)
         if offset is None and fallback == "error":
-            raise ValueError(
-                f"{key[0]}-{key[1]} has no record at or after {value} ms; "
-                f"startingOffsetsByTimestampStrategy=latest starts at its end then"
-            )
+            raise no_record(key, value)
         return self.log.next_offset if offset is None and fallback == "latest" else offset
+
+
+def no_record(key: TopicPartition, time: int) -> ValueError:
+    """The error where a partition has no record at or after a time (ms)."""
+    return ValueError(
+        f"{key[0]}-{key[1]} has no record at or after {instant_text(time)}; "
+        f"startingOffsetsByTimestampStrategy=latest starts at its end then"
+    )
 
 
 def _checked(

@@ -127,10 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if offset is not None:
                 return offset
             if self.options["startingOffsetsByTimestampStrategy"] == "error":
-                raise ValueError(
-                    f"{_name(key)} has no record at or after {requested} ms; "
-                    f"startingOffsetsByTimestampStrategy=latest starts at its end then"
-                )
+                raise selection.no_record(key, requested)
             requested = selection.LATEST
         if requested == selection.LATEST:
             self._held_back[key] = end = log.stable_end(log.end)

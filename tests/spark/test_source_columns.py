@@ -82,7 +82,9 @@ def test_wrong_columns_of_a_users_schema_are_refused(source_options: T.StructTyp
         ({"columns": " , "}, "option columns=' , ': must be names with commas"),
         ({"columns": "offset", "view": "batches"}, "no column 'offset'.*there are: topic string"),
         ({"columnNameOfCorruptRecord": "value"}, "columnNameOfCorruptRecord='value' is the name of another column"),
-        ({"maxPartitonBytes": "1"}, r"no option 'maxpartitonbytes'; did you mean maxPartitionBytes\?"),
+        ({"maxPartitonBytes": "1"}, r"no option 'maxpartitonbytes', as Spark passes it, in lower case; did you"),
+        ({"pathGlobFilter": "*.log"}, "no option pathGlobFilter: a glob in the path chooses files, such as"),
+        ({"modifiedAfter": "2026-01-01"}, "no option modifiedAfter: startingTimestamp is for the times of records"),
         ({"kafka.bootstrap.servers": "a:9092"}, "no option 'kafka.bootstrap.servers'"),
         ({"maxPartitionBytes": "0"}, "maxPartitionBytes='0': must be a number of bytes above 0, such as 1048576"),
         ({"maxPartitionBytes": "many"}, "maxPartitionBytes='many'"),
@@ -116,6 +118,8 @@ def test_times_are_parsed(text: str, number: int) -> None:
     given = {"startingtimestamp": text, "endingtimestamp": text}
     parsed = options.parse(given, "read")
     assert parsed["startingTimestamp"] == parsed["endingTimestamp"] == number
+    shown = options.instant_text(number)
+    assert options.instant(shown.partition(" ")[0]) == number and shown.endswith(f" ({number} ms)")
 
 
 @pytest.mark.parametrize(
