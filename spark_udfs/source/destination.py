@@ -17,6 +17,8 @@ from .publishing import FOLDER, Publisher
 from .staging import NO_STORAGE
 
 _LOG = re.compile(r"[0-9]{20}\.log")
+# What Spark, Delta, Hudi and Iceberg write to a table's folder.
+_TABLE = re.compile(r"part-[0-9]{5}.*|_delta_log|_spark_metadata|\.hoodie|.*\.(parquet|orc|avro)")
 
 
 def publisher(path: str, storage: Mapping[str, Any] = NO_STORAGE) -> Publisher:
@@ -37,6 +39,11 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
         raise ValueError(
             f"{path} is a broker's data folder: write to another one, and move the partitions' folders while the "
             f"broker is stopped"
+        )
+    tables = sorted(name for name in names if _TABLE.fullmatch(name))
+    if tables:
+        raise ValueError(
+            f"{path} holds another table ({tables[0]}), which partition folders would spoil: name a folder of their own"
         )
     if any(_LOG.fullmatch(name) for name in names):
         raise ValueError(f"{path} is one partition's folder: name the folder above it")

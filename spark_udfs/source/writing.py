@@ -34,7 +34,7 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 _COLUMNS = {
     "value": _BYTES,
     "key": _BYTES,
-    "headers": (_HEADERS,),
+    "headers": (_HEADERS, _HEADERS.replace("binary", "string")),
     "timestamp": ("timestamp", "bigint"),
     "topic": ("string",),
     "partition": ("int", "bigint", "smallint", "tinyint"),

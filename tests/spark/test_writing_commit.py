@@ -17,6 +17,7 @@ import kafkarec
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
+import pyarrow as pa
 from publish_jobs import (
     NOW,
     Crash,
@@ -31,8 +32,9 @@ from publish_jobs import (
     stage,
     table,
 )
+from pyspark.sql import types as T
 
-from spark_udfs.source import destination, folders, staging
+from spark_udfs.source import KafkarecDataSource, destination, folders, staging
 from spark_udfs.source.staging import StagingWriter, WriteSettings
 
 
@@ -435,3 +437,26 @@ def test_files_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: pyt
     publish(tmp_path, "job-1", {"t-0": ["a"]})
     publish(tmp_path, "job-2", {"t-0": ["b"]})
     assert content(tmp_path) == {"t-0": numbered("a", "b")}
+
+
+# ---- what a job may write, and where --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["part-00000-1f.c000.snappy.parquet", "_delta_log", "events.parquet"])
+def test_partition_folders_are_not_written_beside_another_table(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match=rf"{tmp_path} holds another table \({name}\)"):
+        destination.resolve(str(tmp_path), {})
+
+
+def test_values_of_headers_may_be_strings(tmp_path: Path) -> None:
+    pair = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.StringType())])
+    columns = T.StructType([T.StructField("value", T.BinaryType()), T.StructField("headers", T.ArrayType(pair))])
+    source = KafkarecDataSource({"path": str(tmp_path), "topic": "t"})
+    writing = source.writer(columns, False)
+    headers = pa.array(
+        [[("color", "red"), ("size", None)]], pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
+    )
+    writing.commit([writing.write(iter([pa.record_batch([pa.array([b"a"]), headers], ["value", "headers"])]))])
+    (record,) = kafkarec.open(tmp_path / "t-0").read()
+    assert record.headers == [("color", b"red"), ("size", None)]
