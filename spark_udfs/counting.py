@@ -16,10 +16,11 @@ from .read_functions import Tasks, over_tasks, plan, planned, texts
 from .source import description, options
 from .source.paths import shown
 from .source.planning import Split
-from .task_log import log_to_stderr
+from .task_log import log_to_stderr, logger
 from .worker_errors import cause_first
 
-_RESULT = "partition string, records bigint"
+# A row has a partition with its records, or what is missing in a file.
+_RESULT = "partition string, records bigint, missing string"
 
 
 class RecordCount(int):
@@ -48,8 +49,11 @@ def count(spark: Any, path: str | Iterable[str], **given: Any) -> RecordCount:
     tasks = planned(spark, plan, chosen)
     rows = over_tasks(spark, tasks, CountTask, chosen, result=_RESULT).collect() if tasks else []
     partitions: dict[str, int] = {}
-    for name, records in rows:  # in order of the tasks, so of the partitions
-        partitions[name] = partitions.get(name, 0) + records
+    for name, records, missing in rows:  # in order of the tasks, so of the partitions
+        if name is None:
+            logger.warning("kafkarec count: %s; %s", missing, description.damage_report_of(chosen))
+        else:
+            partitions[name] = partitions.get(name, 0) + records
     return RecordCount(partitions)
 
 
@@ -81,11 +85,15 @@ class CountTask:
         log_to_stderr()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                counts = {name: records for name, records in self._counted(self.tasks[number]).items() if records}
-                columns = [pa.array(counts, pa.string()), pa.array(counts.values(), pa.int64())]
-                yield pa.RecordBatch.from_arrays(columns, ["partition", "records"])
+                found, missing = self._counted(self.tasks[number])
+                rows: list[tuple[str | None, int | None, str | None]]
+                rows = [(name, records, None) for name, records in found.items() if records]
+                rows += [(None, None, each) for each in missing]
+                columns = zip(*rows, strict=True) if rows else ((), (), ())
+                arrays = map(pa.array, columns, (pa.string(), pa.int64(), pa.string()))
+                yield pa.RecordBatch.from_arrays([*arrays], ["partition", "records", "missing"])
 
-    def _counted(self, splits: tuple[Split, ...]) -> dict[str, int]:
+    def _counted(self, splits: tuple[Split, ...]) -> tuple[dict[str, int], list[str]]:
         from .source.header_counts import count_split
         from .source.reading import TaskCounters
 
@@ -95,4 +103,4 @@ class CountTask:
             for split in splits:
                 name = shown(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
                 counts[name] = counts.get(name, 0) + count_split(split, self.options, counters)
-        return counts
+        return counts, counters.missing()

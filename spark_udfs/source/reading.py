@@ -291,6 +291,7 @@ class TaskCounters:
     def __init__(self, what: str = "read") -> None:
         self.what = what
         self.paths: dict[str, None] = {}
+        self._gaps: list[str] = []
         self.bytes = self.batches = self.records = self.damaged = self.incomplete = 0
         self.started = time.monotonic()
 
@@ -325,7 +326,13 @@ class TaskCounters:
     def log_gap(self, end: SplitEnd) -> None:
         gap = end.gap()
         if gap is not None:
+            self._gaps.append(f"{shown(gap.file or '')}: {gap.detail}")
             _warn("missing offsets", gap)
+
+    def missing(self) -> list[str]:
+        """What is missing in what was read, a clause for each gap and one for all damage."""
+        ranges = "1 damaged range is" if self.damaged == 1 else f"{self.damaged} damaged ranges are"
+        return self._gaps + ([f"{', '.join(self.paths)}: {ranges} left out"] if self.damaged else [])
 
     def close(self) -> None:
         self.log()

@@ -239,6 +239,16 @@ def test_without_checksums_a_damaged_payload_is_counted(tmp_path: Path) -> None:
     assert count(tmp_path, mode="PERMISSIVE") == 30 - last["record_count"]
 
 
+def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log_folder(tmp_path / "t-0", (0, spoil(TXN, 1, 1)), (60, repeated(TXN, 3, 30)[2 * len(TXN) :]))
+    records = count(tmp_path, mode="PERMISSIVE")
+    told = [each.message for each in caplog.records if each.module == "counting"]
+    first, call = tmp_path / "t-0" / f"{0:020}.log", f"; spark_udfs.damage_report(spark, {str(tmp_path)!r})"
+    assert records < 60 and [each.endswith(call) for each in told] == [True, True]
+    assert told[0].startswith(f"kafkarec count: {first}: offsets 30 to 59 are missing before")
+    assert told[1].startswith("kafkarec count: ") and ": 1 damaged range is left out; " in told[1]
+
+
 def test_the_task_logs_what_it_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log_folder(tmp_path / "t-0", (0, TXN))
     with caplog.at_level("INFO", "spark_udfs"):
