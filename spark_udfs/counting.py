@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any
 
 from . import bootstrap, cluster, shipping
-from .read_functions import Tasks, over_tasks, plan, planned, texts
+from .read_functions import Tasks, collected, over_tasks, plan, planned, texts
 from .source import description, options
 from .source.paths import shown
 from .source.planning import Split
@@ -47,7 +47,8 @@ def count(spark: Any, path: str | Iterable[str], **given: Any) -> RecordCount:
     _check(chosen)
     shipping.ship(spark)
     tasks = planned(spark, plan, chosen)
-    rows = over_tasks(spark, tasks, CountTask, chosen, result=_RESULT).collect() if tasks else []
+    frame = over_tasks(spark, tasks, CountTask, chosen, result=_RESULT) if tasks else None
+    rows = collected(spark, frame, f"kafkarec count {description.paths_of(chosen)}") if tasks else []
     partitions: dict[str, int] = {}
     for name, records, missing in rows:  # in order of the tasks, so of the partitions
         if name is None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import bootstrap, cluster, shipping
 from .decoding import REASON_FIELDS
-from .read_functions import Tasks, only, over_tasks, planned, texts
+from .read_functions import Tasks, collected, only, over_tasks, planned, texts
 from .source import description, options, planning, relocated
 from .source import selection as selecting
 from .source.batch import warn_of_names
@@ -167,7 +167,8 @@ def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> Damage
     chosen = options.parse(texts(path, given), "read", cluster.cores(spark))
     shipping.ship(spark)
     tasks = planned(spark, plan, chosen)
-    lines = over_tasks(spark, tasks, CheckTask, chosen, result="result string").collect() if tasks else []
+    frame = over_tasks(spark, tasks, CheckTask, chosen, result="result string") if tasks else None
+    lines = collected(spark, frame, f"kafkarec damage_report {description.paths_of(chosen)}") if tasks else []
     return _combine(spark, [json.loads(line[0]) for line in lines])
 
 

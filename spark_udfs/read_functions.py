@@ -21,6 +21,7 @@ from .source.planning import Split
 from .task_log import log_to_stderr
 
 Tasks = list[tuple[Split, ...]]
+_DESCRIPTION = "spark.job.description"
 
 
 def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
@@ -108,3 +109,15 @@ def over_tasks(spark: Any, tasks: Tasks, make: Callable[..., Any], *arguments: A
     """A DataFrame of what `make(tasks, *arguments)` yields for the number of each task. result: its schema."""
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
     return numbers.mapInArrow(make(tasks, *arguments), result)
+
+
+def collected(spark: Any, frame: Any, name: str) -> list[Any]:
+    """The rows of a frame. Spark's UI shows `name` for the job, unless the user has set a description."""
+    context = None if cluster.is_connect(spark) else spark.sparkContext
+    if context is None or context.getLocalProperty(_DESCRIPTION):
+        return list(frame.collect())
+    context.setLocalProperty(_DESCRIPTION, name)
+    try:
+        return list(frame.collect())
+    finally:
+        context.setLocalProperty(_DESCRIPTION, None)

@@ -191,3 +191,13 @@ def test_register_says_what_the_workers_python_lacks(tmp_path: Path) -> None:
             problem = registration._problem(session)
         assert (problem is not None) == bool(caught) == lacks
         assert not lacks or f"{python}, the Python of Spark's workers, has no pyarrow and pandas" in str(problem)
+
+
+def test_jobs_of_verbs_are_named(spark_session: Any) -> None:
+    context, path = spark_session.sparkContext, str(SEGMENTS / "txn-0")
+    store = context._jsc.sc().statusStore()
+    spark_udfs.count(spark_session, path)
+    spark_udfs.damage_report(spark_session, path)
+    names = [store.job(number).description() for number in (store.jobsList(None).apply(at).jobId() for at in (1, 0))]
+    assert [name.get() for name in names] == [f"kafkarec count {path!r}", f"kafkarec damage_report {path!r}"]
+    assert context.getLocalProperty("spark.job.description") is None

@@ -22,7 +22,9 @@ def nothing_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 class Frames:
     """The session methods that they call; tasks are pickled and unpickled, as on their way to executors."""
 
-    sparkContext = SimpleNamespace(defaultParallelism=1)
+    sparkContext = SimpleNamespace(
+        defaultParallelism=1, getLocalProperty=lambda name: None, setLocalProperty=lambda name, value: None
+    )
 
     def range(self, start: int, stop: int, step: int, slices: int) -> Frames:
         assert slices == stop - start
