@@ -22,6 +22,7 @@ class Session:
     def __init__(self, overwrites: str, refusal: str | None) -> None:
         self.registered: list[type] = []
         self.refusal = refusal
+        self.sparkContext = SimpleNamespace(defaultParallelism=6)
         self.conf = SimpleNamespace(get=lambda name, default: overwrites)
         self.dataSource = SimpleNamespace(register=self._register)
 
@@ -46,7 +47,8 @@ def register(session: Session) -> str | None:
 def test_the_class_follows_the_sessions_setting() -> None:
     session = Session("dynamic", None)
     assert register(session) is None and register(session) is None
-    assert session.registered == [DynamicOverwriteSource]
+    (source,) = session.registered
+    assert issubclass(source, DynamicOverwriteSource) and source.cores == 6
 
 
 def test_an_installed_source_that_stays_is_used() -> None:
