@@ -45,6 +45,7 @@ def count(spark: Any, path: str | Iterable[str], **given: Any) -> RecordCount:
     """See `spark_udfs.count`."""
     chosen = options.parse(texts(path, given), "read", cluster.cores(spark))
     _check(chosen)
+    log_to_stderr()
     shipping.ship(spark)
     tasks = planned(spark, plan, chosen)
     frame = over_tasks(spark, tasks, CountTask, chosen, result=_RESULT) if tasks else None
