@@ -279,7 +279,7 @@ def source():
     for name, cause, given in (
         (
             "option",
-            "kafkarec has no option 'maxpartitonbytes', as Spark passes it, in lower case; did you mean maxPartitionBytes?",
+            "'maxpartitonbytes', as Spark passes it, in lower case; did you mean maxPartitionBytes?",
             ("maxPartitonBytes", 1),
         ),
         (
