@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -217,5 +216,5 @@ def test_options_of_the_data_source_are_accepted(tmp_path: Path) -> None:
 
 def test_an_empty_folder_has_no_damage(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
-    result = damage_report(SimpleNamespace(), str(tmp_path))
+    result = damage_report(Frames(), str(tmp_path))
     assert (result.rows, result.files) == ((), ())
