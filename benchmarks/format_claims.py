@@ -184,10 +184,9 @@ def validation_rows(plain: bytes, codec: str) -> Iterator[Row]:
 
 def first_frames(by_header: bytes) -> Iterator[memoryview]:
     """The first frame of each header-first batch: what the validation of offsets decompresses."""
-    for frame in framing.whole_frames(memoryview(by_header), framing.MAGIC):
-        _, payload = framing.read_header(frame)
-        length, at = read_signed(payload, 0, len(payload))
-        yield payload[at : at + length]
+    for batch in framing.whole_batches(memoryview(by_header), framing.MAGIC):
+        length, at = read_signed(batch.payload, 0, len(batch.payload))
+        yield batch.payload[at : at + length]
 
 
 # ---- formats 1 and 2, and what a later one could have

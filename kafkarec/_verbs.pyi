@@ -59,16 +59,19 @@ def rewrite_records(
     data: Any,
     count: int,
     has_attributes: bool,
+    is_apart: bool,
     to_apart: bool,
     to_attributes: bool,
     batch: dict[str, Any],
 ) -> Any: ...
+def batch_of(magic: int, data: Any, at: int, check_crc: bool) -> tuple[int, int, tuple[int, ...]] | None: ...
 
 @final
-class FieldReader:
-    at: int
-    data_size: int
-    last_delta: int
-    unordered: tuple[int, int, int] | None
-    def __init__(self, count: int, has_attributes: bool, batch: dict[str, Any]) -> None: ...
-    def read(self, content: Any, is_all: bool) -> bool: ...
+class FieldCheck:
+    batches: int
+    records: int
+    compressed_bytes: int
+    decompressed_bytes: int
+    def __new__(cls, data: Any, limit: int) -> FieldCheck: ...
+    def run(self) -> int: ...
+    def read(self, content: Any, compressed_bytes: int, is_all: bool) -> bool: ...

@@ -6,23 +6,27 @@
     LastOffsets                        the last offset of each key, for compaction: see `_c/offset_map.pxd`
     lines, Escapes                     rows as lines of text, for `cat`. It knows neither JSON Lines nor CSV: the caller
                                        has the texts and escapes. See `_c/lines.pxd`
-    rewrite_records, FieldReader       records between magic 2 and magic 3, for kafkarec.experimental: see
+    batch_of, rewrite_records, FieldCheck
+                                       batches and records of magic 3, for kafkarec.experimental: see `_c/batch_v3.pxd`,
                                        `_c/records_v3.pxd`
 """
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE
 from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize, PyBytes_Size
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow_check cimport Misfit, offsets_rise
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD,
-    MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow, codec_name, computed_crc, frame, is_control, is_transactional,
-    is_wrapper, least_size, read_legacy, read_v2, wrapping_add,
+    MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow, codec_name, frame, is_control, is_transactional, is_wrapper,
+    least_size, read_legacy, read_v2, verify_crc, wrapping_add,
 )
+from kafkarec._c.batch_v3 cimport HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, read_batch_of
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
+from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release
 from kafkarec._c.input_columns cimport (
     BOOL, INT_8, INT_16, INT_32, INT_64, OFFSETS_32, Span, UINT_32,
 )
@@ -35,11 +39,12 @@ from kafkarec._c.offset_map cimport OffsetMap, Slot, offset_map_begin, offset_ma
 from kafkarec._c.record_stats cimport (
     MOST_REFUSED, RecordStats, Refused, Rules, check_sizes, scan_batch, scan_message, scan_wrapper, stats_begin,
 )
-from kafkarec._c.record_walk cimport PartsWalk
-from kafkarec._c.records_v3 cimport FieldScan, RecordsOut, copy_records, rewritten_size, scan_fields
+from kafkarec._c.record_walk cimport PartsWalk, PlainWalk, next_int, walk_from
+from kafkarec._c.records_v3 cimport FieldScan, RecordsOut, copy_records, rewritten_size, scan_fields, scan_of
 from kafkarec._c.status cimport (
-    ATTRIBUTES_LOST, BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, Fault,
-    refuse,
+    ATTRIBUTES_LOST, BASE_OFFSET_NOT_ZERO, BATCH_TOO_LARGE, BATCH_TOO_SMALL, CUT, END, LEADER_EPOCH_DIFFERS,
+    MESSAGE_TRUNCATED, NEEDS_CODEC, OFFSETS_OUT_OF_ORDER, OK, RECORDS_LEFT_OVER, RECORD_COUNT_NEGATIVE,
+    RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, UNSUPPORTED_MAGIC, Fault, refuse,
 )
 from kafkarec._c.write_v01 cimport put_i64, put_u32
 from kafkarec._core cimport HeldBytes, crc32_on, pages_free, window
@@ -91,20 +96,6 @@ cdef class HeldColumns:
 
 # ---- batches and records that are checked
 
-# Why a well-formed batch is refused before its records are checked.
-cdef enum BatchError:
-    ACCEPTED = 0
-    LEADER_EPOCH_DIFFERS
-    BASE_OFFSET_NOT_ZERO
-    BATCH_TOO_LARGE
-    OFFSETS_OUT_OF_ORDER
-
-_BATCH_ERRORS = {
-    LEADER_EPOCH_DIFFERS: "leader_epoch_differs", BASE_OFFSET_NOT_ZERO: "base_offset_not_zero",
-    BATCH_TOO_LARGE: "batch_too_large", OFFSETS_OUT_OF_ORDER: "offsets_out_of_order",
-}
-
-
 cdef int next_batch(const uint8_t* base, int64_t length, int64_t position, BatchRow* row, Fault* fault) noexcept nogil:
     """Frames a batch like `read_batch` of `batch.pxd`, but accepts messages as short as Kafka's framing does. A batch
     too small for its header has zeros for the missing fields: Kafka compares base offset and leader epoch before it
@@ -131,11 +122,6 @@ cdef int next_batch(const uint8_t* base, int64_t length, int64_t position, Batch
     return OK
 
 
-cdef int verify_crc(const uint8_t* p, const BatchRow* row, Fault* fault) noexcept nogil:
-    cdef uint32_t computed = computed_crc(p, row)
-    return OK if computed == row.crc else refuse(fault, CRC_MISMATCH, row.crc, computed)
-
-
 cdef inline void set_place(Fault* fault, const BatchRow* row) noexcept nogil:
     fault.position, fault.base_offset, fault.record = row.position, row.base_offset, -1
     fault.next_position = row.position + row.size_in_bytes
@@ -151,17 +137,14 @@ cdef struct BatchRules:
     int64_t most_bytes           # of a batch
 
 
-cdef int batch_error(const BatchRules* d, const BatchRow* row, int64_t last_offset, Fault* fault) noexcept nogil:
+cdef int check_rules(const BatchRules* d, const BatchRow* row, Fault* fault) noexcept nogil:
     if d.of_leader and row.partition_leader_epoch != d.leader_epoch:
-        fault.expected, fault.found = d.leader_epoch, row.partition_leader_epoch
-        return LEADER_EPOCH_DIFFERS
+        return refuse(fault, LEADER_EPOCH_DIFFERS, d.leader_epoch, row.partition_leader_epoch)
     if d.from_zero and row.magic >= BATCH_MAGIC and row.base_offset != 0:
-        fault.expected, fault.found = 0, row.base_offset
-        return BASE_OFFSET_NOT_ZERO
+        return refuse(fault, BASE_OFFSET_NOT_ZERO, 0, row.base_offset)
     if row.size_in_bytes > d.most_bytes:
-        fault.expected, fault.found = d.most_bytes, row.size_in_bytes
-        return BATCH_TOO_LARGE
-    return ACCEPTED
+        return refuse(fault, BATCH_TOO_LARGE, d.most_bytes, row.size_in_bytes)
+    return OK
 
 
 @cython.final
@@ -183,45 +166,38 @@ cdef class Request:
     def __cinit__(self, data, *, bint check_crcs, bint from_zero, bint rising, leader_epoch, int64_t most_bytes):
         cdef BatchRules d
         cdef Fault fault
-        cdef int status, why = ACCEPTED
+        cdef int status
         self.held = HeldBytes(data)
         d.check_crcs, d.from_zero, d.rising, d.most_bytes = check_crcs, from_zero, rising, most_bytes
         d.of_leader = leader_epoch is not None
         d.leader_epoch = leader_epoch or 0
         with nogil:
-            status = self.check_batches(&d, &why, &fault)
-        if why != ACCEPTED:
-            raise error(_BATCH_ERRORS[why], fault_fields(&fault, None, ""))
+            status = self.check_batches(&d, &fault)
         if status != END and status != CUT:
             raise refusal(status, &fault)
 
     def __dealloc__(self):
         pages_free(self.record_stats.refused.data, self.record_stats.refused.capacity)
 
-    cdef int check_batches(self, const BatchRules* d, int* why, Fault* fault) noexcept nogil:
-        """Checks all batches. Returns END, CUT or a refusal; OK with `why` set for a well-formed batch that is
-        refused."""
+    cdef int check_batches(self, const BatchRules* d, Fault* fault) noexcept nogil:
+        """Checks all batches. Returns END, CUT or a refusal."""
         cdef const uint8_t* base = self.held.data
         cdef BatchRow row
-        cdef int status
+        cdef int status, ruled
         self.one_magic, self.max_timestamp, self.last_offset = True, ABSENT, ABSENT
         while True:
             status = next_batch(base, self.held.size, self.end, &row, fault)
-            if status != OK and status != BATCH_TOO_SMALL:
-                return status
-            why[0] = batch_error(d, &row, self.last_offset, fault)
-            if status != OK or why[0] != ACCEPTED:
-                return status if why[0] == ACCEPTED else OK
-            if d.check_crcs:
+            if status == OK or status == BATCH_TOO_SMALL:
+                ruled = check_rules(d, &row, fault)
+                status = status if ruled == OK else ruled
+            if status == OK and d.check_crcs:
                 status = verify_crc(base + self.end, &row, fault)
-                if status != OK:
-                    return status
+            if status != OK:
+                return status
             if row.codec > LATEST_CODEC:
                 return refuse(fault, UNSUPPORTED_CODEC, LATEST_CODEC, row.codec)
             if d.rising and self.last_offset >= row.last_offset:
-                fault.expected, fault.found = self.last_offset, row.last_offset
-                why[0] = OFFSETS_OUT_OF_ORDER
-                return OK
+                return refuse(fault, OFFSETS_OUT_OF_ORDER, self.last_offset, row.last_offset)
             if self.batches == 0:
                 self.row = row
             elif self.one_magic and row.magic != self.row.magic:
@@ -672,16 +648,44 @@ def lines(list columns, bytes end, int64_t start, int64_t stop, rows=None):
     return formatter.run(end, start, stop, rows)
 
 
-# ---- records of magic 3
+# ---- magic 3
 
-def rewrite_records(fields, data, int64_t count, bint has_attributes, bint to_apart, bint to_attributes, dict batch):
+def batch_of(int8_t magic, data, int64_t at, bint check_crc):
+    """(end, where its payload begins, the fields of format.layout.V2Header) of the batch of magic 2 or 3 at byte `at`;
+    None: the input ends before its end. The errors of `decode`, in their order."""
+    cdef HeldBytes held = HeldBytes(data)
+    cdef const uint8_t* payload = NULL
+    cdef BatchRow row
+    cdef Fault fault
+    cdef int status
+    memset(&row, 0, sizeof(BatchRow))
+    if not 0 <= at <= held.size:
+        raise ValueError(f"byte {at} of {held.size}")
+    status = read_batch_of(magic, held.data + at, held.size - at, at, check_crc, &row, &payload, &fault)
+    if status == END or status == CUT:
+        return None
+    if status == UNSUPPORTED_MAGIC:
+        raise refusal(status, &fault, {"expected": None, "detail": f"magic {magic} is needed here"})
+    if status != OK:
+        raise refusal(status, &fault)
+    return at + row.size_in_bytes, payload - held.data, (
+        row.base_offset, row.batch_length, row.partition_leader_epoch, row.magic, row.crc, row.attributes,
+        <int32_t>(row.last_offset - row.base_offset), row.base_timestamp, row.max_timestamp, row.producer_id,
+        row.producer_epoch, row.base_sequence, row.record_count,
+    )
+
+
+def rewrite_records(
+    fields, data, int64_t count, bint has_attributes, bint is_apart, bint to_apart, bint to_attributes, dict batch
+):
     """The records in another form: a bytearray, or (fields, data) of header-first records. None if attributes that are
     not zero would be lost.
 
     fields            the records, or of header-first ones their fields
-    data              of header-first ones the keys, values and headers, else None
+    data              of header-first ones the keys, values and headers; None: they follow the fields in `fields`
     count             of records
     has_attributes    whether there is an attributes byte in each
+    is_apart          whether they are header-first
     to_apart          header-first records are made
     to_attributes     with an attributes byte in each
     batch             arguments of damage.error that are about the batch, for refused records
@@ -690,14 +694,16 @@ def rewrite_records(fields, data, int64_t count, bint has_attributes, bint to_ap
     cdef bytearray made, made_data = None
     cdef Fault fault
     cdef PartsWalk at = PartsWalk(
-        first.data, first.data, first.data + first.size, OK, &fault, False, False, has_attributes, data is not None,
-        False, second.data, second.data + second.size, 0,
+        first.data, first.data, first.data + first.size, OK, &fault, False, False, has_attributes, is_apart, False,
+        second.data, second.data + second.size, 0,
     )
+    cdef FieldScan scan = scan_of(count, has_attributes)
     cdef RecordsOut out
     cdef int64_t most = rewritten_size(first.size + second.size)
     cdef uint8_t* begin
     cdef uint8_t* begin_data = NULL
-    cdef int status
+    cdef bint one_frame = is_apart and data is None
+    cdef int status = OK
     out.apart, out.has_attributes = to_apart, to_attributes
     made = PyByteArray_FromStringAndSize(NULL, most)
     begin = <uint8_t*>PyByteArray_AsString(made)
@@ -708,7 +714,11 @@ def rewrite_records(fields, data, int64_t count, bint has_attributes, bint to_ap
     memset(&fault, 0, sizeof(Fault))
     fault.record = -1
     with nogil:
-        status = copy_records(&at, &out, count)
+        if one_frame:
+            status = scan_fields(&scan, first.data, first.size, True, &fault)
+            at.data, at.data_end, at.stop = first.data + scan.at, at.stop, first.data + scan.at
+        if status == OK:
+            status = copy_records(&at, &out, count)
     if status == ATTRIBUTES_LOST:
         return None
     if status != OK:
@@ -720,53 +730,135 @@ def rewrite_records(fields, data, int64_t count, bint has_attributes, bint to_ap
     return made, made_data
 
 
+cdef enum:
+    PLAIN_PIECE = 4 << 10        # bytes of records without a codec that are read at a time
+    UNTIL_SIGNALS = 16 << 20     # bytes of batches after which the caller looks for Ctrl-C
+
+
 @cython.final
-cdef class FieldReader:
-    """Reads the fields of `count` header-first records as they are decompressed. batch: see rewrite_records.
+cdef class FieldCheck:
+    """The checks of experimental.header_first.offsets.
 
-    at              bytes of the fields that were read
-    data_size       bytes of the keys, values and headers of these records
-    last_delta      the offset delta of the last one; -1: none was read
-    unordered       (record, offset delta, that of the record before) of the first one not above the one before; or None
+    batches, records                         checked so far
+    compressed_bytes, decompressed_bytes     of their payloads that were read; that were made of these
     """
+    cdef HeldBytes held
+    cdef int64_t limit, position, payload_length
+    cdef BatchRow row
     cdef FieldScan scan
-    cdef dict batch
+    cdef DecompressContext context
+    cdef readonly int64_t batches, records, compressed_bytes, decompressed_bytes
 
-    def __init__(self, int64_t count, bint has_attributes, dict batch):
-        memset(&self.scan, 0, sizeof(FieldScan))
-        self.scan.count, self.scan.has_attributes, self.batch = count, has_attributes, batch
-        self.scan.last_delta = self.scan.unordered = -1
+    def __cinit__(self, data, int64_t limit):
+        self.held, self.limit = HeldBytes(data), limit
 
-    @property
-    def at(self):
-        return self.scan.at
+    def __dealloc__(self):
+        decompress_release(&self.context)
+        pages_free(self.context.out.data, self.context.out.capacity)
 
-    @property
-    def data_size(self):
-        return self.scan.data_size
+    def run(self):
+        """Checks batches up to one that is left to the caller, and returns its position, at the end that of the end.
+        The caller raises its error, or gives its decompressed fields to `read`."""
+        cdef Fault fault
+        cdef int64_t stop
+        cdef int status = OK
+        while status == OK and self.position < self.held.size:
+            PyErr_CheckSignals()
+            with nogil:
+                stop = min(self.position + UNTIL_SIGNALS, self.held.size)
+                while status == OK and self.position < stop:
+                    status = self.check_batch(&fault)
+        if status != OK and status != NEEDS_CODEC:
+            raise self.refused(status, &fault)
+        return self.position
 
-    @property
-    def last_delta(self):
-        return self.scan.last_delta
-
-    @property
-    def unordered(self):
-        if self.scan.unordered < 0:
-            return None
-        return self.scan.unordered, self.scan.unordered_delta, self.scan.delta_before
-
-    def read(self, content, bint is_all):
-        """Reads on in all that was decompressed so far; whether the last record was read. is_all: no more will come."""
+    def read(self, content, int64_t compressed_bytes, bint is_all):
+        """Reads on in what was decompressed so far of the batch, of that many bytes of its payload; whether its last
+        field was read. is_all: no more will come."""
         cdef HeldBytes held = HeldBytes(content)
         cdef Fault fault
         cdef int status
-        memset(&fault, 0, sizeof(Fault))
+        set_place(&fault, &self.row)
         if held.size < self.scan.at:
             raise ValueError(f"{held.size} bytes, after {self.scan.at} were read")
         with nogil:
-            status = scan_fields(&self.scan, held.data, held.size, is_all, &fault)
-        if status == CUT:
-            return False
+            status = self.read_fields(held.data, held.size, compressed_bytes, is_all, &fault)
+        if status != OK and status != CUT:
+            raise self.refused(status, &fault)
+        return status == OK
+
+    cdef object refused(self, int status, const Fault* fault):
+        if status != OFFSETS_OUT_OF_ORDER or self.scan.unordered >= 0:
+            return refusal(status, fault)
+        detail = f"the last record's offset delta is {fault.found}, the header's {fault.expected}"
+        return refusal(status, fault, {"expected": None, "found": None, "detail": detail})
+
+    cdef int check_batch(self, Fault* fault) noexcept nogil:
+        """NEEDS_CODEC: the batch is left to the caller."""
+        cdef BatchRow* row = &self.row
+        cdef const uint8_t* p = self.held.data + self.position
+        cdef const uint8_t* payload = p
+        cdef PlainWalk walk
+        cdef Lz4Frame lz4
+        cdef int32_t first
+        cdef int64_t size = 0
+        cdef int status = read_batch_of(
+            MAGIC_3, p, self.held.size - self.position, self.position, True, row, &payload, fault
+        )
+        self.scan = scan_of(row.record_count, not row.attributes & NO_RECORD_ATTRIBUTES)
+        self.payload_length = p + row.size_in_bytes - payload
+        if status != OK or not row.attributes & HEADER_FIRST or row.codec > LATEST_CODEC:
+            return NEEDS_CODEC
+        if row.record_count < 0:
+            return refuse(fault, RECORD_COUNT_NEGATIVE, 0, row.record_count)
+        if row.record_count == 0:
+            return self.count_batch(0, 0)
+        if row.attributes & TWO_FRAMES:
+            walk = walk_from(payload, payload + self.payload_length, fault)
+            first = next_int(&walk)
+            if walk.status != OK or not 0 <= first <= walk.end - walk.p:
+                return NEEDS_CODEC
+            if row.codec == 0:
+                return self.read_fields(walk.p, first, first, True, fault)
+            if decompress_payload(&self.context, row.codec, walk.p, first, BATCH_MAGIC, self.limit, &size, &lz4) != OK:
+                return NEEDS_CODEC
+            return self.read_fields(self.context.out.data, size, first, True, fault)
+        status = NEEDS_CODEC if row.codec else CUT
+        while status == CUT:
+            size = min(size + PLAIN_PIECE, self.payload_length)
+            if size > self.limit:
+                return NEEDS_CODEC
+            status = self.read_fields(payload, size, size, size == self.payload_length, fault)
+        return status
+
+    cdef int read_fields(self, const uint8_t* content, int64_t size, int64_t compressed_bytes, bint is_all,
+                         Fault* fault) noexcept nogil:
+        """See `read`. CUT: more bytes are needed."""
+        cdef FieldScan* scan = &self.scan
+        cdef int64_t data = 0, expected = 0, last_delta = self.row.last_offset - self.row.base_offset
+        cdef int status = scan_fields(scan, content, size, is_all, fault)
         if status != OK:
-            raise refusal(status, &fault, self.batch)
-        return True
+            return status
+        if self.row.attributes & TWO_FRAMES:
+            data = size - scan.at
+        elif self.row.codec == 0:
+            data, expected = self.payload_length - scan.at, scan.data_size
+        if data < expected:
+            return refuse(fault, MESSAGE_TRUNCATED, expected, data)
+        if data > expected:
+            return refuse(fault, RECORDS_LEFT_OVER, scan.count, data - expected)
+        if scan.unordered >= 0:
+            fault.record = <int32_t>scan.unordered
+            return refuse(fault, OFFSETS_OUT_OF_ORDER, scan.delta_before, scan.unordered_delta)
+        if scan.last_delta != last_delta:
+            fault.record = <int32_t>scan.count - 1
+            return refuse(fault, OFFSETS_OUT_OF_ORDER, last_delta, scan.last_delta)
+        return self.count_batch(compressed_bytes, size)
+
+    cdef int count_batch(self, int64_t compressed_bytes, int64_t decompressed_bytes) noexcept nogil:
+        self.position += self.row.size_in_bytes
+        self.batches += 1
+        self.records += self.row.record_count
+        self.compressed_bytes += compressed_bytes
+        self.decompressed_bytes += decompressed_bytes
+        return OK

@@ -148,6 +148,12 @@ cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t*
     `p` is the batch's first byte, `left` the number of bytes from there to the end of the input. At most 17 bytes are
     read, each once: another thread may change a caller's buffer between two loads. Returns OK, END, CUT or a refusal.
     """
+    return frame_of_magics(p, left, position, 0, LATEST_MAGIC, size, magic, fault)
+
+
+cdef inline int frame_of_magics(const uint8_t* p, int64_t left, int64_t position, int8_t least, int8_t latest,
+                                int64_t* size, int8_t* magic, Fault* fault) noexcept nogil:
+    """`frame` for input whose magics are from `least` to `latest`."""
     cdef int64_t claimed
     reset_fault(fault, position)
     if left < LOG_OVERHEAD:
@@ -161,8 +167,8 @@ cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t*
     if left < UP_TO_MAGIC:
         return END
     magic[0] = <int8_t>p[MAGIC_OFFSET]
-    if magic[0] < 0 or magic[0] > LATEST_MAGIC:
-        return refuse(fault, UNSUPPORTED_MAGIC, LATEST_MAGIC, magic[0])
+    if magic[0] < least or magic[0] > latest:
+        return refuse(fault, UNSUPPORTED_MAGIC, latest, magic[0])
     size[0] = LOG_OVERHEAD + claimed
     if left < size[0]:
         fault.expected = size[0]
@@ -287,6 +293,12 @@ cdef inline uint32_t computed_crc(const uint8_t* p, const BatchRow* row) noexcep
     if row.magic >= BATCH_MAGIC:
         return crc32c_on(0, p + V2_ATTRIBUTES_OFFSET, row.size_in_bytes - V2_ATTRIBUTES_OFFSET)
     return crc32_on(0, p + MAGIC_OFFSET, row.size_in_bytes - MAGIC_OFFSET)
+
+
+cdef inline int verify_crc(const uint8_t* p, const BatchRow* row, Fault* fault) noexcept nogil:
+    """Compares the checksum of the whole batch at p."""
+    cdef uint32_t computed = computed_crc(p, row)
+    return OK if computed == row.crc else refuse(fault, CRC_MISMATCH, row.crc, computed)
 
 
 cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noexcept nogil:

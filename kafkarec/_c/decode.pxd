@@ -11,10 +11,9 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkarec._c.audit cimport Audit, audit_keep, audit_message, audit_payload, audit_stream
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, FOR_NEXT_HEADER, FOR_PAYLOAD, FOR_PEEK, GZIP, LZ4, SNAPPY, ZSTD, BatchRow, ReadMode, check_crc,
-    is_control, is_transactional, is_wrapper, latest_codec, least_size, read_batch,
+    ABSENT, BATCH_MAGIC, FOR_NEXT_HEADER, FOR_PAYLOAD, FOR_PEEK, LZ4, BatchRow, ReadMode, check_crc, is_control,
+    is_transactional, is_wrapper, latest_codec, least_size, read_batch,
 )
-from kafkarec._c.codec_functions cimport has_functions
 from kafkarec._c.columns cimport (
     MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, buffer_reserve, clear_bit,
     columns_expect, columns_in_page, columns_measure, columns_select, columns_truncate, run_append, view_batch,
@@ -22,12 +21,11 @@ from kafkarec._c.columns cimport (
 from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport (
-    DecompressContext, Lz4Frame, gzip_member, lz4_checksum_wrong, lz4_frame, lz4_size_wrong, zstd_frame,
+    DecompressContext, Lz4Frame, decompress_payload, lz4_checksum_wrong, lz4_size_wrong,
 )
 from kafkarec._c.record cimport FIRST_RESERVE, decode_records
 from kafkarec._c.record_walk cimport LEAST_RECORD
 from kafkarec._c.resync cimport Search, far_above, looks_plausible
-from kafkarec._c.snappy_blocks cimport snappy_payload
 from kafkarec._c.status cimport (
     CHUNK_FULL, END, HEADER_DOUBTFUL, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNREADABLE, UNSUPPORTED_CODEC,
     Fault, refuse,
@@ -351,25 +349,15 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
     or `decompress.pxd` does not handle the payload."""
     cdef int64_t length = 0
     cdef Lz4Frame frame
-    cdef int status = NEEDS_CODEC
-    if not has_functions(e.row.codec):
-        return NEEDS_CODEC
     if e.row.magic >= BATCH_MAGIC and e.row.record_count == 0:       # then only the beginning of the stream is checked
         return NEEDS_CODEC
-    if e.row.codec == LZ4:
-        status = lz4_frame(&e.context, e.payload, e.payload_length, e.row.magic, engine_limit(e), &length, &frame)
-        if status == OK and e.options.audit:
-            audit_stream(&e.audit, 1, e.payload_length - frame.end,
-                         lz4_checksum_wrong(&frame, e.payload, e.context.out.data, length),
-                         lz4_size_wrong(&frame, e.payload, length))
-    elif e.row.codec == ZSTD:
-        status = zstd_frame(&e.context, e.payload, e.payload_length, engine_limit(e), &length)
-    elif e.row.codec == GZIP:
-        status = gzip_member(&e.context, e.payload, e.payload_length, engine_limit(e), &length)
-    elif e.row.codec == SNAPPY:
-        status = snappy_payload(&e.context.out, e.payload, e.payload_length, engine_limit(e), &length)
-    if status != OK:
+    if decompress_payload(&e.context, e.row.codec, e.payload, e.payload_length, e.row.magic, engine_limit(e), &length,
+                          &frame) != OK:
         return NEEDS_CODEC
+    if e.row.codec == LZ4 and e.options.audit:
+        audit_stream(&e.audit, 1, e.payload_length - frame.end,
+                     lz4_checksum_wrong(&frame, e.payload, e.context.out.data, length),
+                     lz4_size_wrong(&frame, e.payload, length))
     return engine_payload(e, e.context.out.data, length, <int64_t>e.context.out.capacity - length)
 
 

@@ -16,9 +16,11 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from kafkarec._c.codec_functions cimport isal, lz4, zstd
+from kafkarec._c.batch cimport GZIP, LZ4, SNAPPY, ZSTD
+from kafkarec._c.codec_functions cimport has_functions, isal, lz4, zstd
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.endian cimport load_le32
+from kafkarec._c.snappy_blocks cimport snappy_payload
 from kafkarec._c.status cimport NEEDS_CODEC, OK
 from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._core cimport crc32_on
@@ -197,3 +199,18 @@ cdef inline int zstd_frame(DecompressContext* context, const uint8_t* p, int64_t
         return NEEDS_CODEC
     length[0] = <int64_t>done
     return OK
+
+
+cdef inline int decompress_payload(DecompressContext* context, int8_t codec, const uint8_t* p, int64_t n, int8_t magic,
+                                   int64_t limit, int64_t* length, Lz4Frame* frame) noexcept nogil:
+    """Decompresses a payload to context.out; NEEDS_CODEC where there is no such function, or it is not of the usual
+    form. frame: of LZ4 only."""
+    if not has_functions(codec):
+        return NEEDS_CODEC
+    if codec == LZ4:
+        return lz4_frame(context, p, n, magic, limit, length, frame)
+    if codec == ZSTD:
+        return zstd_frame(context, p, n, limit, length)
+    if codec == GZIP:
+        return gzip_member(context, p, n, limit, length)
+    return snappy_payload(&context.out, p, n, limit, length) if codec == SNAPPY else NEEDS_CODEC

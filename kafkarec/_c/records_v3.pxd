@@ -137,6 +137,11 @@ cdef struct FieldScan:
     bint has_attributes
 
 
+cdef inline FieldScan scan_of(int64_t count, bint has_attributes) noexcept nogil:
+    """Of the fields of that many records, none of which was read."""
+    return FieldScan(count, 0, 0, 0, 0, -1, -1, 0, 0, has_attributes)
+
+
 cdef inline int scan_fields(FieldScan* scan, const uint8_t* fields, int64_t size, bint is_all,
                             Fault* fault) noexcept nogil:
     """Reads on in the fields of which `size` bytes are there. CUT: more are needed; not if they are all there are."""

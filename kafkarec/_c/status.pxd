@@ -50,6 +50,11 @@ cdef enum Status:
     MESSAGE_TRUNCATED
     OUT_OF_MEMORY
     UNREADABLE
+    # refusals of what can be read and is not accepted
+    LEADER_EPOCH_DIFFERS
+    BASE_OFFSET_NOT_ZERO
+    BATCH_TOO_LARGE
+    OFFSETS_OUT_OF_ORDER
 
 cdef struct Fault:
     int status

@@ -21,6 +21,8 @@ cdef inline dict reasons_by_status():
         st.INNER_COMPRESSED: "inner_compressed", st.INNER_SIZE_TOO_SMALL: "inner_size_too_small",
         st.INNER_CRC_MISMATCH: "inner_crc_mismatch", st.MESSAGE_TRUNCATED: "message_truncated",
         st.OUT_OF_MEMORY: "out_of_memory", st.UNREADABLE: "unreadable",
+        st.LEADER_EPOCH_DIFFERS: "leader_epoch_differs", st.BASE_OFFSET_NOT_ZERO: "base_offset_not_zero",
+        st.BATCH_TOO_LARGE: "batch_too_large", st.OFFSETS_OUT_OF_ORDER: "offsets_out_of_order",
     }
 
 

@@ -32,6 +32,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
+from kafkarec._verbs import batch_of
 from kafkarec.damage import damaged, error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import crc32c
@@ -44,17 +45,12 @@ from kafkarec.format.layout import (
     LATEST_CODEC,
     LOG_OVERHEAD,
     MAX_BATCH_LENGTH,
-    MESSAGE_OVERHEAD,
     START,
-    UP_TO_MAGIC,
     V2,
     V2_AT,
-    V2_OVERHEAD,
     V2Header,
-    start_of,
-    v2_header,
 )
-from kafkarec.format.varints import VARLONG_BYTES, BadVarint, read_signed, unsigned_varint
+from kafkarec.format.varints import unsigned_varint
 from kafkarec.read.decode_options import NO_CHECKS, checked_limit, request
 from kafkarec.tables.records import PassResult, RecordColumns
 
@@ -62,21 +58,21 @@ MAGIC = 3
 NO_ATTRIBUTES, HEADER_FIRST, TWO_FRAMES = 0x80, 0x100, 0x200
 """Attribute bits 7 (ignoreMessageAttributes), 8 and 9."""
 
-_FIXED = Struct(">qiibIhqhii")
 _CHECKED = Struct(">hqhii")
 _CHECKED_FROM = V2_AT.attributes
-_LEAST_SIZES = {BATCH_MAGIC: V2_OVERHEAD, MAGIC: _FIXED.size + 3}
 _NOT_SKIPPED = {"missing_codec", "out_of_memory"}
+_LENGTH_UNPROVEN = {"batch_too_small", "crc_mismatch"}
 _CRC_BUDGET = 8  # bytes of CRC work of all searches, per byte of input
 _BEGINNING = re.compile(rb"(?s)(?=[\x00-\x7f].{7}[\x00-\x7f].{7}\x03)")
 
 
 class WholeBatch(NamedTuple):
-    """A whole batch: where it begins in the input, and its bytes."""
+    """A whole batch: where it begins in the input, its bytes, its header, and the bytes behind that."""
 
     position: int
-    base_offset: int
     data: memoryview
+    header: V2Header
+    payload: memoryview
 
     @property
     def end(self) -> int:
@@ -85,7 +81,15 @@ class WholeBatch(NamedTuple):
     @property
     def place(self) -> dict[str, Any]:
         """The arguments of damage.error that are about the batch."""
-        return {"position": self.position, "base_offset": self.base_offset, "next_position": self.end}
+        return {"position": self.position, "base_offset": self.header.base_offset, "next_position": self.end}
+
+    @property
+    def codec(self) -> int:
+        """UnsupportedCompressionError if there is none with this id."""
+        codec = self.header.attributes & CODEC_MASK
+        if codec > LATEST_CODEC:
+            raise self.error("unsupported_codec", expected=LATEST_CODEC, found=codec)
+        return codec
 
     def error(self, reason: str, **sides: Any) -> KafkaRecordError:
         """The error for this batch; sides: expected, found, record, detail."""
@@ -98,63 +102,31 @@ def view_of(data: Any) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def frame_at(view: memoryview, at: int, magic: int, check_crc: bool) -> WholeBatch | None:
+def batch_at(view: memoryview, at: int, magic: int, check_crc: bool) -> WholeBatch | None:
     """The batch of this magic at byte `at`; None if the input ends before its end. Raises what decode raises for
     magic 2, with the checks in its order."""
-    left = len(view) - at
-    if left < LOG_OVERHEAD:
+    found = batch_of(magic, view, at, check_crc)
+    if found is None:
         return None
-    base_offset = int.from_bytes(view[at : at + 8], "big", signed=True)
-    length = int.from_bytes(view[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
-    place: dict[str, Any] = {"position": at, "base_offset": base_offset}
-    if length < MESSAGE_OVERHEAD[0]:
-        raise error("size_too_small", {**place, "expected": MESSAGE_OVERHEAD[0], "found": length})
-    if length > MAX_BATCH_LENGTH:
-        raise error("size_overflow", {**place, "expected": MAX_BATCH_LENGTH, "found": length})
-    if left < UP_TO_MAGIC:
-        return None
-    found = start_of(view, at).magic
-    if found != magic:
-        raise error("unsupported_magic", {**place, "found": found, "detail": f"magic {magic} is needed here"})
-    if left < LOG_OVERHEAD + length:
-        return None
-    frame = WholeBatch(at, base_offset, view[at : at + LOG_OVERHEAD + length])
-    if len(frame.data) < _LEAST_SIZES[magic]:
-        raise frame.error("batch_too_small", expected=_LEAST_SIZES[magic], found=len(frame.data))
-    if check_crc:
-        stored = int.from_bytes(frame.data[V2_AT.crc : _CHECKED_FROM], "big")
-        computed = crc32c(frame.data[_CHECKED_FROM:])
-        if stored != computed:
-            raise frame.error("crc_mismatch", expected=stored, found=computed)
-    return frame
+    end, payload, header = found
+    return WholeBatch(at, view[at:end], V2Header._make(header), view[payload:end])
 
 
-def whole_frames(view: memoryview, magic: int) -> Iterator[WholeBatch]:
-    """Every batch of a buffer that ends with a whole one; length_beyond_end if it does not."""
-    at = 0
+def whole_batches(view: memoryview, magic: int, at: int = 0) -> Iterator[WholeBatch]:
+    """Every batch of a buffer that ends with a whole one, from byte `at` on; length_beyond_end if it does not."""
     while at < len(view):
-        frame = frame_at(view, at, magic, True)
-        if frame is None:
-            left = len(view) - at
-            claimed = int.from_bytes(view[at + 8 : at + LOG_OVERHEAD], "big") if left >= LOG_OVERHEAD else 0
-            raise error("length_beyond_end", {"position": at, "expected": LOG_OVERHEAD + claimed, "found": left})
-        yield frame
-        at = frame.end
+        batch = batch_at(view, at, magic, True)
+        if batch is None:
+            raise error("length_beyond_end", cut_at(view, at))
+        yield batch
+        at = batch.end
 
 
-def read_header(frame: WholeBatch) -> tuple[V2Header, memoryview]:
-    """The header of a batch of magic 3, and its payload."""
-    data = frame.data
-    *start, producer, producer_epoch, sequence, count = _FIXED.unpack_from(data)
-    try:
-        last_delta, at = read_signed(data, _FIXED.size, len(data))
-        base_timestamp, at = read_signed(data, at, len(data), VARLONG_BYTES)
-        max_delta, at = read_signed(data, at, len(data), VARLONG_BYTES)
-    except BadVarint as bad:
-        raise frame.error("message_truncated" if bad.cut else "varint_too_long", expected=1, found=0) from None
-    times = base_timestamp, wrapped(base_timestamp + max_delta, 64)
-    fields = *start, last_delta, *times, producer, producer_epoch, sequence, count
-    return V2Header._make(fields), data[at:]
+def cut_at(view: memoryview, at: int) -> dict[str, Any]:
+    """The fields of the fault of a batch that the input ends in."""
+    left = len(view) - at
+    claimed = int.from_bytes(view[at + 8 : at + LOG_OVERHEAD], "big") if left >= LOG_OVERHEAD else 0
+    return {"position": at, "expected": LOG_OVERHEAD + claimed, "found": left}
 
 
 def signed_varint(number: int) -> bytes:
@@ -162,49 +134,43 @@ def signed_varint(number: int) -> bytes:
     return unsigned_varint((number << 1 ^ number >> 63) & 0xFFFFFFFFFFFFFFFF)
 
 
-def _v3_batch(frame: WholeBatch, header: V2Header, attributes: int, payload: list[Any]) -> bytes:
-    """A batch of magic 3 with the fields of `header`."""
+def _v3_batch(batch: WholeBatch, attributes: int, payload: list[Any]) -> bytes:
+    """A batch of magic 3 with the fields of the header."""
+    header = batch.header
     fields = _CHECKED.pack(
         attributes, header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
     )
     times = header.base_timestamp, wrapped(header.max_timestamp - header.base_timestamp, 64)
     trail = map(signed_varint, (header.last_offset_delta, *times))
-    return _framed(frame, header, MAGIC, b"".join((fields, *trail, *payload)))
+    return _framed(batch, MAGIC, b"".join((fields, *trail, *payload)))
 
 
-def _v2_batch(frame: WholeBatch, header: V2Header, attributes: int, payload: Any) -> bytes:
-    """A batch of magic 2 with the fields of `header`."""
-    fields = V2.pack(*header._replace(attributes=attributes))[_CHECKED_FROM:]
-    return _framed(frame, header, BATCH_MAGIC, b"".join((fields, payload)))
+def _v2_batch(batch: WholeBatch, attributes: int, payload: Any) -> bytes:
+    """A batch of magic 2 with the fields of the header."""
+    fields = V2.pack(*batch.header._replace(attributes=attributes))[_CHECKED_FROM:]
+    return _framed(batch, BATCH_MAGIC, b"".join((fields, payload)))
 
 
-def _framed(frame: WholeBatch, header: V2Header, magic: int, checked: bytes) -> bytes:
+def _framed(batch: WholeBatch, magic: int, checked: bytes) -> bytes:
     length = _CHECKED_FROM - LOG_OVERHEAD + len(checked)
     if length > MAX_BATCH_LENGTH:
-        raise frame.error("batch_too_large", expected=MAX_BATCH_LENGTH, found=length)
-    start = START.pack(header.base_offset, length, header.partition_leader_epoch, magic)
+        raise batch.error("batch_too_large", expected=MAX_BATCH_LENGTH, found=length)
+    start = START.pack(batch.header.base_offset, length, batch.header.partition_leader_epoch, magic)
     return b"".join((start, crc32c(checked).to_bytes(4, "big"), checked))
 
 
 @contextmanager
-def codec_errors(frame: WholeBatch, limit: int) -> Iterator[None]:
+def codec_errors(batch: WholeBatch, limit: int) -> Iterator[None]:
     """Raises the errors of codecs as those of the batch."""
     try:
         yield
     except codecs.MissingCodec as missing:
-        raise frame.error("missing_codec", detail=str(missing)) from None
+        raise batch.error("missing_codec", detail=str(missing)) from None
     except codecs.LimitReached as reached:
         detail = f"max_decompressed_bytes={limit} can be raised ({reached.detail})"
-        raise frame.error("limit_exceeded", expected=limit, found=limit, detail=detail) from None
+        raise batch.error("limit_exceeded", expected=limit, found=limit, detail=detail) from None
     except codecs.CodecError as wrong:
-        raise frame.error("payload_corrupt", detail=wrong.detail) from None
-
-
-def codec_of(frame: WholeBatch, header: V2Header) -> int:
-    codec = header.attributes & CODEC_MASK
-    if codec > LATEST_CODEC:
-        raise frame.error("unsupported_codec", expected=LATEST_CODEC, found=codec)
-    return codec
+        raise batch.error("payload_corrupt", detail=wrong.detail) from None
 
 
 class Options(NamedTuple):
@@ -251,12 +217,12 @@ class Format(ABC):
     other_form: str
 
     @abstractmethod
-    def written(self, frame: WholeBatch, header: V2Header, payload: memoryview, codec: int, options: Options) -> Any:
+    def written(self, batch: WholeBatch, codec: int, options: Options) -> Any:
         """(attribute bits, [parts of the payload]) for a batch of magic 2, or None if attributes that are not zero
         would be lost. options.keep_attributes is not None."""
 
     @abstractmethod
-    def records(self, frame: WholeBatch, header: V2Header, payload: memoryview, limit: int) -> Any:
+    def records(self, batch: WholeBatch, limit: int) -> Any:
         """The uncompressed records in the form of magic 2."""
 
     def has_v2_payload(self, header: V2Header) -> bool:
@@ -266,55 +232,52 @@ class Format(ABC):
     # ---- magic 2 -> 3
 
     def from_v2(self, data: Any, options: Options) -> bytes:
-        return b"".join(self._from_v2(frame, options) for frame in whole_frames(view_of(data), BATCH_MAGIC))
+        return b"".join(self._from_v2(batch, options) for batch in whole_batches(view_of(data), BATCH_MAGIC))
 
-    def _from_v2(self, frame: WholeBatch, options: Options) -> bytes:
-        header, payload = v2_header(frame.data), frame.data[V2_OVERHEAD:]
+    def _from_v2(self, batch: WholeBatch, options: Options) -> bytes:
+        header = batch.header
         if header.attributes & self.own_bits:
             detail = f"magic 3 has another meaning for attribute bits {self.own_bits:#x}"
-            raise frame.error("batch_not_rewritable", found=header.attributes, detail=detail)
-        old = codec_of(frame, header)
+            raise batch.error("batch_not_rewritable", found=header.attributes, detail=detail)
+        old = batch.codec
         plain = not header.record_count or (not old and header.attributes & CONTROL)  # as convert
         codec = old if options.codec is None or plain else options.codec
         for keep in (False, True) if options.keep_attributes is None else (options.keep_attributes,):
-            bits, parts = 0 if keep else NO_ATTRIBUTES, [payload]
+            bits, parts = 0 if keep else NO_ATTRIBUTES, [batch.payload]
             if header.record_count:
                 chosen = options._replace(keep_attributes=keep, level=options.level if codec else None)
-                written = self.written(frame, header, payload, codec, chosen)
+                written = self.written(batch, codec, chosen)
                 if written is None:
                     continue
                 bits, parts = written
-            attributes = header.attributes & ~CODEC_MASK | codec | bits | self.fixed_bits
-            return _v3_batch(frame, header, attributes, parts)
+            return _v3_batch(batch, header.attributes & ~CODEC_MASK | codec | bits | self.fixed_bits, parts)
         detail = "a record has attributes that are not zero; keep_attributes=True keeps them"
-        raise frame.error("batch_not_rewritable", detail=detail)
+        raise batch.error("batch_not_rewritable", detail=detail)
 
     # ---- magic 3 -> 2
 
     def to_v2(self, data: Any, max_decompressed_bytes: int) -> bytes:
         limit = checked_limit(max_decompressed_bytes)
-        return b"".join(self._as_v2(one, limit, compressed=True) for one in whole_frames(view_of(data), MAGIC))
+        return b"".join(self._as_v2(one, limit, compressed=True) for one in whole_batches(view_of(data), MAGIC))
 
-    def own_header(self, frame: WholeBatch) -> tuple[V2Header, memoryview]:
-        """The header and the payload of a batch of this form."""
-        header, payload = read_header(frame)
-        if header.attributes & HEADER_FIRST != self.fixed_bits:
-            raise frame.error("unsupported_magic", found=MAGIC, detail=self.other_form)
-        return header, payload
+    def check_form(self, batch: WholeBatch) -> None:
+        """Refuses batches of the other form."""
+        if batch.header.attributes & HEADER_FIRST != self.fixed_bits:
+            raise batch.error("unsupported_magic", found=MAGIC, detail=self.other_form)
 
-    def _as_v2(self, frame: WholeBatch, limit: int, compressed: bool) -> bytes:
-        header, payload = self.own_header(frame)
-        attributes = header.attributes & ~self.own_bits
+    def _as_v2(self, batch: WholeBatch, limit: int, compressed: bool) -> bytes:
+        self.check_form(batch)
+        header, attributes = batch.header, batch.header.attributes & ~self.own_bits
         if not header.record_count or self.has_v2_payload(header):
-            return _v2_batch(frame, header, attributes, payload)
+            return _v2_batch(batch, attributes, batch.payload)
         if header.record_count < 0:
-            raise frame.error("record_count_negative", expected=0, found=header.record_count)
-        codec = codec_of(frame, header)
-        records = self.records(frame, header, payload, limit)
+            raise batch.error("record_count_negative", expected=0, found=header.record_count)
+        codec = batch.codec
+        records = self.records(batch, limit)
         if compressed and codec:
-            with codec_errors(frame, limit):
+            with codec_errors(batch, limit):
                 records = codecs.compress(codec, records)
-        return _v2_batch(frame, header, attributes if compressed else attributes & ~CODEC_MASK, records)
+        return _v2_batch(batch, attributes if compressed else attributes & ~CODEC_MASK, records)
 
     # ---- decode
 
@@ -342,44 +305,43 @@ class _Decoding:
     def run(self) -> RecordColumns:
         at, remaining = 0, 0
         while at < len(self.view):
-            frame = None
             try:
-                frame = frame_at(self.view, at, MAGIC, self.check_crc)
-                if frame is not None:
-                    self.read(frame)
-                    at = frame.end
+                batch = batch_at(self.view, at, MAGIC, self.check_crc)
+                if batch is not None:
+                    self.read(batch)
+                    at = batch.end
                     continue
             except KafkaRecordError as refusal:
                 if not self.skip or refusal.reason in _NOT_SKIPPED:
                     raise
                 fault = {name: getattr(refusal, name) for name in ("base_offset", "expected", "found", "record")}
                 fault |= {"position": at, "detail": refusal.cause}
-                end = self.stated_end(at, refusal.next_position) if frame is None else frame.end
+                end = refusal.next_position
+                if end is None or refusal.reason in _LENGTH_UNPROVEN:
+                    end = self.stated_end(at, end)
                 at = self.damage(at, end, str(refusal.reason), fault)
                 continue
             end = self.search(at + 1) if self.skip else len(self.view)
             if end == len(self.view):
                 remaining = end - at
                 break
-            claimed = LOG_OVERHEAD + int.from_bytes(self.view[at + 8 : at + LOG_OVERHEAD], "big")
             base_offset = int.from_bytes(self.view[at : at + 8], "big", signed=True)
-            sides = {"expected": claimed, "found": len(self.view) - at}
-            at = self.damage(at, end, "length_beyond_end", {"position": at, "base_offset": base_offset} | sides)
+            at = self.damage(at, end, "length_beyond_end", cut_at(self.view, at) | {"base_offset": base_offset})
         self.take()
         return self.columns(remaining)
 
-    def read(self, frame: WholeBatch) -> None:
+    def read(self, batch: WholeBatch) -> None:
         """Decodes a batch to the columns."""
-        header, _ = self.form.own_header(frame)
-        self.decoder.feed(self.form._as_v2(frame, self.request.options.limit, compressed=False))
+        header = batch.header
+        self.decoder.feed(self.form._as_v2(batch, self.request.options.limit, compressed=False))
         try:
             full = self.decoder.run()
         except KafkaRecordError as refusal:
             sides = {name: getattr(refusal, name) for name in ("expected", "found", "record")}
-            raise frame.error(str(refusal.reason), **sides, detail=refusal.cause) from None
-        self.decoder.set_last_frame(frame.position, len(frame.data), MAGIC, header.crc, header.attributes)
-        self.starts.append(frame.base_offset)
-        self.next_offset = wrapped(frame.base_offset + header.last_offset_delta + 1, 64)
+            raise batch.error(str(refusal.reason), **sides, detail=refusal.cause) from None
+        self.decoder.set_last_frame(batch.position, len(batch.data), MAGIC, header.crc, header.attributes)
+        self.starts.append(header.base_offset)
+        self.next_offset = wrapped(header.base_offset + header.last_offset_delta + 1, 64)
         if full:
             self.take()
 
@@ -437,13 +399,13 @@ class _Decoding:
         """Whether a batch of magic 3 with plausible fields and a right checksum begins here. All of these checksums
         together are computed for at most 8 bytes per byte of input."""
         try:
-            frame = frame_at(self.view, at, MAGIC, False)
-            if frame is None or len(frame.data) > self.crc_left:
-                return False
-            header, _ = read_header(frame)
+            batch = batch_at(self.view, at, MAGIC, False)
         except KafkaRecordError:
             return False
+        if batch is None or len(batch.data) > self.crc_left:
+            return False
+        header = batch.header
         if header.attributes >> 10 or header.attributes & CODEC_MASK > LATEST_CODEC or header.record_count < 0:
             return False
-        self.crc_left -= len(frame.data)
-        return crc32c(frame.data[_CHECKED_FROM:]) == header.crc
+        self.crc_left -= len(batch.data)
+        return crc32c(batch.data[_CHECKED_FROM:]) == header.crc

@@ -17,10 +17,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._verbs import FieldReader, rewrite_records
+from kafkarec._verbs import FieldCheck, rewrite_records
 from kafkarec.codecs.piecewise import pieces
 from kafkarec.format.enums import CODEC_NAMES, Compression
-from kafkarec.format.layout import V2Header
 from kafkarec.format.varints import BadVarint, read_signed
 from kafkarec.read.decode_options import checked_limit
 from kafkarec.tables.records import RecordColumns
@@ -35,10 +34,9 @@ from .framing import (
     Options,
     WholeBatch,
     codec_errors,
-    codec_of,
     signed_varint,
     view_of,
-    whole_frames,
+    whole_batches,
 )
 
 __all__ = ["ValidatedOffsets", "decode", "encode", "from_v2", "offsets", "to_v2"]
@@ -62,11 +60,11 @@ class _HeaderFirst(Format):
     fixed_bits, own_bits = HEADER_FIRST, NO_ATTRIBUTES | HEADER_FIRST | TWO_FRAMES
     other_form = "attribute bit 8 is not set: kafkarec.experimental.v3 reads it"
 
-    def written(self, frame: WholeBatch, header: V2Header, payload: memoryview, codec: int, options: Options) -> Any:
+    def written(self, batch: WholeBatch, codec: int, options: Options) -> Any:
         keep = bool(options.keep_attributes)
-        with codec_errors(frame, options.limit):
-            content = codecs.decompress(codec_of(frame, header), payload, options.limit)
-            parts = rewrite_records(content, None, header.record_count, True, True, keep, frame.place)
+        with codec_errors(batch, options.limit):
+            content = codecs.decompress(batch.codec, batch.payload, options.limit)
+            parts = rewrite_records(content, None, batch.header.record_count, True, False, True, keep, batch.place)
             if parts is None:
                 return None
             bits = 0 if keep else NO_ATTRIBUTES
@@ -75,28 +73,26 @@ class _HeaderFirst(Format):
             first, second = (codecs.compress(codec, part, options.level) for part in parts)
         return bits | TWO_FRAMES, [signed_varint(len(first)), first, second]
 
-    def records(self, frame: WholeBatch, header: V2Header, payload: memoryview, limit: int) -> Any:
-        codec, has_attributes = codec_of(frame, header), not header.attributes & NO_ATTRIBUTES
-        with codec_errors(frame, limit):
-            if header.attributes & TWO_FRAMES:
-                first, second = _two_frames(frame, payload)
-                fields: Any = bytes(codecs.decompress(codec, first, limit))
-                data: Any = codecs.decompress(codec, second, limit - len(fields))
+    def records(self, batch: WholeBatch, limit: int) -> Any:
+        count, has_attributes = batch.header.record_count, not batch.header.attributes & NO_ATTRIBUTES
+        with codec_errors(batch, limit):
+            if batch.header.attributes & TWO_FRAMES:
+                first, second = _two_frames(batch)
+                fields: Any = bytes(codecs.decompress(batch.codec, first, limit))
+                data: Any = codecs.decompress(batch.codec, second, limit - len(fields))
             else:
-                content = memoryview(codecs.decompress(codec, payload, limit))
-                reader = FieldReader(header.record_count, has_attributes, frame.place)
-                reader.read(content, True)
-                fields, data = content[: reader.at], content[reader.at :]
-        return rewrite_records(fields, data, header.record_count, has_attributes, False, True, frame.place)
+                fields, data = codecs.decompress(batch.codec, batch.payload, limit), None
+        return rewrite_records(fields, data, count, has_attributes, True, False, True, batch.place)
 
 
-def _two_frames(frame: WholeBatch, payload: memoryview) -> tuple[memoryview, memoryview]:
+def _two_frames(batch: WholeBatch) -> tuple[memoryview, memoryview]:
+    payload = batch.payload
     try:
         length, at = read_signed(payload, 0, len(payload))
     except BadVarint:
         length, at = -1, 0
     if not 0 <= length <= len(payload) - at:
-        raise frame.error("payload_corrupt", detail=f"first frame of {length} bytes, {len(payload) - at} left")
+        raise batch.error("payload_corrupt", detail=f"first frame of {length} bytes, {len(payload) - at} left")
     return payload[at : at + length], payload[at + length :]
 
 
@@ -187,56 +183,27 @@ def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedO
     Keys, values and headers are neither read nor decompressed where the codec's blocks allow it; so their size is
     compared with the lengths only without a codec.
     """
-    limit = checked_limit(max_decompressed_bytes)
-    found = ValidatedOffsets(0, 0, 0, 0)
-    for frame in whole_frames(view_of(data), MAGIC):
-        header, payload = _FORMAT.own_header(frame)
-        read, made = _checked_offsets(frame, header, payload, limit)
-        found = ValidatedOffsets(found[0] + 1, found[1] + header.record_count, found[2] + read, found[3] + made)
-    return found
+    view, limit = view_of(data), checked_limit(max_decompressed_bytes)
+    check = FieldCheck(view, limit)
+    while (at := check.run()) < len(view):
+        batch = next(whole_batches(view, MAGIC, at))
+        _FORMAT.check_form(batch)
+        codec = batch.codec
+        with codec_errors(batch, limit):
+            if batch.header.attributes & TWO_FRAMES:
+                first, _ = _two_frames(batch)
+                check.read(codecs.decompress(codec, first, limit), len(first), True)
+            else:
+                _read_pieces(check, CODEC_NAMES[codec], batch.payload, limit)
+    return ValidatedOffsets(check.batches, check.records, check.compressed_bytes, check.decompressed_bytes)
 
 
-def _checked_offsets(frame: WholeBatch, header: V2Header, payload: memoryview, limit: int) -> tuple[int, int]:
-    """The bytes of the payload that were read, and of the content that was made."""
-    count, codec = header.record_count, codec_of(frame, header)
-    if count < 0:
-        raise frame.error("record_count_negative", expected=0, found=count)
-    if not count:
-        return 0, 0
-    reader = FieldReader(count, not header.attributes & NO_ATTRIBUTES, frame.place)
-    with codec_errors(frame, limit):
-        if header.attributes & TWO_FRAMES:
-            first, _ = _two_frames(frame, payload)
-            content = codecs.decompress(codec, first, limit)
-            reader.read(content, True)
-            read, made = len(first), len(content)
-            if reader.at != made:
-                raise frame.error("records_left_over", expected=count, found=made - reader.at)
-        else:
-            read, made = _read_fields(reader, CODEC_NAMES[codec], payload, limit)
-    if not codec and not header.attributes & TWO_FRAMES:
-        data, needed = len(payload) - reader.at, reader.data_size
-        if data < needed:
-            raise frame.error("message_truncated", expected=needed, found=data)
-        if data > needed:
-            raise frame.error("records_left_over", expected=count, found=data - needed)
-    if reader.unordered is not None:
-        record, delta, before = reader.unordered
-        raise frame.error("offsets_out_of_order", expected=before, found=delta, record=record)
-    if reader.last_delta != header.last_offset_delta:
-        detail = f"the last record's offset delta is {reader.last_delta}, the header's {header.last_offset_delta}"
-        raise frame.error("offsets_out_of_order", record=count - 1, detail=detail)
-    return read, made
-
-
-def _read_fields(reader: FieldReader, codec: str, payload: memoryview, limit: int) -> tuple[int, int]:
-    """Decompresses one frame up to the end of the fields; see _checked_offsets."""
+def _read_pieces(check: FieldCheck, codec: str, payload: memoryview, limit: int) -> None:
+    """Decompresses one frame up to the end of the fields."""
     content, read = bytearray(), 0
     for piece in pieces(codec, payload, limit):
         content += piece.content
         read = piece.read
-        if reader.read(content, False):
-            break
-    else:
-        reader.read(content, True)
-    return read, len(content)
+        if check.read(content, read, False):
+            return
+    check.read(content, read, True)

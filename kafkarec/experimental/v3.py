@@ -24,7 +24,6 @@ from .framing import (
     Options,
     WholeBatch,
     codec_errors,
-    codec_of,
 )
 
 __all__ = ["decode", "encode", "from_v2", "to_v2"]
@@ -34,22 +33,23 @@ class _V3(Format):
     fixed_bits, own_bits = 0, NO_ATTRIBUTES | HEADER_FIRST
     other_form = "attribute bit 8 is set: kafkarec.experimental.header_first reads it"
 
-    def written(self, frame: WholeBatch, header: V2Header, payload: memoryview, codec: int, options: Options) -> Any:
-        old, keep = codec_of(frame, header), options.keep_attributes
-        if keep and codec == old and options.level is None:
-            return 0, [payload]
-        with codec_errors(frame, options.limit):
-            content = codecs.decompress(old, payload, options.limit)
+    def written(self, batch: WholeBatch, codec: int, options: Options) -> Any:
+        keep = options.keep_attributes
+        if keep and codec == batch.codec and options.level is None:
+            return 0, [batch.payload]
+        with codec_errors(batch, options.limit):
+            content = codecs.decompress(batch.codec, batch.payload, options.limit)
             if not keep:
-                content = rewrite_records(content, None, header.record_count, True, False, False, frame.place)
+                count = batch.header.record_count
+                content = rewrite_records(content, None, count, True, False, False, False, batch.place)
                 if content is None:
                     return None
             return 0 if keep else NO_ATTRIBUTES, [codecs.compress(codec, content, options.level)]
 
-    def records(self, frame: WholeBatch, header: V2Header, payload: memoryview, limit: int) -> Any:
-        with codec_errors(frame, limit):
-            content = codecs.decompress(codec_of(frame, header), payload, limit)
-        return rewrite_records(content, None, header.record_count, False, False, True, frame.place)
+    def records(self, batch: WholeBatch, limit: int) -> Any:
+        with codec_errors(batch, limit):
+            content = codecs.decompress(batch.codec, batch.payload, limit)
+        return rewrite_records(content, None, batch.header.record_count, False, False, False, True, batch.place)
 
     def has_v2_payload(self, header: V2Header) -> bool:
         return not header.attributes & NO_ATTRIBUTES

@@ -109,8 +109,8 @@ def test_the_figures_of_held_back_segments(claims: ModuleType, name: str) -> Non
     log = kafkarec.open(SEGMENTS / name)
     found = figures(claims, SEGMENTS / name, "lz4", "zstd")
     plain = b"".join(kafkarec.convert(Path(each.path).read_bytes(), compression="none") for each in log.segments)
-    frames = list(framing.whole_frames(memoryview(v3.from_v2(plain)), 3))
-    sizes = [len(each.data) - len(framing.read_header(each)[1]) for each in frames]
+    batches = framing.whole_batches(memoryview(v3.from_v2(plain)), 3)
+    sizes = [len(each.data) - len(each.payload) for each in batches]
     above = sum(size > 61 for size in sizes)
     wanted = f"{min(sizes)} to {max(sizes)}; above 61: {above} of {len(sizes)} batches"
     assert found["format 3: size of a batch's header"] == wanted

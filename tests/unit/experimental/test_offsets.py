@@ -10,7 +10,6 @@ from magic3_forms import CODECS, FORMS, Form, real_batches
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec._verbs import FieldReader
 from kafkarec.experimental import header_first
 
 pytestmark = pytest.mark.core
@@ -147,39 +146,27 @@ def test_bombs_stop_at_the_limit(form: Form, codec: str) -> None:
         header_first.offsets(builders.with_crc(bytes(spoiled)), max_decompressed_bytes=100_000)
 
 
-@pytest.mark.parametrize("size", [1, 7, 100])
-def test_fields_are_read_as_they_arrive(size: int) -> None:
-    deltas = [*range(0, 300, 3)]
-    made = header_first.from_v2(batch_of(deltas, last_offset_delta=deltas[-1]))
-    at = len(made) - 100 * (7 + 1 + 2)  # about where the fields begin: found below
-    payload = next(made[start:] for start in range(at - 200, len(made)) if _reads_all(made[start:]))
-    reader, read = FieldReader(100, False, {}), 0
-    for end in range(size, len(payload) + size, size):
-        read = end
-        if reader.read(payload[:end], False):
-            break
-    assert reader.at <= read <= 2 * reader.at
-    assert (reader.last_delta, reader.unordered, reader.data_size) == (297, None, 200)
-    with pytest.raises(ValueError, match="bytes, after"):
-        reader.read(b"", True)
-
-
-def _reads_all(payload: bytes) -> bool:
-    reader = FieldReader(100, False, {"position": 0})
-    try:
-        return reader.read(payload, True) and reader.at + reader.data_size == len(payload)
-    except kafkarec.KafkaRecordError:
-        return False
+@each_form
+@pytest.mark.parametrize("codec", CODECS)
+def test_fields_of_many_pieces_are_read_as_they_arrive(form: Form, codec: str) -> None:
+    """Up to twice what is needed, and a block of the codec."""
+    random_ = random.Random(5)
+    parts = [builders.record(offset_delta=3 * n, value=random_.randbytes(70)) for n in range(30_000)]
+    made = form.from_v2(builders.batch(parts, codec=codec, last_offset_delta=3 * 29_999))
+    found = header_first.offsets(made)
+    data = 30_000 * 71  # a key of a byte, and the value
+    fields = sum(map(len, parts)) - data - (0 if form.options.get("keep_attributes") else 30_000)
+    assert found[:2] == (1, 30_000)
+    assert fields <= found.decompressed_bytes <= 2 * fields + (128 << 10)
 
 
 def test_a_long_record_is_not_read_again_and_again() -> None:
-    """2 MB of header lengths in one record, which arrive 100 bytes at a time: read again when twice as many are there,
-    so that the time does not grow with the square."""
-    count = 1_000_000
+    """8 MB of header lengths in one record, which arrive 4 KiB at a time: read again when twice as many are there, so
+    that the time does not grow with the square."""
+    count = 4_000_000
     body = b"\0\0\1\1" + builders.varint(count) + b"\0\0" * count
-    fields = builders.varint(len(body)) + body
-    reader, content = FieldReader(1, False, {"position": 0}), bytearray()
-    for at in range(0, len(fields), 100):
-        assert not reader.read(content, False)
-        content += fields[at : at + 100]
-    assert reader.read(content, True) and reader.at == len(fields)
+    payload = builders.varint(len(body)) + body
+    made = header_first.from_v2(batch_of([0]))
+    header = made[:49]  # the varints of the header take 1, 6 and 1 bytes
+    whole = builders.with_crc(header[:8] + (37 + len(payload)).to_bytes(4, "big") + header[12:] + payload)
+    assert header_first.offsets(whole) == (1, 1, len(payload), len(payload))
