@@ -43,7 +43,7 @@ from kafkarec._c.record_walk cimport PartsWalk, PlainWalk, next_int, walk_from
 from kafkarec._c.records_v3 cimport FieldScan, RecordsOut, copy_records, rewritten_size, scan_fields, scan_of
 from kafkarec._c.status cimport (
     ATTRIBUTES_LOST, BASE_OFFSET_NOT_ZERO, BATCH_TOO_LARGE, BATCH_TOO_SMALL, CUT, END, LEADER_EPOCH_DIFFERS,
-    MESSAGE_TRUNCATED, NEEDS_CODEC, OFFSETS_OUT_OF_ORDER, OK, RECORDS_LEFT_OVER, RECORD_COUNT_NEGATIVE,
+    LENGTH_BEYOND_END, MESSAGE_TRUNCATED, NEEDS_CODEC, OFFSETS_OUT_OF_ORDER, OK, RECORDS_LEFT_OVER, RECORD_COUNT_NEGATIVE,
     RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, UNSUPPORTED_MAGIC, Fault, refuse,
 )
 from kafkarec._c.write_v01 cimport put_i64, put_u32
@@ -651,8 +651,8 @@ def lines(list columns, bytes end, int64_t start, int64_t stop, rows=None):
 # ---- magic 3
 
 def batch_of(int8_t magic, data, int64_t at, bint check_crc):
-    """(end, where its payload begins, the fields of format.layout.V2Header) of the batch of magic 2 or 3 at byte `at`;
-    None: the input ends before its end. The errors of `decode`, in their order."""
+    """(end, where its payload begins, the fields of format.layout.V2Header) of the batch of magic 2 or 3 at byte `at`.
+    The errors of `decode`, in their order, and length_beyond_end if the input ends before the batch."""
     cdef HeldBytes held = HeldBytes(data)
     cdef const uint8_t* payload = NULL
     cdef BatchRow row
@@ -662,14 +662,14 @@ def batch_of(int8_t magic, data, int64_t at, bint check_crc):
     if not 0 <= at <= held.size:
         raise ValueError(f"byte {at} of {held.size}")
     status = read_batch_of(magic, held.data + at, held.size - at, at, check_crc, &row, &payload, &fault)
-    if status == END or status == CUT:
-        return None
+    if status == LENGTH_BEYOND_END:
+        raise refusal(status, &fault, {"base_offset": None})
     if status == UNSUPPORTED_MAGIC:
         raise refusal(status, &fault, {"expected": None, "detail": f"magic {magic} is needed here"})
     if status != OK:
         raise refusal(status, &fault)
     return at + row.size_in_bytes, payload - held.data, (
-        row.base_offset, row.batch_length, row.partition_leader_epoch, row.magic, row.crc, row.attributes,
+        row.base_offset, row.size_in_bytes - LOG_OVERHEAD, row.partition_leader_epoch, row.magic, row.crc, row.attributes,
         <int32_t>(row.last_offset - row.base_offset), row.base_timestamp, row.max_timestamp, row.producer_id,
         row.producer_epoch, row.base_sequence, row.record_count,
     )
@@ -818,8 +818,6 @@ cdef class FieldCheck:
             first = next_int(&walk)
             if walk.status != OK or not 0 <= first <= walk.end - walk.p:
                 return NEEDS_CODEC
-            if row.codec == 0:
-                return self.read_fields(walk.p, first, first, True, fault)
             if decompress_payload(&self.context, row.codec, walk.p, first, BATCH_MAGIC, self.limit, &size, &lz4) != OK:
                 return NEEDS_CODEC
             return self.read_fields(self.context.out.data, size, first, True, fault)

@@ -7,7 +7,7 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
 from kafkarec._c.record_walk cimport PlainWalk, next_int, next_raw, walk_from
-from kafkarec._c.status cimport BATCH_TOO_SMALL, OK, Fault, refuse
+from kafkarec._c.status cimport BATCH_TOO_SMALL, CUT, END, LENGTH_BEYOND_END, OK, Fault, refuse
 from kafkarec._c.varint cimport VARLONG_BYTES, unzigzag64
 
 cdef enum:
@@ -41,15 +41,18 @@ cdef inline int read_v3(const uint8_t* p, BatchRow* row, const uint8_t** payload
 
 cdef inline int read_batch_of(int8_t magic, const uint8_t* p, int64_t left, int64_t position, bint check_crc,
                               BatchRow* row, const uint8_t** payload, Fault* fault) noexcept nogil:
-    """Frames the batch of magic 2 or 3 at p, checks it as `decode` does, and fills its row. OK, END, CUT, a refusal."""
+    """Frames the batch of magic 2 or 3 at p, checks it as `decode` does, and fills its row. The input must not end
+    before the batch."""
     cdef int64_t size = 0, least = FIXED_V3 + 3 if magic == MAGIC_3 else V2_OVERHEAD
     cdef int status = frame_of_magics(p, left, position, magic, magic, &size, &row.magic, fault)
+    if status == END or status == CUT:
+        size = load_i32(p + 8) if left >= LOG_OVERHEAD else 0
+        return refuse(fault, LENGTH_BEYOND_END, LOG_OVERHEAD + size, left)
     if status != OK:
         return status
     if size < least:
         return refuse(fault, BATCH_TOO_SMALL, least, size)
-    row.position, row.size_in_bytes, row.batch_length = position, <int32_t>size, <int32_t>(size - LOG_OVERHEAD)
-    row.crc = load_u32(p + UP_TO_MAGIC)
+    row.position, row.size_in_bytes, row.crc = position, <int32_t>size, load_u32(p + UP_TO_MAGIC)
     if check_crc:
         status = verify_crc(p, row, fault)
     if status == OK and magic == MAGIC_3:

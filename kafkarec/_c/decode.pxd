@@ -348,7 +348,7 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
     """Decompresses the pending payload by function pointer and decodes it. NEEDS_CODEC where there is no such function
     or `decompress.pxd` does not handle the payload."""
     cdef int64_t length = 0
-    cdef Lz4Frame frame
+    cdef Lz4Frame frame = Lz4Frame(0, 0)
     if e.row.magic >= BATCH_MAGIC and e.row.record_count == 0:       # then only the beginning of the stream is checked
         return NEEDS_CODEC
     if decompress_payload(&e.context, e.row.codec, e.payload, e.payload_length, e.row.magic, engine_limit(e), &length,

@@ -1,6 +1,5 @@
 """Decompresses a payload piece by piece, for readers that need only its beginning.
 
-    none           pieces of 4 KiB
     gzip, zstd     as `gz_stream` does whole files: 1 KiB of gzip data, a block of zstd (128 KiB of content at most)
     lz4, snappy    block by block (64 KiB and 32 KiB of content, as Kafka's writers make them)
 
@@ -12,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from . import gz_stream, gzip, lz4, none, snappy, zstd
+from . import gz_stream, gzip, lz4, snappy, zstd
 from .codec_errors import CodecError, LimitReached
 
 _FEED = 1 << 10
-_PLAIN = 4 << 10
 
 
 class Piece(NamedTuple):
@@ -37,12 +35,6 @@ def pieces(name: str, payload: Any, limit: int) -> Iterator[Piece]:
         if total > limit:
             raise LimitReached(limit)
         yield piece
-
-
-def _none(payload: Any, limit: int) -> Iterator[Piece]:
-    for start in range(0, len(payload), _PLAIN):
-        content = payload[start : start + _PLAIN]
-        yield Piece(content, start + len(content))
 
 
 def _streamed(name: str) -> Callable[[Any, int], Iterator[Piece]]:
@@ -91,7 +83,6 @@ def _snappy(payload: Any, limit: int) -> Iterator[Piece]:
 
 
 _WAYS: dict[str, Callable[[Any, int], Iterator[Piece]]] = {
-    none.NAME: _none,
     gzip.NAME: _streamed(gzip.NAME),
     snappy.NAME: _snappy,
     lz4.NAME: _lz4,

@@ -26,14 +26,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from struct import Struct
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec._verbs import batch_of
-from kafkarec.damage import damaged, error
+from kafkarec.damage import error, resolve
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.enums import Compression
@@ -51,8 +51,9 @@ from kafkarec.format.layout import (
     V2Header,
 )
 from kafkarec.format.varints import unsigned_varint
-from kafkarec.read.decode_options import NO_CHECKS, checked_limit, request
+from kafkarec.read.decode_options import NO_CHECKS, DecodeRequest, checked_limit, request
 from kafkarec.tables.records import PassResult, RecordColumns
+from kafkarec.write.encoding import encode as encode_v2
 
 MAGIC = 3
 NO_ATTRIBUTES, HEADER_FIRST, TWO_FRAMES = 0x80, 0x100, 0x200
@@ -102,31 +103,20 @@ def view_of(data: Any) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def batch_at(view: memoryview, at: int, magic: int, check_crc: bool) -> WholeBatch | None:
-    """The batch of this magic at byte `at`; None if the input ends before its end. Raises what decode raises for
-    magic 2, with the checks in its order."""
-    found = batch_of(magic, view, at, check_crc)
-    if found is None:
-        return None
-    end, payload, header = found
+def batch_at(view: memoryview, at: int, magic: int, check_crc: bool) -> WholeBatch:
+    """The batch of this magic at byte `at`. Raises what decode raises for magic 2, with the checks in its order, and
+    length_beyond_end if the input ends before its end."""
+    end, payload, header = batch_of(magic, view, at, check_crc)
     return WholeBatch(at, view[at:end], V2Header._make(header), view[payload:end])
 
 
-def whole_batches(view: memoryview, magic: int, at: int = 0) -> Iterator[WholeBatch]:
-    """Every batch of a buffer that ends with a whole one, from byte `at` on; length_beyond_end if it does not."""
+def whole_batches(view: memoryview, magic: int) -> Iterator[WholeBatch]:
+    """Every batch of a buffer that ends with a whole one."""
+    at = 0
     while at < len(view):
         batch = batch_at(view, at, magic, True)
-        if batch is None:
-            raise error("length_beyond_end", cut_at(view, at))
         yield batch
         at = batch.end
-
-
-def cut_at(view: memoryview, at: int) -> dict[str, Any]:
-    """The fields of the fault of a batch that the input ends in."""
-    left = len(view) - at
-    claimed = int.from_bytes(view[at + 8 : at + LOG_OVERHEAD], "big") if left >= LOG_OVERHEAD else 0
-    return {"position": at, "expected": LOG_OVERHEAD + claimed, "found": left}
 
 
 def signed_varint(number: int) -> bytes:
@@ -177,32 +167,24 @@ class Options(NamedTuple):
     """What a batch is written with: the codec or None for its own, its level, whether record attributes are kept or
     None if one is not zero, the limit of decompressed bytes, the number of compressed frames."""
 
-    codec: int | None
+    codec: Any
     level: int | None
     keep_attributes: bool | None
     limit: int
     frames: int = 1
 
-    @classmethod
-    def of(
-        cls,
-        compression: Compression | str | None,
-        level: int | None,
-        keep_attributes: bool | None,
-        max_decompressed_bytes: int,
-        frames: int = 1,
-    ) -> Options:
-        """Checks them: ValueError, TypeError."""
-        codec = None if compression is None else int(Compression.of(compression))
-        if codec is None and level is not None:
+    def checked(self) -> Options:
+        """ValueError, TypeError; the codec by its number."""
+        codec = None if self.codec is None else Compression.of(self.codec)
+        if codec is None and self.level is not None:
             raise ValueError("level needs compression=, the codec of the level")
         if codec is not None:
-            codecs.checked_level(codec, level)
-        if keep_attributes not in (None, True, False):
-            raise ValueError(f"keep_attributes {keep_attributes!r}: True, False, or None")
-        if frames not in (1, 2):
-            raise ValueError(f"frames {frames!r}: 1 or 2")
-        return cls(codec, level, keep_attributes, checked_limit(max_decompressed_bytes), frames)
+            codecs.checked_level(codec, self.level)
+        if self.keep_attributes not in (None, True, False):
+            raise ValueError(f"keep_attributes {self.keep_attributes!r}: True, False, or None")
+        if self.frames not in (1, 2):
+            raise ValueError(f"frames {self.frames!r}: 1 or 2")
+        return self._replace(codec=codec, limit=checked_limit(self.limit))
 
 
 class Format(ABC):
@@ -231,7 +213,17 @@ class Format(ABC):
 
     # ---- magic 2 -> 3
 
+    def encode(self, source: Any, frames: int, keep_attributes: bool, options: dict[str, Any]) -> bytes:
+        """The batches that `kafkarec.encode` makes, converted."""
+        written = encode_v2(source, magic=2, **options)
+        compression, level = options.get("compression"), options.get("level")
+        if compression == "keep":
+            compression = None
+        level = None if compression is None else level
+        return self.from_v2(written, Options(compression, level, keep_attributes, 1 << 62, frames))
+
     def from_v2(self, data: Any, options: Options) -> bytes:
+        options = options.checked()
         return b"".join(self._from_v2(batch, options) for batch in whole_batches(view_of(data), BATCH_MAGIC))
 
     def _from_v2(self, batch: WholeBatch, options: Options) -> bytes:
@@ -256,7 +248,12 @@ class Format(ABC):
 
     # ---- magic 3 -> 2
 
-    def to_v2(self, data: Any, max_decompressed_bytes: int) -> bytes:
+    def to_v2(self, data: Any, *, max_decompressed_bytes: int = 128 << 20) -> bytes:
+        """Batches of magic 3 as batches of magic 2, with their codecs at Kafka's default level.
+
+        Without a codec the result is the batch that `from_v2` got, if its records' lengths were as short as possible;
+        so it is for `v3` with bit 7 = 0, whose payload is copied.
+        """
         limit = checked_limit(max_decompressed_bytes)
         return b"".join(self._as_v2(one, limit, compressed=True) for one in whole_batches(view_of(data), MAGIC))
 
@@ -281,16 +278,44 @@ class Format(ABC):
 
     # ---- decode
 
-    def decode(self, data: Any, *, check_crcs: bool | str, errors: str, **options: Any) -> RecordColumns:
-        return _Decoding(self, view_of(data), check_crcs, errors, options).run()
+    def decode(
+        self,
+        data: Any,
+        *,
+        columns: Iterable[str] | None = None,
+        control: bool = False,
+        check_crcs: bool | str = True,
+        errors: str = "raise",
+        max_decompressed_bytes: int = 128 << 20,
+        timestamp_unit: str = "ms",
+        header_keys: str = "utf8",
+    ) -> RecordColumns:
+        """Decodes batches of magic 3 into the columns that `kafkarec.decode` makes of magic 2.
+
+        data, columns, control, check_crcs, max_decompressed_bytes, timestamp_unit, header_keys: as for
+            `kafkarec.decode`. Batches of another magic or of the other form are refused: UnsupportedMagicError
+        errors: "raise" the first damage, or "skip": continue with the next batch of magic 3 whose checksum is right,
+            and list the damage in `.damage`
+
+        The batch table has the fields of the magic 3 bytes. For read_committed and views decode `to_v2(data)`.
+        """
+        asked = request(
+            columns=columns,
+            control=control,
+            check_crcs=check_crcs,
+            errors=errors,
+            max_decompressed_bytes=max_decompressed_bytes,
+            timestamp_unit=timestamp_unit,
+            header_keys=header_keys,
+        )
+        return _Decoding(self, view_of(data), asked).run()
 
 
 class _Decoding:
     """One call of decode."""
 
-    def __init__(self, form: Format, view: memoryview, check_crcs: bool | str, errors: str, options: Any) -> None:
+    def __init__(self, form: Format, view: memoryview, asked: DecodeRequest) -> None:
         self.form, self.view = form, view
-        asked = request(check_crcs=check_crcs, errors=errors, **options)
         self.check_crc, self.skip = asked.options.check_crc != NO_CHECKS, asked.skip
         self.request = asked._replace(options=asked.options._replace(check_crc=NO_CHECKS), skip=False)
         self.decoder = self.request.decoder()
@@ -298,7 +323,7 @@ class _Decoding:
         self.tables: list[Any] = []
         self.starts: list[int] = []  # base offsets of the good batches
         self.next_offset: int | None = None
-        self.bad: list[tuple[int, int, str, dict[str, Any], int | None, int]] = []
+        self.bad: list[tuple[Any, ...]] = []  # for damage.resolve
         self.crc_left = len(view) * _CRC_BUDGET + 4096
         self.searched = len(view), -1  # where the last search began, and what it found
 
@@ -307,26 +332,24 @@ class _Decoding:
         while at < len(self.view):
             try:
                 batch = batch_at(self.view, at, MAGIC, self.check_crc)
-                if batch is not None:
-                    self.read(batch)
-                    at = batch.end
-                    continue
+                self.read(batch)
+                at = batch.end
             except KafkaRecordError as refusal:
-                if not self.skip or refusal.reason in _NOT_SKIPPED:
-                    raise
                 fault = {name: getattr(refusal, name) for name in ("base_offset", "expected", "found", "record")}
                 fault |= {"position": at, "detail": refusal.cause}
                 end = refusal.next_position
-                if end is None or refusal.reason in _LENGTH_UNPROVEN:
+                if refusal.reason == "length_beyond_end":
+                    end = self.search(at + 1) if self.skip else len(self.view)
+                    if end == len(self.view):
+                        remaining = end - at
+                        break
+                    fault["base_offset"] = int.from_bytes(self.view[at : at + 8], "big", signed=True)
+                elif not self.skip or refusal.reason in _NOT_SKIPPED:
+                    raise
+                elif end is None or refusal.reason in _LENGTH_UNPROVEN:
                     end = self.stated_end(at, end)
-                at = self.damage(at, end, str(refusal.reason), fault)
-                continue
-            end = self.search(at + 1) if self.skip else len(self.view)
-            if end == len(self.view):
-                remaining = end - at
-                break
-            base_offset = int.from_bytes(self.view[at : at + 8], "big", signed=True)
-            at = self.damage(at, end, "length_beyond_end", cut_at(self.view, at) | {"base_offset": base_offset})
+                self.bad.append((at, end - at, refusal.reason, fault, self.next_offset, len(self.starts), 0))
+                at = end
         self.take()
         return self.columns(remaining)
 
@@ -351,25 +374,13 @@ class _Decoding:
         self.tables.append(rows)
 
     def columns(self, remaining: int) -> RecordColumns:
-        found = [
-            damaged(
-                None,
-                position,
-                length,
-                lost_from,
-                self.starts[batches] - 1 if batches < len(self.starts) else None,
-                reason,
-                fault,
-            )
-            for position, length, reason, fault, lost_from, batches in self.bad
-        ]
-        return RecordColumns(self.request.layout, PassResult(self.chunks, self.tables, found, remaining))
+        following = [next(iter(self.starts[entry[5] :]), None) for entry in self.bad]
+        found, _ = resolve(self.bad, following, None, True)
+        return RecordColumns(
+            self.request.layout, PassResult(self.chunks, self.tables, [one for _, _, one in found], remaining)
+        )
 
     # ---- damage
-
-    def damage(self, start: int, end: int, reason: str, fault: dict[str, Any]) -> int:
-        self.bad.append((start, end - start, reason, fault, self.next_offset, len(self.starts)))
-        return end
 
     def stated_end(self, at: int, stated: int | None) -> int:
         """The end of the damage at byte `at`: where its length says if a batch or the end is there; otherwise where
@@ -402,9 +413,9 @@ class _Decoding:
             batch = batch_at(self.view, at, MAGIC, False)
         except KafkaRecordError:
             return False
-        if batch is None or len(batch.data) > self.crc_left:
-            return False
         header = batch.header
+        if len(batch.data) > self.crc_left:
+            return False
         if header.attributes >> 10 or header.attributes & CODEC_MASK > LATEST_CODEC or header.record_count < 0:
             return False
         self.crc_left -= len(batch.data)

@@ -13,7 +13,6 @@ validates (offsets, lengths) is at the beginning of a batch: `offsets` decompres
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
@@ -22,8 +21,6 @@ from kafkarec.codecs.piecewise import pieces
 from kafkarec.format.enums import CODEC_NAMES, Compression
 from kafkarec.format.varints import BadVarint, read_signed
 from kafkarec.read.decode_options import checked_limit
-from kafkarec.tables.records import RecordColumns
-from kafkarec.write.encoding import encode as encode_v2
 
 from .framing import (
     HEADER_FIRST,
@@ -33,10 +30,10 @@ from .framing import (
     Format,
     Options,
     WholeBatch,
+    batch_at,
     codec_errors,
     signed_varint,
     view_of,
-    whole_batches,
 )
 
 __all__ = ["ValidatedOffsets", "decode", "encode", "from_v2", "offsets", "to_v2"]
@@ -97,6 +94,7 @@ def _two_frames(batch: WholeBatch) -> tuple[memoryview, memoryview]:
 
 
 _FORMAT = _HeaderFirst()
+decode, to_v2 = _FORMAT.decode, _FORMAT.to_v2
 
 
 def encode(source: Any, *, frames: int = 2, keep_attributes: bool = False, **options: Any) -> bytes:
@@ -106,44 +104,7 @@ def encode(source: Any, *, frames: int = 2, keep_attributes: bool = False, **opt
     frames: 1 compresses all of a batch together, 2 the fields and the data
     keep_attributes: True writes bit 7 = 0: each record has an attributes byte, which is 0
     """
-    written = encode_v2(source, magic=2, **options)
-    compression, level = options.get("compression"), options.get("level")
-    kept = compression in (None, "keep")
-    return from_v2(
-        written,
-        frames=frames,
-        compression=None if kept else compression,
-        level=None if kept else level,
-        keep_attributes=keep_attributes,
-        max_decompressed_bytes=1 << 62,
-    )
-
-
-def decode(
-    data: Any,
-    *,
-    columns: Iterable[str] | None = None,
-    control: bool = False,
-    check_crcs: bool | str = True,
-    errors: str = "raise",
-    max_decompressed_bytes: int = 128 << 20,
-    timestamp_unit: str = "ms",
-    header_keys: str = "utf8",
-) -> RecordColumns:
-    """Decodes header-first batches into the columns that `kafkarec.decode` makes of magic 2.
-
-    Parameters and errors are those of `v3.decode`. Batches without bit 8 are refused: UnsupportedMagicError.
-    """
-    return _FORMAT.decode(
-        data,
-        columns=columns,
-        control=control,
-        check_crcs=check_crcs,
-        errors=errors,
-        max_decompressed_bytes=max_decompressed_bytes,
-        timestamp_unit=timestamp_unit,
-        header_keys=header_keys,
-    )
+    return _FORMAT.encode(source, frames, keep_attributes, options)
 
 
 def from_v2(
@@ -161,15 +122,7 @@ def from_v2(
     data, compression, level, keep_attributes, max_decompressed_bytes: as for `v3.from_v2`, except that no payload is
         copied; attribute bits 7 to 9 are refused
     """
-    return _FORMAT.from_v2(data, Options.of(compression, level, keep_attributes, max_decompressed_bytes, frames))
-
-
-def to_v2(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> bytes:
-    """Header-first batches as batches of magic 2, with their codecs at Kafka's default level.
-
-    Without a codec the result is the batch that `from_v2` got, if its records' lengths were as short as possible.
-    """
-    return _FORMAT.to_v2(data, max_decompressed_bytes)
+    return _FORMAT.from_v2(data, Options(compression, level, keep_attributes, max_decompressed_bytes, frames))
 
 
 def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedOffsets:
@@ -186,13 +139,15 @@ def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedO
     view, limit = view_of(data), checked_limit(max_decompressed_bytes)
     check = FieldCheck(view, limit)
     while (at := check.run()) < len(view):
-        batch = next(whole_batches(view, MAGIC, at))
+        batch = batch_at(view, at, MAGIC, True)
         _FORMAT.check_form(batch)
         codec = batch.codec
         with codec_errors(batch, limit):
             if batch.header.attributes & TWO_FRAMES:
                 first, _ = _two_frames(batch)
                 check.read(codecs.decompress(codec, first, limit), len(first), True)
+            elif not codec:
+                raise codecs.LimitReached(limit)
             else:
                 _read_pieces(check, CODEC_NAMES[codec], batch.payload, limit)
     return ValidatedOffsets(check.batches, check.records, check.compressed_bytes, check.decompressed_bytes)

@@ -7,15 +7,12 @@ format, where it deviates from the proposal, and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from kafkarec import codecs
 from kafkarec._verbs import rewrite_records
 from kafkarec.format.enums import Compression
 from kafkarec.format.layout import V2Header
-from kafkarec.tables.records import RecordColumns
-from kafkarec.write.encoding import encode as encode_v2
 
 from .framing import (
     HEADER_FIRST,
@@ -56,6 +53,7 @@ class _V3(Format):
 
 
 _FORMAT = _V3()
+decode, to_v2 = _FORMAT.decode, _FORMAT.to_v2
 
 
 def encode(source: Any, *, keep_attributes: bool = False, **options: Any) -> bytes:
@@ -65,48 +63,7 @@ def encode(source: Any, *, keep_attributes: bool = False, **options: Any) -> byt
         it may be smaller than `batch_size`
     keep_attributes: True writes bit 7 = 0: each record has an attributes byte, which is 0
     """
-    written = encode_v2(source, magic=2, **options)
-    compression, level = options.get("compression"), options.get("level")
-    kept = compression in (None, "keep")
-    return from_v2(
-        written,
-        compression=None if kept else compression,
-        level=None if kept else level,
-        keep_attributes=keep_attributes,
-        max_decompressed_bytes=1 << 62,
-    )
-
-
-def decode(
-    data: Any,
-    *,
-    columns: Iterable[str] | None = None,
-    control: bool = False,
-    check_crcs: bool | str = True,
-    errors: str = "raise",
-    max_decompressed_bytes: int = 128 << 20,
-    timestamp_unit: str = "ms",
-    header_keys: str = "utf8",
-) -> RecordColumns:
-    """Decodes batches of magic 3 into the columns that `kafkarec.decode` makes of magic 2.
-
-    data, columns, control, check_crcs, max_decompressed_bytes, timestamp_unit, header_keys: as for `kafkarec.decode`.
-        Batches of another magic are refused: UnsupportedMagicError
-    errors: "raise" the first damage, or "skip": continue with the next batch of magic 3 whose checksum is right, and
-        list the damage in `.damage`
-
-    The batch table has the fields of the magic 3 bytes. For read_committed and views decode `to_v2(data)`.
-    """
-    return _FORMAT.decode(
-        data,
-        columns=columns,
-        control=control,
-        check_crcs=check_crcs,
-        errors=errors,
-        max_decompressed_bytes=max_decompressed_bytes,
-        timestamp_unit=timestamp_unit,
-        header_keys=header_keys,
-    )
+    return _FORMAT.encode(source, 1, keep_attributes, options)
 
 
 def from_v2(
@@ -129,13 +86,4 @@ def from_v2(
         None: False for batches whose attributes are all zero, True for the others
     max_decompressed_bytes: cap per compressed payload, LimitExceededError above it
     """
-    return _FORMAT.from_v2(data, Options.of(compression, level, keep_attributes, max_decompressed_bytes))
-
-
-def to_v2(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> bytes:
-    """Batches of magic 3 as batches of magic 2, with their codecs at Kafka's default level.
-
-    With bit 7 = 0 the payload is copied, so the result is the batch that `from_v2` got. The same holds without a codec,
-    if its records' lengths were as short as possible.
-    """
-    return _FORMAT.to_v2(data, max_decompressed_bytes)
+    return _FORMAT.from_v2(data, Options(compression, level, keep_attributes, max_decompressed_bytes))
