@@ -3,8 +3,8 @@
 For records of a real broker and made ones, with each codec: the size in magic 2, and the others as parts of it; then
 what the validation of all offsets takes: bytes decompressed, and microseconds of processor time a batch (the best of
 all rounds, one thread). In magic 2 that is `decode` of the column `offset`, in C with everything decompressed;
-header-first it is `offsets`, with one compressed frame, whose pieces Python decompresses, and with two, in C. All of them
-check the CRC.
+header-first it is `offsets`, with one compressed frame, whose pieces Python decompresses, and with two, in C. All of
+them check the CRC.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ from kafkarec._c.record_walk cimport PartsWalk, PlainWalk, next_int, walk_from
 from kafkarec._c.records_v3 cimport FieldScan, RecordsOut, copy_records, rewritten_size, scan_fields, scan_of
 from kafkarec._c.status cimport (
     ATTRIBUTES_LOST, BASE_OFFSET_NOT_ZERO, BATCH_TOO_LARGE, BATCH_TOO_SMALL, CUT, END, LEADER_EPOCH_DIFFERS,
-    LENGTH_BEYOND_END, MESSAGE_TRUNCATED, NEEDS_CODEC, OFFSETS_OUT_OF_ORDER, OK, RECORDS_LEFT_OVER, RECORD_COUNT_NEGATIVE,
-    RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, UNSUPPORTED_MAGIC, Fault, refuse,
+    LENGTH_BEYOND_END, MESSAGE_TRUNCATED, NEEDS_CODEC, OFFSETS_OUT_OF_ORDER, OK, RECORDS_LEFT_OVER,
+    RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, UNSUPPORTED_MAGIC, Fault, refuse,
 )
 from kafkarec._c.write_v01 cimport put_i64, put_u32
 from kafkarec._core cimport HeldBytes, crc32_on, pages_free, window
@@ -669,9 +669,9 @@ def batch_of(int8_t magic, data, int64_t at, bint check_crc):
     if status != OK:
         raise refusal(status, &fault)
     return at + row.size_in_bytes, payload - held.data, (
-        row.base_offset, row.size_in_bytes - LOG_OVERHEAD, row.partition_leader_epoch, row.magic, row.crc, row.attributes,
-        <int32_t>(row.last_offset - row.base_offset), row.base_timestamp, row.max_timestamp, row.producer_id,
-        row.producer_epoch, row.base_sequence, row.record_count,
+        row.base_offset, row.size_in_bytes - LOG_OVERHEAD, row.partition_leader_epoch, row.magic, row.crc,
+        row.attributes, <int32_t>(row.last_offset - row.base_offset), row.base_timestamp, row.max_timestamp,
+        row.producer_id, row.producer_epoch, row.base_sequence, row.record_count,
     )
 
 
