@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress, pairwise
+from itertools import chain, compress, takewhile
 from operator import attrgetter, itemgetter, not_
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from kafkarec.damage import Damage, error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
 
+from .aborted_index import AbortedIndex
 from .holes import Hole, LegibleMarker, examined, marker_bytes
 from .marker_evidence import (
     ABORTED,
@@ -78,12 +79,17 @@ _NO_BATCH = (-1, -1)  # the fields behind _DATA of a marker that is not among th
 
 @dataclass
 class _Held:
-    """A transaction that was open before a hole, and where its marker may be. Further holes: without data of the
-    producer between. coordinator_epoch: of the producer's last marker."""
+    """A transaction that was open before a hole, and where its marker may be.
+
+    holes               that one, and the last of the further ones that have no data of the producer before them
+    coordinator_epoch   of the producer's last marker
+    passed              how many holes that may have anyone's marker were reached before `holes[-1]` was known
+    """
 
     txn: list[int]
     holes: list[Hole]
     coordinator_epoch: int
+    passed: int
 
 
 class _Lost(NamedTuple):
@@ -138,9 +144,11 @@ class Match:
         self._segment_start: int | None = None
         self._index: dict[tuple[int, int], AbortedTransaction] | None = None
         self._after_last_batch: list[AbortedTransaction] = []  # index entries of the last segment
-        self._indexes: list[tuple[AbortedTransaction, ...] | None] = []  # of each input, in the file's order
+        self._indexes: list[AbortedIndex | None] = []  # of each input
         self._waiting: list[_Lost] = []  # damage behind which there was no batch yet
-        self._holes: list[tuple[Hole, dict[int, int]]] = []  # with the first offsets of the producers open before it
+        self._holes: list[Hole] = []
+        self._anyones: list[Hole] = []  # those that may have the marker of any transaction that is open before them
+        self._explained: set[AbortedTransaction] = set()  # entries whose markers are in holes: see `_explain`
         self._held: dict[int, list[_Held]] = {}
         self._snapshots: list[tuple[int, dict[int, int]]] | None = None
 
@@ -196,7 +204,7 @@ class Match:
             self._reach(self._examined(Hole(self.next_offset, None), self._waiting))
         for entry in self._after_last_batch:
             held = self._held.get(entry.producer_id)
-            if held and entry.last_offset in held[-1].holes[-1]:
+            if held and entry.last_offset in self._caught_up(held[-1]).holes[-1]:
                 self._end_by_index(entry)
             else:
                 self._note_ahead(entry, "after the log's last batch")
@@ -217,10 +225,10 @@ class Match:
         except (KafkaRecordError, OSError) as failure:
             self.note("txnindex_unreadable", None, None, str(failure))
             return None
-        self._indexes[-1] = None if entries is None else tuple(entries)
         if entries is None:
             return None
-        return {(entry.producer_id, entry.last_offset): entry for entry in entries if entry.producer_id >= 0}
+        self._indexes[-1] = found = AbortedIndex(entries)
+        return {(entry.producer_id, entry.last_offset): entry for entry in found.entries if entry.producer_id >= 0}
 
     def take(self, step: Step) -> None:
         """The next step of a walk with the MARKER_COLUMNS of control batches."""
@@ -365,7 +373,8 @@ class Match:
     def _entries_without_marker(self, step: Step, legible: set[tuple[int, int]]) -> list[AbortedTransaction]:
         """The .txnindex entries whose marker should be among these batches and is not, in order."""
         assert self._index is not None
-        due = {key for key in self._index if key[1] <= step.last_offset} - legible
+        last = step.last_offset
+        due = set(takewhile(lambda key: key[1] <= last, self._index)) - legible
         if due:
             due -= step.ends()
         return sorted((self._index.pop(key) for key in due), key=lambda entry: entry.last_offset)
@@ -438,31 +447,47 @@ class Match:
 
     def _reach(self, hole: Hole) -> None:
         """Holds the transactions that are open before a hole and may end in it."""
-        opened = self._producers.open()
-        self._holes.append((hole, {producer: txn[FIRST] for producer, txn in opened.items()}))
+        self._holes.append(hole)
+        listed = self._explain(hole)
         if hole.marker is not None:
-            opened.pop(hole.marker.producer_id, None)
             self._end_by_legible_marker(hole, hole.marker)
         if not hole.may_hold:
             return
-        listed = self._listed_in(hole)
-        for producer, held in self._held.items():
-            if producer not in opened and (listed is None or producer in listed):
-                held[-1].holes = [*held[-1].holes[:1], hole]
-        for producer, txn in opened.items():
-            if listed is None or producer in listed:
-                self._producers.pop(producer)
-                self._held.setdefault(producer, []).append(_Held(txn, [hole], self.coordinator_epoch(producer)))
+        is_anyones = listed is None
+        for producer in self._open_producers() if listed is None else listed:
+            txn, held = self._producers.pop(producer), self._held.get(producer, [])
+            if held:
+                self._caught_up(held[-1])
+            if txn is not None:
+                one = _Held(txn, [hole], self.coordinator_epoch(producer), len(self._anyones) + is_anyones)
+                self._held.setdefault(producer, []).append(one)
+            elif held:
+                held[-1].holes[1:] = [hole]
+        if is_anyones:
+            self._anyones.append(hole)
 
-    def _listed_in(self, hole: Hole) -> set[int] | None:
-        """The producers whose markers are in a hole, if .txnindex entries account for all of its offsets."""
+    def _open_producers(self) -> Iterable[int]:
+        return () if self._producers.first_open_offset is None else self._producers.open()
+
+    def _caught_up(self, held: _Held) -> _Held:
+        """The last held transaction of a producer, with the last hole that may have its marker."""
+        if held.passed < len(self._anyones):
+            held.holes[1:], held.passed = self._anyones[-1:], len(self._anyones)
+        return held
+
+    def _explain(self, hole: Hole) -> list[int] | None:
+        """The producers whose markers are in a hole, if .txnindex entries account for all of its offsets: entries of
+        transactions that were open before the hole, or are in it."""
         found = {}
-        for segment in hole.segments:
-            for entry in self._indexes[segment] or ():
-                if entry.last_offset in hole and self._is_explained(entry, hole):
+        for index in filter(None, (self._indexes[segment] for segment in hole.segments)):
+            for entry in index.within(hole):
+                state = self._producers.entry(entry.producer_id)
+                opened = state is not None and state[-1] == entry.first_offset >= 0
+                if opened or entry.first_offset in hole:
+                    self._explained.add(entry)
                     found[entry.last_offset] = entry.producer_id
-        complete = hole.last is not None and len(found) == hole.last - hole.first + 1
-        return set(found.values()) if complete else None
+        is_complete = hole.last is not None and len(found) == hole.last - hole.first + 1
+        return list(dict.fromkeys(found.values())) if is_complete else None
 
     def _end_by_legible_marker(self, hole: Hole, marker: LegibleMarker) -> None:
         producer, code, offset = marker.producer_id, marker.code, marker.offset
@@ -491,6 +516,7 @@ class Match:
         entry    the .txnindex entry of a marker that is not in the log
         """
         held = self._held.pop(producer)
+        self._caught_up(held[-1])
         last_epoch = (txn or held[-1].txn)[EPOCH]
         following = [*(one.txn for one in held[1:]), txn]
         if marker is not None and entry is None and self._index is not None:
@@ -536,11 +562,10 @@ class Match:
         if entry.first_offset > txn[FIRST] or entry.last_offset < txn[LAST]:
             return False
         assert self.first_offset is not None
-        return (
-            entry.first_offset == txn[FIRST]
-            or entry.first_offset < self.first_offset
-            or any(entry.first_offset in hole for hole, _ in self._holes)
-        )
+        if entry.first_offset == txn[FIRST] or entry.first_offset < self.first_offset:
+            return True
+        at = bisect_right(self._holes, entry.first_offset, key=attrgetter("first"))
+        return at > 0 and entry.first_offset in self._holes[at - 1]
 
     def _snapshot_behind(self, producer: int, hole: Hole, marker: tuple[int, int, int] | None) -> int | None:
         """SplitCase.snapshot"""
@@ -557,30 +582,22 @@ class Match:
 
     def _had_none(self, marker: tuple[int, int, int] | None) -> bool:
         """SplitCase.had_none, for a marker of this segment without an entry"""
-        entries = self._indexes[-1]
-        if marker is None or marker[0] != ABORT or not entries or self._segment_start is None:
+        index = self._indexes[-1]
+        if marker is None or marker[0] != ABORT or index is None or self._segment_start is None:
             return False
-        if not self._segment_start <= marker[1] < entries[-1].last_offset:
+        if not self._segment_start <= marker[1] < index.last_offset:
             return False
-        return _ascend(entries) and all(entry.last_offset != marker[1] for entry in entries)
+        return index.in_order and not index.has(marker[1])
 
     def _is_unlisted(self, producer: int, txn: list[int], holes: list[Hole]) -> bool:
         """SplitCase.unlisted"""
         segments = {segment for hole in holes for segment in hole.segments}
-        entries = self._indexes[segments.pop()] if len(segments) == 1 else None
-        if not entries or holes[-1].last is None or entries[-1].last_offset <= holes[-1].last or not _ascend(entries):
+        index = self._indexes[segments.pop()] if len(segments) == 1 else None
+        if index is None or holes[-1].last is None or index.last_offset <= holes[-1].last or not index.in_order:
             return False
-        for entry in entries:
-            if entry.producer_id == producer and entry.first_offset <= txn[LAST] and entry.last_offset >= txn[FIRST]:
-                return False
-            if any(entry.last_offset in hole and not self._is_explained(entry, hole) for hole in holes):
-                return False
-        return True
-
-    def _is_explained(self, entry: AbortedTransaction, hole: Hole) -> bool:
-        """Whether an entry whose marker is in a hole is that of a transaction which was open before it, or is in it."""
-        opened = next(first_offsets for one, first_offsets in self._holes if one is hole)
-        return entry.first_offset in hole or opened.get(entry.producer_id) == entry.first_offset
+        if index.overlaps(producer, txn[FIRST], txn[LAST]):
+            return False
+        return all(self._explained.issuperset(index.within(hole)) for hole in holes)
 
     def _decide(
         self,
@@ -632,11 +649,6 @@ class Match:
 
 def _number(value: int | None) -> int:
     return -1 if value is None else value
-
-
-def _ascend(entries: Sequence[AbortedTransaction]) -> bool:
-    """Whether the entries of a .txnindex are in order, as a broker writes them."""
-    return all(one.last_offset < other.last_offset for one, other in pairwise(entries))
 
 
 def _keys(rows: array[int]) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,58 @@
+"""The entries of one .txnindex, found by offset and by producer."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from operator import attrgetter
+
+from kafkarec.format.side_files import AbortedTransaction
+
+from .holes import Hole
+
+_LAST_OFFSET = attrgetter("last_offset")
+
+
+class AbortedIndex:
+    """entries: by the offsets of their markers; in_order: whether the file has them so, as a broker writes it."""
+
+    def __init__(self, entries: Sequence[AbortedTransaction]) -> None:
+        self.entries = sorted(entries, key=_LAST_OFFSET)
+        self.in_order = all(one.last_offset < other.last_offset for one, other in pairwise(entries))
+
+    @cached_property
+    def _by_producer(self) -> dict[int, tuple[list[int], list[int]]]:
+        """producer id -> the last offsets of its entries, and the lowest first offset of each and those behind it."""
+        found: dict[int, tuple[list[int], list[int]]] = {}
+        for entry in reversed(self.entries):
+            lasts, lowest = found.setdefault(entry.producer_id, ([], []))
+            lasts.append(entry.last_offset)
+            lowest.append(min([entry.first_offset, *lowest[-1:]]))
+        for lasts, lowest in found.values():
+            lasts.reverse()
+            lowest.reverse()
+        return found
+
+    @property
+    def last_offset(self) -> int:
+        """Of the last marker; -1: there is none."""
+        return self.entries[-1].last_offset if self.entries else -1
+
+    def within(self, hole: Hole) -> Sequence[AbortedTransaction]:
+        """The entries whose markers are in the hole."""
+        start = bisect_left(self.entries, hole.first, key=_LAST_OFFSET)
+        stop = len(self.entries) if hole.last is None else bisect_right(self.entries, hole.last, key=_LAST_OFFSET)
+        return self.entries[start:stop]
+
+    def has(self, offset: int) -> bool:
+        """Whether there is an entry whose marker has the offset."""
+        at = bisect_left(self.entries, offset, key=_LAST_OFFSET)
+        return at < len(self.entries) and self.entries[at].last_offset == offset
+
+    def overlaps(self, producer: int, first: int, last: int) -> bool:
+        """Whether an entry of the producer has some of the offsets."""
+        lasts, lowest = self._by_producer.get(producer, ([], []))
+        at = bisect_left(lasts, first)
+        return at < len(lasts) and lowest[at] <= last
