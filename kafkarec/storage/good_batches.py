@@ -409,13 +409,14 @@ def _in_segment_range(
     cannot be opened bounds no other segment."""
     for at, segment in enumerate(segments):
         low = segment.base_offset or 0
-        later = [one for one in segments[at + 1 :] if one.base_offset is not None and one.base_offset > low]
-        high = _upper_bound(low, later)
+        later = _later(segments, at)
+        following = next(later, None)
+        high = _upper_bound(low, following)
         dropped = False
         for found in _with_chains(_read(segment, number, max(next_offset, low), cap, collector), segment):
-            while found.last >= high and later and not _opens(later[0]):
-                del later[0]
-                high = _upper_bound(low, later)
+            while found.last >= high and following is not None and not _opens(following):
+                following = next(later, None)
+                high = _upper_bound(low, following)
             for row in (found,) if low <= found.base and found.last < high else found.each():
                 if low <= row.base and row.last < high:
                     yield row._replace(damaged=True) if dropped else row
@@ -450,10 +451,18 @@ def _with_chains(rows: Iterator[GoodBatch], segment: SegmentFile) -> Iterator[Go
     yield from (one._replace(found=not reaches_end) for one in chain)
 
 
-def _upper_bound(low: int, later: list[SegmentFile]) -> int:
-    """The offset at which a segment of base offset `low` ends at the latest. later: the segments after it."""
-    following = later[0].base_offset if later else None
-    return low + _MAX_OFFSETS if following is None else min(following, low + _MAX_OFFSETS)
+def _later(segments: Sequence[SegmentFile], at: int) -> Iterator[SegmentFile]:
+    """The segments after one of them whose base offsets are higher."""
+    low = segments[at].base_offset or 0
+    for number in range(at + 1, len(segments)):
+        if (segments[number].base_offset or 0) > low:
+            yield segments[number]
+
+
+def _upper_bound(low: int, following: SegmentFile | None) -> int:
+    """The offset at which a segment of base offset `low` ends at the latest."""
+    base = None if following is None else following.base_offset
+    return low + _MAX_OFFSETS if base is None else min(base, low + _MAX_OFFSETS)
 
 
 def _opens(segment: SegmentFile) -> bool:

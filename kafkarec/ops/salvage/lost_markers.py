@@ -11,9 +11,11 @@ markers and batches must be read in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
@@ -35,6 +37,7 @@ REASON = "transaction_undecided"
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
 """What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
 _ASIDE, _OPEN = "aside", "open"
+_Lost = tuple[str, int, int, int | None, int | None]  # file, position, length, and the first and last offset lost
 
 
 def may_have_lost(partition: SalvagePartition, report: SalvagedPartition) -> bool:
@@ -109,18 +112,16 @@ def _holes(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPar
         if place[0] in segments
     ]
     holes = []
-    unproven = [] if report.never_compacted else report.missing  # the log cleaner leaves such gaps, too
-    gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else unproven
+    unproven = set() if report.never_compacted else set(report.missing)  # the log cleaner leaves such gaps, too
+    gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
+    within = _by_offsets(damage)
     for first, last in (*report.lost, *gaps):
         if first is None:
             continue
-        numbers = [
-            number
-            for number, base in enumerate(bases)
-            if (last is None or base <= last) and (number + 1 == len(bases) or first < bases[number + 1])
-        ]
-        hole = Hole(first, last, tuple(numbers))
-        inside = [one for one in damage if _overlaps(one[3], one[4], hole)]
+        begin = max(bisect_right(bases, first) - 1, 0)
+        end = len(bases) if last is None else bisect_right(bases, last)
+        hole = Hole(first, last, tuple(range(begin, end)))
+        inside = within(hole)
         if (first, last) in unproven and not inside:
             continue
         if len(inside) == 1 and inside[0][0] in segments:
@@ -137,8 +138,18 @@ def _missing_behind(segment: SegmentFile, others: Iterable[SegmentFile], report:
     return next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
 
 
-def _overlaps(low: int | None, high: int | None, hole: Hole) -> bool:
-    return (hole.last is None or low is None or low <= hole.last) and (high is None or high >= hole.first)
+def _by_offsets(damage: Iterable[_Lost]) -> Callable[[Hole], list[_Lost]]:
+    """A function: a hole -> the damage that lost some of its offsets."""
+    ordered = sorted(damage, key=lambda one: -1 if one[3] is None else one[3])
+    lows = [-1 if one[3] is None else one[3] for one in ordered]
+    highs = [math.inf if one[4] is None else one[4] for one in ordered]
+    highest = [*accumulate(highs, max)]  # so far
+
+    def within(hole: Hole) -> list[_Lost]:
+        stop = len(lows) if hole.last is None else bisect_right(lows, hole.last)
+        return [ordered[at] for at in range(bisect_left(highest, hole.first), stop) if highs[at] >= hole.first]
+
+    return within
 
 
 # ---- the markers
@@ -147,6 +158,7 @@ def _overlaps(low: int | None, high: int | None, hole: Hole) -> bool:
 def placed(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
     """What is done about each transaction, with the offset of the marker that is written. undecided: of UNDECIDED_AS"""
     taken = {one.marker_offset for one in decisions}
+    free: dict[tuple[int, int | None], Iterator[int]] = {}  # of each hole
     markers = []
     for one in decisions:
         outcome = undecided if one.outcome == UNDECIDED else one.outcome
@@ -154,19 +166,15 @@ def placed(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
         if outcome in (_OPEN, _ASIDE):
             offset = None
         elif offset is None:
-            offset = _free_offset(one, taken)
+            hole = one.lost_from, one.lost_to
+            offsets = free.setdefault(hole, iter(range(one.lost_to or -1, one.lost_from - 1, -1)))
+            offset = next((offset for offset in offsets if offset not in taken), None)
             taken.add(offset)
             if offset is None:
                 outcome, sentence = _ASIDE, f"{sentence}; no offset is free for a marker"
         epoch = max(one.coordinator_epoch, 0)  # of the marker that is written
         markers.append(one._replace(outcome=outcome, marker_offset=offset, sentence=sentence, coordinator_epoch=epoch))
     return markers
-
-
-def _free_offset(one: Decision, taken: set[int | None]) -> int | None:
-    """The last free offset of the hole; None: there is none."""
-    offsets = range(one.lost_to or -1, one.lost_from - 1, -1)
-    return next((offset for offset in offsets if offset not in taken), None)
 
 
 def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBatch | RemovedBatch]:
