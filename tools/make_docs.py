@@ -10,7 +10,7 @@ usage: make_docs.py [--check]
 | docs/reference/api.md | signatures and docstrings (`doc_api.py`) |
 | the versions in docs/spark.md | the table of `doc_spark.py`, which a test proves |
 | docs/explanation/packages.md, the map in CONTRIBUTING.md | docs/packages.toml (`doc_packages.py`) |
-| docs/pictures/ | real bytes, verify's report, docs/packages.toml, benchmarks/RESULTS.md (`pictures.py`) |
+| docs/pictures/ | real bytes, verify's report, docs/packages.toml, benchmarks/RESULTS.md, GROWTH.md (`pictures.py`) |
 """
 
 from __future__ import annotations

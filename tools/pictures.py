@@ -6,6 +6,7 @@
 | batch.svg, worked-example.svg | the spans of `kafkarec.ops.explain` (`pictures_batch.py`) |
 | magic3.svg | the broker's batch, as `kafkarec.experimental` writes it (`pictures_magic3.py`) |
 | packages.svg | docs/packages.toml (`pictures_packages.py`) |
+| growth.svg | benchmarks/GROWTH.md (`pictures_growth.py`); `python benchmarks/growth.py` draws it, too |
 | speed.svg | benchmarks/RESULTS.md (`pictures_speed.py`); `make bench` draws it, too |
 
 Each has its own background, so that it is readable on any page.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import pictures_batch
 import pictures_damage
+import pictures_growth
 import pictures_magic3
 import pictures_packages
 import pictures_speed
@@ -26,5 +28,6 @@ PICTURES = {
     "worked-example.svg": pictures_batch.worked_example,
     "magic3.svg": pictures_magic3.magic3,
     "packages.svg": pictures_packages.packages,
+    "growth.svg": pictures_growth.growth,
     "speed.svg": pictures_speed.speed,
 }

@@ -18,7 +18,7 @@ _COLOURS = {
     "page": html_page.COLOURS["card"],
     "edge": ("#8a94a1", "#7d8896"),
 }
-_STATES = ("good", "damaged", "unreadable", "preallocated", "tail")
+_STATES = ("good", "damaged", "unreadable", "unchecked", "preallocated", "tail")
 _MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _SANS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 _STYLE = {
@@ -39,6 +39,7 @@ _STYLE = {
     ".line": f"font:11.5px {_MONO};white-space:pre",
     ".command": "font-weight:700",
     **{f".{name}": f"fill:var(--{name})" for name in (*field_groups.GROUPS, *_STATES)},
+    **{f".curve.{name}": f"fill:none;stroke:var(--{name});stroke-width:1.6" for name in _STATES},
     # a mark in a text has the colour of its field, with an edge
     **{f".mark.{name}": "stroke:var(--edge);stroke-width:.6" for name in field_groups.GROUPS},
 }
