@@ -330,24 +330,12 @@ cdef inline int64_t rows_reserved(const Columns* c) noexcept nogil:
     return rows
 
 
-cdef inline bint has_room(const Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
-    """Whether columns_reserve has nothing to do, as for most batches."""
-    return (c.rows + more_rows <= c.row_room
-            and (not c.want & WANT_KEY or bytes_room(&c.key) >= more_bytes)
-            and (not c.want & WANT_VALUE or bytes_room(&c.value) >= more_bytes))
-
-
-cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
-    """Reserves space for `more_rows` rows in each requested column, and `more_bytes` for keys and for values each."""
+cdef inline int columns_grow(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
     cdef bint views = (c.want & WANT_VIEWS) != 0
     cdef Page* page = &c.page
     cdef int64_t rows = c.rows
     cdef size_t need = <size_t>(rows + more_rows)
     cdef int status = OK
-    if views and c.in_memory:
-        more_bytes = 0
-    if has_room(c, more_rows, more_bytes):
-        return OK
     if rows > MOST_BYTES - more_rows:
         return LIMIT_EXCEEDED
     if c.want & WANT_OFFSET:
@@ -369,6 +357,20 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
     if status == OK:
         c.row_room = rows_reserved(c)
     return status
+
+
+cdef inline bint has_room(const Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
+    """Whether columns_reserve has nothing to do, as for most batches."""
+    return (c.rows + more_rows <= c.row_room
+            and (not c.want & WANT_KEY or bytes_room(&c.key) >= more_bytes)
+            and (not c.want & WANT_VALUE or bytes_room(&c.value) >= more_bytes))
+
+
+cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
+    """Reserves space for `more_rows` rows in each requested column, and `more_bytes` for keys and for values each."""
+    if c.want & WANT_VIEWS and c.in_memory:
+        more_bytes = 0
+    return OK if has_room(c, more_rows, more_bytes) else columns_grow(c, more_rows, more_bytes)
 
 
 cdef inline void columns_expect(Columns* c, const Expected* e, int64_t times, int64_t size) noexcept nogil:

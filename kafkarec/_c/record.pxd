@@ -457,11 +457,13 @@ cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t*
     if count == 0:                       # Kafka then ignores any bytes that follow the header
         return OK
     # at most as many rows as the bytes can have: the record count may be wrong
-    if count > size // LEAST_RECORD + 1:
+    if <int64_t>(count - 1) * LEAST_RECORD > size:
         count = <int32_t>(size // LEAST_RECORD + 1)
     status = columns_reserve(c, count, size if size < FIRST_RESERVE else FIRST_RESERVE)
     if status != OK:
         return refuse(fault, status, size, 0)
     if c.want & WANT_TYPE:
-        memset(c.type.data + c.rows, batch.timestamp_type, <size_t>count)
+        c.type.data[c.rows] = <uint8_t>batch.timestamp_type
+        if count > 1:
+            memset(c.type.data + c.rows + 1, batch.timestamp_type, <size_t>count - 1)
     return decode_rows(c, batch, p, end, behind, binary, fault)
