@@ -77,7 +77,7 @@ class KafkarecDataSource(PicklesWithPackage, DataSource):
     def streamReader(self, schema: Any) -> Any:
         from .stream import reader
 
-        return reader(self.options, schema, self.cores)
+        return reader(self.options, schema)
 
     @cause_first
     def writer(self, schema: Any, overwrite: bool) -> Any:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # The cost of opening a file that is not cut, in bytes, as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
+# The fewest bytes for which another core is worth a task.
+_LEAST_TASK = 4 << 20
 # Tasks are put together of pieces, so that none is much longer than the others.
 _PIECES_OF_A_TASK, _LEAST_PIECE = 5, 1 << 20
 NO_END = (1 << 63) - 1
@@ -121,7 +123,7 @@ def plan(
     transactions: of each partition, for read_committed; None: they are read
     """
     total = sum(each.length or 0 for partition in partitions.values() for each in partition.segments)
-    mean = -(-total // _task_count(options, total))
+    mean = -(-total // _task_count(options, total, total))
     most = max(1, mean // _PIECES_OF_A_TASK, min(mean, _LEAST_PIECE))
     splits: list[Split] = []
     for key, partition in partitions.items():
@@ -170,11 +172,10 @@ def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]
     """Combines consecutive splits into tasks of about equal size, as many as _task_count says if there are enough.
     Splits of one file that follow each other become one."""
     pieces = Counter(split.path for split in splits)
-    costs = [
-        (split.end or split.begin) - split.begin + (_OPEN_COST if pieces[split.path] == 1 else 0) for split in splits
-    ]
+    sizes = [(split.end or split.begin) - split.begin for split in splits]
+    costs = [size + (_OPEN_COST if pieces[split.path] == 1 else 0) for size, split in zip(sizes, splits, strict=True)]
     total, done = sum(costs), 0
-    mean = total / _task_count(options, total)
+    mean = total / _task_count(options, total, sum(sizes))
     combined: dict[int, list[Split]] = {}
     for split, cost in zip(splits, costs, strict=True):
         task = combined.setdefault(int((done + cost / 2) / mean), [])
@@ -185,11 +186,15 @@ def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]
     return [tuple(each) for each in combined.values()]
 
 
-def _task_count(options: SourceOptions, total: int) -> int:
-    """The number of tasks for so many bytes: at least minPartitions; if that is the number of cores, a multiple."""
+def _task_count(options: SourceOptions, cost: int, size: int) -> int:
+    """The number of tasks for `size` bytes that cost as much as `cost` in one file: at least minPartitions; if that is
+    the number of cores, a multiple, unless tasks would be too small: a small log has one, which may also write it."""
     least: int = options["minPartitions"]
-    count: int = -(-total // options["maxPartitionBytes"])
-    return max(least, count if "minPartitions" in options.given else -(-count // least) * least)
+    count: int = -(-cost // options["maxPartitionBytes"])
+    if "minPartitions" in options.given:
+        return max(least, count)
+    least = max(1, min(least, size // _LEAST_TASK))
+    return max(least, -(-count // least) * least)
 
 
 def is_read_committed(options: SourceOptions) -> bool:

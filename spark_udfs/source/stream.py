@@ -61,12 +61,12 @@ _SETTLED_SECONDS = 3.0
 _T = TypeVar("_T")
 
 
-def reader(given: Mapping[str, str], wanted: Any, cores: int | None) -> StreamReader:
+def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
     """The reader for these options and columns; where they are wrong, one whose first use raises the ValueError: if
     Spark gets no reader, it fails when it calls `reader.stop()`, and reports that."""
     kind = StreamReader if capabilities.LIMITS.present else SimpleStreamReader
     try:
-        chosen = options.parse(given, "stream", cores)
+        chosen = options.parse(given, "stream")
         capabilities.check_options(chosen)
         chosen["view"] = options.VIEWS[0]
         return kind(chosen, columns_of(wanted, chosen))

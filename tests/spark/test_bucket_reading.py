@@ -62,7 +62,7 @@ def test_tasks_read_their_bytes_once_and_list_nothing(bucket: Server, library: s
         "storageOptions": storage_options(bucket, "fsspec"),
         "isolationLevel": level,
     }
-    for most, tasks in (("128m", 1), ("2500", 7)):
+    for most, tasks in (("128m", 1), ("2500", 8)):
         job = Read({**source_options, "maxPartitionBytes": most})
         assert len(job.tasks) == tasks
         bucket.reset()
