@@ -38,7 +38,8 @@ COUNTED: dict[str, tuple[str, int, dict[str, object]]] = {
     "lz4": ("lz4", 5_000, {}),
     "none, views": ("none", 5_000, {"layout": "view"}),
 }
-ONE_RECORD = workloads.AXES["Records per batch"]["1"]
+_ONE_RECORD = workloads.AXES["Records per batch"]["1"]
+WORKLOADS = workloads.BY_NAME | {_ONE_RECORD.name: _ONE_RECORD}
 # callgrind writes what it has counted whenever getppid is called, which nothing else calls
 COUNTING = f"""
 import gc, json, os, sys, kafkarec
@@ -73,7 +74,7 @@ def count() -> dict[str, float]:
         folder = Path(name)
         runs = []
         for label, (workload, records, options) in COUNTED.items():
-            work = workloads.BY_NAME.get(workload) or ONE_RECORD
+            work = WORKLOADS[workload]
             path = folder / label
             path.write_bytes(workloads.build(work._replace(batches=records // work.records)))
             runs.append((str(path), options, records))
