@@ -107,7 +107,7 @@ def test_permissive_reports_the_udfs_reasons_and_the_file_names(
 
 
 def test_splits_are_sparks_partitions(load: Callable[..., Any]) -> None:
-    assert load(TXN).rdd.getNumPartitions() == 2  # of local[2]
+    assert load(TXN).rdd.getNumPartitions() == 1  # too small for two, of local[2]
     many = load(TXN, maxPartitionBytes="1000")
     assert many.rdd.getNumPartitions() > 10
     assert [row.offset for row in many.collect()] == [each.offset for each in kafkarec.open(TXN).read()]

@@ -135,7 +135,7 @@ class PartitionNote:
         """Whether all batches that an earlier run wrote are in these plans, as they are for the same sources."""
         if not self._found or self._found["sources"] == self._sources:
             return True
-        written = _batches(map(_segment, self._written()))
+        written = _batches(map(_segment, self._written()), check_crcs=True)  # what was damaged later is no batch
         if not written:
             return True
         planned = (file for plan in plans for _, file in files(plan) if isinstance(file, FilePlan))
@@ -204,10 +204,10 @@ def _segment(path: str) -> SegmentFile:
     return SegmentFile(path, name, folder=LocalFolder(folder))
 
 
-def _batches(segments: Iterable[SegmentFile]) -> Counter[_Batch]:
+def _batches(segments: Iterable[SegmentFile], check_crcs: bool = False) -> Counter[_Batch]:
     found = Counter[_Batch]()
     for segment in segments:
         with suppress(OSError, KafkaRecordError):
-            for table in tables([segment], errors="skip"):
+            for table in tables([segment], errors="skip", check_crcs=check_crcs):
                 found.update(zip(*map(table.column, ("crc", "size_in_bytes")), strict=True))
     return found

@@ -141,10 +141,16 @@ def test_the_files_of_one_that_has_several_logs(tmp_path: Path) -> None:
     assert calls > 40
 
 
-def test_a_touched_source_gives_the_same(source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged_byte", [None, 11, 16, 20, 70], ids=str)
+def test_a_touched_source_gives_the_same(source: Path, tmp_path: Path, damaged_byte: int | None) -> None:
+    """Also if a batch that the earlier run wrote was damaged since: in its length, magic, checksum or a record."""
     salvage(source, tmp_path / "whole")
     out = tmp_path / "out"
     unfinished_when_done(source, out)
+    for path in out.glob("*/*.log") if damaged_byte is not None else ():
+        data = bytearray(path.read_bytes())
+        data[damaged_byte] ^= 2
+        path.write_bytes(data)
     for path in source.rglob("*"):
         os.utime(path, (1, 1))
     salvage(source, out)
