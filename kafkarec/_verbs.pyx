@@ -31,7 +31,7 @@ from kafkarec._c.input_columns cimport (
     BOOL, INT_8, INT_16, INT_32, INT_64, OFFSETS_32, Span, UINT_32,
 )
 from kafkarec._c.lines cimport (
-    AS_BASE64, AS_BOOL, AS_HEADERS, AS_HEX, AS_INT32, AS_INT64, AS_JSON, AS_NUMBER, AS_READY, AS_TEXT, AS_TIME, Escape,
+    AS_BASE64, AS_BOOL, AS_HEADERS, AS_HEX, AS_INT32, AS_INT64, AS_NUMBER, AS_READY, AS_TEXT, AS_TIME, Escape,
     LineColumn, Lines, MOST_ESCAPED, NO_FIT, is_numeric, put_lines,
 )
 from kafkarec._c.message cimport wrapper_payload
@@ -471,7 +471,7 @@ cdef class LastOffsets:
 # ---- rows as lines of text
 
 _HOW = {
-    "number": AS_NUMBER, "bool": AS_BOOL, "time": AS_TIME, "utf8": AS_TEXT, "json": AS_JSON, "base64": AS_BASE64,
+    "number": AS_NUMBER, "bool": AS_BOOL, "time": AS_TIME, "utf8": AS_TEXT, "base64": AS_BASE64,
     "hex": AS_HEX, "int32": AS_INT32, "int64": AS_INT64, "headers": AS_HEADERS, "ready": AS_READY,
 }
 # Arrow format -> kind and bits of a number.
@@ -523,8 +523,8 @@ cdef class Formatter(HeldColumns):
         cdef Py_ssize_t size = len(end) + SLACK
         cdef int64_t ready = 0
         for column in columns:
-            size += sum(map(len, column[3]))
-            ready += column[5] is not None
+            size += sum(map(len, column[2]))
+            ready += column[4] is not None
         if (
             buffer_reserve(&self.columns, 0, (<size_t>len(columns) + 1) * sizeof(LineColumn)) != OK
             or buffer_reserve(&self.texts, 0, <size_t>size) != OK
@@ -540,17 +540,17 @@ cdef class Formatter(HeldColumns):
         return 0
 
     cdef int add(self, tuple column, int64_t start, int64_t stop) except -1:
-        """column: (how, escapes, guard, (null, before, after, other, other_after), what, ready)."""
+        """column: (how, escapes, (null, before, after, other, other_after), what, ready)."""
         cdef LineColumn* c = <LineColumn*>self.columns.data + self.count
         cdef int bits
-        how, escapes, guard, texts, what, ready = column
+        how, escapes, texts, what, ready = column
         memset(c, 0, sizeof(LineColumn))
         self.count += 1
-        c.how, c.guard = _HOW[how], guard
+        c.how = _HOW[how]
         if escapes is not None:
             c.escapes = (<Escapes?>escapes).entries
             self.kept.append(escapes)
-        elif c.how == AS_TEXT or c.how == AS_JSON:
+        elif c.how == AS_TEXT:
             raise ValueError(f"{how} without escapes")
         null, before, after, other, other_after = texts
         self.text(&c.texts.null, null)
@@ -616,10 +616,9 @@ cdef class Formatter(HeldColumns):
 def lines(list columns, bytes end, int64_t start, int64_t stop, rows=None):
     """The rows [start, stop) of columns as lines, each ending with `end`; rows: int64, only these of them.
 
-    columns   tuples (how, escapes, guard, texts, what, ready)
+    columns   tuples (how, escapes, texts, what, ready)
       how       a key of _HOW
-      escapes   for utf8 and json: Escapes
-      guard     whether an apostrophe is put before formulas
+      escapes   for utf8: Escapes
       texts     (null, before, after, other, other_after): see `_c/lines.pxd`
       what      number, bool, time: (Arrow format, validity or None, values); headers: (offsets, number of entries),
                 and the next two columns are those of the keys and values of the entries; ready: None; others:

@@ -6,7 +6,7 @@
             that does not    other, the value's bytes in base64, other_after
     value   NUMBER, BOOL         decimal; true, false
             TIME                 ISO 8601; other, the number and other_after where it has no date
-            TEXT, JSON           the bytes, each escaped, if they are UTF-8 (JSON: and one JSON value)
+            TEXT                 the bytes, each escaped, if they are UTF-8
             HEX                  hexadecimal
             INT32, INT64         as a big-endian integer, if they have its size
             BASE64               never fits
@@ -21,12 +21,11 @@ Before every cell, `reserve` bytes are free: for all texts, numbers and times of
 reserves in addition.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy
 
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve, copy_wide
 from kafkarec._c.endian cimport le64, load_i32, load_i64
 from kafkarec._c.input_columns cimport Cells, Numbers, Span, cell, number
-from kafkarec._c.json_check cimport is_json
 from kafkarec._c.number_text cimport (
     DECIMAL_ROOM, TIME_LENGTH, has_date, hex_digits, put_base64, put_decimal, put_hex, put_time,
 )
@@ -39,7 +38,6 @@ cdef enum How:
     AS_BOOL
     AS_TIME
     AS_TEXT
-    AS_JSON
     AS_BASE64
     AS_HEX
     AS_INT32
@@ -65,7 +63,6 @@ cdef struct CellTexts:           # copied 32 bytes at a time: there are SLACK by
 
 cdef struct LineColumn:
     int how
-    bint guard                   # an apostrophe before what a spreadsheet takes for a formula
     const Escape* escapes        # 128
     CellTexts texts
     Numbers numbers
@@ -172,9 +169,7 @@ cdef inline int put_text(Lines* o, const Escape* escapes, const uint8_t* p, int6
 
 
 cdef inline int put_value(Lines* o, const LineColumn* c, const Span* value) noexcept nogil:
-    if c.how == AS_JSON and not is_json(value.data, value.length):
-        return NO_FIT
-    if c.how == AS_TEXT or c.how == AS_JSON:
+    if c.how == AS_TEXT:
         return put_text(o, c.escapes, value.data, value.length)
     if c.how == AS_HEX:
         if room(o, 2 * value.length) != OK:
@@ -190,23 +185,6 @@ cdef inline int put_value(Lines* o, const LineColumn* c, const Span* value) noex
     return NO_FIT
 
 
-cdef inline bint begins_formula(const uint8_t* p, int64_t n) noexcept nogil:
-    """= + - @, also as full-width forms (ef bc 9d, 8b, 8d, a0), tab, CR and LF."""
-    if n > 0 and (p[0] == b"=" or p[0] == b"+" or p[0] == b"-" or p[0] == b"@" or p[0] == b"\t" or p[0] == b"\r"
-                  or p[0] == b"\n"):
-        return True
-    return n > 2 and p[0] == 0xEF and p[1] == 0xBC and (p[2] == 0x9D or p[2] == 0x8B or p[2] == 0x8D or p[2] == 0xA0)
-
-
-cdef inline void guard(Lines* o, size_t start) noexcept nogil:
-    """Puts an apostrophe before the text from `start` on if it begins a formula."""
-    cdef uint8_t* text = o.buffer.data + start
-    if begins_formula(text, o.at - text):
-        memmove(text + 1, text, <size_t>(o.at - text))
-        text[0] = b"'"
-        o.at += 1
-
-
 cdef inline int put_bytes(Lines* o, const LineColumn* c, int64_t row) noexcept nogil:
     cdef Span value = cell(&c.cells, row)
     cdef size_t start = o.at - o.buffer.data
@@ -217,8 +195,6 @@ cdef inline int put_bytes(Lines* o, const LineColumn* c, int64_t row) noexcept n
     put(o, &c.texts.before)
     status = put_value(o, c, &value)
     if status == OK:
-        if c.guard and (c.how == AS_TEXT or c.how == AS_JSON):
-            guard(o, start + <size_t>c.texts.before.length)
         put(o, &c.texts.after)
         return OK
     if status != NO_FIT:
@@ -228,8 +204,6 @@ cdef inline int put_bytes(Lines* o, const LineColumn* c, int64_t row) noexcept n
         return OUT_OF_MEMORY
     put(o, &c.texts.other)
     o.at = put_base64(o.at, value.data, value.length)
-    if c.guard:
-        guard(o, start + <size_t>c.texts.other.length)
     put(o, &c.texts.other_after)
     return OK
 
@@ -302,7 +276,7 @@ cdef inline size_t most_texts(const LineColumn* c) noexcept nogil:
     """Bytes that a cell needs, but for its value's bytes."""
     cdef int64_t most = max(c.texts.before.length + c.texts.after.length,
                             c.texts.other.length + c.texts.other_after.length)
-    return <size_t>max(most, c.texts.null.length) + max(DECIMAL_ROOM, TIME_LENGTH) + 1
+    return <size_t>max(most, c.texts.null.length) + max(DECIMAL_ROOM, TIME_LENGTH)
 
 
 cdef inline int put_lines(Lines* o, const LineColumn* columns, int count, const Span* end, int64_t start,

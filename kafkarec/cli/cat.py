@@ -105,11 +105,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_limit(parser)
     shared_options.add_errors(parser)
     shared_options.add_output(parser, ("json", "csv", "parquet", "arrow"))
-    parser.add_argument(
-        "--spreadsheet",
-        action="store_true",
-        help="CSV for Excel and others: with a byte order mark, and without cells that are read as formulas",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -199,8 +194,6 @@ def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) 
 def _writer(
     args: argparse.Namespace, sink: output_files.Sink, sources: Sequence[Segment], columns: Sequence[str]
 ) -> RowWriter:
-    if args.spreadsheet and args.format != "csv":
-        raise shared_options.WrongUse("--spreadsheet needs --format csv")
     iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
     decoder = None if args.raw else cat_internal_topics.decoder_for(sources, columns, forms)
@@ -214,7 +207,7 @@ def _writer(
         shown = [name for name in columns if args.columns or name not in CONSTANTS or name in known]
         return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoder)
     if args.format == "csv":
-        return CsvWriter(sink, columns, forms, decoder, args.spreadsheet, iso_times)
+        return CsvWriter(sink, columns, forms, decoder, iso_times)
     return JsonWriter(sink, columns, forms, decoder, iso_times)
 
 

@@ -24,13 +24,11 @@ from .selection import SelectedRows
 
 # Control characters except tab, line feed and carriage return; line and paragraph separators.
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-# Characters that begin a formula in spreadsheets, including full-width forms; `_c/lines.pxd` has them for other cells.
-_FORMULA = re.compile(r'^"(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])')
 _ALWAYS_FIT = ("base64", "hex")
 
 _QUOTED: dict[int, bytes | None] = {byte: None for byte in (*range(32), 127) if byte not in (9, 10, 13)}
 _QUOTED[34] = b'""'
-_ESCAPES = {"utf8": Escapes(_QUOTED), "json": Escapes(_QUOTED | {10: b" ", 13: b" "})}
+_ESCAPES = {"utf8": Escapes(_QUOTED)}
 _ENTRY = json_lines.entry(Escapes({byte: text.replace(b'"', b'""') for byte, text in json_lines.STRING.items()}), '""')
 
 
@@ -39,8 +37,7 @@ def quoted(text: str) -> str:
 
 
 class CsvWriter:
-    """Writes CSV rows. `spreadsheet` adds a byte order mark, and an apostrophe before cells that a spreadsheet would
-    take for a formula (such cells do not read back unchanged)."""
+    """Writes CSV rows."""
 
     timestamp_unit = "int64"
 
@@ -50,14 +47,12 @@ class CsvWriter:
         names: Sequence[str],
         forms: Mapping[str, str],
         decoder: cat_internal_topics.InternalTopicDecoder | None = None,
-        spreadsheet: bool = False,
         iso_times: bool = False,
     ) -> None:
         self._sink = sink
         self._names = list(names)
         self._forms = forms
         self._decoder = decoder
-        self._spreadsheet = spreadsheet
         self._iso_times = iso_times
         self._begun = False
         self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if CONTROL in names or decoder else ()
@@ -86,7 +81,7 @@ class CsvWriter:
     def _put(self, lines: bytes) -> None:
         if not self._begun:
             self._begun = True
-            self._sink.write((("\ufeff" if self._spreadsheet else "") + ",".join(self._titles()) + "\r\n").encode())
+            self._sink.write((",".join(self._titles()) + "\r\n").encode())
         self._sink.write(lines)
         self._sink.flush()
 
@@ -101,13 +96,13 @@ class CsvWriter:
         """Return the cell of topic, partition or file. Text is quoted, as a file's name may contain any character."""
         if value is None:
             return ""
-        cell = quoted(_NO_TEXT.sub("\ufffd", value)) if isinstance(value, str) else str(value)
-        return _FORMULA.sub("\"'", cell, count=1) if self._spreadsheet else cell
+        return quoted(_NO_TEXT.sub("\ufffd", value)) if isinstance(value, str) else str(value)
 
     def _column(self, prefix: str, table: Table, name: str, decoded: Sequence[str | None] | None) -> LineColumn:
         """Return one column; for a key or value with the cell of NAME_base64."""
         form = self._forms.get(name)
-        how = "time" if name == "timestamp" and self._iso_times else form or line_columns.how_of(table, name)
+        how, decoded = line_columns.texts_of(table, name, form, decoded)
+        how = "time" if name == "timestamp" and self._iso_times else how or line_columns.how_of(table, name)
         quote = f'{prefix}"'
         if how == "headers":
             return LineColumn(name, how, "", f"{quote}[", ']"', entry=_ENTRY)
@@ -119,7 +114,7 @@ class CsvWriter:
         before, after = (prefix, comma) if how in ("int32", "int64") else (quote, f'"{comma}')
         texts = prefix + comma, before, after, f'{prefix}{comma}"', '"'
         ready = _whole(prefix, decoded, comma)
-        return LineColumn(name, how, *texts, _ESCAPES.get(how), self._spreadsheet, ready)
+        return LineColumn(name, how, *texts, _ESCAPES.get(how), ready)
 
 
 def _whole(prefix: str, texts: Sequence[str | None] | None, after: str) -> list[bytes | None] | None:

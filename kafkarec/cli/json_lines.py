@@ -24,9 +24,6 @@ NULL = "null"
 STRING = {byte: b"\\u%04x" % byte for byte in (*range(32), 127)} | {
     8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\",
 }  # fmt: skip
-# JSON as stored: numbers keep their digits, objects their order and repeated keys. A raw line break can only be between
-# tokens.
-_STORED = Escapes({10: b" ", 13: b" ", 127: b"\\u007f"})
 _STRING = Escapes(STRING)
 
 
@@ -62,8 +59,9 @@ def render(
         if name in extra:
             columns.append(LineColumn(name, READY, ready=_whole(start, extra[name])))
         else:
-            how = "time" if name == "timestamp" and iso_times else forms.get(name) or line_columns.how_of(table, name)
-            columns.append(_column(prefix, name, how, _whole(start, decoded.get(name))))
+            form, texts = line_columns.texts_of(table, name, forms.get(name), decoded.get(name))
+            how = "time" if name == "timestamp" and iso_times else form or line_columns.how_of(table, name)
+            columns.append(_column(prefix, name, how, _whole(start, texts)))
         prefix = ""
     return line_columns.lines(table, columns, prefix + "}\n", rows)
 
@@ -79,7 +77,7 @@ def _column(prefix: str, name: str, how: str, ready: Sequence[bytes | None] | No
         return LineColumn(name, how, null, start)
     quote = '"' if how in ("utf8", "hex") else ""
     before, other = f'{prefix}"{name}{FORMS[how]}":{quote}', f'{prefix}"{name}_base64":"'
-    return LineColumn(name, how, null, before, quote, other, '"', _STORED if how == "json" else _STRING, ready=ready)
+    return LineColumn(name, how, null, before, quote, other, '"', _STRING, ready=ready)
 
 
 def entry(escapes: Escapes, quote: str = '"') -> tuple[LineColumn, ...]:

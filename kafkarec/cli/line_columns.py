@@ -3,6 +3,7 @@ format says which texts are around them and which bytes are escaped how."""
 
 from __future__ import annotations
 
+import json
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -38,7 +39,6 @@ class LineColumn(NamedTuple):
     other: str = ""
     other_after: str = ""
     escapes: Escapes | None = None
-    guard: bool = False
     ready: Sequence[bytes | None] | None = None
     entry: tuple[LineColumn, ...] = ()
 
@@ -46,6 +46,35 @@ class LineColumn(NamedTuple):
     def texts(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
         null, before, after, other, other_after = (text.encode() for text in self[2:7])
         return null, before, after, other, other_after
+
+
+def stored_json(value: bytes | None) -> str | None:
+    """The value as it is stored if it is JSON: numbers keep their digits, objects their order and repeated keys. A raw
+    line break can only be between tokens. None: it is not JSON, or nested deeper than Python's json module reads."""
+    try:
+        text = (value or b"").decode()
+        _ANY_JSON.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return text.replace("\n", " ").replace("\r", " ")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_ANY_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
+
+
+def texts_of(
+    table: Table, name: str, form: str | None, decoded: Sequence[str | None] | None
+) -> tuple[str | None, Sequence[str | None] | None]:
+    """A key or value with `form`: how the bytes are written for which there is no JSON text, and these texts, those of
+    `decoded` first."""
+    if form != "json":
+        return form, decoded
+    texts = [stored_json(value) for value in table.column(name)]
+    return "base64", texts if decoded is None else [one or other for one, other in zip(decoded, texts, strict=True)]
 
 
 def how_of(table: Table, name: str) -> str:
@@ -75,7 +104,7 @@ def lines(table: Table, columns: Sequence[LineColumn], end: str, rows: Sequence[
 
 
 def _spec(column: LineColumn, buffers: Any, ready: list[bytes | None] | None = None) -> tuple[Any, ...]:
-    return column.how, column.escapes, column.guard, column.texts, buffers, ready
+    return column.how, column.escapes, column.texts, buffers, ready
 
 
 def _buffers(table: Table, chunk: Any, column: LineColumn) -> tuple[Any, ...] | None:

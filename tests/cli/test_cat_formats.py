@@ -149,29 +149,6 @@ def test_csv_of_numbers_as_keys(run: Here, tmp_path: Path) -> None:
     assert ran.out == b'key,key_base64\r\n-5,\r\n,"b2Rk"\r\n,\r\n'
 
 
-def test_csv_for_a_spreadsheet_holds_no_formula(run: Here, tmp_path: Path) -> None:
-    values = [b"=1+1", b"+1", b"-1", b"@SUM(A1)", b"\tx", b"\r=1", "\uff1d1".encode(), b"plain", b"", b"\xf8\xf8"]
-    path = written_log([{"key": None, "value": value} for value in values], tmp_path / "x.log")
-    arguments = ["cat", path, "--format", "csv", "--columns", "value"]
-    assert [row["value"] for row in csv_rows(run(*arguments).out)][:5] == ["=1+1", "+1", "-1", "@SUM(A1)", "\tx"]
-    out = run(*arguments, "--spreadsheet").out
-    assert out.startswith(b"\xef\xbb\xbfvalue,value_base64\r\n")
-    rows = csv_rows(out[3:])
-    assert [row["value"] or "" for row in rows[:9]] == [
-        "'=1+1",
-        "'+1",
-        "'-1",
-        "'@SUM(A1)",
-        "'\tx",
-        "'\r=1",
-        "'\uff1d1",
-        "plain",
-        "",
-    ]
-    assert rows[9]["value_base64"] == "'+Pg="
-    assert "needs --format csv" in run("cat", path, "--spreadsheet").complaint
-
-
 def test_csv_of_control_records_and_of_internal_topics(run: Here) -> None:
     rows = csv_rows(run("cat", TXN, "--control", "--format", "csv").out)
     lines = run("cat", TXN, "--control").rows

@@ -12,9 +12,6 @@ from typing import Any
 
 Row = Mapping[str, Any]
 SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-FORMULA_STARTS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
-DEEPEST = 500
-"""Levels of arrays and objects in a value that is printed as JSON."""
 
 
 class Ready(str):
@@ -50,31 +47,12 @@ def _no_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def depth(text: str) -> int:
-    """The deepest level of brackets outside of strings."""
-    level = deepest = 0
-    inside = skip = False
-    for char in text:
-        if inside:
-            inside, skip = skip or char != '"', not skip and char == "\\"
-        elif char == '"':
-            inside = True
-        elif char in "[{":
-            level += 1
-            deepest = max(deepest, level)
-        elif char in "]}":
-            level -= 1
-    return deepest
-
-
 def stored_json(blob: bytes) -> str:
     text = decoded(blob)
     try:
         json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise NoText from None
-    if depth(text) > DEEPEST:
-        raise NoText
     return text.replace("\n", " ").replace("\r", " ")
 
 
@@ -152,7 +130,7 @@ def csv_cells(name: str, value: Any, form: str | None, iso_times: bool) -> Itera
     elif isinstance(value, bytes):
         _, show, quotes = FORMS[form or "utf8"]
         try:
-            text = show(value)
+            text = escaped(show(value)) if form == "json" else show(value)
             if any(has_no_shape(char) or (char < " " and char not in "\t\r\n") for char in text):
                 raise NoText
             quoted = quotes or form == "json"
@@ -173,20 +151,15 @@ def csv_cells(name: str, value: Any, form: str | None, iso_times: bool) -> Itera
         yield ""
 
 
-def formula_free(cell: str) -> str:
-    return f"\"'{cell[1:]}" if cell[:1] == '"' and cell[1:2] in set(FORMULA_STARTS) else cell
-
-
 def csv_rows(
     rows: Sequence[Row],
     names: Sequence[str],
     forms: Mapping[str, str],
     iso_times: bool = False,
-    spreadsheet: bool = False,
 ) -> bytes:
     """The rows without the line of names. `forms` of key and value, and of no other column."""
     text = ""
     for row in rows:
         cells = [cell for name in names for cell in csv_cells(name, row[name], forms.get(name), iso_times)]
-        text += ",".join(map(formula_free, cells) if spreadsheet else cells) + "\r\n"
+        text += ",".join(cells) + "\r\n"
     return text.encode()

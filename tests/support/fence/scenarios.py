@@ -816,7 +816,7 @@ def _formats(here: Recorder) -> None:
 _FORMATS = """
 cat F -o out.parquet
 cat F -o out.arrow --columns offset,key,headers,is_control --control -n 30
-cat F -o out.csv --spreadsheet -n 20
+cat F -o out.csv -n 20
 cat F --format csv --columns key,value,headers --value-as hex
 cat F --format json --key-as base64 --time-format iso -n 5
 cat F --value-as int64 -n 4
