@@ -6,6 +6,7 @@ Every run of `make mutants` shows that the rewritten core compiles.
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from types import ModuleType
 
@@ -30,6 +31,13 @@ def tool() -> ModuleType:
 @pytest.fixture(scope="module")
 def c_tool(tool: ModuleType) -> ModuleType:
     return load_tool("mutants_c")
+
+
+def test_every_mutant_that_is_explained_is_one_of_the_present_code() -> None:
+    listed = subprocess.run(
+        [sys.executable, "tools/mutants.py", "--list", "--count", "1"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert listed.returncode == 0, listed.stderr
 
 
 def body(*lines: str) -> str:
