@@ -84,7 +84,8 @@ def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
         else:
             out[name] = _only(name, cells, *((bool, "true or false") if kind == "b" else (str, "text")))
     for name in BLOBS:
-        columns = _with_messages(name, columns) if forms[name] == "utf8" else columns
+        if name in columns and forms[name] == "utf8":
+            _demand_bytes(name, columns[name], columns.get("topic", ()))
         blobs = _blobs(name, columns, forms[name])
         if blobs is not None:
             out[name] = blobs
@@ -134,23 +135,16 @@ def _moment(row: int, text: str) -> int:
 # ---- keys and values
 
 
-def _with_messages(name: str, columns: Mapping[str, Cells]) -> Mapping[str, Cells]:
-    """Convert objects of internal topics to bytes. In CSV an object is text that begins with a brace; the messages of
-    these topics do not begin with one."""
-    topics = columns.get("topic", ())
-    if name not in columns or not any(str(topic).startswith("__") for topic in set(topics)):
-        return columns
-    from . import input_internal_topics
+def _demand_bytes(name: str, cells: Cells, topics: Cells) -> None:
+    """Refuse the objects that `cat` prints of internal topics; in CSV and Arrow they are text that begins with a brace,
+    which no message of these topics does."""
+    if not any(str(topic).startswith("__") for topic in set(topics)):
+        return
+    from kafkarec.internal_topics.topics import TOPICS
 
-    cells = list(columns[name])
     for row, (topic, cell) in enumerate(zip(topics, cells, strict=True)):
-        if (type(cell) is dict or str(cell).startswith("{")) and input_internal_topics.is_internal(topic):
-            try:
-                node = cell if type(cell) is dict else parsed_json(cell)
-                cells[row] = input_internal_topics.message_bytes(topic, name, node)
-            except ValueError as error:
-                raise BadCell(row, name, f"not a message of {topic}: {error}") from None
-    return {**columns, name: cells}
+        if topic in TOPICS and (type(cell) is dict or (isinstance(cell, str) and cell.startswith("{"))):
+            raise BadCell(row, name, f"an object of {topic} is not its bytes, which kafkarec cat --raw prints")
 
 
 def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | None] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, BinaryIO
 
@@ -14,7 +15,7 @@ from kafkarec.format.schema import RECORD_FIELDS
 
 from .input_cells import ALIASES, BLOBS, BadCell, JsonText, parsed_json, typed, unknown_names
 from .input_json import no_such_column
-from .input_rows import ListRows, Refuse
+from .input_rows import InputRows, Refuse, good_rows
 from .shared_options import WrongUse
 
 _STEP = 1 << 20
@@ -27,7 +28,9 @@ _NUMBERS = ("l", "i", "s", "c", "tsm:UTC")
 Record = tuple[int, list[str]]  # (number of its first line, its cells as in the input)
 
 
-def read(file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse) -> Iterator[ListRows]:
+def read(
+    file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+) -> Iterator[InputRows]:
     """Yield the rows of a file in blocks of about a MiB; see input_json.read."""
     titles: list[str] | None = None
     for records in _blocks(file):
@@ -35,14 +38,8 @@ def read(file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None
             titles = _titles(records.pop(0)[1], columns)
         if len(titles) > 1:
             records = [record for record in records if record[1] != [""]]  # empty lines
-        if not records:
-            continue
-        try:
-            yield _rows(records, titles, forms, columns)
-        except BadCell:
-            good = list(_single(records, titles, forms, columns, refuse))
-            if good:
-                yield _rows(good, titles, forms, columns)
+        if records:
+            yield from good_rows(records, partial(_rows, titles, forms, columns), refuse)
 
 
 def _titles(cells: Sequence[str], columns: Sequence[str] | None) -> list[str]:
@@ -58,8 +55,8 @@ def _titles(cells: Sequence[str], columns: Sequence[str] | None) -> list[str]:
 
 
 def _rows(
-    records: Sequence[Record], titles: Sequence[str], forms: Mapping[str, str], columns: Sequence[str] | None
-) -> ListRows:
+    titles: Sequence[str], forms: Mapping[str, str], columns: Sequence[str] | None, records: Sequence[Record]
+) -> InputRows:
     for row, (_, cells) in enumerate(records):
         if len(cells) != len(titles):
             raise BadCell(row, "", f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
@@ -68,7 +65,7 @@ def _rows(
         plain = name.removesuffix("_base64").removesuffix("_hex")
         if columns is None or name in columns or plain in columns:
             shown[name] = _values(name, [cells[number] for _, cells in records], forms)
-    return ListRows(typed(shown, forms), [number for number, _ in records])
+    return InputRows(typed(shown, forms), [number for number, _ in records])
 
 
 def _values(name: str, cells: Sequence[str], forms: Mapping[str, str]) -> list[Any]:
@@ -108,22 +105,6 @@ def _json(row: int, name: str, text: str) -> Any:
         return parsed_json(text)
     except ValueError:
         raise BadCell(row, name, "JSON is expected, found other text") from None
-
-
-def _single(
-    records: Sequence[Record],
-    titles: Sequence[str],
-    forms: Mapping[str, str],
-    columns: Sequence[str] | None,
-    refuse: Refuse,
-) -> Iterator[Record]:
-    for record in records:
-        try:
-            _rows([record], titles, forms, columns)
-        except BadCell as bad:
-            refuse(f"line {record[0]}", str(bad))
-        else:
-            yield record
 
 
 # ---- text to cells

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from json import scanner
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, BinaryIO
 
 from .input_cells import ALIASES, TAKEN, BadCell, JsonText, type_name, typed, unknown_names
-from .input_rows import ListRows, Refuse
+from .input_rows import InputRows, Refuse, good_rows
 from .shared_options import WrongUse
 
 _STEP = 1 << 20
@@ -21,7 +22,9 @@ Line = tuple[int, bytes]
 _Scan = Callable[[str, int], tuple[Any, int]]
 
 
-def read(file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse) -> Iterator[ListRows]:
+def read(
+    file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+) -> Iterator[InputRows]:
     """Yield the rows of a file in blocks of about a MiB.
 
     forms      key, value -> encoding of the plain column
@@ -29,12 +32,7 @@ def read(file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None
     """
     parse = _parser([name for name, form in forms.items() if form == "json"])
     for lines in blocks(file):
-        try:
-            yield _rows(lines, parse, forms, columns)
-        except BadCell:
-            good = list(_single(lines, parse, forms, columns, refuse))
-            if good:
-                yield _rows(good, parse, forms, columns)
+        yield from good_rows(lines, partial(_rows, parse, forms, columns), refuse)
 
 
 def blocks(file: BinaryIO) -> Iterator[list[Line]]:
@@ -60,8 +58,8 @@ def _numbered(lines: Sequence[bytes], first: int) -> Iterator[list[Line]]:
 
 
 def _rows(
-    lines: Sequence[Line], parse: Callable[[str], Any], forms: Mapping[str, str], columns: Sequence[str] | None
-) -> ListRows:
+    parse: Callable[[str], Any], forms: Mapping[str, str], columns: Sequence[str] | None, lines: Sequence[Line]
+) -> InputRows:
     """Return the rows of some lines. The row of a BadCell is counted from the first of these lines."""
     rows = [_object(row, line, parse) for row, (_, line) in enumerate(lines)]
     names = {name: None for each in rows for name in each}
@@ -69,11 +67,11 @@ def _rows(
         _known(rows, names, lines)
     shown = {ALIASES.get(name, name): [each.get(name, _ABSENT.get(name)) for each in rows] for name in names}
     if columns is not None:
-        shown = {name: cells for name, cells in shown.items() if _wanted(name, columns)}
-    return ListRows(typed(shown, forms), [number for number, _ in lines])
+        shown = {name: cells for name, cells in shown.items() if is_wanted(name, columns)}
+    return InputRows(typed(shown, forms), [number for number, _ in lines])
 
 
-def _wanted(name: str, columns: Sequence[str]) -> bool:
+def is_wanted(name: str, columns: Sequence[str]) -> bool:
     return name in columns or name.removesuffix("_base64").removesuffix("_hex") in columns
 
 
@@ -92,23 +90,6 @@ def no_such_column(place: str, unknown: Sequence[str]) -> str:
         f"{place}: no such column: {named}; there are {', '.join(TAKEN)}, key_base64, value_base64 "
         "(--columns offset,key,value reads these and ignores the rest)"
     )
-
-
-def _single(
-    lines: Sequence[Line],
-    parse: Callable[[str], Any],
-    forms: Mapping[str, str],
-    columns: Sequence[str] | None,
-    refuse: Refuse,
-) -> Iterator[Line]:
-    """Read each line separately: yield the good ones, report the others."""
-    for number, line in lines:
-        try:
-            _rows([(number, line)], parse, forms, columns)
-        except BadCell as bad:
-            refuse(f"line {number}", str(bad))
-        else:
-            yield number, line
 
 
 def _object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str, Any]:

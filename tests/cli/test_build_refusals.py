@@ -57,14 +57,9 @@ BAD_LINES = {
     "headers": (f'{{"headers": "{SECRET}"}}', 'headers: a list of {"key", "value"} is expected, found text'),
     "header": (f'{{"headers": [{{"key": "a"}}, {{"k": "{SECRET}"}}]}}', "header 2: "),
     "header key": ('{"headers": [{"key": null}]}', "header 1: text is expected as key, found null"),
-    "no such message": ('{"topic": "__consumer_offsets", "key": {"type": "Odd", "data": {}}}', "has no records 'Odd'"),
-    "no message": (
+    "object of an internal topic": (
         f'{{"topic": "__consumer_offsets", "key": {{"a": "{SECRET}"}}}}',
-        "it is not an object as kafkarec cat",
-    ),
-    "message without a field": (
-        '{"topic": "__consumer_offsets", "key": {"type": "GroupMetadata", "data": {}}}',
-        "the field group of GroupMetadataKey is missing",
+        "key: an object of __consumer_offsets is not its bytes, which kafkarec cat --raw prints",
     ),
     "header value": ('{"headers": [{"key": "a", "value": 1}]}', "header 1: text or null is expected as value"),
 }
