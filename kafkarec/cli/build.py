@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kafkarec.format.layout import BATCH_MAGIC, MAGICS
 from kafkarec.storage.output_rules import is_stream
@@ -89,33 +89,6 @@ def _add_header(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timestamp-type", choices=("create", "log-append"), help="log-append: a batch has one timestamp"
     )
-    group.add_argument("--leader-epoch", type=_number(32), metavar="N", help="the partition leader epoch")
-    group.add_argument("--producer-id", type=_number(64), metavar="N", help="the id of an idempotent producer")
-    group.add_argument(
-        "--producer-epoch", type=_number(16), metavar="N", help="the producer's epoch (default 0 with --producer-id)"
-    )
-    group.add_argument(
-        "--base-sequence", type=_number(32), metavar="N", default=0, help="the sequence of the first record (default 0)"
-    )
-    group.add_argument(
-        "--transactional", action="store_true", help="mark the batches as transactional; needs --producer-id"
-    )
-    group.add_argument(
-        "--odd",
-        action="store_true",
-        help="accept what Kafka's writers refuse: repeated, descending or negative offsets; negative timestamps",
-    )
-
-
-def _number(bits: int) -> Callable[[str], int]:
-    """Return a parser of integers from 0 to the maximum of a signed field of `bits` bits."""
-
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) >= 1 << bits - 1:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {(1 << bits - 1) - 1}")
-        return int(text)
-
-    return parse
 
 
 def run(args: argparse.Namespace) -> int:
@@ -153,17 +126,10 @@ def _settings(args: argparse.Namespace, into_folder: bool) -> BuildSettings:
         "magic": args.magic,
         "compression": args.compression,
         "timestamp_type": {None: None, "create": 0, "log-append": 1}[args.timestamp_type],
-        "partition_leader_epoch": args.leader_epoch,
-        "producer_id": args.producer_id,
-        "producer_epoch": 0 if args.producer_epoch is None and args.producer_id is not None else args.producer_epoch,
-        "is_transactional": True if args.transactional else None,
     }
-    if args.base_offset is not None and args.base_offset < 0 and not args.odd:
-        raise WrongUse("--base-offset must be 0 or more (--odd accepts negative ones)")
-    if args.transactional and args.producer_id is None:
-        raise WrongUse("--transactional needs --producer-id")
-    least = -(1 << 63) if args.odd else 0
-    if args.timestamp is not None and not least <= args.timestamp < 1 << 63:
+    if args.base_offset is not None and args.base_offset < 0:
+        raise WrongUse("--base-offset must be 0 or more")
+    if args.timestamp is not None and not 0 <= args.timestamp < 1 << 63:
         raise WrongUse("--timestamp must be in 1970 or later and fit 64 bits")
     new_log.demand_level(args.compression, args.level)
     has_epochs = args.magic is None or args.magic >= BATCH_MAGIC
@@ -174,9 +140,7 @@ def _settings(args: argparse.Namespace, into_folder: bool) -> BuildSettings:
         args.level,
         args.batch_size,
         args.base_offset,
-        args.base_sequence,
         args.timestamp,
-        args.odd,
     )
 
 

@@ -69,7 +69,6 @@ _PLAIN = (
 class BuildSettings:
     """The options of `build`.
 
-    odd        accept what Kafka's writers refuse
     fields     field of `Key` -> its value for all rows; other fields are read from the columns
     defaults   field of `Key` -> its value if it is neither in `fields` nor in the columns
     """
@@ -79,9 +78,7 @@ class BuildSettings:
     level: int | None = None
     batch_size: int = 16384
     base_offset: int | None = None
-    base_sequence: int = 0
     timestamp: int | None = None
-    odd: bool = False
 
 
 class RowBatches:
@@ -93,7 +90,6 @@ class RowBatches:
         self._held: list[InputRows] = []
         self._gathered = 0
         self._next_offset = settings.base_offset or 0
-        self._sequence = settings.base_sequence
         self._ratios = [INITIAL_RATIO] * len(CODEC_NAMES)
         self.records = 0
         self.batches = 0
@@ -158,8 +154,6 @@ class RowBatches:
         if max(offsets) >= _OFFSET_LIMIT:
             row = next(row for row, offset in enumerate(offsets) if offset >= _OFFSET_LIMIT)
             return row, "offset: 2^63-2 is the largest"
-        if self._settings.odd:
-            return None
         previous = self._next_offset - 1
         for row, offset in enumerate(offsets):
             if offset <= previous:
@@ -167,16 +161,16 @@ class RowBatches:
                     return row, "offset: 0 or more is expected, found a negative number"
                 return row, (
                     f"offset: {offset} follows {previous}; offsets must increase within a log (sort the rows; "
-                    "--base-offset N renumbers them; --odd keeps them)"
+                    "--base-offset N renumbers them)"
                 )
             previous = offset
         return None
 
     def _bad_time(self, times: Sequence[int | None]) -> tuple[int, str] | None:
-        if self._settings.odd or min((time for time in times if time is not None), default=0) >= -1:
+        if min((time for time in times if time is not None), default=0) >= -1:
             return None
         row = next(row for row, time in enumerate(times) if time is not None and time < -1)
-        return row, "timestamp: 0 or more is expected (-1: none), found a negative number (--odd accepts it)"
+        return row, "timestamp: 0 or more is expected (-1: none), found a negative number"
 
     # ---- batches
 
@@ -230,7 +224,7 @@ class RowBatches:
                 for row, kind in enumerate(types)
             ]
         sequences = rows.column("sequence")
-        if sequences is not None and "producer_id" not in fields:
+        if sequences is not None:
             columns["sequence"] = [
                 None if number is None else (number - offset) % _SEQUENCES
                 for number, offset in zip(sequences, offsets, strict=True)
@@ -257,8 +251,8 @@ class RowBatches:
         if magic < BATCH_MAGIC:
             self._demand_legacy(key, magic, rows, start, stop)
         base = offsets[start] if key.base_offset is None else key.base_offset
-        if not self._settings.odd and offsets[start] < base:
-            raise WrongUse(f"{place}: offset {offsets[start]} is below its base_offset {base} (--odd accepts it)")
+        if offsets[start] < base:
+            raise WrongUse(f"{place}: offset {offsets[start]} is below its base_offset {base}")
         if key.base_offset is not None and not -_DELTAS <= offsets[stop - 1] - base < _DELTAS:
             raise WrongUse(f"{rows.where(stop - 1)}: more than 2^31-1 away from its base_offset {base}")
 
@@ -302,10 +296,7 @@ class RowBatches:
         """Return the batch of the first rows of [start, stop), and the row after it: all rows if their base offset is
         given, else those that fit. None if the batch takes all rows and `may_continue`."""
         header = self._header(key, offsets[start])
-        counted = "producer_id" in self._settings.fields and not key.is_control and header.producer_id >= 0
-        if counted:
-            header = header._replace(base_sequence=self._sequence)
-        elif key.sequence is not None:
+        if key.sequence is not None:
             header = header._replace(base_sequence=(key.sequence + header.base_offset) % _SEQUENCES)
         try:
             if key.base_offset is None and key.number is None:
@@ -322,8 +313,6 @@ class RowBatches:
             raise
         except ValueError as error:  # more bytes than a batch can have
             raise WrongUse(f"offsets from {offsets[start]} on: {error}") from error
-        if counted:
-            self._sequence = (self._sequence + offsets[end - 1] - header.base_offset + 1) % _SEQUENCES
         self.records += end - start
         self.batches += 1
         if self.first_offset is None:

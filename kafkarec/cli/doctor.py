@@ -27,8 +27,6 @@ EXTRAS = {
     "remote": ("s3fs", "s3:// URLs (pyarrow reads them, too), and other URLs with the packages of their schemes"),
     "cli": ("rich", "progress as a bar, not as a line"),
 }
-# Libraries that can import the columns and are in no extra.
-IMPORTERS = ("polars", "duckdb", "pandas", "pyspark")
 _CHECK_TEXT = b"123456789"
 
 
@@ -43,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine() -> dict[str, Any]:
-    """Return all results as JSON values: kafkarec, python, platform, engine, codecs, extras, guests, problems."""
+    """Return all results as JSON values: kafkarec, python, platform, engine, codecs, extras, problems."""
     build = dict(kafkarec.build_info())
     for duplicate in ("kafkarec", "python"):
         build.pop(duplicate, None)
@@ -60,7 +58,6 @@ def examine() -> dict[str, Any]:
             extra: {"package": package, "version": version_of(package), "for": use}
             for extra, (package, use) in EXTRAS.items()
         },
-        "guests": {package: version_of(package) for package in IMPORTERS},
         "problems": [*codec_problems(codecs), *checksum_problems(wrong)],
     }
 
@@ -101,8 +98,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     for extra, info in found["extras"].items():
         state = info["version"] or f"missing (for {info['for']}): pip install 'kafkarec[{extra}]'"
         lines.append(f"  {extra:<18}{info['package']} {state}")
-    guests = ", ".join(f"{name} {version or '-'}" for name, version in found["guests"].items())
-    lines += ["", f"can import the columns, without an extra: {guests}", ""]
+    lines.append("")
     lines += found["problems"] or [
         "all codecs can be read, the checksums are right: nothing that decoding needs is missing"
     ]

@@ -597,8 +597,7 @@ _ROWS_IN = f"""
 build rows.jsonl -o out.log
 build rows.jsonl -o out/ --topic-id {_TOPIC_ID}
 build rows.jsonl -o out-0/ --segment-bytes 300 --index-interval 100 --topic-id {_TOPIC_ID}
-build rows.jsonl -o out.log --base-offset 100 --leader-epoch 4 --timestamp-type log-append
-build rows.jsonl -o out.log --producer-id 5 --producer-epoch 1 --base-sequence 7 --transactional
+build rows.jsonl -o out.log --base-offset 100 --timestamp-type log-append
 build rows.jsonl -o out.log --columns offset,value --timestamp 2026-01-01
 build rows.csv -o out.log
 build rows.csv -o out.log --value-as json
@@ -606,7 +605,7 @@ build bytes.jsonl -o out.log
 build bad.jsonl -o out.log
 build bad.jsonl -o out.log --errors skip
 build rows.jsonl -o out.log --key-as int32
-build rows.jsonl -o out.log --magic 1 --producer-id 5
+build rows.jsonl -o out.log --magic 1
 build rows.jsonl rows.csv -o out.log
 """
 
