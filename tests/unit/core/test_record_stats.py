@@ -280,6 +280,18 @@ def test_timestamps_at_the_limits_that_a_topic_accepts() -> None:
     assert [note[:2] for note in appended[2]] == [(0, APPEND_TIME), (1, APPEND_TIME)] and appended[1]
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_largest_inner_message(magic: int) -> None:
+    inner = [builders.message(magic=magic, offset=n, value=b"v" * size) for n, size in enumerate((3, 300, 70))]
+    data, most = builders.wrapper(b"".join(inner), magic=magic, offset=2), len(inner[1]) - 12
+    for allowed in (most, most + 1, INT_MAX):
+        stats_of(data, RULES._replace(most_body=allowed), payload=b"".join(inner))
+    for allowed in (most - 1, len(inner[2]), 60):
+        with pytest.raises(kafkarec.KafkaRecordError) as caught:
+            stats_of(data, RULES._replace(most_body=allowed), payload=b"".join(inner))
+        assert (caught.value.expected, caught.value.found) == (allowed, most)
+
+
 def test_at_most_ten_thousand_refused_records_are_listed() -> None:
     rules = RULES._replace(compacted=True)
     least = builders.record(key=None, value=None)

@@ -1,0 +1,88 @@
+"""What is said of batches from their headers: RowCheck's flags, Rows.are_adjacent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import pytest
+
+from kafkarec._core import RowCheck, Rows, Source
+from kafkarec.ops.verify.offset_checks import HEADER
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import read_part
+
+pytestmark = pytest.mark.core
+
+FIRST = builders.good_batch(5)
+
+
+def rows_of(*parts: bytes) -> Rows:
+    [rows] = read_part(request(columns=[], errors="skip", restore=False), Source(b"".join(parts))).tables
+    return rows
+
+
+def good(base_offset: int, count: int = 3, **fields: Any) -> bytes:
+    return builders.good_batch(count, base_offset=base_offset, **fields)
+
+
+def test_adjacent_batches() -> None:
+    assert rows_of(FIRST).are_adjacent() and rows_of(FIRST, good(5), good(8)).are_adjacent()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (FIRST, good(6)),
+        (FIRST, good(4)),
+        (FIRST, good(5, leader_epoch=7)),
+        (FIRST, good(5), good(8, leader_epoch=7)),
+        (FIRST, b"\1" * 30, good(5)),
+        (good(0, last_offset_delta=4), good(5)),
+        (FIRST, good(5, last_offset_delta=3)),
+    ],
+    ids=["gap", "overlap", "epoch", "epoch of the third", "bytes between", "compacted", "compacted at the end"],
+)
+def test_batches_that_are_not_adjacent(parts: tuple[bytes, ...]) -> None:
+    assert not rows_of(*parts).are_adjacent()
+
+
+def flags_of_second(**fields: Any) -> int:
+    check = RowCheck(rising=False)
+    rows = rows_of(FIRST, builders.batch(builders.records(3), **{"base_offset": 5, **fields}))
+    flags, _ = check.take(rows)
+    return int(flags) & HEADER
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"base_sequence": -1},
+        {"base_sequence": 0},
+        {"base_timestamp": -1, "max_timestamp": -1},
+        {"leader_epoch": -1},
+        {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0},
+    ],
+    ids=str,
+)
+def test_header_fields_that_writers_write(fields: dict[str, Any]) -> None:
+    assert not flags_of_second(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"attributes": 1 << 7},
+        {"base_sequence": -2},
+        {"base_timestamp": -2},
+        {"max_timestamp": -2},
+        {"leader_epoch": -2},
+        {"producer_id": -2},
+        {"producer_id": 7, "producer_epoch": 0, "base_sequence": -1},
+        {"last_offset_delta": 1},
+    ],
+    ids=str,
+)
+def test_header_fields_that_no_writer_writes(fields: dict[str, Any]) -> None:
+    assert flags_of_second(**fields)
