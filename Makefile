@@ -34,7 +34,7 @@ mutants: ## small changes to the C core, one at a time: how many does test-core 
 	@sh tools/setup build
 	@$(PYTHON) tools/mutants.py $(ARGS)
 
-wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one spark_udfs wheel with all of them
+wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one spark_udfs wheel with all of it
 	@sh tools/setup wheelhouse
 
 aarch64: ## the wheels for aarch64 under qemu-user: bootstrap, vectors, odd inputs (Debian, Ubuntu)
@@ -103,6 +103,6 @@ docs: ## write the generated pages and build the site (build/docs/index.html), w
 	@echo "the site: build/docs/index.html"
 
 clean: ## remove everything that was built, downloaded or generated, the environments too
-	rm -rf .venv .venv-executor .venv-cross .venv-release .work .cache build dist wheelhouse/* *.egg-info kafkarec/_*.so kafkarec/_*.c spark_udfs/_wheels
+	rm -rf .venv .venv-executor .venv-cross .venv-release .work .cache build dist wheelhouse/* *.egg-info kafkarec/_*.so kafkarec/_*.c spark_udfs/_trees
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

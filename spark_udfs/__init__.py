@@ -34,7 +34,7 @@
 | worker_errors, task_log | what a worker reports and logs when it fails: the cause first |
 | stream_lag | `lag(query)`: how many offsets a stream has still to read |
 | diagnosis | `doctor(spark)`: the Python and kafkarec of each executor |
-| bootstrap/ | makes kafkarec's compiled wheels importable on executors; standard library only |
+| bootstrap | makes kafkarec's compiled packages importable on executors; standard library only |
 
 Importing this package imports neither pyspark nor kafkarec.
 """

@@ -41,7 +41,7 @@ class Diagnosis:
             names = (
                 "python",
                 "executable",
-                "tags",
+                "interpreter",
                 "libc",
                 "source",
                 "path",
@@ -109,16 +109,15 @@ def _probe(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def describe_process() -> dict[str, Any]:
-    """This process, as plain values: Python, tags, libc, and how kafkarec became importable (or why not)."""
-    python = bootstrap.tags.this_interpreter()
+    """This process, as plain values: Python, machine, libc, and how kafkarec became importable (or why not)."""
     report: dict[str, Any] = {
         "host": socket.gethostname(),
         "executor": _executor(),
         "pid": os.getpid(),
         "python": platform.python_version(),
         "executable": sys.executable,
-        "tags": f"{python.name} {python.platforms[0] if python.platforms else 'unknown platform'}",
-        "libc": python.libc,
+        "interpreter": f"{bootstrap.interpreter()} {bootstrap.machine()}",
+        "libc": bootstrap.libc(),
         "problem": None,
     }
     try:

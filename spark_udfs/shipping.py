@@ -19,7 +19,6 @@ from functools import cache
 from typing import Any
 
 from . import bootstrap, cluster
-from .bootstrap import wheels
 
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 # Sessions of Spark Connect that have the file, which cannot be asked for their files.
@@ -28,8 +27,8 @@ _shipped: set[str] = set()
 
 def version() -> str:
     """The version of kafkarec that is shipped."""
-    manifest = wheels.load_manifest(bootstrap.package_origin())
-    return str(manifest["version"] if manifest else bootstrap.activate().version)
+    index = bootstrap.trees_index()
+    return str(index["version"] if index else bootstrap.activate().version)
 
 
 def session_id(spark: Any) -> str:
@@ -41,12 +40,12 @@ def session_id(spark: Any) -> str:
 
 def ship(spark: Any) -> str:
     """Adds spark_udfs to the session's Python files, once; returns its file name there."""
-    origin = bootstrap.package_origin()
-    if origin.is_archive and origin.location.endswith(".zip"):
+    name = os.path.basename(bootstrap.ORIGIN)
+    if bootstrap.IS_ARCHIVE and name.endswith(".zip"):
         added = [] if cluster.is_connect(spark) else spark.sparkContext.listFiles
-        if any(os.path.basename(each) == os.path.basename(origin.location) for each in added):
-            return os.path.basename(origin.location)  # added already, by --py-files with a .zip name
-    path = _zip_copy(origin.location, origin.is_archive)
+        if any(os.path.basename(each) == name for each in added):
+            return name  # added already, by --py-files with a .zip name
+    path = _zip_copy()
     name = os.path.basename(path)
     if cluster.is_connect(spark):
         key = f"{session_id(spark)} {name}"
@@ -59,15 +58,15 @@ def ship(spark: Any) -> str:
 
 
 @cache
-def _zip_copy(location: str, is_archive: bool) -> str:
+def _zip_copy() -> str:
     """Copies spark_udfs to `spark_udfs-<version>-<sha8>.zip` in a temporary folder; returns that path."""
     folder = tempfile.mkdtemp(prefix="spark_udfs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     temporary = os.path.join(folder, "copy")
-    if is_archive:
-        shutil.copyfile(location, temporary)
+    if bootstrap.IS_ARCHIVE:
+        shutil.copyfile(bootstrap.ORIGIN, temporary)
     else:
-        _zip_package(location, temporary)
+        _zip_package(bootstrap.ORIGIN, temporary)
     with open(temporary, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     final = os.path.join(folder, f"spark_udfs-{version()}-{digest[:8]}.zip")
@@ -76,7 +75,7 @@ def _zip_copy(location: str, is_archive: bool) -> str:
 
 
 def _zip_package(location: str, target: str) -> None:
-    """Writes an installed `spark_udfs` folder, with the wheels in it, as a zip whose bytes are always the same."""
+    """Writes an installed `spark_udfs` folder, with its trees, as a zip whose bytes are always the same."""
     package = os.path.join(location, "spark_udfs")
     with zipfile.ZipFile(target, "w") as archive:
         for parent, folders, names in sorted(os.walk(package)):

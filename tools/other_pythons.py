@@ -114,7 +114,7 @@ def packages_of_tests(work: Path, version: str, target: Platform) -> Path:
         f"cp{version.replace('.', '')}",
     ]
     command += ["--abi", "abi3", "--abi", "none", "--target", str(folder)]
-    for tag in (*target.interpreter(version).platforms, f"manylinux_2_28_{target.machine}"):
+    for tag in (*target.tags, f"manylinux_2_28_{target.machine}"):
         command += ["--platform", tag] if tag.startswith(target.name.partition("-")[0]) else []
     subprocess.run([*command, *wanted], check=True)
     return folder
@@ -138,7 +138,7 @@ def unpack_wheels(work: Path, python: Path, version: str, target: Platform) -> P
     wheels, missing = wheelhouse_fetch.dependency_wheels(target, (version,), CACHE / "wheels")
     if missing:
         raise SystemExit("\n".join(missing[version]))
-    for wheel in (*wheels, *wheelhouse.kafkarec_wheels(ROOT, [target], CACHE)):
+    for wheel in (*wheels[version], *wheelhouse.kafkarec_wheels(ROOT, [target], CACHE)):
         zipfile.ZipFile(wheel).extractall(folder)
         print(f"{work.name}: {wheel.name}", flush=True)
     musl_python.build_lz4(work, python, folder)

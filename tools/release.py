@@ -2,7 +2,7 @@
 
     kafkarec-<v>.tar.gz                        the sources
     kafkarec-<v>-cp311-abi3-<platform>.whl     one per platform of tools/wheelhouse_platforms.py
-    spark_udfs-<v>-py3-none-any.whl            for spark-submit --py-files: the wheels of Linux, x86-64 and aarch64
+    spark_udfs-<v>-py3-none-any.whl            for spark-submit --py-files: all that Linux needs, x86-64 and aarch64
     sbom.json                                  CycloneDX: what `pip install kafkarec` brings, with versions and hashes
     SHA256SUMS                                 of all of these
 
@@ -38,7 +38,7 @@ from wheelhouse import PYTHONS  # noqa: E402
 
 CACHE = ROOT / ".cache"
 TOOLS = ROOT / ".venv-release" / "bin"
-BUILT = (".*", "*.so", "*.c", "*.egg-info", "__pycache__", "build", "dist", "wheelhouse", "_wheels")
+BUILT = (".*", "*.so", "*.c", "*.egg-info", "__pycache__", "build", "dist", "wheelhouse", "_trees")
 SMOKE = """
 import kafkarec, subprocess, sys
 data = kafkarec.encode([(n, n, b"k", b"v%d" % n, []) for n in range(1000)], compression=sys.argv[1])

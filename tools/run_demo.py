@@ -9,11 +9,13 @@ scratch folders afterwards. Standard library only.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -23,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import demo_data  # noqa: E402  (found only after the line above)
 
-from spark_udfs.bootstrap import wheels  # noqa: E402
+from spark_udfs.bootstrap import TREES  # noqa: E402
 
 PASTE = """
 Here, after `. .venv/bin/activate`, and on your cluster:
@@ -120,9 +122,9 @@ def application_folders() -> set[Path]:
 
 
 def what_to_paste(wheel: Path) -> str:
-    manifest = wheels.load_manifest(wheels.PackageOrigin(str(wheel), is_archive=True))
-    assert manifest is not None
-    return PASTE.format(wheel=wheel.relative_to(ROOT), served=wheels.served(manifest))
+    with zipfile.ZipFile(wheel) as archive:
+        index = json.loads(archive.read(f"{TREES}/index.json"))
+    return PASTE.format(wheel=wheel.relative_to(ROOT), served=index["serves"])
 
 
 def main(arguments: list[str]) -> int:

@@ -197,7 +197,7 @@ def build_wheels(options: tuple[str, ...]) -> None:
     stamp = WORK / "built-wheels"
     made, _, made_by = stamp.read_text().partition(" ") if stamp.exists() else ("", "", "")
     enough = set(made_by.split()) <= set(options)  # each option is a limit
-    there = any((ROOT / "wheelhouse").glob("spark_udfs-*.whl")) and any((ROOT / "spark_udfs" / "_wheels").glob("*.whl"))
+    there = any((ROOT / "wheelhouse").glob("spark_udfs-*.whl")) and any((ROOT / "spark_udfs" / "_trees").glob("*.zip"))
     if there and made == wanted and enough:
         return
     say("filling wheelhouse/")

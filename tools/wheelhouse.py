@@ -3,10 +3,10 @@
     python tools/wheelhouse.py [--out wheelhouse] [--platform NAME ... | --here] [--python 3.12 ...]
     python tools/wheelhouse.py --in-place       compiles kafkarec's modules into the source folder, nothing else
 
-That wheel is pure Python by its tag and contains, as data, every wheel that CPython 3.11 to 3.14 needs on Linux with
-glibc 2.17 or later, x86-64 and aarch64, with a fixed manifest (file, project, version, sha256, size);
-`spark_udfs.bootstrap` chooses among them on the executors. The same sources give the same bytes. Debugging information
-is left out, after the hashes of the locks were compared. Downloads are kept in .cache/wheels, so that a second run
+That wheel is pure Python by its tag and contains, as data, what CPython 3.11 to 3.14 needs on Linux with glibc 2.17 or
+later, x86-64 and aarch64: the wheels, unpacked to a tree of files for each interpreter, of which
+`spark_udfs.bootstrap` takes one on the executors. The same sources give the same bytes. Debugging information is left
+out, after the hashes of the locks were compared. Downloads are kept in .cache/wheels, so that a second run
 needs no network. Every interpreter of this machine then decodes a few batches with that wheel alone.
 
 | file | what |
@@ -18,6 +18,7 @@ needs no network. Every interpreter of this machine then decodes a few batches w
 | wheelhouse_fetch.py | the locked dependency wheels, from the cache or by pip download |
 | wheelhouse_strip.py | compiled modules without debugging information |
 | wheelhouse_pack.py | writes wheels with fixed bytes |
+| wheelhouse_trees.py | the data of the spark_udfs wheel: a tree of files for each interpreter |
 | wheelhouse_check.py | finds interpreters and tries the spark_udfs wheel in each |
 """
 
@@ -41,6 +42,7 @@ import wheelhouse_cross  # noqa: E402
 import wheelhouse_fetch  # noqa: E402
 import wheelhouse_pack  # noqa: E402
 import wheelhouse_platforms  # noqa: E402
+import wheelhouse_trees  # noqa: E402
 from wheelhouse_platforms import BY_NAME, PLATFORMS, Platform  # noqa: E402
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
@@ -91,7 +93,7 @@ def chosen(options: argparse.Namespace) -> list[Platform]:
 
 
 def kafkarec_wheels(source: Path, platforms: list[Platform], cache: Path) -> list[Path]:
-    """kafkarec's wheel for each platform, without debugging information."""
+    """kafkarec's wheel for each platform, in their order, without debugging information."""
     native, c_files = wheelhouse_build.kafkarec_wheel(source, cache / "build", version())
 
     def wheel_for(platform: Platform) -> Path:
@@ -111,13 +113,17 @@ def fill(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
 
     platforms = chosen(options)
-    carried = set(kafkarec_wheels(options.source, platforms, options.cache))
-    for wheel in sorted(carried):
-        print(f"built     {wheel.name}")
+    trees: list[wheelhouse_trees.Tree] = []
+    carried: set[Path] = set()
     absent: dict[str, list[str]] = {}
-    for platform in platforms:
+    for platform, ours in zip(platforms, kafkarec_wheels(options.source, platforms, options.cache), strict=True):
+        print(f"built     {ours.name}")
         dependencies, missing = wheelhouse_fetch.dependency_wheels(platform, pythons, options.cache / "wheels")
-        carried |= {wheelhouse_pack.stripped(wheel, options.cache / "stripped") for wheel in dependencies}
+        for python, wheels in dependencies.items():
+            stripped = (ours, *(wheelhouse_pack.stripped(wheel, options.cache / "stripped") for wheel in wheels))
+            carried |= {*stripped}
+            if platform.fat and python not in missing:
+                trees.append(wheelhouse_trees.Tree(python, platform.machine, platform.oldest, stripped))
         for line in [line for lines in missing.values() for line in lines]:
             print(f"no wheel  {line}")
         if platform == wheelhouse_platforms.here():
@@ -126,13 +132,14 @@ def fill(options: argparse.Namespace) -> int:
     carried = {wheelhouse_pack.copy(wheel, options.out) for wheel in carried}
     for wheel in sorted(carried):
         print(f"have      {wheel.name}  {wheel.stat().st_size / 1e6:.2f} MB")
-    fat = wheelhouse_pack.fat_wheel(options.source / "spark_udfs", version(), sorted(carried), options.out)
+    data = wheelhouse_trees.data(version(), trees)
+    fat = wheelhouse_pack.fat_wheel(options.source / "spark_udfs", version(), data, options.out)
     for stale in set(options.out.glob("*.whl")) - {fat, *carried}:
         stale.unlink()
     if options.out == ROOT / "wheelhouse":
         wheelhouse_pack.unpack_data(fat, ROOT)
     size = fat.stat().st_size / 1e6
-    print(f"packed    {fat.name}  {size:.1f} MB, {len(carried)} wheels, sha256 {wheelhouse_pack.sha256(fat)}")
+    print(f"packed    {fat.name}  {size:.1f} MB, {len(trees)} interpreters, sha256 {wheelhouse_pack.sha256(fat)}")
 
     failed = False
     if not options.no_check:

@@ -49,7 +49,7 @@ def _module(source: Path, folder: Path, include: Path, target: Platform) -> Path
     command = [str(CROSS / "bin" / "python"), "-m", "ziglang", "cc"]
     command += ["-target", target.target, *FLAGS, *(f"-D{define}" for define in DEFINES)]
     # macOS: the interpreter has the symbols of its C interface, and no library names them
-    command += ["-undefined", "dynamic_lookup"] if target.libc.startswith("macos") else ["-s"]
+    command += ["-undefined", "dynamic_lookup"] if target.libc == "macos" else ["-s"]
     command += ["-isystem", sysconfig.get_path("include"), "-isystem", str(include), str(source), "-o", str(module)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -60,7 +60,7 @@ def _module(source: Path, folder: Path, include: Path, target: Platform) -> Path
 def _include(work: Path, target: Platform) -> Path:
     """A folder with pyconfig.h under the names that Debian's asks for."""
     folder = work / "include"
-    libc = "musl" if target.libc.startswith("musl") else "gnu"
+    libc = "musl" if target.libc == "musl" else "gnu"
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     for place in (f"{target.machine}-linux-{libc}", f"{target.machine}-linux-gnu"):
         (folder / place / version).mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from packaging.utils import parse_wheel_filename
 from wheelhouse_pack import sha256
 from wheelhouse_platforms import LOCKS, Platform
-
-from spark_udfs.bootstrap import tags
 
 
 def locked(lock: Path) -> dict[str, tuple[str, frozenset[str]]]:
@@ -38,44 +37,43 @@ def dependencies(platform: Platform) -> dict[str, tuple[str, frozenset[str]]]:
 
 def dependency_wheels(
     platform: Platform, pythons: tuple[str, ...], cache: Path
-) -> tuple[list[Path], dict[str, list[str]]]:
-    """(the wheels, CPython -> a line for each of its wheels that does not exist). Pure wheels serve all."""
+) -> tuple[dict[str, list[Path]], dict[str, list[str]]]:
+    """(CPython -> its wheels, CPython -> a line for each of its wheels that does not exist)."""
     cache.mkdir(parents=True, exist_ok=True)
-    wheels: set[Path] = set()
+    wheels: dict[str, list[Path]] = {}
     absent: dict[str, list[str]] = {}
     wanted = dependencies(platform)
     for python in pythons:
-        interpreter = platform.interpreter(python)
-        lacking = {name: line for name, line in wanted.items() if not _cached(cache, name, *line, interpreter)}
-        said = _download(cache, lacking, interpreter) if lacking else ""
+        lacking = {name: line for name, line in wanted.items() if not _cached(cache, name, *line, platform, python)}
+        said = _download(cache, lacking, platform, python) if lacking else ""
         for name, line in wanted.items():
-            wheel = _cached(cache, name, *line, interpreter)
+            wheel = _cached(cache, name, *line, platform, python)
             if wheel is None and len(lacking) > 1:  # pip downloads all or none
-                said = _download(cache, {name: line}, interpreter)
-                wheel = _cached(cache, name, *line, interpreter)
+                said = _download(cache, {name: line}, platform, python)
+                wheel = _cached(cache, name, *line, platform, python)
             if wheel:
-                wheels.add(wheel)
+                wheels.setdefault(python, []).append(wheel)
             else:
                 absent.setdefault(python, []).append(
                     f"{name} {line[0]} for CPython {python} on {platform.name} ({said})"
                 )
-    return sorted(wheels), absent
+    return wheels, absent
 
 
-def _cached(cache: Path, project: str, version: str, hashes: frozenset[str], wanted: tags.Interpreter) -> Path | None:
-    rank = {tag: place for place, tag in enumerate(tags.compatible_tags(wanted))}
-    stem = project.replace("-", "_")
-    fitting = [
-        (min(rank[tag] for tag in tags.wheel_tags(file.name) if tag in rank), file)
-        for file in cache.glob(f"*-{version}-*.whl")
-        if file.name.split("-")[0].lower().replace(".", "_") == stem
-        and any(tag in rank for tag in tags.wheel_tags(file.name))
-    ]
-    good = [(place, file) for place, file in fitting if not hashes or sha256(file) in hashes]
-    return min(good)[1] if good else None
+def _cached(
+    cache: Path, project: str, version: str, hashes: frozenset[str], platform: Platform, python: str
+) -> Path | None:
+    ranks = platform.ranks(python)
+    fitting = []
+    for file in cache.glob(f"*-{version}-*.whl"):
+        name, _, _, tags = parse_wheel_filename(file.name)
+        places = [ranks[tag] for tag in tags if tag in ranks]
+        if name == project and places and (not hashes or sha256(file) in hashes):
+            fitting.append((min(places), file))
+    return min(fitting)[1] if fitting else None
 
 
-def _download(cache: Path, lines: dict[str, tuple[str, frozenset[str]]], wanted: tags.Interpreter) -> str:
+def _download(cache: Path, lines: dict[str, tuple[str, frozenset[str]]], platform: Platform, python: str) -> str:
     """Runs pip; returns the last line of its output, for the case that a wheel was not downloaded."""
     listed = cache / "wanted.txt"
     hashed = [
@@ -84,8 +82,8 @@ def _download(cache: Path, lines: dict[str, tuple[str, frozenset[str]]], wanted:
     ]
     listed.write_text("".join(" ".join(words) + "\n" for words in hashed), encoding="utf-8")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", ".".join(map(str, wanted.version))]
-    for tag in wanted.platforms:
+    command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
+    for tag in platform.tags:
         command += ["--platform", tag]
     command += ["--dest", str(cache), "-r", str(listed)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
+import io
 import re
 import shutil
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import wheelhouse_strip
+
+from spark_udfs.bootstrap import TREES
 
 # The earliest time a zip can contain; with the build time every build would be another file.
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 FIXED_MODE = 0o100644 << 16
-DATA_FOLDER = "spark_udfs/_wheels"
 # Spark imports installed packages whose names begin with pyspark_, and looks for data sources in them.
 SPARK_FINDS = "pyspark_kafkarec"
 
@@ -47,21 +48,27 @@ def stripped(wheel: Path, cache: Path) -> Path:
 
 
 def write_wheel(target: Path, files: dict[str, bytes], dist_info: str) -> Path:
-    """Writes `files` (path -> content, without RECORD) as a wheel; wheels inside it are only stored."""
+    """Writes `files` (path -> content, without RECORD) as a wheel."""
     contents = sorted(files.items())
     record = [f"{name},sha256={_record_hash(content)},{len(content)}" for name, content in contents]
     record.append(f"{dist_info}/RECORD,,")
-    ordered = [*contents, (f"{dist_info}/RECORD", ("\n".join(record) + "\n").encode())]
     temporary = target.with_suffix(".part")
-    with zipfile.ZipFile(temporary, "w") as archive:
-        for name, content in ordered:
+    temporary.write_bytes(zipped([*contents, (f"{dist_info}/RECORD", ("\n".join(record) + "\n").encode())]))
+    temporary.replace(target)
+    return target
+
+
+def zipped(files: Iterable[tuple[str, bytes]]) -> bytes:
+    """A zip of (path, content), in this order; zips inside it are only stored."""
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w") as archive:
+        for name, content in files:
             info = zipfile.ZipInfo(name, FIXED_TIME)
             info.external_attr = FIXED_MODE
             info.create_system = 3  # Unix, whatever the machine
-            stored = name.endswith(".whl")
+            stored = name.endswith(".zip")
             archive.writestr(info, content, zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED, 9)
-    temporary.replace(target)
-    return target
+    return raw.getvalue()
 
 
 def _record_hash(content: bytes) -> str:
@@ -89,62 +96,19 @@ def retagged(wheel: Path, platform: str, folder: Path, modules: dict[str, bytes]
     return write_wheel(folder / f"{stem}-{python}-{abi}-{platform}.whl", files, dist_info)
 
 
-def manifest(version: str, carried: list[Path]) -> dict[str, Any]:
-    """The manifest that `spark_udfs.bootstrap.wheels` reads: the wheels, their modules, the lowest versions."""
-    lines, modules, requires = [], {}, {}
-    for wheel in sorted(carried):
-        files, dist_info = read_wheel(wheel)
-        project, release = _identity(files[f"{dist_info}/METADATA"].decode())
-        lines.append(
-            {
-                "file": wheel.name,
-                "project": project,
-                "version": release,
-                "sha256": sha256(wheel),
-                "size": wheel.stat().st_size,
-            }
-        )
-        modules[project] = sorted(_top_level(files))
-        if project == "kafkarec":
-            requires = _lower_bounds(files[f"{dist_info}/METADATA"].decode())
-    return {"format": 1, "version": version, "wheels": lines, "modules": modules, "requires": requires}
-
-
-def _identity(metadata: str) -> tuple[str, str]:
-    name = re.search(r"(?m)^Name: (.+)$", metadata)
-    version = re.search(r"(?m)^Version: (.+)$", metadata)
-    if not name or not version:
-        raise SystemExit("a wheel's METADATA lacks Name or Version")
-    return re.sub(r"[-_.]+", "-", name[1].strip()).lower(), version[1].strip()
-
-
-def _top_level(files: dict[str, bytes]) -> set[str]:
-    heads = {name.split("/")[0] for name in files}
-    return {re.sub(r"\.(py|abi3\.so|cpython[^/]*\.so)$", "", head) for head in heads if "-info" not in head}
-
-
-def _lower_bounds(metadata: str) -> dict[str, str]:
-    """`Requires-Dist: lz4>=4.3` -> {"lz4": "4.3"}, extras left out."""
-    lines = [line for line in re.findall(r"(?m)^Requires-Dist: (.+)$", metadata) if "extra ==" not in line]
-    found = [re.match(r"([\w.-]+?)\s*\(?>=\s*([\d.]+)", line) for line in lines]
-    return {re.sub(r"[-_.]+", "-", each[1]).lower(): each[2] for each in found if each}
-
-
-def fat_wheel(package: Path, version: str, carried: list[Path], out: Path) -> Path:
-    """`spark_udfs-<version>-py3-none-any.whl`: spark_udfs, pyspark_kafkarec, and the wheels as data."""
+def fat_wheel(package: Path, version: str, trees: dict[str, bytes], out: Path) -> Path:
+    """`spark_udfs-<version>-py3-none-any.whl`: spark_udfs, pyspark_kafkarec, and as data the files of `trees`."""
     dist_info = f"spark_udfs-{version}.dist-info"
     files = {
         file.relative_to(package.parent).as_posix(): file.read_bytes()
         for each in (package, package.with_name(SPARK_FINDS))
         for file in sorted(each.rglob("*"))
-        if file.suffix in (".py", ".typed") and "__pycache__" not in file.parts and "_wheels" not in file.parts
+        if file.suffix in (".py", ".typed") and "__pycache__" not in file.parts
     }
-    files |= {f"{DATA_FOLDER}/{wheel.name}": wheel.read_bytes() for wheel in carried}
-    listing = json.dumps(manifest(version, carried), indent=1, sort_keys=True)
-    files[f"{DATA_FOLDER}/manifest.json"] = f"{listing}\n".encode()
+    files |= {f"{TREES}/{name}": content for name, content in trees.items()}
     files[f"{dist_info}/METADATA"] = (
         f"Metadata-Version: 2.1\nName: spark_udfs\nVersion: {version}\n"
-        f"Summary: Spark functions over Kafka record batches, with the compiled wheels they need\n"
+        f"Summary: Spark functions over Kafka record batches, with the compiled packages they need\n"
         f"License: Apache-2.0\nRequires-Python: >=3.11\n"
     ).encode()
     files[f"{dist_info}/WHEEL"] = (
@@ -158,12 +122,12 @@ def unpack_data(fat: Path, root: Path) -> None:
     """Puts the data of the spark_udfs wheel into the package's source folder, too: a Spark worker that starts in the
     checkout imports that folder and not the wheel."""
     files, _ = read_wheel(fat)
-    folder = root / DATA_FOLDER
+    folder = root / TREES
     part = folder.with_suffix(".part")
     for each in (part, folder):
         shutil.rmtree(each, ignore_errors=True)
     part.mkdir()
     for name, content in files.items():
-        if name.startswith(f"{DATA_FOLDER}/"):
+        if name.startswith(f"{TREES}/"):
             (part / Path(name).name).write_bytes(content)
     part.rename(folder)

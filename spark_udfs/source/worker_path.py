@@ -24,10 +24,9 @@ from spark_udfs import bootstrap
 def reduce_with_package(make: Callable[..., Any], *arguments: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The result of `__reduce__` for `make(*arguments)`: bytes and the code below, which can be unpickled before this
     package is importable."""
-    origin = bootstrap.package_origin()
-    if not origin.is_archive:
+    if not bootstrap.IS_ARCHIVE:
         return make, arguments
-    return _unpickler(), (origin.location, cloudpickle.dumps((make, arguments)))  # type: ignore[no-untyped-call]
+    return _unpickler(), (bootstrap.ORIGIN, cloudpickle.dumps((make, arguments)))  # type: ignore[no-untyped-call]
 
 
 class PicklesWithPackage:

@@ -1,11 +1,16 @@
-"""The wheelhouse: reproducible bytes, a RECORD that pip and the bootstrap accept, a correct manifest."""
+"""The wheelhouse: reproducible bytes, a RECORD that pip accepts, complete trees in the spark_udfs wheel."""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import wheelhouse_build
@@ -13,31 +18,38 @@ import wheelhouse_fetch
 import wheelhouse_pack
 import wheelhouse_platforms
 import wheelhouse_strip
+import wheelhouse_trees
+from packaging.utils import parse_wheel_filename
 
 import kafkarec
 import wheelhouse
-from spark_udfs.bootstrap import tags, wheels
 
 HERE = wheelhouse_platforms.here()
 assert HERE is not None, "no wheel is made for this platform"
 
 
-def manifest(fat: Path) -> dict[str, object]:
-    contents = wheels.load_manifest(wheels.PackageOrigin(str(fat), is_archive=True))
-    assert contents is not None
+def index(fat: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(fat) as archive:
+        contents: dict[str, Any] = json.loads(archive.read(f"{wheelhouse_pack.TREES}/index.json"))
     return contents
 
 
+def parts(fat: Path) -> Iterator[tuple[str, bytes]]:
+    files, _ = wheelhouse_pack.read_wheel(fat)
+    folder = f"{wheelhouse_pack.TREES}/"
+    return ((name.removeprefix(folder), content) for name, content in files.items() if name.startswith(folder))
+
+
 def test_same_files_give_the_same_bytes(tmp_path: Path) -> None:
-    files = {"a/b.py": b"x = 1\n", "a/c.whl": b"stored", "a-1.dist-info/METADATA": b"Name: a\nVersion: 1\n"}
+    files = {"a/b.py": b"x = 1\n", "a/c.zip": b"stored", "a-1.dist-info/METADATA": b"Name: a\nVersion: 1\n"}
     first = wheelhouse_pack.write_wheel(tmp_path / "first.whl", files, "a-1.dist-info")
     backwards = dict(reversed(files.items()))
     second = wheelhouse_pack.write_wheel(tmp_path / "second.whl", backwards, "a-1.dist-info")
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_fat_wheel_holds_the_package_and_its_wheels(fat: Path) -> None:
-    assert manifest(fat)["version"] == kafkarec.__version__ == wheelhouse.version()
+def test_fat_wheel_holds_the_package_and_its_trees(fat: Path) -> None:
+    assert index(fat)["version"] == kafkarec.__version__ == wheelhouse.version()
     files, dist_info = wheelhouse_pack.read_wheel(fat)
     assert dist_info == f"spark_udfs-{kafkarec.__version__}.dist-info"
     sources = {
@@ -46,13 +58,10 @@ def test_fat_wheel_holds_the_package_and_its_wheels(fat: Path) -> None:
     }
     assert {name: files[name] for name in sources} == sources
     assert b"Requires-Dist" not in files[f"{dist_info}/METADATA"]  # a cluster has a pyspark of its own
-    listed = {line["file"] for line in manifest(fat)["wheels"]}
-    assert listed == {name.rpartition("/")[2] for name in files if name.endswith(".whl")}
+    assert {name for name, _ in parts(fat)} == {"index.json", *index(fat)["parts"]}
 
 
-def test_record_holds_for_the_bootstrap_and_for_pip(fat: Path, tmp_path: Path) -> None:
-    names = {name for name, _ in wheels.members(fat.read_bytes(), fat.name)}
-    assert "spark_udfs/bootstrap/__init__.py" in names
+def test_pip_accepts_the_fat_wheel(fat: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     completed = subprocess.run(
         [*command, "--disable-pip-version-check", "--target", str(tmp_path), str(fat)],
@@ -61,62 +70,114 @@ def test_record_holds_for_the_bootstrap_and_for_pip(fat: Path, tmp_path: Path) -
         check=False,
     )
     assert completed.returncode == 0, completed.stderr
-    assert (tmp_path / "spark_udfs" / "_wheels" / "manifest.json").exists()
-
-
-def test_every_wheel_inside_is_complete(fat: Path) -> None:
-    origin = wheels.PackageOrigin(str(fat), is_archive=True)
-    for line in manifest(fat)["wheels"]:
-        wheel = wheels.Wheel(**line)
-        names = [name for name, _ in wheels.members(wheels.fetch(origin, wheel), wheel.file)]
-        assert any(name.endswith(".dist-info/METADATA") for name in names)  # crc32c reads its own METADATA
+    assert (tmp_path / wheelhouse_pack.TREES / "index.json").exists()
 
 
 @pytest.mark.parametrize("python", wheelhouse.PYTHONS)
-def test_every_promised_interpreter_finds_its_wheels(fat: Path, python: str) -> None:
-    """The oldest system that is promised: glibc 2.17, such as Amazon Linux 2."""
-    chosen = wheels.choose(manifest(fat), HERE.interpreter(python))
-    assert {wheel.project for wheel in chosen} == {"kafkarec", *wheelhouse_fetch.dependencies(HERE)}
+def test_every_promised_interpreter_has_a_complete_tree(fat: Path, python: str) -> None:
+    """On the oldest system that is promised: glibc 2.17, such as Amazon Linux 2. Its files are those of its wheels."""
+    (tree,) = [
+        each
+        for each in index(fat)["trees"]
+        if (each["python"], each["machine"]) == (f"cp{python.replace('.', '')}", HERE.machine)
+    ]
+    assert tree["glibc"] == [2, 17]
+    wheels = [wheelhouse.ROOT / "wheelhouse" / name for name in tree["wheels"]]
+    found = {parse_wheel_filename(wheel.name)[0] for wheel in wheels}
+    assert found == {"kafkarec", *wheelhouse_fetch.dependencies(HERE)}
+    packed = dict(parts(fat))
+    files: dict[str, bytes] = {}
+    for name in tree["parts"]:
+        assert hashlib.sha256(packed[name]).hexdigest() == index(fat)["parts"][name]["sha256"]
+        with zipfile.ZipFile(io.BytesIO(packed[name])) as archive:
+            part = {each: archive.read(each) for each in archive.namelist()}
+        assert {each: len(content) for each, content in part.items()} == index(fat)["parts"][name]["files"]
+        assert not part.keys() & files.keys()
+        files |= part
+    assert files == wheelhouse_trees.installed(tuple(wheels))
+    assert tree["library"] in index(fat)["parts"][tree["parts"][0]]["files"]  # it is tried before the rest is written
+    assert len([name for name in files if name.endswith(".dist-info/METADATA")]) == len(wheels)  # crc32c reads its own
+
+
+def made(folder: Path, name: str, files: dict[str, bytes]) -> Path:
+    dist_info = "-".join(name.split("-")[:2]) + ".dist-info"
+    metadata = {f"{dist_info}/METADATA": b"Requires-Dist: b>=1.5\n"}
+    return wheelhouse_pack.write_wheel(folder / f"{name}.whl", metadata | files, dist_info)
+
+
+def test_what_trees_have_in_common_is_packed_once(tmp_path: Path) -> None:
+    library = made(
+        tmp_path, "b-2-py3-none-any", {"b.py": b"pure", "b-2.data/scripts/b": b"", "b-2.data/purelib/c.py": b""}
+    )
+    trees = []
+    for machine in ("x86_64", "aarch64"):
+        ours = made(
+            tmp_path, f"kafkarec-1-py3-none-{machine}", {"kafkarec/a.so": machine.encode(), "kafkarec/a.py": b""}
+        )
+        for python in ("3.11", "3.12"):
+            built = {"d.so": f"{machine} {python} with a longer one".encode()}
+            tag = f"cp{python.replace('.', '')}"
+            wheels = (ours, library, made(tmp_path, f"d-1-{tag}-{tag}-{machine}", built))
+            trees.append(wheelhouse_trees.Tree(python, machine, (2, 17), wheels))
+    data = wheelhouse_trees.data("1", trees)
+    contents = json.loads(data.pop("index.json"))
+    metadata = [f"{each}.dist-info/METADATA" for each in ("b-2", "d-1", "kafkarec-1")]
+    assert {name: sorted(part["files"]) for name, part in contents["parts"].items()} == {
+        "all.zip": sorted([*metadata, "b.py", "c.py", "kafkarec/a.py"]),
+        "aarch64.zip": ["kafkarec/a.so"],
+        "x86_64.zip": ["kafkarec/a.so"],
+        **{f"{python}-{machine}.zip": ["d.so"] for python in ("cp311", "cp312") for machine in ("aarch64", "x86_64")},
+    }
+    assert set(data) == set(contents["parts"])
+    assert contents["trees"][3]["parts"] == ["aarch64.zip", "all.zip", "cp312-aarch64.zip"]
+    assert contents["serves"] == "CPython 3.11 to 3.12 on x86_64, aarch64 with glibc 2.17 or later"
+    assert contents["libraries"] == {name: ["b", "2", "1.5"] for name in ("b", "c")} | {"d": ["d", "1", "0"]}
+
+
+def test_two_wheels_with_different_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    wheels = tuple(made(tmp_path, f"{name}-1-py3-none-any", {"same.py": name.encode()}) for name in "ab")
+    with pytest.raises(SystemExit, match=r"b-1-py3-none-any.whl and another wheel have different files 'same.py'"):
+        wheelhouse_trees.installed(wheels)
 
 
 def test_kafkarec_wheel_has_the_right_tags(fat: Path) -> None:
-    chosen = wheels.choose(manifest(fat), HERE.interpreter(wheelhouse.PYTHONS[0]))
-    (ours,) = [wheel.file for wheel in chosen if wheel.project == "kafkarec"]
+    (ours,) = {
+        name
+        for tree in index(fat)["trees"]
+        for name in tree["wheels"]
+        if tree["machine"] == HERE.machine and name.startswith("kafkarec-")
+    }
     if not sys.platform.startswith("linux"):
         pytest.skip(f"manylinux tags are for Linux, this is {sys.platform}")
     assert "linux_" in ours
-    with zipfile.ZipFile(fat) as archive:
-        content = archive.read(f"{wheelhouse_pack.DATA_FOLDER}/{ours}")
-    files = dict(wheels.members(content, ours))
-    dist_info = next(name for name in files if name.endswith(".dist-info/WHEEL"))
-    tags_in_wheel = [line.removeprefix("Tag: ") for line in files[dist_info].decode().splitlines() if "Tag: " in line]
-    assert tags_in_wheel == tags.wheel_tags(ours)
+    files, dist_info = wheelhouse_pack.read_wheel(wheelhouse.ROOT / "wheelhouse" / ours)
+    tags = {line.removeprefix("Tag: ") for line in files[f"{dist_info}/WHEEL"].decode().splitlines() if "Tag: " in line}
+    assert tags == {str(tag) for tag in parse_wheel_filename(ours)[3]}
 
 
 def test_lower_bounds_and_modules_of_the_dependencies(fat: Path) -> None:
-    contents = manifest(fat)
-    assert set(contents["requires"]) == set(wheelhouse_fetch.dependencies(HERE))
-    assert contents["modules"]["python-snappy"] == ["snappy"]
-    assert contents["modules"]["kafkarec"] == ["kafkarec"]
+    libraries = index(fat)["libraries"]
+    assert {project for project, _, _ in libraries.values()} == set(wheelhouse_fetch.dependencies(HERE))
+    assert libraries["snappy"][0] == "python-snappy" and libraries["crc32c"][2] == "2.7"
 
 
 def test_a_cached_wheel_that_is_not_locked_is_not_used(tmp_path: Path) -> None:
     name = "python_snappy-0.7.3-py3-none-any.whl"
     (tmp_path / name).write_bytes(b"something else")
     good = wheelhouse_pack.sha256(tmp_path / name)
-    python = HERE.interpreter(wheelhouse.PYTHONS[0])
-    cached = wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset([good]), python)
+    here = (HERE, wheelhouse.PYTHONS[0])
+    cached = wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset([good]), *here)
     assert cached == tmp_path / name
-    assert wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset(["0" * 64]), python) is None
+    assert wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset(["0" * 64]), *here) is None
 
 
 def test_what_is_stripped_is_what_nothing_loads(fat: Path) -> None:
-    """Each compiled module of the carried wheels is as small as it can be, and keeps what its program headers name."""
-    for line in manifest(fat)["wheels"]:
-        with zipfile.ZipFile(fat) as archive:
-            content = archive.read(f"{wheelhouse_pack.DATA_FOLDER}/{line['file']}")
-        for name, module in wheels.members(content, line["file"]):
-            if module.startswith(wheelhouse_strip.MAGIC):
+    """Each compiled module of the trees is as small as it can be, and keeps what its program headers name."""
+    for part, content in parts(fat):
+        if part.endswith(".zip"):
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                modules = {name: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
+            for name, module in modules.items():
                 assert all(each.flags & 2 for title, each in wheelhouse_strip.sections(module)[1:-1]), name
                 assert wheelhouse_strip.stripped(module) == module
 
@@ -138,13 +199,29 @@ def test_stripping_changes_nothing_that_is_loaded() -> None:
 @pytest.mark.parametrize("platform", wheelhouse_platforms.PLATFORMS, ids=lambda one: one.name)
 def test_tags_of_each_platform(platform: wheelhouse_platforms.Platform) -> None:
     """The kafkarec wheel that is compiled for it fits its interpreters, and those of no other platform."""
-    wheel = f"kafkarec-1-cp311-abi3-{platform.tag}.whl"
-    fitting = [
-        one.name
-        for one in wheelhouse_platforms.PLATFORMS
-        if set(tags.wheel_tags(wheel)) & set(tags.compatible_tags(one.interpreter("3.13")))
-    ]
+    tags = parse_wheel_filename(f"kafkarec-1-cp311-abi3-{platform.tag}.whl")[3]
+    fitting = [one.name for one in wheelhouse_platforms.PLATFORMS if tags & one.ranks("3.13").keys()]
     assert fitting == [platform.name]
+
+
+@pytest.mark.parametrize(
+    ("file_name", "python", "expected"),
+    [
+        ("kafkarec-0.2.0-cp311-abi3-manylinux_2_17_x86_64.whl", "3.11", True),
+        ("kafkarec-0.2.0-cp311-abi3-manylinux_2_17_x86_64.whl", "3.14", True),
+        ("kafkarec-0.2.0-cp312-abi3-manylinux_2_17_x86_64.whl", "3.11", False),
+        ("isal-1.9.1-cp311-cp311-manylinux2014_x86_64.manylinux_2_28_x86_64.whl", "3.11", True),
+        ("isal-1.9.1-cp311-cp311-manylinux2014_x86_64.manylinux_2_28_x86_64.whl", "3.12", False),
+        ("zstandard-0.25.0-cp314-cp314t-manylinux2014_x86_64.whl", "3.14", False),
+        ("cramjam-2.14.0-cp311-cp311-manylinux_2_28_x86_64.whl", "3.11", False),
+        ("cramjam-2.14.0-cp311-cp311-manylinux_2_17_aarch64.whl", "3.11", False),
+        ("cramjam-2.14.0-cp311-cp311-musllinux_1_1_x86_64.whl", "3.11", False),
+        ("python_snappy-0.7.3-py3-none-any.whl", "3.13", True),
+    ],
+)
+def test_which_wheels_fit_the_oldest_system(file_name: str, python: str, expected: bool) -> None:
+    ranks = wheelhouse_platforms.BY_NAME["manylinux-x86_64"].ranks(python)
+    assert bool(parse_wheel_filename(file_name)[3] & ranks.keys()) is expected
 
 
 def test_wheelhouse_is_not_committed() -> None:
@@ -228,10 +305,8 @@ def test_modules_in_the_source_folder_are_those_of_the_wheel(tmp_path: Path, mon
 
 
 def test_the_data_of_the_wheel_is_in_the_source_folder(fat: Path, tmp_path: Path) -> None:
-    (tmp_path / "spark_udfs" / "_wheels").mkdir(parents=True)
-    (tmp_path / "spark_udfs" / "_wheels" / "old.whl").touch()
+    folder = tmp_path / wheelhouse_pack.TREES
+    folder.mkdir(parents=True)
+    (folder / "old.zip").touch()
     wheelhouse_pack.unpack_data(fat, tmp_path)
-    here = wheels.PackageOrigin(str(tmp_path), is_archive=False)
-    assert wheels.load_manifest(here) == manifest(fat)
-    assert all(wheels.fetch(here, wheels.Wheel(**line)) for line in manifest(fat)["wheels"])
-    assert not (tmp_path / "spark_udfs" / "_wheels" / "old.whl").exists()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == dict(parts(fat))

@@ -71,7 +71,7 @@ def test_another_interpreter_uses_its_own_wheels_and_a_mixed_one_is_reported(
     results = Application("interpreters.py", fat, other_python, tmp_path, str(golden.VECTORS), bare_python).result()
     assert results["rows"] == len(kafkarec.decode(golden.vector("v2-lz4-create").bytes))
     for row in results["doctor"]:
-        tag = row["tags"].split()[0]
+        tag = row["interpreter"].split()[0]
         assert row["executable"] == other_python
         assert any(f"-{tag}-{tag}-" in wheel for wheel in row["wheels"])
     assert "PYTHON_VERSION_MISMATCH" in results["mismatch"]

@@ -25,13 +25,8 @@ NOBODY_UID = 65534
 # Kills its own process after a few files are written, as the kernel's out-of-memory killer would.
 KILLED = """
 import os, signal
-from spark_udfs.bootstrap import cache
-plain = cache._write
-def write(path, content):
-    plain(path, content)
-    if path.endswith(".so"):
-        os.kill(os.getpid(), signal.SIGKILL)
-cache._write = write
+from spark_udfs import bootstrap
+bootstrap._try_library = lambda folder, tree: os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -202,7 +197,7 @@ def test_the_error_lists_each_root_with_its_reason(fat: Path, tmp_path: Path) ->
     open_to_all(tmp_path / "open")
     outcome = fat_wheels.activate(fat, tmp_path / "file", program, cwd=tmp_path / "open")
     lines = outcome["error"].splitlines()
-    assert lines[0] == "no folder on this node can hold the unpacked wheels of kafkarec:"
+    assert lines[0] == "no folder on this node can hold the unpacked files of kafkarec:"
     assert lines[1] == f"  {tmp_path / 'file'} (from KAFKAREC_CACHE): is not a folder"
     assert lines[2].startswith(f"  {tmp_path / 'open'} (from the working folder): it is writable by everybody")
     assert "--archives" in lines[3]
@@ -258,7 +253,7 @@ def test_sixteen_processes_make_one_folder(fat: Path, tmp_path: Path) -> None:
 def test_second_process_unpacks_nothing(fat: Path, tmp_path: Path) -> None:
     first = fat_wheels.activate(fat, tmp_path / "root")
     before = {path: path.lstat().st_mtime_ns for path in Path(first["path"]).rglob("*")}
-    program = hooked("from spark_udfs.bootstrap import cache\ncache._unpack = None\n")
+    program = hooked("from spark_udfs import bootstrap\nbootstrap._unpack = None\n")
     assert fat_wheels.activate(fat, tmp_path / "root", program)["path"] == first["path"]
     assert {path: path.lstat().st_mtime_ns for path in Path(first["path"]).rglob("*")} == before
 
@@ -277,15 +272,15 @@ def test_a_second_process_waits_for_the_one_that_unpacks(fat: Path, tmp_path: Pa
     """The second process finds the lock taken, waits, and then uses the folder that the first process made."""
     root = tmp_path / "root"
     slow = hooked(
-        "import time\nfrom spark_udfs.bootstrap import cache\nplain = cache._flush\n"
-        "def flush(folder):\n    time.sleep(1)\n    plain(folder)\ncache._flush = flush\n"
+        "import time\nfrom spark_udfs import bootstrap\nplain = bootstrap.parts_of\n"
+        "def slow(tree):\n    time.sleep(1)\n    return plain(tree)\nbootstrap.parts_of = slow\n"
     )
     options = fat_wheels.settings(root)
     first = subprocess.Popen(fat_wheels.command(fat, slow), stdout=subprocess.PIPE, text=True, env=options["env"])
     while not list(root.glob(f"{OURS}/*.tmp-*")):
         assert first.poll() is None
         time.sleep(0.01)
-    program = hooked("from spark_udfs.bootstrap import cache\ncache._unpack = None\n")
+    program = hooked("from spark_udfs import bootstrap\nbootstrap._unpack = None\n")
     second = fat_wheels.activate(fat, root, program)
     assert second["path"] == json.loads(first.communicate(timeout=60)[0])["path"]
 
@@ -296,10 +291,6 @@ def test_a_second_process_waits_for_the_one_that_unpacks(fat: Path, tmp_path: Pa
 def grown(folder: Path) -> None:
     with (folder / "kafkarec" / "_library.so").open("ab") as file:
         file.write(b"x")
-
-
-def touched(folder: Path) -> None:
-    os.utime(folder / "kafkarec" / "_version.py")
 
 
 def planted(folder: Path) -> None:
@@ -314,49 +305,51 @@ def removed(folder: Path) -> None:
     (folder / "kafkarec" / "_version.py").unlink()
 
 
-def resealed(folder: Path) -> None:
-    text = (folder / "seal.json").read_text()
-    (folder / "seal.json").write_text(text.replace('"files"', '"Files"', 1))
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (grown, "'kafkarec/_library.so' was changed after it was sealed"),
-        (touched, "'kafkarec/_version.py' was changed after it was sealed"),
-        (planted, "'crc32c.py' was added or removed"),
-        (planted_link, "'crc32c (a symlink or special file)' was added or removed"),
-        (removed, "'kafkarec/_version.py' was added or removed"),
-        (resealed, "its seal is broken"),
+        (grown, "'kafkarec/_library.so': expected {size} bytes, found {longer} bytes"),
+        (planted, "'crc32c.py': expected no file, found 27 bytes"),
+        (planted_link, "'crc32c': expected no file, found a symlink or special file"),
+        (removed, "'kafkarec/_version.py': expected 22 bytes, found no file"),
     ],
 )
-def test_changed_cache_is_not_used(fat: Path, tmp_path: Path, damage, message: str) -> None:
-    first = fat_wheels.activate(fat, tmp_path / "root")
-    damage(Path(first["path"]))
-    (tmp_path / "work").mkdir()
-    outcome = fat_wheels.activate(fat, tmp_path / "root", cwd=tmp_path / "work")
-    assert message in outcome["notes"][0]
-    assert outcome["path"].startswith(str(tmp_path / "work"))
+def test_a_changed_copy_is_unpacked_again(fat: Path, tmp_path: Path, damage, message: str) -> None:
+    """Cleaners of temporary folders remove old files."""
+    folder = Path(fat_wheels.activate(fat, tmp_path / "root")["path"])
+    size = (folder / "kafkarec" / "_library.so").stat().st_size
+    before = files(folder)
+    damage(folder)
+    outcome = fat_wheels.activate(fat, tmp_path / "root")
+    assert outcome["notes"] == [f"{folder} was unpacked again: {message.format(size=size, longer=size + 1)}"]
+    assert outcome["path"] == str(folder) and files(folder) == before
+    assert keys(tmp_path / "root") == [folder] and not list(folder.parent.glob("*.tmp-*"))
+    assert fat_wheels.activate(fat, tmp_path / "root")["notes"] == []
 
 
-def test_same_size_and_time_but_other_bytes_are_found_by_verify(fat: Path, tmp_path: Path) -> None:
-    library = Path(fat_wheels.activate(fat, tmp_path / "root")["path"]) / "kafkarec" / "_library.so"
-    times = library.stat()
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+
+
+def test_same_size_but_other_bytes_are_found_by_verify(fat: Path, tmp_path: Path) -> None:
+    folder = Path(fat_wheels.activate(fat, tmp_path / "root")["path"])
+    before = files(folder)
+    library = folder / "kafkarec" / "_library.so"
     raw = bytearray(library.read_bytes())
     raw[-1] ^= 1
     library.write_bytes(raw)
-    os.utime(library, ns=(times.st_atime_ns, times.st_mtime_ns))
-    (tmp_path / "work").mkdir()
-    assert fat_wheels.activate(fat, tmp_path / "root", cwd=tmp_path / "work")["notes"] == []
-    outcome = fat_wheels.activate(fat, tmp_path / "root", environ={"KAFKAREC_VERIFY": "1"}, cwd=tmp_path / "work")
-    assert "_library.so' was changed after it was sealed" in outcome["notes"][0]
+    assert fat_wheels.activate(fat, tmp_path / "root")["notes"] == []
+    for notes in ([f"{folder} was unpacked again: 'kafkarec/_library.so': found other bytes"], []):
+        assert fat_wheels.activate(fat, tmp_path / "root", environ={"KAFKAREC_VERIFY": "1"})["notes"] == notes
+        assert files(folder) == before
 
 
-def test_using_the_cache_adds_no_byte_code_to_it(fat: Path, tmp_path: Path) -> None:
-    """Byte code that Python writes by itself would be an unlisted file to the next process."""
+def test_byte_code_that_python_adds_changes_nothing(fat: Path, tmp_path: Path) -> None:
     program = hooked("sys.dont_write_bytecode = False\n")
     for _ in range(2):
-        assert fat_wheels.activate(fat, tmp_path / "root", program)["notes"] == []
+        outcome = fat_wheels.activate(fat, tmp_path / "root", program)
+        assert outcome["notes"] == []
+        assert list(Path(outcome["path"]).glob("kafkarec/__pycache__/*.pyc"))
 
 
 def test_faulthandler_and_optimised_python(fat: Path, tmp_path: Path) -> None:
@@ -364,7 +357,7 @@ def test_faulthandler_and_optimised_python(fat: Path, tmp_path: Path) -> None:
         command = fat_wheels.command(fat)
         process = subprocess.run([command[0], flag, *command[1:]], **fat_wheels.settings(tmp_path / "root"))
         assert json.loads(process.stdout)["notes"] == [], process.stderr
-    assert len(keys(tmp_path / "root")) == 3  # the byte code differs, and so does the key
+    assert len(keys(tmp_path / "root")) == 1
 
 
 def test_the_import_opens_no_file_and_starts_no_thread(fat: Path, tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ error."""
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import fat_wheels
 import pytest
+import wheelhouse_pack
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +65,7 @@ def test_an_equal_loaded_version_is_used(fat: Path, tmp_path: Path) -> None:
 
 def with_codec(folder: Path) -> Path:
     """A fat wheel that holds crc32c 2.9."""
-    import wheelhouse_pack
-
     folder.mkdir()
-    files, dist_info = fat_wheels.kafkarec_files()
-    ours = wheelhouse_pack.write_wheel(folder / "kafkarec-9.8.7-py3-none-any.whl", files, dist_info)
     codec = wheelhouse_pack.write_wheel(
         folder / "crc32c-2.9-py3-none-any.whl",
         {
@@ -78,7 +74,7 @@ def with_codec(folder: Path) -> Path:
         },
         "crc32c-2.9.dist-info",
     )
-    return wheelhouse_pack.fat_wheel(fat_wheels.ROOT / "spark_udfs", "9.8.7", [ours, codec], folder)
+    return fat_wheels.fat_wheel(folder, fat_wheels.VERSION, codec)
 
 
 def loaded_codec(version: str) -> str:
@@ -107,34 +103,8 @@ def test_two_versions_share_one_root(fat: Path, tmp_path: Path) -> None:
     assert outcome[0]["path"] == outcome[2]["path"] != outcome[1]["path"]
 
 
-def test_source_checkout_without_wheels_needs_an_installed_kafkarec(tmp_path: Path) -> None:
-    without = shutil.ignore_patterns("_wheels")  # which set-up puts there
+def test_a_source_checkout_needs_an_installed_kafkarec(tmp_path: Path) -> None:
+    without = shutil.ignore_patterns("_trees")  # which set-up puts there
     shutil.copytree(fat_wheels.ROOT / "spark_udfs", tmp_path / "checkout" / "spark_udfs", ignore=without)
     outcome = fat_wheels.activate(tmp_path / "checkout", tmp_path / "root")
-    assert "contains no wheels, and kafkarec is not installed here" in outcome["error"]
-
-
-LISTING = """
-import runpy, sys
-sys.path.insert(0, sys.argv.pop(1))
-runpy.run_module("spark_udfs.bootstrap", run_name="__main__")
-"""
-
-
-def listed(fat: Path, root: Path, *arguments: str) -> list[list[str]]:
-    """(word, path) of each line that `python -m spark_udfs.bootstrap` prints about this root."""
-    command = [*fat_wheels.command(fat, LISTING), *arguments]
-    completed = subprocess.run(command, **fat_wheels.settings(root, cwd=root))
-    assert completed.returncode == 0, completed.stderr
-    return [line.split()[:2] for line in completed.stdout.splitlines() if str(root) in line]
-
-
-def test_caches_are_listed_and_pruned_by_command_only(fat: Path, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    other = fat_wheels.fat_wheel(tmp_path / "other", "9.8.8")
-    ours, theirs = (fat_wheels.activate(each, root)["path"] for each in (fat, other))
-    assert sorted(listed(fat, root)) == [["other", theirs], ["ours", ours]]
-    assert sorted(listed(fat, root, "--prune")) == [["ours", ours], ["removed", theirs]]
-    assert listed(fat, root) == [["ours", ours]]
-    assert fat_wheels.activate(fat, root)["notes"] == []
-    assert fat_wheels.activate(other, root)["path"] == theirs
+    assert "contains no compiled packages, and kafkarec is not installed here" in outcome["error"]

@@ -3,10 +3,13 @@ itself."""
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from paths import ROOT, SEGMENTS
 from spark_submit import Application
 
 import kafkarec
-from spark_udfs.bootstrap import tags, wheels
+from spark_udfs import bootstrap
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -28,14 +31,11 @@ def environment(fat: Path, bare_python: str, folder: Path) -> Path:
     in the bare environment, as packing them takes a minute and tests nothing of ours."""
     subprocess.run([bare_python, "-m", "venv", "--without-pip", str(folder)], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    origin = wheels.PackageOrigin(str(fat), is_archive=True)
-    manifest = wheels.load_manifest(origin)
-    assert manifest is not None
-    chosen = wheels.choose(manifest, tags.this_interpreter())
-    for name, raw in [(fat.name, fat.read_bytes()), *((each.file, wheels.fetch(origin, each)) for each in chosen)]:
-        for path, content in wheels.members(raw, name):
-            (site / path).parent.mkdir(parents=True, exist_ok=True)
-            (site / path).write_bytes(content)
+    with zipfile.ZipFile(fat) as archive:
+        archive.extractall(site)
+        tree = bootstrap.fitting_tree(json.loads(archive.read(f"{bootstrap.TREES}/index.json")))
+        for name in tree["parts"]:
+            zipfile.ZipFile(io.BytesIO(archive.read(f"{bootstrap.TREES}/{name}"))).extractall(site)
     (bare,) = Path(bare_python).parents[1].glob("lib/python*/site-packages")
     (site / "bare.pth").write_text(f"{bare}\n")
     return folder

@@ -21,7 +21,7 @@ PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")
 
 def copy(folder: Path, *left_out: str) -> Path:
     """Copy the packages and setup.py, without files of these patterns."""
-    ignore = shutil.ignore_patterns("__pycache__", "_*.c", "_wheels", *left_out)
+    ignore = shutil.ignore_patterns("__pycache__", "_*.c", "_trees", *left_out)
     for name in PACKAGES:
         shutil.copytree(ROOT / name, folder / name, ignore=ignore)
     shutil.copy(ROOT / "setup.py", folder)

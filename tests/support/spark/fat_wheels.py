@@ -1,26 +1,25 @@
-"""Small fat wheels for the bootstrap tests: a fake `kafkarec` with one real shared library, whole or damaged."""
+"""Small fat wheels for the bootstrap tests: a fake `kafkarec` with one real shared library."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import importlib.util
-import io
 import json
 import os
+import platform
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import wheelhouse_pack
+import wheelhouse_trees
 from paths import ROOT
 
+import wheelhouse
+from spark_udfs.bootstrap import TREES
+
 VERSION = "9.8.7"
-PLATFORM_TAG = "py3-none-any"
-Files = dict[str, bytes]
 
 # Run with -I -S: nothing but the standard library and the fat wheel. Prints one line of JSON.
 PROGRAM = r"""
@@ -44,52 +43,33 @@ def a_shared_library() -> bytes:
     return Path(spec.origin).read_bytes()
 
 
-def kafkarec_files(version: str = VERSION) -> tuple[Files, str]:
-    """Return the files of a fake kafkarec wheel (without RECORD) and the name of its .dist-info folder."""
+def kafkarec_wheel(folder: Path, version: str = VERSION) -> Path:
+    """Write a fake kafkarec wheel."""
+    folder.mkdir(parents=True, exist_ok=True)
     dist_info = f"kafkarec-{version}.dist-info"
-    return {
+    files = {
         "kafkarec/__init__.py": b"from ._version import __version__\n",
         "kafkarec/_version.py": f'__version__ = "{version}"\n'.encode(),
         "kafkarec/_library.so": a_shared_library(),
         f"{dist_info}/METADATA": f"Name: kafkarec\nVersion: {version}\nRequires-Dist: crc32c>=2.7\n".encode(),
-        f"{dist_info}/WHEEL": f"Wheel-Version: 1.0\nTag: {PLATFORM_TAG}\n".encode(),
-    }, dist_info
+    }
+    return wheelhouse_pack.write_wheel(folder / f"kafkarec-{version}-py3-none-any.whl", files, dist_info)
 
 
-def fat_wheel(
-    folder: Path,
-    version: str = VERSION,
-    tag: str = PLATFORM_TAG,
-    spoil: Callable[[bytes], bytes] | None = None,
-    change: Callable[[Files], None] | None = None,
-) -> Path:
-    """Write a fat wheel with the fake kafkarec. `change` edits its files, `spoil` the finished wheel's bytes (the
-    manifest has the damaged wheel's hash, as for a wheel that was damaged before it was packed)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files, dist_info = kafkarec_files(version)
-    if change:
-        change(files)
-    wheel = wheelhouse_pack.write_wheel(folder / f"kafkarec-{version}-{tag}.whl", files, dist_info)
-    if spoil:
-        wheel.write_bytes(spoil(wheel.read_bytes()))
-    return wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version, [wheel], folder)
+def fat_wheel(folder: Path, version: str = VERSION, *libraries: Path) -> Path:
+    """Write a fat wheel with the fake kafkarec and these wheels, for each CPython on this machine."""
+    wheels = (kafkarec_wheel(folder, version), *libraries)
+    trees = [wheelhouse_trees.Tree(python, platform.machine(), (2, 17), wheels) for python in wheelhouse.PYTHONS]
+    return wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version, wheelhouse_trees.data(version, trees), folder)
 
 
-def rewritten(raw: bytes, edit: Callable[[list[tuple[zipfile.ZipInfo, bytes]]], None]) -> bytes:
-    """Return a zip with its list of members edited."""
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        members = [(info, archive.read(info)) for info in archive.infolist()]
-    edit(members)
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for info, content in members:
-            archive.writestr(info, content)
-    return out.getvalue()
-
-
-def record_line(name: str, content: bytes) -> bytes:
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-    return f"{name},sha256={digest},{len(content)}\n".encode()
+def edited(fat: Path, target: Path, name: str, edit: Callable[[bytes], bytes | None]) -> Path:
+    """A copy of the fat wheel in which one file of its data is another one; None: it is missing."""
+    files, dist_info = wheelhouse_pack.read_wheel(fat)
+    content = edit(files.pop(f"{TREES}/{name}"))
+    if content is not None:
+        files[f"{TREES}/{name}"] = content
+    return wheelhouse_pack.write_wheel(target, files, dist_info)
 
 
 def activate(fat: Path, root: Path | None, program: str = PROGRAM, **options: Any) -> dict[str, Any]:

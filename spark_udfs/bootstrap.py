@@ -1,0 +1,495 @@
+"""Makes the compiled package `kafkarec` importable in a Spark worker that does not have it.
+
+`spark_udfs` is shipped as one pure-Python wheel. As data it contains what pip would install of kafkarec and its codec
+libraries, a tree of files for each CPython, machine and glibc, because a compiled module cannot be imported from
+inside a zip. The first call of `activate()` on a node unpacks the tree that fits; each process puts that folder on
+sys.path. Standard library only; nothing happens at import: no threads, no open files (pyspark's daemon forks).
+
+    from spark_udfs import bootstrap
+    bootstrap.load()
+    import kafkarec
+
+    spark_udfs/_trees/index.json     made by tools/wheelhouse_trees.py, as are the zip files
+    spark_udfs/_trees/*.zip          the parts of the trees: what all have in common, all of one machine, the rest
+
+    <root>/kafkarec-cache-<uid>/     mode 0700, owned by this user; `roots` has the roots
+        <key>/                       complete or absent: renamed to this name once it is complete
+        <key>.lock                   flock while unpacking; the kernel releases it when the holder dies
+        <key>.tmp-<pid>              being unpacked, or left by a process that was killed
+
+`key` is the hash of the parts: two versions never share a folder, and a version never removes another one's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import io
+import json
+import os
+import platform
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+PACKAGE = "kafkarec"
+TREES = "spark_udfs/_trees"
+TREES_FORMAT = 2  # of index.json
+# The wheel, zip or folder that has this package. Relative on executors (sys.path holds "./spark_udfs-....zip"), so made
+# absolute before the working folder changes.
+ORIGIN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+IS_ARCHIVE = os.path.isfile(ORIGIN)
+# Tried in this order; each with the separator of its entries. Spark deletes the executor's local folders when the
+# application ends; the folder of KAFKAREC_CACHE stays.
+ROOT_VARIABLES = {
+    "KAFKAREC_CACHE": "\0",
+    "SPARK_EXECUTOR_DIRS": os.pathsep,
+    "SPARK_LOCAL_DIRS": ",",
+    "LOCAL_DIRS": ",",  # YARN
+}
+
+Tree = dict[str, Any]
+
+_lock = threading.Lock()
+_activation: Activation | None = None
+
+
+class BootstrapError(ImportError):
+    """kafkarec cannot be made importable here; the message says what was tried and what to do.
+
+    An ImportError, so that code which treats kafkarec as optional keeps working.
+    """
+
+
+@dataclass(frozen=True)
+class Activation:
+    """How kafkarec became importable in this process."""
+
+    version: str
+    source: str  # "unpacked", "installed" or "imported before"
+    path: str  # the folder that holds the package `kafkarec`
+    interpreter: str
+    libc: str
+    wheels: tuple[str, ...] = ()  # what was unpacked
+    notes: tuple[str, ...] = ()  # roots that were not usable, packages that were already imported
+
+
+def load() -> ModuleType:
+    """Returns the module kafkarec; makes it importable first, if necessary. Raises BootstrapError."""
+    activate()
+    return importlib.import_module(PACKAGE)
+
+
+def activate() -> Activation:
+    """Makes `import kafkarec` work in this process; later calls return the same Activation. Raises BootstrapError."""
+    global _activation
+    with _lock:
+        if _activation is None:
+            _activation = _activate()
+        return _activation
+
+
+def _activate() -> Activation:
+    index = trees_index()
+    loaded = sys.modules.get(PACKAGE)
+    if loaded is not None:
+        _require_version(loaded, index)
+    notes: list[str] = []
+    if loaded is not None or index is None or _installed_version() == index["version"]:
+        try:
+            if loaded is None and index is not None:
+                _require_libraries(index)
+            return _activation_of(_import(), "installed" if loaded is None else "imported before")
+        except ImportError as error:
+            if index is None:
+                raise BootstrapError(_without_trees(error)) from None
+            notes.append(f"the installed kafkarec {index['version']} cannot be imported: {error}")
+            _forget_package()
+    tree = fitting_tree(index)
+    notes += _loaded_libraries(index)
+    folder, found = _unpacked(tree)
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        package = _import()
+    except ImportError as error:
+        sys.path.remove(folder)
+        _forget_package()
+        raise BootstrapError(f"kafkarec was unpacked to {folder} but cannot be imported: {error}") from None
+    _require_version(package, index)
+    return _activation_of(package, "unpacked", tuple(tree["wheels"]), tuple(notes + found))
+
+
+def _activation_of(
+    package: ModuleType, source: str, wheels: tuple[str, ...] = (), notes: tuple[str, ...] = ()
+) -> Activation:
+    path = os.path.dirname(os.path.dirname(os.path.abspath(package.__file__ or "")))
+    return Activation(str(package.__version__), source, path, interpreter(), libc(), wheels, notes)
+
+
+# ---- kafkarec and its libraries in this process ----
+
+
+def _import() -> ModuleType:
+    package = importlib.import_module(PACKAGE)
+    getattr(package, "decode", None)  # imports the compiled modules and the codecs, which the package alone does not
+    return package
+
+
+def _forget_package() -> None:
+    for name in [each for each in sys.modules if each == PACKAGE or each.startswith(PACKAGE + ".")]:
+        del sys.modules[name]
+
+
+def _require_version(package: ModuleType, index: dict[str, Any] | None) -> None:
+    if index is not None and package.__version__ != index["version"]:
+        raise BootstrapError(
+            f"kafkarec {package.__version__} is loaded already from {package.__file__}, and spark_udfs at {ORIGIN} "
+            f"needs {index['version']}. A Python process can import only one of them: use one version in the "
+            f"application, or set spark.python.worker.reuse=false"
+        )
+
+
+def _installed_version() -> str | None:
+    """The version of a kafkarec on sys.path, read from its _version.py without importing it."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.origin:
+        return None
+    try:
+        with open(os.path.join(os.path.dirname(spec.origin), "_version.py"), encoding="utf-8") as file:
+            match = re.search(r'__version__ = "([^"]+)"', file.read())
+    except OSError:
+        return None
+    return match[1] if match else None
+
+
+def _require_libraries(index: dict[str, Any]) -> None:
+    """ImportError if a library is missing that the trees contain: kafkarec can be imported without it (a checkout in a
+    worker that has only pyspark), but cannot read each codec."""
+    for module in index["libraries"]:
+        if importlib.util.find_spec(module) is None:
+            raise ModuleNotFoundError(f"No module named {module!r}")
+
+
+def _loaded_libraries(index: dict[str, Any]) -> list[str]:
+    """Notes on codec libraries that this process has already imported. BootstrapError if one of them is too old."""
+    notes = []
+    for module, (project, version, least) in index["libraries"].items():
+        if module not in sys.modules:
+            continue
+        loaded = _loaded_version(project, sys.modules[module])
+        if loaded is None or _release(loaded) < _release(least):
+            raise BootstrapError(
+                f"{project} {loaded or 'of unknown version'} is loaded already from {sys.modules[module].__file__}; "
+                f"kafkarec {index['version']} needs {least} or later (spark_udfs contains {version}). Two versions of "
+                f"it cannot be in one process"
+            )
+        notes.append(f"{project} {loaded} was imported before and stays")
+    return notes
+
+
+def _loaded_version(project: str, module: ModuleType) -> str | None:
+    version = getattr(module, "__version__", None)
+    if isinstance(version, str):
+        return version
+    parent = os.path.dirname(os.path.dirname(os.path.abspath(module.__file__ or "")))
+    for distribution in importlib.metadata.distributions(name=project, path=[parent]):
+        return distribution.version
+    return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The release part of a version, 2.9.post0 -> (2, 9); the lower bounds in the index have no other part."""
+    return tuple(int(part) for part in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]
+
+
+# ---- the trees of this wheel ----
+
+
+def trees_index() -> dict[str, Any] | None:
+    """What this spark_udfs contains; None in a source checkout or an archive without compiled packages.
+
+    version     of kafkarec
+    serves      the interpreters, in words
+    libraries   module -> (project, its version, the lowest that kafkarec takes)
+    parts       name -> sha256 of the zip file, and its files: path -> size
+    trees       python "cp312", machine, glibc (the lowest), parts, wheels (the names), library (a small one to try)
+    """
+    raw = _read(f"{TREES}/index.json")
+    index: dict[str, Any] | None = json.loads(raw) if raw else None
+    if index and index["format"] != TREES_FORMAT:
+        raise BootstrapError(
+            f"{ORIGIN} has trees of format {index['format']!r}; this bootstrap reads format {TREES_FORMAT}"
+        )
+    return index
+
+
+def _read(name: str) -> bytes | None:
+    """The bytes of one file of this package, None where there is no such file."""
+    try:
+        if IS_ARCHIVE:
+            with zipfile.ZipFile(ORIGIN) as archive:
+                return archive.read(name)
+        with open(os.path.join(ORIGIN, *name.split("/")), "rb") as file:
+            return file.read()
+    except (KeyError, FileNotFoundError):
+        return None
+    except (OSError, zipfile.BadZipFile) as error:
+        raise BootstrapError(f"cannot read {name} in {ORIGIN}: {error}") from None
+
+
+def interpreter() -> str:
+    """`cp312`; `cp314t` where the GIL is disabled."""
+    return f"cp{sys.version_info[0]}{sys.version_info[1]}{'t' if 't' in getattr(sys, 'abiflags', '') else ''}"
+
+
+def machine() -> str:
+    """The processor that this interpreter is compiled for."""
+    return platform.machine() if sys.maxsize > 2**32 else f"{platform.machine()}, 32 bits"
+
+
+def libc() -> str:
+    """`glibc-2.36`, or `no glibc`."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # confstr does not exist, or does not have this name
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+        if name == "glibc" and re.match(r"\d+\.\d+", version):
+            return f"glibc-{version}"
+    return "no glibc"
+
+
+def fitting_tree(index: dict[str, Any]) -> Tree:
+    """The row of `index["trees"]` for this interpreter, with its parts. BootstrapError if there is none."""
+    found = [int(number) for number in re.findall(r"\d+", libc())]
+    for tree in index["trees"]:
+        if (tree["python"], tree["machine"]) == (interpreter(), machine()) and tree["glibc"] <= found:
+            return {**tree, "parts": {name: index["parts"][name] for name in tree["parts"]}}
+    raise BootstrapError(
+        f"this interpreter is {interpreter()} on {machine()} with {libc()}, and this spark_udfs wheel serves "
+        f"{index['serves']}. `make wheelhouse` in kafkarec's checkout makes the one for CPython 3.11 to 3.14 on x86_64 "
+        f"and aarch64 with glibc; for another one, install kafkarec on the executors (pip install), or ship a whole "
+        f"environment: spark-submit --archives env.tar.gz#env --conf spark.pyspark.python=env/bin/python"
+    )
+
+
+def parts_of(tree: Tree) -> Iterator[zipfile.ZipFile]:
+    """The zip files that the tree is put together of. BootstrapError if one is not as it was built."""
+    for name, part in tree["parts"].items():
+        raw = _read(f"{TREES}/{name}")
+        if raw is None:
+            raise BootstrapError(f"{ORIGIN} lists {name} but does not contain it")
+        digest = hashlib.sha256(raw).hexdigest()
+        if digest != part["sha256"]:
+            raise BootstrapError(f"refused: {name} in {ORIGIN} has the sha256 {digest}, and {part['sha256']} was built")
+        yield zipfile.ZipFile(io.BytesIO(raw))
+
+
+def _without_trees(error: ImportError) -> str:
+    if os.path.exists(os.path.join(ORIGIN, "setup.py")):
+        return (
+            f"this is spark_udfs' source folder, not compiled and without wheels: run `make wheelhouse` in {ORIGIN}, "
+            f"or start Python elsewhere ({error})"
+        )
+    return (
+        f"spark_udfs at {ORIGIN} contains no compiled packages, and kafkarec is not installed here ({error}). Use the "
+        f"wheel that `make wheelhouse` builds in kafkarec's checkout, or install kafkarec"
+    )
+
+
+# ---- one unpacked copy of a tree per node ----
+
+
+def _unpacked(tree: Tree) -> tuple[str, list[str]]:
+    """(the folder of the unpacked tree, notes on roots that could not be used or on a copy that was replaced).
+
+    Raises BootstrapError with every root and its reason if none can be used, and at once if a part is not the one that
+    was built.
+    """
+    notes: list[str] = []
+    for root, source in roots().items():
+        try:
+            folder, replaced = _unpacked_in(_own_folder(root), tree)
+            return folder, notes + replaced
+        except OSError as error:
+            reason = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+            notes.append(f"{root} (from {source}): {reason}")
+    tried = "\n".join(f"  {line}" for line in notes)
+    raise BootstrapError(
+        f"no folder on this node can hold the unpacked files of kafkarec:\n{tried}\n"
+        f"Set one with --conf spark.executorEnv.KAFKAREC_CACHE=/a/folder (owned by the user, not noexec), or "
+        f"ship a whole environment: spark-submit --archives env.tar.gz#env --conf spark.pyspark.python=env/bin/python"
+    )
+
+
+def roots() -> dict[str, str]:
+    """Absolute path -> where it comes from, in the order of preference."""
+    named = [
+        (variable, entry.strip())
+        for variable, separator in ROOT_VARIABLES.items()
+        for entry in os.environ.get(variable, "").split(separator)
+    ]
+    for source, find in (("the working folder", os.getcwd), ("the temporary folder", tempfile.gettempdir)):
+        with contextlib.suppress(OSError):  # it was removed while this process uses it; there is none
+            named.append((source, find()))
+    found: dict[str, str] = {}
+    for source, entry in named:
+        if entry:
+            found.setdefault(os.path.abspath(entry), source)
+    return found
+
+
+def _own_folder(root: str) -> str:
+    """The folder of mode 0700 in `root`, created if it is missing. OSError if the root cannot be used.
+
+    Another user who can write to a folder of shared libraries can run code as this user. So the folder belongs to this
+    user, in a folder that belongs to this user or to root, below folders that only their owners can write to (or that
+    have the sticky bit). Neither a home folder nor a passwd entry is needed.
+    """
+    _check_ancestors(root)
+    if not os.path.lexists(root):
+        os.makedirs(root, 0o700, exist_ok=True)  # other processes may do the same at this moment
+    status = os.lstat(root)
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError("is a symlink")
+    if not stat.S_ISDIR(status.st_mode):
+        raise OSError("is not a folder")
+    if status.st_uid not in (0, os.geteuid()):
+        raise OSError(f"belongs to user id {status.st_uid}, and this process is {os.geteuid()}")
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise OSError("is not writable")
+    folder = os.path.join(root, f"kafkarec-cache-{os.geteuid()}")
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode):
+        raise OSError(f"{folder} is a symlink or a file")
+    if status.st_uid != os.geteuid():
+        raise OSError(f"{folder} belongs to user id {status.st_uid}")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise OSError(f"{folder} is open to others (mode {stat.S_IMODE(status.st_mode):04o})")
+    return folder
+
+
+def _check_ancestors(root: str) -> None:
+    """OSError where another user may rename a folder above ours, and so replace it."""
+    folder = os.path.realpath(root)
+    while True:
+        mode = os.stat(folder).st_mode if os.path.exists(folder) else 0
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            what = "it" if folder == root else folder
+            raise OSError(f"{what} is writable by everybody, with no sticky bit")
+        if folder == os.path.dirname(folder):
+            return
+        folder = os.path.dirname(folder)
+
+
+def _unpacked_in(own: str, tree: Tree) -> tuple[str, list[str]]:
+    """The same in one folder of this user. OSError if it cannot hold the tree."""
+    key = hashlib.sha256("".join(part["sha256"] for part in tree["parts"].values()).encode()).hexdigest()[:32]
+    folder = os.path.join(own, key)
+    notes: list[str] = []
+    if _difference(folder, tree):
+        with _locked(f"{folder}.lock"):
+            for name in os.listdir(own):
+                if name.startswith(f"{key}.tmp-"):  # of a dead process, as the lock is held
+                    shutil.rmtree(os.path.join(own, name), ignore_errors=True)
+            wrong = _difference(folder, tree)
+            if wrong:  # and no other process has made it while this one waited
+                if os.path.lexists(folder):
+                    notes.append(f"{folder} was unpacked again: {wrong}")
+                _unpack(tree, folder, f"{folder}.tmp-{os.getpid()}")
+    _try_library(folder, tree)
+    return folder, notes
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    import fcntl  # not at the top: a Spark Connect client on a system without it imports this module
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)  # also unlocks
+
+
+def _difference(folder: str, tree: Tree) -> str:
+    """What is not in the folder as it is in the tree, by names and sizes; with KAFKAREC_VERIFY=1 by content, too."""
+    if not os.path.isdir(folder) or os.path.islink(folder):
+        return "it is no folder"
+    expected = {name: f"{size} bytes" for part in tree["parts"].values() for name, size in part["files"].items()}
+    found = dict(_files_below(folder))
+    for name, _ in sorted(found.items() ^ expected.items()):
+        return f"{name!r}: expected {expected.get(name, 'no file')}, found {found.get(name, 'no file')}"
+    if os.environ.get("KAFKAREC_VERIFY") == "1":
+        for part in parts_of(tree):
+            for name in part.namelist():
+                with open(os.path.join(folder, name), "rb") as file:
+                    if file.read() != part.read(name):
+                        return f"{name!r}: found other bytes"
+    return ""
+
+
+def _files_below(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(path, size or kind) of every file but byte code, which Python adds."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                size = f"{entry.stat(follow_symlinks=False).st_size} bytes"
+                yield prefix + entry.name, size if entry.is_file(follow_symlinks=False) else "a symlink or special file"
+            elif entry.name != "__pycache__":
+                yield from _files_below(entry.path, f"{prefix}{entry.name}/")
+
+
+def _unpack(tree: Tree, folder: str, temporary: str) -> None:
+    """Puts the tree into `temporary`, whose name becomes `folder`."""
+    os.mkdir(temporary, 0o700)
+    try:
+        for part in parts_of(tree):
+            if tree["library"] in part.namelist():  # so that a noexec root is detected before 17 MB are written to it
+                part.extract(tree["library"], temporary)
+                _try_library(temporary, tree)
+            part.extractall(temporary)
+        for parent, _, names in os.walk(temporary):
+            for path in (*(os.path.join(parent, name) for name in names), parent):
+                _sync(path)
+        if os.path.lexists(folder):
+            os.rename(folder, f"{temporary}-old")
+        os.rename(temporary, folder)
+        _sync(os.path.dirname(folder))
+    finally:
+        for path in (temporary, f"{temporary}-old"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _try_library(folder: str, tree: Tree) -> None:
+    """OSError if the dynamic loader refuses a library in this place (noexec mounts, seccomp)."""
+    try:
+        import _ctypes
+        import ctypes
+    except ImportError:  # an interpreter built without libffi: importing kafkarec shows whether it works
+        return
+    try:
+        handle = ctypes.CDLL(os.path.join(folder, tree["library"]), mode=os.RTLD_LAZY | os.RTLD_LOCAL)._handle
+    except OSError as error:
+        raise OSError(f"a shared library cannot be loaded from it: {error}") from None
+    _ctypes.dlclose(handle)
