@@ -19,7 +19,6 @@ CLASSES: dict[str, str] = {}
 # functions it offers to Spark: the two are never imported together under their bare names.
 OF_SPARK = "spark_udfs has the same subject for Spark"
 MODULES = {
-    "__main__": "Python's name for `python -m`",
     "run": "the entry point of each operation in kafkarec.ops",
     "diff": "the operation, and the verb of the command line",
     "offset_map": "C, and the Python module around it",
@@ -30,7 +29,6 @@ MODULES = {
     "columns": OF_SPARK,
     "damage": OF_SPARK,
     "encoding": OF_SPARK,
-    "errors": OF_SPARK,
     "folders": OF_SPARK,
     "isolation": OF_SPARK,
     "schema": OF_SPARK,
