@@ -356,28 +356,23 @@ def _own_folder(root: str) -> str:
     have the sticky bit). Neither a home folder nor a passwd entry is needed.
     """
     _check_ancestors(root)
-    if not os.path.lexists(root):
-        os.makedirs(root, 0o700, exist_ok=True)  # other processes may do the same at this moment
-    status = os.lstat(root)
-    if stat.S_ISLNK(status.st_mode):
-        raise OSError("is a symlink")
-    if not stat.S_ISDIR(status.st_mode):
-        raise OSError("is not a folder")
-    if status.st_uid not in (0, os.geteuid()):
-        raise OSError(f"belongs to user id {status.st_uid}, and this process is {os.geteuid()}")
-    if not os.access(root, os.W_OK | os.X_OK):
-        raise OSError("is not writable")
-    folder = os.path.join(root, f"kafkarec-cache-{os.geteuid()}")
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    status = os.lstat(folder)
-    if not stat.S_ISDIR(status.st_mode):
-        raise OSError(f"{folder} is a symlink or a file")
-    if status.st_uid != os.geteuid():
-        raise OSError(f"{folder} belongs to user id {status.st_uid}")
+    own = os.path.join(root, f"kafkarec-cache-{os.geteuid()}")
+    for path, owners in ((root, (0, os.geteuid())), (own, (os.geteuid(),))):
+        if not os.path.lexists(path):
+            os.makedirs(path, 0o700, exist_ok=True)  # other processes may do the same at this moment
+        what = "it" if path == root else path
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            raise OSError(f"{what} is a symlink")
+        if not stat.S_ISDIR(status.st_mode):
+            raise OSError(f"{what} is not a folder")
+        if status.st_uid not in owners:
+            raise OSError(f"{what} belongs to user id {status.st_uid}, and this process is {os.geteuid()}")
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise OSError(f"{what} is not writable")
     if stat.S_IMODE(status.st_mode) & 0o077:
-        raise OSError(f"{folder} is open to others (mode {stat.S_IMODE(status.st_mode):04o})")
-    return folder
+        raise OSError(f"{own} is open to others (mode {stat.S_IMODE(status.st_mode):04o})")
+    return own
 
 
 def _check_ancestors(root: str) -> None:

@@ -145,7 +145,7 @@ def cache_is_open(root: Path) -> None:
         (symlinked, "is a symlink"),
         (below_open_folder, "open is writable by everybody"),
         (plain_file, "is not a folder"),
-        (cache_is_symlink, "is a symlink or a file"),
+        (cache_is_symlink, f"{OURS} is a symlink"),
         (cache_is_open, "is open to others (mode 0770)"),
     ],
 )
@@ -198,7 +198,7 @@ def test_the_error_lists_each_root_with_its_reason(fat: Path, tmp_path: Path) ->
     outcome = fat_wheels.activate(fat, tmp_path / "file", program, cwd=tmp_path / "open")
     lines = outcome["error"].splitlines()
     assert lines[0] == "no folder on this node can hold the unpacked files of kafkarec:"
-    assert lines[1] == f"  {tmp_path / 'file'} (from KAFKAREC_CACHE): is not a folder"
+    assert lines[1] == f"  {tmp_path / 'file'} (from KAFKAREC_CACHE): it is not a folder"
     assert lines[2].startswith(f"  {tmp_path / 'open'} (from the working folder): it is writable by everybody")
     assert "--archives" in lines[3]
 
