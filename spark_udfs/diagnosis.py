@@ -55,9 +55,9 @@ class Diagnosis:
                 if isinstance(value, dict):
                     value = ", ".join(f"{key} {each}" for key, each in value.items())
                 if isinstance(value, list):
-                    value = ("\n" + " " * 14).join(map(str, value))
+                    value = ("\n" + " " * 15).join(map(str, value))
                 if value:
-                    lines.append(f"  {name:<10}  {value}")
+                    lines.append(f"  {name:<11}  {value}")
         lines += [f"faster: {each}" for each in self.advice]
         return "\n".join(lines)
 
