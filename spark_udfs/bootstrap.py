@@ -368,8 +368,8 @@ def _own_folder(root: str) -> str:
             raise OSError(f"{what} is not a folder")
         if status.st_uid not in owners:
             raise OSError(f"{what} belongs to user id {status.st_uid}, and this process is {os.geteuid()}")
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise OSError(f"{what} is not writable")
+        if not os.access(root, os.W_OK | os.X_OK):
+            raise OSError("it is not writable")
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise OSError(f"{own} is open to others (mode {stat.S_IMODE(status.st_mode):04o})")
     return own
@@ -452,10 +452,12 @@ def _unpack(tree: Tree, folder: str, temporary: str) -> None:
     os.mkdir(temporary, 0o700)
     try:
         for part in parts_of(tree):
-            if tree["library"] in part.namelist():  # so that a noexec root is detected before 17 MB are written to it
+            names = part.namelist()
+            if tree["library"] in names:  # so that a noexec root is detected before 13 MB are written to it
                 part.extract(tree["library"], temporary)
                 _try_library(temporary, tree)
-            part.extractall(temporary)
+                names.remove(tree["library"])  # a library that is or was loaded is not written again
+            part.extractall(temporary, names)
         for parent, _, names in os.walk(temporary):
             for path in (*(os.path.join(parent, name) for name in names), parent):
                 _sync(path)

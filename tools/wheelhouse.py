@@ -138,8 +138,8 @@ def fill(options: argparse.Namespace) -> int:
         stale.unlink()
     if options.out == ROOT / "wheelhouse":
         wheelhouse_pack.unpack_data(fat, ROOT)
-    size = fat.stat().st_size / 1e6
-    print(f"packed    {fat.name}  {size:.1f} MB, {len(trees)} interpreters, sha256 {wheelhouse_pack.sha256(fat)}")
+    about = f"{fat.stat().st_size / 1e6:.1f} MB for {wheelhouse_trees.served(trees)}"
+    print(f"packed    {fat.name}  {about}, sha256 {wheelhouse_pack.sha256(fat)}")
 
     failed = False
     if not options.no_check:
