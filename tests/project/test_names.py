@@ -29,6 +29,7 @@ MODULES = {
     "columns": OF_SPARK,
     "damage": OF_SPARK,
     "encoding": OF_SPARK,
+    "errors": OF_SPARK,
     "folders": OF_SPARK,
     "isolation": OF_SPARK,
     "schema": OF_SPARK,
