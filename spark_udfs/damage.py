@@ -18,13 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import bootstrap, cluster, shipping
 from .decoding import REASON_FIELDS
-from .read_functions import Tasks, collected, only, over_tasks, planned, texts
-from .source import description, options, planning, relocated
-from .source import selection as selecting
-from .source.batch import warn_of_names
-from .source.listing import Listing, logger, retry
+from .read_functions import Tasks, collected, only, over_tasks, plan, planned, texts
+from .source import description, options, planning
+from .source.listing import DataLoss
 from .source.log_end import GAP, SplitEnd
-from .source.paths import TopicPartition
 from .source.planning import Split
 from .task_log import log_to_stderr
 from .worker_errors import cause_first
@@ -172,20 +169,6 @@ def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> Damage
     return _combine(spark, [json.loads(line[0]) for line in lines])
 
 
-def plan(chosen: options.SourceOptions) -> Tasks:
-    """The splits of each task; must run on a machine that can read the files."""
-    bootstrap.load()
-    return planning.tasks(chosen, retry(lambda: _splits(chosen)))
-
-
-def _splits(chosen: options.SourceOptions) -> list[Split]:
-    found = Listing(chosen).current()
-    warn_of_names(chosen, found)
-    listed = selecting.chosen(chosen, found)
-    everything: dict[TopicPartition, selecting.OffsetRange] = dict.fromkeys(listed, (None, None))
-    return planning.plan(chosen, listed, everything)
-
-
 def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
     counts.sort(key=lambda each: (each["file"], each["begin"]))
     files: dict[str, dict[str, Any]] = {}
@@ -232,7 +215,7 @@ class CheckTask:
 
 def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
     """Reads one split completely and counts what is good and what is damaged. A file that cannot be read is damage too.
-    A file that a broker has removed or replaced meanwhile is no damage: the new file is then read once, from byte 0.
+    So is one that a broker has removed, replaced or truncated since it was planned.
     """
     import kafkarec
 
@@ -240,9 +223,10 @@ def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
     counts |= {"keys": split.keys, "begin": split.begin, "ranges": []}
     counts |= {**dict.fromkeys(_COUNTS, 0), **dict.fromkeys(_OF_THE_LAST)}
     try:
-        for part, current in _parts(split, _without_data_loss_errors(chosen)):
-            _check_part(counts, part, current, chosen)
-    except (kafkarec.KafkaRecordError, OSError) as error:
+        with planning.opened(chosen, split) as part:
+            assert part is not None
+            _check_part(counts, part, split, chosen)
+    except (kafkarec.KafkaRecordError, OSError, DataLoss) as error:
         begin = split.begin + counts["bytes"]
         length = max(0, (begin if split.end is None else split.end) - begin)
         reason = str(error.reason) if isinstance(error, kafkarec.KafkaRecordError) else "unreadable"
@@ -298,24 +282,3 @@ def _count(counts: dict[str, Any], damage: Iterable[kafkarec.Damage]) -> None:
 
 def _row(damage: kafkarec.Damage) -> dict[str, Any]:
     return {name: getattr(damage, name) for name in REASON_FIELDS}
-
-
-def _without_data_loss_errors(chosen: options.SourceOptions) -> options.SourceOptions:
-    changed = options.SourceOptions(chosen)
-    changed["failOnDataLoss"] = False
-    return changed
-
-
-def _parts(split: Split, chosen: options.SourceOptions) -> Iterator[tuple[kafkarec.Segment, Split]]:
-    """The bytes of a split and the split itself; of a file that was replaced, those of the new one, once."""
-    try:
-        part = relocated.open_part(chosen, split)
-    except (relocated.FileReplaced, FileNotFoundError) as error:
-        if split.file is None:
-            raise
-        logger.info("%s", error)
-        if not split.begin and isinstance(error, relocated.FileReplaced):
-            yield from _parts(split._replace(end=None, file=None), chosen)
-        return
-    with closing(part):
-        yield part, split

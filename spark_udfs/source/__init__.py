@@ -9,12 +9,11 @@
 | paths | paths, globs, folders and URLs to partitions and their segments |
 | key_folders, key_conditions | folders key=value: their columns; the option `where` |
 | folder_borders | folders of one partition as one log, if their offsets do not overlap |
-| listing | the same for folders that are being written to: consistent names, current sizes |
+| listing | the same for folders that are being written to: the same names twice, current sizes |
 | selection | partitions and offsets, by the options of Spark's Kafka source |
-| planning | splits: what each task reads |
+| planning | splits: what each task reads; in a task: opens the planned file |
 | description | a read in one line: how much, from where, with which options |
 | isolation | read_committed: aborted and open transactions, from the first segment that is read |
-| relocated | in a task: opens the planned file or, if it was replaced, the files that have its records now |
 | reading | in a task: reads a split as Arrow record batches |
 | log_end | in a task: whether a split ends in an incomplete batch |
 | header_counts | in a task: counts the records of a split by headers |

@@ -24,7 +24,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import schema
 
-from . import reading, relocated
+from . import planning, reading
 from .log_end import SplitEnd
 from .options import SourceOptions
 from .planning import Split, Uncommitted, is_read_committed
@@ -47,23 +47,20 @@ def count_split(split: Split, options: SourceOptions, counters: reading.TaskCoun
     """The records of one split that the data source returns. Errors are those of the data source."""
     import kafkarec
 
-    records = 0
-    with closing(relocated.open_parts(options, split)) as parts:
-        for current, part in parts:
-            try:
-                end = SplitEnd(part, current)
-                counts = _by_headers(part, current, options, end)
-            except kafkarec.KafkaRecordError:
-                counts = None
-            if counts is None:
-                rows = reading.read_split(current, options, _OFFSET, counters)
-                records += sum(batch.num_rows for batch in rows)
-            else:
-                counters.add_split(current)
-                counters.add(*counts)
-                counters.log_gap(end)
-                records += counts.records
-    return records
+    with planning.opened(options, split) as part:
+        if part is None:
+            return 0
+        try:
+            end = SplitEnd(part, split)
+            counts = _by_headers(part, split, options, end)
+        except kafkarec.KafkaRecordError:
+            counts = None
+        if counts is None:
+            return sum(batch.num_rows for batch in reading.read_split(split, options, _OFFSET, counters))
+        counters.add_split(split)
+        counters.add(*counts)
+        counters.log_gap(end)
+        return counts.records
 
 
 def _by_headers(part: kafkarec.Segment, split: Split, options: SourceOptions, end: SplitEnd) -> _Counts | None:

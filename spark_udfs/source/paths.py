@@ -328,13 +328,6 @@ def _names_in(folder: str, options: SourceOptions) -> tuple[list[str], bool]:
 # ---- paths and globs ---------------------------------------------------------------------------------------------
 
 
-def options_for(folder: str, options: SourceOptions) -> SourceOptions:
-    """The options for one folder alone."""
-    alone = SourceOptions(options)
-    alone |= {"path": folder, "paths": (), "basePath": None, "where": ()}
-    return alone
-
-
 def existing(options: SourceOptions) -> list[str]:
     """The existing paths, globs expanded, each once; AnalysisException with Spark's message for a missing one.
     kafkarec must be importable: bootstrap.load()."""

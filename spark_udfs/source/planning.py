@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,8 +21,9 @@ from spark_udfs.capabilities import InputPartition
 
 from . import isolation
 from .key_folders import Keys
+from .listing import lost
 from .options import SourceOptions
-from .paths import CutPoint, PartitionPaths, SegmentPath, TopicPartition, open_segment
+from .paths import CutPoint, PartitionPaths, SegmentPath, TopicPartition, open_segment, shown
 from .selection import OffsetRange
 
 if TYPE_CHECKING:
@@ -60,8 +62,7 @@ class Split(NamedTuple):
     later_segment                  more bytes or segments of the same log follow, so a cut batch at its end is damage
     start_offset, end_offset       bounds of the records, the end exclusive; None: no bound
     uncommitted                    for read_committed; None: read_uncommitted
-    first_offset, until_offset     bounds of all records in these bytes, the end exclusive; None: unknown. Used to find
-                                   the records again if the file is replaced before it is read
+    first_offset, until_offset     bounds of all records in these bytes, the end exclusive; None: unknown
     file                           the planned file; None: it is remote
     keys, followed_by              as in paths.SegmentPath
     next_base_offset               of the next segment, if these are the last bytes of theirs; None: they are not, or it
@@ -166,6 +167,52 @@ def file_of(segment: SegmentPath) -> PlannedFile | None:
     if status.st_size < segment.size or (segment.later_segment and status.st_size != segment.size):
         raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {status.st_size}")
     return PlannedFile(status.st_ino, status.st_size, segment.later_segment)
+
+
+@contextmanager
+def opened(options: SourceOptions, split: Split) -> Iterator[kafkarec.Segment | None]:
+    """In a task: the bytes of a split. DataLoss if its file was removed, replaced or truncated since it was planned; if
+    failOnDataLoss is false, None, or what a truncated file still has."""
+    try:
+        part = _open_planned(options, split)
+    except FileNotFoundError as error:
+        what = f"{shown(split.path)} no longer exists" if error.errno else str(error)
+        if os.path.islink(split.path):
+            what = f"{split.path} is a link to {os.readlink(split.path)}, which does not exist"
+        lost(options, f"{_named(split)}{what}")
+        yield None
+        return
+    with closing(part):
+        yield part
+
+
+def _open_planned(options: SourceOptions, split: Split) -> kafkarec.Segment:
+    """FileNotFoundError unless an inactive segment still has its size, and an active one its size or its inode. The
+    inode alone proves nothing: file systems reuse inodes of deleted files."""
+    whole = open_segment(split.path, options, split.topic, split.partition)
+    part = whole
+    if split.begin or split.end is not None:
+        end = whole.size if split.end is None else min(split.end, whole.size)
+        part = whole.between(min(split.begin, end), end, has_grown=split.is_log_end and end < whole.size)
+        part = part.copy(later_segment=split.later_segment)
+    part.__enter__()
+    try:
+        descriptor, planned = part.source.descriptor, split.file
+        if planned is not None and descriptor is not None:
+            status = os.fstat(descriptor)
+            if status.st_size != planned.size and (planned.inactive or status.st_ino != planned.inode):
+                raise FileNotFoundError(f"{split.path} is another file than when the query was planned")
+        if split.end is not None and split.end > whole.size:
+            had = f"has {whole.size} bytes, and had {split.end} when the query was planned: it was truncated"
+            lost(options, f"{_named(split)}{shown(split.path)} {had}")
+    except BaseException:
+        part.close()
+        raise
+    return part
+
+
+def _named(split: Split) -> str:
+    return "" if split.topic is None else f"{split.topic}-{split.partition}: "
 
 
 def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]]:

@@ -25,7 +25,7 @@ from spark_udfs import bootstrap, decoding, schema
 from spark_udfs.schema import SparkColumn
 from spark_udfs.worker_errors import cause_first
 
-from . import description, key_folders, relocated
+from . import description, key_folders, planning
 from .folder_borders import overlap
 from .log_end import SplitEnd
 from .options import SourceOptions
@@ -70,27 +70,27 @@ def read_split(
     """The record batches of one split, of at most 64 MiB and maxRecordsPerBatch rows, in the file's order.
 
     FAILFAST: yields all records before the damage, then raises KafkaRecordError. An incomplete batch at the log's end
-    is damage if endOfLog=strict, otherwise it is logged. If a file was replaced since it was listed, its offsets are
-    read from the files that have them now; DataLoss if they are gone, unless failOnDataLoss is false.
+    is damage if endOfLog=strict, otherwise it is logged. DataLoss if the file was replaced, removed or truncated since
+    it was planned, unless failOnDataLoss is false.
     """
     import kafkarec
 
     counters = TaskCounters() if counters is None else counters
     rows = _RowBuilder(split, options, columns)
     try:
-        with closing(relocated.open_parts(options, split)) as parts:
-            for current_split, part in parts:
-                counters.add_split(current_split)
-                rows = rows if current_split is split else _RowBuilder(current_split, options, columns)
-                end = SplitEnd(part, current_split)
-                with closing(pieces(part, current_split, options, rows.sources)) as decoded:
-                    for piece in decoded:
-                        counters.add_piece(piece)
-                        end.add(piece)
-                        _check_next_folder(piece, current_split)
-                        yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
-                counters.log_gap(end)
-                yield from _incomplete_end(end, rows, options, counters)
+        with planning.opened(options, split) as part:
+            if part is None:
+                return
+            counters.add_split(split)
+            end = SplitEnd(part, split)
+            with closing(pieces(part, split, options, rows.sources)) as decoded:
+                for piece in decoded:
+                    counters.add_piece(piece)
+                    end.add(piece)
+                    _check_next_folder(piece, split)
+                    yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
+            counters.log_gap(end)
+            yield from _incomplete_end(end, rows, options, counters)
     except kafkarec.KafkaRecordError as error:
         if error.reason == "out_of_memory":
             raise  # not damage

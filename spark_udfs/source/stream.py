@@ -43,7 +43,7 @@ from spark_udfs.worker_errors import cause_first
 
 from . import isolation, key_folders, options, paths, planning, reading, selection, worker_path
 from .batch import columns_of, warn_of_mode, warn_of_names
-from .listing import DataLoss, Listing, retry
+from .listing import Listing, lost, retry
 from .offsets import Offsets, OffsetsJson, parse, to_json
 from .paths import CutPoint, PartitionPaths, SegmentPath, TopicPartition
 from .planning import Split, Uncommitted
@@ -306,9 +306,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(f"{names}: no segments are left")
 
     def _lost(self, what: str) -> None:
-        if self.options["failOnDataLoss"]:
-            raise DataLoss(f"data loss in {what}. failOnDataLoss=false continues with the records that exist")
-        reading.logger.warning("data loss in %s; failOnDataLoss is false", what)
+        lost(self.options, what)
 
 
 class SimpleStreamReader(StreamReader):

@@ -1,11 +1,12 @@
 """Batch reads of a log that is appended to, cleaned and truncated while it is listed, planned and read: no record is
-missing."""
+missing, or the job fails."""
 
 from __future__ import annotations
 
 import errno
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -122,6 +123,19 @@ def test_an_interrupted_segment_replacement(
     assert f"{name}.swap" in caplog.text
 
 
+def test_names_that_never_stay_the_same_are_refused(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listing, "_LONGEST_PAUSE", 0.001)
+    broker.write(10)
+    real, seen = listing._names_in, iter(range(1000))
+    monkeypatch.setattr(listing, "_names_in", lambda *where: real(*where) | {f"{next(seen)}.log.deleted"})
+    message = f"data loss in {broker.root}.*: names have changed during each of 12 listings"
+    with pytest.raises(DataLoss, match=message):
+        read(broker.root)
+    assert len(read(broker.root, failOnDataLoss="false")) == 10 and re.search(message, caplog.text)
+
+
 def test_an_unreadable_folder_is_reported(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -193,29 +207,31 @@ def test_retention_between_planning_and_reading(broker: Broker, caplog: pytest.L
     late_start = Planned(broker.root, startingOffsets=f'{{"orders": {{"0": {int(broker.log()[1].stem)}}}}}')
     path = broker.log()[0]
     start = broker.delete_first()
-    message = f"data loss in orders-0: .*{path}.*; offsets 0 to {start - 1} were planned, and the log begins at"
-    with pytest.raises(DataLoss, match=message):
+    with pytest.raises(DataLoss, match=f"data loss in orders-0: {path} no longer exists"):
         strict.offsets()
     kept = [offset for offset, _ in broker.rows["orders", 0]]
-    assert lenient.offsets() == kept == late_start.offsets()
-    assert f"and the log begins at offset {start} now; failOnDataLoss is false" in caplog.text
+    assert lenient.offsets() == kept == late_start.offsets() and kept[0] == start
+    assert f"{path} no longer exists; failOnDataLoss is false" in caplog.text
 
 
 @pytest.mark.parametrize("size", ["1g", "700"])
 @pytest.mark.parametrize(("begin", "end"), [(0, 1), (1, 2), (0, 3), (1, 4)])
-def test_a_log_that_is_cleaned_between_planning_and_reading(broker: Broker, size: str, begin: int, end: int) -> None:
+def test_a_log_that_is_cleaned_between_planning_and_reading(
+    broker: Broker, caplog: pytest.LogCaptureFixture, size: str, begin: int, end: int
+) -> None:
     while len(broker.log()) < 6:
         broker.write(10)
-    planned = Planned(broker.root, maxPartitionBytes=size)
-    bounded = Planned(broker.root, maxPartitionBytes=size, endingOffsets='{"orders": {"0": 77}}')
+    planned, lenient = (Planned(broker.root, maxPartitionBytes=size, failOnDataLoss=flag) for flag in ("true", "false"))
     chosen = broker.log()[begin:end]
     first, next_base = int(chosen[0].stem), int(broker.log()[end].stem)
     log_cleaning.clean(chosen, third)
-    expected = [
-        offset for offset, _ in broker.rows["orders", 0] if not first <= offset < next_base - 1 or third(offset)
-    ]
-    assert planned.offsets() == expected
-    assert bounded.offsets() == [offset for offset in expected if offset < 77]
+    with pytest.raises(DataLoss, match=f"data loss in orders-0: {chosen[0]} is another file than when the query was"):
+        planned.offsets()
+    everything = [offset for offset, _ in broker.rows["orders", 0]]
+    assert lenient.offsets() == [offset for offset in everything if not first <= offset < next_base]
+    assert all(f"data loss in orders-0: {path}" in caplog.text for path in chosen)
+    again = Planned(broker.root, maxPartitionBytes=size).offsets()
+    assert again == [offset for offset in everything if not first <= offset < next_base - 1 or third(offset)]
 
 
 def test_a_log_truncated_and_rewritten_between_planning_and_reading(broker: Broker) -> None:
@@ -267,7 +283,7 @@ def clean_and_truncate(broker: Broker, rng: random.Random) -> Iterator[None]:
         yield
 
 
-def test_every_load_of_a_log_being_cleaned_has_all_kept_records(broker: Broker) -> None:
+def test_every_load_of_a_log_being_cleaned_has_all_kept_records_or_fails(broker: Broker) -> None:
     rng = random.Random(11)
     for _ in range(100):
         broker.write(5)
@@ -282,7 +298,11 @@ def test_every_load_of_a_log_being_cleaned_has_all_kept_records(broker: Broker) 
         deadline = time.monotonic() + 3
         while time.monotonic() < deadline:
             last = broker.rows["orders", 0][-1][0]
-            offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
+            try:
+                offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
+            except DataLoss as error:
+                assert re.search("is another file than|no longer exists", str(error))
+                continue
             assert offsets == sorted(set(offsets)), "doubled or out of order"
             kept = [offset for offset in range(max(last, offsets[-1]) + 1) if third(offset)]
             assert [offset for offset in offsets if third(offset)] == kept, "missing offsets"
