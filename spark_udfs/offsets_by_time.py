@@ -13,8 +13,7 @@ from typing import Any
 from . import bootstrap, cluster, shipping
 from .read_functions import only, texts, time_text
 from .source import options, selection
-from .source.listing import Listing, retry
-from .source.paths import TopicPartition
+from .source.listing import Listing
 
 OPTIONS = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where", "failOnDataLoss")
 
@@ -37,12 +36,8 @@ def offsets_at(
 def look_up(chosen: options.SourceOptions, since: int) -> list[tuple[str, int, int]]:
     """(topic, partition, offset) of each partition; must run on a machine that can read the files."""
     bootstrap.load()
-    offsets = retry(lambda: _offsets(chosen, since))
+    offsets = Listing(chosen).retry(lambda found: selection.offsets_at(chosen, selection.chosen(chosen, found), since))
     return [(*key, offset) for key, offset in offsets.items()]
-
-
-def _offsets(chosen: options.SourceOptions, since: int) -> dict[TopicPartition, int]:
-    return selection.offsets_at(chosen, selection.chosen(chosen, Listing(chosen).current()), since)
 
 
 def _milliseconds(time: int | str | date) -> int:

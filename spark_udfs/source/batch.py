@@ -18,10 +18,9 @@ from spark_udfs.task_log import log_to_stderr, logger
 from spark_udfs.worker_errors import cause_first
 
 from . import columns, description, key_folders, options, paths, planning, selection
-from .listing import Listing, retry
+from .listing import Listing
 from .paths import PartitionPaths, TopicPartition
 from .planning import Split
-from .selection import OffsetRange
 
 _SHOWN = 10
 
@@ -59,24 +58,17 @@ class BatchReader(DataSourceReader):
         self.options = chosen
         self.columns = wanted
 
-    def chosen(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
-        return selection.chosen(self.options, listed)
-
-    def ranges(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, OffsetRange]:
-        return selection.ranges(self.options, listed)
-
     def splits(self) -> list[Split]:
         """The splits; planned again if a file disappears meanwhile, since a broker may rename it at any time."""
         bootstrap.load()
-        splits = retry(self._splits)
+        splits = Listing(self.options).retry(self._splits)
         key_folders.check_values(splits, self.columns)
         return splits
 
-    def _splits(self) -> list[Split]:
-        found = Listing(self.options).current()
+    def _splits(self, found: dict[TopicPartition, PartitionPaths]) -> list[Split]:
         warn_of_names(self.options, found)
-        listed = self.chosen(found)
-        return planning.plan(self.options, listed, self.ranges(listed))
+        listed = selection.chosen(self.options, found)
+        return planning.plan(self.options, listed, selection.ranges(self.options, listed))
 
     @cause_first
     def partitions(self) -> list[InputPartition]:

@@ -50,15 +50,6 @@ def lost(options: SourceOptions, what: str) -> None:
     logger.warning("data loss in %s; failOnDataLoss is false", what)
 
 
-def retry(call: Callable[[], _T]) -> _T:
-    """The result of `call`, which is repeated while files that it listed are removed or replaced before it opens them.
-    It has to make a new Listing each time: after a replacement the folder may have the same names as before."""
-    for _ in range(_TRIES - 1):
-        with suppress(FileNotFoundError):
-            return call()
-    return call()
-
-
 class Listing:
     """`current()` returns the partitions that exist now; remote folders are listed only once per call."""
 
@@ -66,6 +57,15 @@ class Listing:
         self._options, self._borders = options, FolderBorders(options)
         self._names: _Names = {}
         self._found: FolderPieces = {}
+
+    def retry(self, call: Callable[[dict[TopicPartition, PartitionPaths]], _T]) -> _T:
+        """`call` with the partitions that exist now; again, listed anew, while files are removed or replaced before it
+        opens them. After a replacement a folder may have the same names as before."""
+        for _ in range(_TRIES - 1):
+            with suppress(FileNotFoundError):
+                return call(self.current())
+            self._names = {}
+        return call(self.current())
 
     def current(self) -> dict[TopicPartition, PartitionPaths]:
         """The partitions now. AnalysisException where a path does not exist, ValueError where two folders have the same

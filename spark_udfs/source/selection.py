@@ -28,20 +28,22 @@ EARLIEST, LATEST = -2, -1
 
 
 def chosen(
-    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths]
+    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths], *, must_exist: bool = True
 ) -> dict[TopicPartition, PartitionPaths]:
-    """The partitions that subscribe, subscribePattern or assign name; ValueError for one that does not exist."""
-    if options["subscribe"] is not None:
-        _check_names(options["subscribe"], {topic for topic, _ in partitions}, "subscribe")
-        return {key: each for key, each in partitions.items() if key[0] in options["subscribe"]}
-    if options["subscribePattern"] is not None:
-        wanted = re.compile(options["subscribePattern"])
-        return {key: each for key, each in partitions.items() if wanted.fullmatch(key[0])}
-    if options["assign"] is not None:
-        keys = [(topic, number) for topic, numbers in options["assign"].items() for number in numbers]
+    """The partitions that subscribe, subscribePattern or assign name. must_exist: ValueError for one that does not;
+    while a stream runs they may appear and disappear."""
+    topics, pattern, assigned = (options[name] for name in ("subscribe", "subscribePattern", "assign"))
+    if must_exist:
+        _check_names(topics or (), {topic for topic, _ in partitions}, "subscribe")
+        keys = [(topic, number) for topic, numbers in (assigned or {}).items() for number in numbers]
         _check_names(keys, partitions, "assign")
-        return {key: each for key, each in partitions.items() if key in keys}
-    return partitions
+    return {
+        (topic, number): each
+        for (topic, number), each in partitions.items()
+        if (topics is None or topic in topics)
+        and (pattern is None or re.fullmatch(pattern, topic))
+        and (assigned is None or number in assigned.get(topic, ()))
+    }
 
 
 def ranges(

@@ -8,8 +8,9 @@
     00000000000000000300.log  [batch][batch][ba                the last one: half a batch or zeros are not read yet
                                             ^ the log's end: after the last batch whose frame and checksum are right
 
-A micro-batch has the bytes from the end of the last batch before its first offset to the end of the last batch before
-its end offset. So every byte, and damage with it, belongs to exactly one, whatever is written meanwhile.
+A micro-batch ends with a record batch. It has the bytes from the end of the last batch before its first offset to the
+end of the last batch before its end offset. So every byte, and damage with it, belongs to exactly one, whatever is
+written meanwhile.
 
 A new partition begins at its log's start. A partition or offsets that no longer exist are data loss:
 failOnDataLoss fails the query, otherwise reading continues at the log's current start or end. Nothing depends on
@@ -19,10 +20,9 @@ failOnDataLoss fails the query, otherwise reading continues at the log's current
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -43,7 +43,7 @@ from spark_udfs.worker_errors import cause_first
 
 from . import isolation, key_folders, options, paths, planning, reading, selection, worker_path
 from .batch import columns_of, warn_of_mode, warn_of_names
-from .listing import Listing, lost, retry
+from .listing import Listing, lost
 from .offsets import Offsets, OffsetsJson, parse, to_json
 from .paths import CutPoint, PartitionPaths, SegmentPath, TopicPartition
 from .planning import Split, Uncommitted
@@ -59,6 +59,7 @@ _ZEROS_SEARCHED = 1 << 20
 _SETTLED_SECONDS = 3.0
 
 _T = TypeVar("_T")
+_Logs = dict[TopicPartition, "_GrowingLog"]
 
 
 def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
@@ -83,12 +84,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = chosen
         self.columns = wanted
         self._error = error
-        self._listing: Listing | None = None
-        self._logs: dict[TopicPartition, _GrowingLog] = {}
+        self._listing = Listing(chosen)
+        self._logs: _Logs = {}
         self._held_back: Offsets = {}
         self._target_ends: Offsets | None = None
         self._latest: Offsets | None = None
-        self._round_number = 0
 
     def __reduce__(self) -> Any:
         """Pickles options and columns; the driver's state of the logs is not needed in tasks."""
@@ -100,6 +100,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._error is not None:
             raise self._error
 
+    def _with_logs(self, call: Callable[[_Logs], _T], *, is_first: bool = False) -> _T:
+        """`call` with the logs as they are now; again while files that it opens are removed or replaced."""
+        self._begin()
+
+        def now(found: dict[TopicPartition, PartitionPaths]) -> _T:
+            if is_first:
+                warn_of_names(self.options, found)
+            listed = selection.chosen(self.options, found, must_exist=is_first)
+            self._logs = {key: self._logs.get(key) or _GrowingLog(self.options) for key in listed}
+            for key, log in self._logs.items():
+                log.update(listed[key])
+            return call(self._logs)
+
+        return self._listing.retry(now)
+
     # ---- offsets
 
     @cause_first
@@ -107,18 +122,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The offsets that the options request. If that is the log's end, it may be another offset when Spark calls
         this again after a crash; so the first batch reads nothing of such partitions, and the checkpoint then has
         their offsets."""
-        self._begin()
-        return self._retry(self._initial_offset)
+        return self._with_logs(self._initial_offset, is_first=True)
 
-    def _initial_offset(self) -> OffsetsJson:
-        found = self._listed()
-        warn_of_names(self.options, found)
+    def _initial_offset(self, logs: _Logs) -> OffsetsJson:
         warn_of_mode(self.options, self.columns)
-        listed = selection.chosen(self.options, found)
-        starts = selection.starts(self.options, listed)
-        logs = self._updated(listed)
+        starts = selection.starts(self.options, logs)
         self._held_back = {}
-        return to_json({key: self._start(key, logs[key], *starts[key]) for key in listed})
+        return to_json({key: self._start(key, log, *starts[key]) for key, log in logs.items()})
 
     def _start(self, key: TopicPartition, log: _GrowingLog, kind: str, requested: int) -> int:
         """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
@@ -137,30 +147,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset = self._available(key, log, requested, "startingOffsets asks for")
         missing = selection.missing_at(log.paths, offset, self.options)
         if missing is not None:
-            self._lost(f"{_name(key)}: startingOffsets asks for {offset}, {missing}")
+            lost(self.options, f"{_name(key)}: startingOffsets asks for {offset}, {missing}")
         return offset
 
     @cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
         """The end offsets of the next micro-batch; the object `start` itself if there is nothing new."""
-        self._begin()
         before = parse(start)
-        offsets = self._retry(lambda: self._latest_from(before, limit))
+        offsets = self._with_logs(lambda logs: self._latest_from(logs, before, limit))
         self._held_back = {}
-        self._round_number += 1
         return start if offsets == before else to_json(offsets)
 
-    def _latest_from(self, before: Offsets, limit: ReadLimit | None, *, start_is_known: bool = True) -> Offsets:
-        listed = self._subscribed(self._listed())
-        self._report_missing(before, listed)
-        logs = self._updated(listed)
+    def _latest_from(
+        self, logs: _Logs, before: Offsets, limit: ReadLimit | None, *, start_is_known: bool = True
+    ) -> Offsets:
+        self._report_missing(before, logs)
         starts, ends = {}, {}
         self._latest = {}
         for key, log in logs.items():
             known = before.get(key)
-            late = log.late_segment(known or 0)
-            if known is not None and late is not None:
-                self._lost(f"{_name(key)}: {late} has appeared, and offsets up to {known - 1} were read before it")
             begin = log.start if known is None else self._available(key, log, known, "the next offset is")
             end = latest = max(begin, log.stable_end(begin))
             if self._target_ends is not None:
@@ -169,25 +174,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue  # with its offsets in the result Spark would start an empty batch
             end = max(begin, min(end, self._held_back.get(key, end)))
             starts[key], ends[key], self._latest[key] = begin, end, latest
-        most = self._most_offsets(starts, ends, limit)
-        offsets = ends if most is None else _divided(starts, ends, most, self._round_number)
-        for key, at in offsets.items():
-            offsets[key] = logs[key].uncut(starts[key], at) if starts[key] < at < ends[key] else at
+        offsets = self._limited(starts, ends, limit)
         for key, log in logs.items():
             log.keep({each[key] for each in (before, starts, offsets) if key in each})
         return offsets
 
-    def _most_offsets(self, starts: Offsets, ends: Offsets, limit: ReadLimit | None) -> int | None:
-        """The limit of one micro-batch in offsets; one of bytes by the mean size of the offsets that are not read yet.
-        None: there is none."""
+    def _limited(self, starts: Offsets, ends: Offsets, limit: ReadLimit | None) -> Offsets:
+        """The end offsets of a micro-batch: the limit in proportion to the lag of each partition, at least one offset,
+        as in Spark's Kafka source, and the rest of the batch there. A limit of bytes becomes one of offsets by their
+        mean size."""
+        lags = {key: ends[key] - start for key, start in starts.items() if ends[key] > start}
+        total = sum(lags.values())
+        most = total
         if isinstance(limit, ReadMaxRows):
-            return limit.max_rows
-        if not isinstance(limit, ReadMaxBytes):
-            return None
-        unread = [key for key, start in starts.items() if ends[key] > start]
-        segments = [each for key in unread for each in self._logs[key].between(starts[key], ends[key])[0].segments]
-        size = sum(_packed_size(each) if each.length is None else each.length for each in segments)
-        return max(1, sum(ends[key] - starts[key] for key in unread) * limit.max_bytes // max(1, size))
+            most = limit.max_rows
+        elif isinstance(limit, ReadMaxBytes):
+            segments = [each for key in lags for each in self._logs[key].between(starts[key], ends[key])[0].segments]
+            size = sum(_packed_size(each) if each.length is None else each.length for each in segments)
+            most = total * limit.max_bytes // max(1, size)
+        if most >= total:
+            return ends
+        parts = {key: starts[key] + max(1, lag * most // total) for key, lag in lags.items()}
+        return ends | {key: min(self._logs[key].batch_end(at), ends[key]) for key, at in parts.items()}
 
     def reportLatestOffset(self) -> OffsetsJson | None:
         """The ends of the logs at the last trigger, from which Spark and `lag` compute the query's lag."""
@@ -204,10 +212,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cause_first
     def prepareForTriggerAvailableNow(self) -> None:
-        self._begin()
-        logs = self._retry(lambda: self._updated(self._subscribed(self._listed())))
-        self._target_ends = {key: log.end for key, log in logs.items()}
-        for key, log in logs.items():
+        self._target_ends = self._with_logs(lambda logs: {key: log.end for key, log in logs.items()})
+        for key, log in self._logs.items():
             incomplete = log.incomplete_end()
             if incomplete is not None:
                 reading.logger.warning(
@@ -220,23 +226,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
-        self._begin()
         before, after = parse(start), parse(end)
-        splits = self._retry(lambda: self._splits(before, after))
+        splits = self._with_logs(lambda logs: self._splits(logs, before, after))
         key_folders.check_values(splits, self.columns)
         return [planning.Task(each) for each in planning.tasks(self.options, splits)]
 
-    def _splits(self, before: Offsets, after: Offsets) -> list[Split]:
-        listed = self._subscribed(self._listed())
-        self._report_missing(after, listed)
-        logs = self._updated(listed)
+    def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
+        self._report_missing(after, logs)
         partitions: dict[TopicPartition, PartitionPaths] = {}
         ranges: dict[TopicPartition, OffsetRange] = {}
         transactions: dict[TopicPartition, Uncommitted] = {}
-        for key, stop in after.items():
-            log = logs.get(key)
-            begin = before.get(key, log.start if log else stop)
-            if log is None or begin >= stop:
+        for key in after.keys() & logs.keys():
+            log, stop = logs[key], after[key]
+            begin = before.get(key, log.start)
+            if begin >= stop:
                 continue
             if key in before:
                 begin = self._available(key, log, begin, "the batch begins at")
@@ -244,69 +247,38 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin < stop:
                 partitions[key], ranges[key] = log.between(begin, stop)
                 transactions[key] = log.uncommitted(begin, stop)
-        splits = planning.plan(self.options, partitions, ranges, transactions)
-        for key in partitions:
-            logs[key].check_files()
-        return splits
+        return planning.plan(self.options, dict(sorted(partitions.items())), ranges, transactions)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
-    # ---- listings and logs
-
-    def _listed(self) -> dict[TopicPartition, PartitionPaths]:
-        if self._listing is None:
-            self._listing = Listing(self.options)
-        return self._listing.current()
-
-    def _retry(self, call: Callable[[], _T]) -> _T:
-        def with_own_listing() -> _T:
-            try:
-                return call()
-            except FileNotFoundError:
-                self._listing = None
-                raise
-
-        return retry(with_own_listing)
-
-    def _subscribed(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
-        """As selection.chosen, but without an error for missing topics: they may appear or disappear while a query
-        runs."""
-        topics, pattern, assigned = (self.options[name] for name in ("subscribe", "subscribePattern", "assign"))
-        return {
-            (topic, number): each
-            for (topic, number), each in listed.items()
-            if (topics is None or topic in topics)
-            and (pattern is None or re.fullmatch(pattern, topic))
-            and (assigned is None or number in assigned.get(topic, ()))
-        }
-
-    def _updated(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, _GrowingLog]:
-        """The logs as they are now."""
-        self._logs = {key: self._logs.get(key) or _GrowingLog(self.options) for key in listed}
-        for key, log in self._logs.items():
-            log.update(listed[key])
-        return self._logs
+    # ---- what no longer exists
 
     def _available(self, key: TopicPartition, log: _GrowingLog, offset: int, why: str) -> int:
         """The offset itself; if the log does not have it, reports data loss and returns the log's start or end."""
+        late = next((each for each in log.late if (each.base_offset or 0) < offset), None)
+        if late is not None:
+            lost(
+                self.options,
+                f"{_name(key)}: {late.path} has appeared, and offsets up to {offset - 1} were read before it",
+            )
+        problem = None
         if offset < log.start:
-            self._lost(f"{_name(key)}: {why} {offset}, and the log begins at offset {log.start}: it was truncated")
+            problem = f"the log begins at offset {log.start}: it was truncated"
         elif offset > log.end:
-            self._lost(f"{_name(key)}: {why} {offset}, and the log ends at offset {log.end}: it was truncated")
+            problem = f"the log ends at offset {log.end}: it was truncated"
         elif offset in log.rewritten:
-            self._lost(f"{_name(key)}: {why} {offset}, and the log was truncated before it and written again")
+            problem = "the log was truncated before it and written again"
+        if problem is not None:
+            lost(self.options, f"{_name(key)}: {why} {offset}, and {problem}")
         return min(max(offset, log.start), log.end)
 
-    def _report_missing(self, before: Offsets, listed: Iterable[TopicPartition]) -> None:
-        gone = sorted(set(before) - set(listed))
+    def _report_missing(self, before: Offsets, logs: _Logs) -> None:
+        gone = sorted(set(before) - set(logs))
         if gone:
             names = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
-            self._lost(f"{names}: no segments are left")
-
-    def _lost(self, what: str) -> None:
-        lost(self.options, what)
+            lost(self.options, f"{names}: no segments are left")
 
 
 class SimpleStreamReader(StreamReader):
@@ -323,9 +295,9 @@ class SimpleStreamReader(StreamReader):
 
     @cause_first
     def latestOffset(self) -> OffsetsJson:  # type: ignore[override]
-        self._begin()
         known = self._reached is not None
-        offsets = self._retry(lambda: self._latest_from(self._reached or {}, None, start_is_known=known))
+        before = self._reached or {}
+        offsets = self._with_logs(lambda logs: self._latest_from(logs, before, None, start_is_known=known))
         self._held_back = {}
         return to_json(offsets)
 
@@ -335,14 +307,13 @@ class SimpleStreamReader(StreamReader):
         self._reached = parse(end)
         return tasks
 
-    def _splits(self, before: Offsets, after: Offsets) -> list[Split]:
+    def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
         if self._reached is None:  # what was lost before the restart
-            listed = self._subscribed(self._listed())
-            self._report_missing(before, listed)
-            for key, log in self._updated(listed).items():
+            self._report_missing(before, logs)
+            for key, log in logs.items():
                 if before.get(key, 0) > after.get(key, 0):
                     self._available(key, log, before[key], "the next offset is")
-        return super()._splits(before, after)
+        return super()._splits(logs, before, after)
 
 
 def _name(key: TopicPartition) -> str:
@@ -352,25 +323,6 @@ def _name(key: TopicPartition) -> str:
 def _packed_size(segment: SegmentPath) -> int:
     """The bytes of a compressed file, whose content has an unknown size; of a remote one 0: it is not counted."""
     return 0 if "://" in segment.path else os.stat(segment.path).st_size
-
-
-def _divided(starts: Offsets, ends: Offsets, most: int, round_number: int) -> Offsets:
-    """The end offsets of a micro-batch of at most `most` offsets, divided among the partitions in proportion to their
-    lag, as in Spark's Kafka source. That reads at least one offset of each, and may so exceed its limit; here what is
-    left after rounding down is read one by one, each time from another partition on.
-
-    round_number: increases by one with each call
-    """
-    lags = {key: ends[key] - start for key, start in sorted(starts.items()) if ends[key] > start}
-    total = sum(lags.values())
-    if total <= most:
-        return ends
-    reached = starts | {key: starts[key] + lag * most // total for key, lag in lags.items()}
-    left = most - sum(reached[key] - starts[key] for key in lags)
-    first = round_number % len(lags)
-    for key in [*lags, *lags][first : first + left]:
-        reached[key] += 1
-    return reached
 
 
 class _LogBatch(NamedTuple):
@@ -389,6 +341,8 @@ class _GrowingLog:
     """One partition's log, and what is known of it from one trigger to the next. On the driver.
 
     paths        its segments, as of the last update
+    late         those in folders that have appeared since the update before. A folder of an archive may appear after
+                 the following one; a broker adds segments at the end only, to the folder that exists
     start        the first segment's base offset
     end          the log end offset
     rewritten    the offsets before which the last segment had other batches since the last call of `keep`
@@ -403,13 +357,16 @@ class _GrowingLog:
         self._aborted: dict[tuple[int, int], int] = {}
         self._transactions_of: Any = None
         self._stable = 0
+        self.late: list[SegmentPath] = []
         self.rewritten: set[int] = set()
         self.start = self.end = 0
 
     def update(self, found: PartitionPaths) -> None:
         """Takes a new listing, and reads what is new at the log's end."""
-        self.paths = found
-        self.start = found.segments[0].base_offset or 0
+        self.paths, self.start = found, found.segments[0].base_offset or 0
+        known, filled = self._folders, [each for each in found.segments if each.size != 0]
+        self._folders = {os.path.dirname(each.path) for each in filled}
+        self.late = [each for each in filled if known and os.path.dirname(each.path) not in known]
         last = found.segments[-1].path
         is_remote, now = "://" in last, time.monotonic()
         status = None if is_remote else os.stat(last)
@@ -430,11 +387,10 @@ class _GrowingLog:
         """Forgets batches that are no longer there. In the last segment that is a loss of data; others may have been
         compacted or deleted."""
         existing = {each.path for each in self.paths.segments}
-        for offset, batch in list(self._before.items()):
-            if batch.path not in existing or not self._is_there(batch):
-                del self._before[offset]
-                if batch.path == self.paths.segments[-1].path:
-                    self.rewritten.add(offset)
+        gone = {at for at, batch in self._before.items() if batch.path not in existing or not self._is_there(batch)}
+        last = self.paths.segments[-1].path
+        self.rewritten |= {at for at in gone if self._before[at].path == last}
+        self._before = {at: batch for at, batch in self._before.items() if at not in gone}
 
     def _is_there(self, batch: _LogBatch) -> bool:
         from kafkarec import distributed
@@ -443,13 +399,6 @@ class _GrowingLog:
             return True
         with self._opened(batch.path) as opened:
             return distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint)
-
-    def check_files(self) -> None:
-        """FileNotFoundError if a file was replaced since its batches were found: the caller lists again."""
-        for batch in set(self._before.values()):
-            if "://" not in batch.path and not self._is_there(batch):
-                self._seen = None
-                raise FileNotFoundError(f"{batch.path} was rewritten since it was listed")
 
     def _opened(self, path: str) -> kafkarec.Segment:
         return paths.open_segment(path, self._options, self.paths.topic, self.paths.partition)
@@ -481,14 +430,6 @@ class _GrowingLog:
                 return _incomplete(opened, batch.end if batch.path == last else 0)
         except FileNotFoundError:
             return None
-
-    def late_segment(self, offset: int) -> str | None:
-        """A segment below this offset in a folder that has appeared since the last call. A folder of an archive may
-        appear after the following one. A broker adds segments at the end only, to the folder that exists."""
-        known, filled = self._folders, [each for each in self.paths.segments if each.size != 0]
-        self._folders = {os.path.dirname(each.path) for each in filled}
-        late = (each for each in filled if known and os.path.dirname(each.path) not in known)
-        return next((each.path for each in late if (each.base_offset or 0) < offset), None)
 
     # ---- the bytes between two offsets
 
@@ -526,18 +467,9 @@ class _GrowingLog:
         ranges = start if is_cut else None, stop if stop < last.next_offset else None
         return self.paths._replace(segments=tuple(chosen)), ranges
 
-    def uncut(self, start: int, stop: int) -> int:
-        """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
-        `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it."""
-        from kafkarec import distributed
-
-        batch = self._last_below(stop)
-        if batch.next_offset <= stop:
-            return stop
-        if batch.first_offset > start:
-            return batch.first_offset
-        with self._opened(batch.path) as opened:
-            return stop if distributed.has_valid_checksum(opened, batch.begin, batch.end) else batch.next_offset
+    def batch_end(self, offset: int) -> int:
+        """The offset after the batch that has the one before `offset`; `offset` itself if no batch has that."""
+        return max(offset, self._last_below(offset).next_offset)
 
     def keep(self, offsets: set[int]) -> None:
         """Forgets all batches but those at these offsets and at the ends, and the aborted transactions before them."""
