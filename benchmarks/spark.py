@@ -32,6 +32,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,16 +101,14 @@ class Repeating(batch.BatchReader):
             yield from repeated(split, super().read(type(partition)((split,))))
 
 
-class RepeatingTask(read_functions.ReadTask):
+def repeated_splits(
+    chosen: options.SourceOptions, wanted: tuple[schema.SparkColumn, ...], splits: tuple[Split, ...]
+) -> Iterator[pa.RecordBatch]:
     """The same for `read_log`, which reads where Spark has no data sources in Python."""
+    from spark_udfs.source import reading
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from spark_udfs.source import reading
-
-        for numbers in batches:
-            for number in numbers.column(0).to_pylist():
-                for split in self.tasks[number]:
-                    yield from repeated(split, reading.read_splits((split,), self.options, self.columns))
+    for split in splits:
+        yield from repeated(split, reading.read_splits((split,), chosen, wanted))
 
 
 def repeated(split: Split, read: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -130,7 +129,8 @@ def of_files(spark: SparkSession, segment: Path) -> tuple[DataFrame, DataFrame]:
     chosen = options.parse({"path": str(segment)}, "read")
     wanted = columns.chosen(chosen)
     tasks = read_functions.plan(chosen)
-    through = read_functions.over_tasks(spark, tasks, RepeatingTask, chosen, wanted, result=columns.struct(wanted))
+    body = partial(repeated_splits, chosen, wanted)
+    through = read_functions.over_tasks(spark, "pass_through", tasks, chosen, body, columns.struct(wanted))
     return through, spark_udfs.read_log(spark, str(segment))
 
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
-from . import bootstrap, cluster, shipping
-from .read_functions import Tasks, collected, over_tasks, plan, planned, texts
+from . import cluster
+from .read_functions import Splits, rows_of_tasks, texts
 from .source import description, options
 from .source.paths import shown
-from .source.planning import Split
-from .task_log import log_to_stderr, logger
-from .worker_errors import cause_first
+from .task_log import logger
 
 # A row has a partition with its records, or what is missing in a file.
 _RESULT = "partition string, records bigint, missing string"
@@ -45,12 +44,8 @@ def count(spark: Any, path: str | Iterable[str], **given: Any) -> RecordCount:
     """See `spark_udfs.count`."""
     chosen = options.parse(texts(path, given), "read", cluster.cores(spark))
     _check(chosen)
-    log_to_stderr()
-    shipping.ship(spark)
-    tasks = planned(spark, plan, chosen)
-    frame = over_tasks(spark, tasks, CountTask, chosen, result=_RESULT) if tasks else None
-    rows = collected(spark, frame, f"kafkarec count {description.paths_of(chosen)}") if tasks else []
     partitions: dict[str, int] = {}
+    rows = rows_of_tasks(spark, "count", chosen, partial(_count, chosen), _RESULT)
     for name, records, missing in rows:  # in order of the tasks, so of the partitions
         if name is None:
             logger.warning("kafkarec count: %s; %s", missing, description.damage_report_of(chosen))
@@ -73,36 +68,21 @@ def _check(chosen: options.SourceOptions) -> None:
         )
 
 
-class CountTask:
-    """The function of `mapInArrow`, pickled to the tasks; each `id` is the number of a task and its splits."""
+def _count(chosen: options.SourceOptions, splits: Splits) -> Iterator[Any]:
+    """In a task: the rows of its splits."""
+    import pyarrow as pa  # type: ignore[import-untyped]
 
-    def __init__(self, tasks: Tasks, chosen: options.SourceOptions) -> None:
-        self.tasks, self.options = tasks, chosen
-        self.__name__ = f"count[{description.of_tasks(chosen, tasks)}]"  # explain() and the UI show it
+    from .source.header_counts import count_split
+    from .source.reading import TaskCounters
 
-    @cause_first
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        log_to_stderr()
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                found, missing = self._counted(self.tasks[number])
-                rows: list[tuple[str | None, int | None, str | None]]
-                rows = [(name, records, None) for name, records in found.items() if records]
-                rows += [(None, None, each) for each in missing]
-                columns = zip(*rows, strict=True) if rows else ((), (), ())
-                arrays = map(pa.array, columns, (pa.string(), pa.int64(), pa.string()))
-                yield pa.RecordBatch.from_arrays([*arrays], ["partition", "records", "missing"])
-
-    def _counted(self, splits: tuple[Split, ...]) -> tuple[dict[str, int], list[str]]:
-        from .source.header_counts import count_split
-        from .source.reading import TaskCounters
-
-        bootstrap.load()
-        counts: dict[str, int] = {}
-        with closing(TaskCounters("count")) as counters:
-            for split in splits:
-                name = shown(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
-                counts[name] = counts.get(name, 0) + count_split(split, self.options, counters)
-        return counts, counters.missing()
+    counts: dict[str, int] = {}
+    with closing(TaskCounters("count")) as counters:
+        for split in splits:
+            name = shown(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
+            counts[name] = counts.get(name, 0) + count_split(split, chosen, counters)
+    rows: list[tuple[str | None, int | None, str | None]]
+    rows = [(name, records, None) for name, records in counts.items() if records]
+    rows += [(None, None, each) for each in counters.missing()]
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    arrays = map(pa.array, columns, (pa.string(), pa.int64(), pa.string()))
+    yield pa.RecordBatch.from_arrays([*arrays], ["partition", "records", "missing"])

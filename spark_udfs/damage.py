@@ -13,18 +13,17 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from . import bootstrap, cluster, shipping
+from . import cluster
 from .decoding import REASON_FIELDS
-from .read_functions import Tasks, collected, only, over_tasks, plan, planned, texts
-from .source import description, options, planning
+from .read_functions import Splits, only, rows_of_tasks, texts
+from .source import options, planning
 from .source.listing import DataLoss
 from .source.log_end import GAP, SplitEnd
 from .source.planning import Split
-from .task_log import log_to_stderr
-from .worker_errors import cause_first
 
 if TYPE_CHECKING:
     import kafkarec
@@ -162,10 +161,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> Damage
     """See `spark_udfs.damage_report`."""
     only("damage_report", given, OPTIONS)
     chosen = options.parse(texts(path, given), "read", cluster.cores(spark))
-    shipping.ship(spark)
-    tasks = planned(spark, plan, chosen)
-    frame = over_tasks(spark, tasks, CheckTask, chosen, result="result string") if tasks else None
-    lines = collected(spark, frame, f"kafkarec damage_report {description.paths_of(chosen)}") if tasks else []
+    lines = rows_of_tasks(spark, "damage_report", chosen, partial(_check, chosen), "result string")
     return _combine(spark, [json.loads(line[0]) for line in lines])
 
 
@@ -185,32 +181,20 @@ def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark, tuple(keys))
 
 
-class CheckTask:
-    """The function of `mapInArrow`, pickled to the tasks; each `id` is the number of a task and its splits."""
+def _check(chosen: options.SourceOptions, splits: Splits) -> Iterator[Any]:
+    """In a task: what `check_split` counts in each of its splits, as JSON."""
+    import pyarrow as pa  # type: ignore[import-untyped]
 
-    def __init__(self, tasks: Tasks, chosen: options.SourceOptions) -> None:
-        self.tasks, self.options = tasks, chosen
-        self.__name__ = f"damage_report[{description.of_tasks(chosen, tasks)}]"  # explain() shows it
+    from .source.reading import TaskCounters
 
-    @cause_first
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        from .source.reading import TaskCounters
-
-        bootstrap.load()
-        log_to_stderr()
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                counters = TaskCounters("damage_report")
-                results = [check_split(split, self.options) for split in self.tasks[number]]
-                for split, each in zip(self.tasks[number], results, strict=True):
-                    counters.add_split(split)
-                    counters.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
-                    counters.incomplete += each["incomplete"]
-                counters.log()
-                counts = [json.dumps(each) for each in results]
-                yield pa.RecordBatch.from_arrays([pa.array(counts, pa.string())], ["result"])
+    counters = TaskCounters("damage_report")
+    results = [check_split(split, chosen) for split in splits]
+    for split, each in zip(splits, results, strict=True):
+        counters.add_split(split)
+        counters.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
+        counters.incomplete += each["incomplete"]
+    counters.log()
+    yield pa.RecordBatch.from_arrays([pa.array([json.dumps(each) for each in results], pa.string())], ["result"])
 
 
 def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:

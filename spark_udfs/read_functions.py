@@ -1,14 +1,17 @@
 """`read_log(spark, path)`: the rows of spark.read.format("kafkarec") without a data source, and what it shares.
 
 driver   lists the files and plans the splits, as the data source does; with Spark Connect a task does it
-tasks    mapInArrow over their numbers: each reads its splits
+tasks    mapInArrow over their numbers: each unpickles and reads its own splits
 """
 
 from __future__ import annotations
 
 import json
+import pickle
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 from . import bootstrap, cluster, shipping
@@ -19,8 +22,10 @@ from .source.key_folders import KeyTypes, check_values
 from .source.paths import checked_key_types
 from .source.planning import Split
 from .task_log import log_to_stderr
+from .worker_errors import cause_first
 
-Tasks = list[tuple[Split, ...]]
+Splits = tuple[Split, ...]
+Tasks = list[Splits]
 _DESCRIPTION = "spark.job.description"
 
 
@@ -32,9 +37,15 @@ def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
     wanted = columns.chosen(chosen, tuple((name, kind) for name, kind in found))
     log_to_stderr()
     warn_of_mode(chosen, wanted)
-    tasks = planned(spark, plan, chosen)
+    tasks = _planned(spark, chosen)
     check_values((split for task in tasks for split in task), wanted)
-    return over_tasks(spark, tasks, ReadTask, chosen, wanted, result=columns.struct(wanted))
+    return over_tasks(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
+
+
+def _read(chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...], splits: Splits) -> Iterator[Any]:
+    from .source import reading
+
+    return reading.read_splits(splits, chosen, wanted)
 
 
 def keys(chosen: options.SourceOptions) -> KeyTypes:
@@ -49,20 +60,37 @@ def plan(chosen: options.SourceOptions) -> Tasks:
     return planning.tasks(chosen, BatchReader(chosen, ()).splits())
 
 
-class ReadTask:
-    """The function of `mapInArrow`, pickled to the tasks; each `id` is the number of a task and its splits."""
+def _planned(spark: Any, chosen: options.SourceOptions) -> Tasks:
+    """`plan(chosen)`, with Spark Connect in a task, since only the cluster can read the files."""
+    if not cluster.is_connect(spark):
+        return plan(chosen)
+    tasks: Tasks = pickle.loads(b64decode(cluster.call(spark, _pickled_plan, chosen)))
+    return tasks
 
-    def __init__(self, tasks: Tasks, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
-        self.tasks, self.options, self.columns = tasks, chosen, wanted
-        self.__name__ = f"read_log[{description.of_tasks(chosen, tasks)}]"  # explain() shows it
 
+def _pickled_plan(chosen: options.SourceOptions) -> str:
+    return b64encode(pickle.dumps(plan(chosen))).decode()
+
+
+class SplitTasks:
+    """The function of `mapInArrow`, pickled to the tasks; each `id` is the number of one.
+
+    name: explain() and the UI show it
+    body: yields the record batches of some splits
+    """
+
+    def __init__(self, name: str, tasks: Tasks, body: Callable[[Splits], Iterator[Any]]) -> None:
+        self.__name__ = name
+        self.body = body
+        self.pickled = [pickle.dumps(each) for each in tasks]  # so that a task unpickles no splits of others
+
+    @cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        from .source import reading
-
+        bootstrap.load()
         log_to_stderr()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from reading.read_splits(self.tasks[number], self.options, self.columns)
+                yield from self.body(pickle.loads(self.pickled[number]))
 
 
 # ---- for every function that reads files -----------------------------------------------------------------------
@@ -98,20 +126,37 @@ def only(verb: str, given: Iterable[str], names: Iterable[str]) -> None:
         raise ValueError(f"{verb} has no option {unknown[0]!r}; there are: {', '.join(names)}")
 
 
-def planned(spark: Any, plan: Callable[[options.SourceOptions], Tasks], chosen: options.SourceOptions) -> Tasks:
-    """`plan(chosen)`, with Spark Connect in a task, since only the cluster can read the files."""
-    if not cluster.is_connect(spark):
-        return plan(chosen)
-    return [tuple(map(planning.split_of_json, task)) for task in cluster.call(spark, plan, chosen)]
-
-
-def over_tasks(spark: Any, tasks: Tasks, make: Callable[..., Any], *arguments: Any, result: Any) -> Any:
-    """A DataFrame of what `make(tasks, *arguments)` yields for the number of each task. result: its schema."""
+def over_tasks(
+    spark: Any,
+    verb: str,
+    tasks: Tasks,
+    chosen: options.SourceOptions,
+    body: Callable[[Splits], Iterator[Any]],
+    result: Any,
+) -> Any:
+    """A DataFrame of what `body` yields for the splits of each task. result: its schema."""
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
-    return numbers.mapInArrow(make(tasks, *arguments), result)
+    name = f"{verb}[{description.of_tasks(chosen, tasks)}]"
+    return numbers.mapInArrow(SplitTasks(name, tasks, body), result)
 
 
-def collected(spark: Any, frame: Any, name: str) -> list[Any]:
+def rows_of_tasks(
+    spark: Any, verb: str, chosen: options.SourceOptions, body: Callable[[Splits], Iterator[Any]], result: str
+) -> list[Any]:
+    """Plans, and collects what `body` yields for the splits of each task, in their order; without a split no job."""
+    log_to_stderr()
+    shipping.ship(spark)
+    tasks = _planned(spark, chosen)
+    if not tasks:
+        return []
+    return _collected(
+        spark,
+        over_tasks(spark, verb, tasks, chosen, body, result),
+        f"kafkarec {verb} {description.paths_of(chosen)}",
+    )
+
+
+def _collected(spark: Any, frame: Any, name: str) -> list[Any]:
     """The rows of a frame. Spark's UI shows `name` for the job, unless the user has set a description."""
     context = None if cluster.is_connect(spark) else spark.sparkContext
     if context is None or context.getLocalProperty(_DESCRIPTION):

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_udfs.capabilities import InputPartition
 
@@ -96,21 +96,6 @@ class Task(InputPartition):
 
     def __init__(self, splits: tuple[Split, ...]) -> None:
         super().__init__(splits)
-
-
-def split_of_json(fields: list[Any]) -> Split:
-    """The inverse of JSON, which makes lists of named tuples."""
-    split = Split(*fields)
-    file, uncommitted = split.file, split.uncommitted
-    if uncommitted is not None:
-        aborted, last_stable_offset = uncommitted
-        uncommitted = Uncommitted(tuple((each[0], each[1], each[2]) for each in aborted), last_stable_offset)
-    return split._replace(
-        file=file and PlannedFile(*file),
-        uncommitted=uncommitted,
-        keys=tuple((name, value) for name, value in split.keys),
-        followed_by=split.followed_by and (split.followed_by[0], split.followed_by[1]),
-    )
 
 
 def plan(
