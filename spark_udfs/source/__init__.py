@@ -15,7 +15,7 @@
 | description | a read in one line: how much, from where, with which options |
 | isolation | read_committed: aborted and open transactions, from the first segment that is read |
 | reading | in a task: reads a split as Arrow record batches |
-| log_end | in a task: whether a split ends in an incomplete batch |
+| log_end | what follows the last batch of a split: an incomplete one, or missing offsets |
 | header_counts | in a task: counts the records of a split by headers |
 | columns | a user's schema or list of columns, metadata, the batches view |
 | batch | the reader of `spark.read` |

@@ -39,20 +39,16 @@ def read_transactions(partition: PartitionPaths, options: SourceOptions, start: 
     start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
     """
     log = log_of(partition, options)
-    bases = [each.base_offset or 0 for each in partition.segments]
-    number = 0 if start is None else _segment_of(bases, start)
+    number = 0 if start is None else partition.in_range(start, None)[0]
     while True:
         open_before = _open_before(log.segments[number]) if number else {}
         if open_before is None:
             number, open_before = 0, {}
         state = _scan_segments(log.segments[number:], open_before, options["mode"] != "FAILFAST")
-        if not number or state.stable_offset is None or state.stable_offset >= bases[number]:
+        stable = state.stable_offset
+        if not number or stable is None or stable >= (partition.segments[number].base_offset or 0):
             return state
-        number = _segment_of(bases, state.stable_offset)
-
-
-def _segment_of(bases: list[int], offset: int) -> int:
-    return max((number for number, base in enumerate(bases) if base <= offset), default=0)
+        number = partition.in_range(stable, None)[0]
 
 
 def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:

@@ -1,4 +1,4 @@
-"""In a task: what follows the last batch of a split: an incomplete one, at a log's end, or missing offsets.
+"""What follows the last batch of a split: an incomplete one, at a log's end, or missing offsets.
 
 | the end of a log | what it is | endOfLog=tail | endOfLog=strict |
 |---|---|---|---|
@@ -14,6 +14,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from .options import SourceOptions
+from .paths import PartitionPaths, open_segment
 from .planning import NO_END, Split
 
 if TYPE_CHECKING:
@@ -72,21 +74,28 @@ class SplitEnd:
         end = self._part.size if self._part.end is None else self._part.end
         return distributed.incomplete_end(self._part, end - self._remaining, self._remaining, following)
 
-    def gap(self) -> kafkarec.Damage | None:
-        """The offsets that the query asks for and that neither this segment has nor the next one, as Damage without
-        bytes; None: there are none, or the segment ends in damage."""
-        import kafkarec
-        from kafkarec import distributed
-
+    def missing(self) -> range:
+        """The offsets that the query asks for and that neither this segment has nor the next one; none if the segment
+        ends in damage."""
         split = self._split
         first = split.first_offset if self._next_offset is None else self._next_offset
         if split.next_base_offset is None or first is None or self._is_damage:
-            return None
+            return range(0)
         stable = None if split.uncommitted is None else split.uncommitted.last_stable_offset
         first = first if split.start_offset is None else max(first, split.start_offset)
-        last = min(each for each in (split.next_base_offset, split.end_offset, stable) if each is not None) - 1
-        if first > last:
+        return range(
+            first, min(each for each in (split.next_base_offset, split.end_offset, stable) if each is not None)
+        )
+
+    def gap(self) -> kafkarec.Damage | None:
+        """The missing offsets as Damage without bytes; None: there are none."""
+        import kafkarec
+        from kafkarec import distributed
+
+        split, missing = self._split, self.missing()
+        if not missing:
             return None
+        first, last = missing[0], missing[-1]
         normal = distributed.is_compacted(split.path, split.topic, split.partition)
         why = "the topic is compacted, and so may lack them" if normal else "lost, unless the topic is compacted"
         offsets = f"offset {first} is" if first == last else f"offsets {first} to {last} are"
@@ -101,3 +110,24 @@ class SplitEnd:
         if uncommitted is None or not self._split.is_log_end:
             return False
         return uncommitted.last_stable_offset < NO_END and not self._remaining
+
+
+def missing_at(partition: PartitionPaths, offset: int, options: SourceOptions) -> str | None:
+    """On the driver: a clause that says that an offset is missing between two segments; None: a segment may have it, or
+    the partition is known to be compacted."""
+    from kafkarec import distributed
+
+    number = partition.in_range(offset, offset + 1)[-1]
+    segment = partition.segments[number]
+    if segment.size is None:
+        return None
+    split = Split(segment.path, partition.topic, partition.partition)
+    split = split._replace(first_offset=segment.base_offset, next_base_offset=partition.next_base(number))
+    with open_segment(segment.path, options).copy(later_segment=True) as part:
+        end = SplitEnd(part, split)
+        for table in part.scan_pieces(errors="skip"):
+            end.add(table)
+    missing = end.missing()
+    if offset not in missing or distributed.is_compacted(segment.path, partition.topic, partition.partition):
+        return None
+    return f"which no segment has: {missing[0]} to {missing[-1]} are missing between two of them"

@@ -37,6 +37,9 @@ logger = logging.getLogger("spark_udfs")
 TopicPartition = tuple[str, int]
 """(topic, partition); (path, -1) for a file whose path has neither."""
 
+OffsetRange = tuple[int | None, int | None]
+"""(start, end) offsets, the end exclusive; None: no bound."""
+
 _WILD = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _SEGMENT = re.compile(r".*\.log(\.gz|\.zst)?")
@@ -99,6 +102,21 @@ class PartitionPaths(NamedTuple):
     topic: str | None
     partition: int | None
     segments: tuple[SegmentPath, ...]
+
+    def next_base(self, number: int) -> int | None:
+        """The base offset of the segment after this one; None: there is none, or its name has none."""
+        return self.segments[number + 1].base_offset if number + 1 < len(self.segments) else None
+
+    def in_range(self, start: int | None, end: int | None) -> list[int]:
+        """The numbers of the segments that may have offsets of a range, by the base offsets in their names."""
+        chosen = []
+        for number, segment in enumerate(self.segments):
+            base, later = segment.base_offset, self.next_base(number)
+            if start is not None and later is not None and (base or 0) < later <= start:
+                continue
+            if end is None or base is None or base < end or not number:
+                chosen.append(number)
+        return chosen
 
 
 FolderPieces = dict[tuple[str, TopicPartition], PartitionPaths]

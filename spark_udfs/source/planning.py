@@ -23,8 +23,7 @@ from . import isolation
 from .key_folders import Keys
 from .listing import lost
 from .options import SourceOptions
-from .paths import CutPoint, PartitionPaths, SegmentPath, TopicPartition, open_segment, shown
-from .selection import OffsetRange
+from .paths import CutPoint, OffsetRange, PartitionPaths, SegmentPath, TopicPartition, open_segment, shown
 
 if TYPE_CHECKING:
     import kafkarec
@@ -62,7 +61,8 @@ class Split(NamedTuple):
     later_segment                  more bytes or segments of the same log follow, so a cut batch at its end is damage
     start_offset, end_offset       bounds of the records, the end exclusive; None: no bound
     uncommitted                    for read_committed; None: read_uncommitted
-    first_offset, until_offset     bounds of all records in these bytes, the end exclusive; None: unknown
+    first_offset                   no record in these bytes has a lower offset; None: unknown
+    is_log_end                     a query reads its log's last bytes here. A stream does not: it asks for offsets
     file                           the planned file; None: it is remote
     keys, followed_by              as in paths.SegmentPath
     next_base_offset               of the next segment, if these are the last bytes of theirs; None: they are not, or it
@@ -79,16 +79,11 @@ class Split(NamedTuple):
     end_offset: int | None = None
     uncommitted: Uncommitted | None = None
     first_offset: int | None = None
-    until_offset: int | None = None
+    is_log_end: bool = False
     file: PlannedFile | None = None
     keys: Keys = ()
     followed_by: tuple[str, int] | None = None
     next_base_offset: int | None = None
-
-    @property
-    def is_log_end(self) -> bool:
-        """Whether a query reads its log's last bytes here. A stream does not: it asks for offsets of whole batches."""
-        return not self.later_segment and self.until_offset is None
 
 
 class Task(InputPartition):
@@ -116,7 +111,7 @@ def plan(
         uncommitted = None
         if is_read_committed(options):
             uncommitted = transactions[key] if transactions else _uncommitted_of(partition, options, ranges[key][0])
-        for segment, later in _within(partition.segments, *ranges[key]):
+        for segment, later in _within(partition, *ranges[key]):
             file = file_of(segment)
             is_followed = segment.end is None and not options["where"]
             for begin, stop in _pieces(options, segment, later, most, ranges[key]):
@@ -131,9 +126,9 @@ def plan(
                         end,
                         later_segment,
                         *ranges[key],
-                        uncommitted=_of_segment(uncommitted, segment, partition),
+                        uncommitted=_of_segment(uncommitted, segment, later),
                         first_offset=begin.offset,
-                        until_offset=stop.offset,
+                        is_log_end=segment.end is None and not later_segment,
                         file=file,
                         keys=segment.keys,
                         followed_by=segment.followed_by,
@@ -238,33 +233,25 @@ def _uncommitted_of(partition: PartitionPaths, options: SourceOptions, start: in
     return Uncommitted(state.aborted, NO_END if state.stable_offset is None else state.stable_offset)
 
 
-def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, partition: PartitionPaths) -> Uncommitted | None:
+def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, later: int | None) -> Uncommitted | None:
     """The part of `uncommitted` for one segment: the transactions that end in it or later, and begin before the next
     one."""
     if uncommitted is None or segment.base_offset is None:
         return uncommitted
-    base = segment.base_offset
-    later = (each.base_offset for each in partition.segments if each.base_offset is not None)
-    until = min((each for each in later if each > base), default=NO_END)
+    base, until = segment.base_offset, NO_END if later is None else later
     return uncommitted._replace(
         aborted=tuple(span for span in uncommitted.aborted if span[2] >= base and span[1] < until)
     )
 
 
-def _within(
-    segments: tuple[SegmentPath, ...], start: int | None, end: int | None
-) -> Iterator[tuple[SegmentPath, int | None]]:
+def _within(partition: PartitionPaths, start: int | None, end: int | None) -> Iterator[tuple[SegmentPath, int | None]]:
     """The segments that may have records of a range, each with the base offset of the next segment."""
-    for number, segment in enumerate(segments):
-        later = segments[number + 1].base_offset if number + 1 < len(segments) else None
+    for number in partition.in_range(start, end):
+        segment, later = partition.segments[number], partition.next_base(number)
         begin = segment.begin.offset if segment.begin else segment.base_offset
-        if segment.length == 0 and (later is None or begin is None or begin >= later):
-            continue  # the others are the only ones that show that offsets are missing after them
-        if start is not None and later is not None and (segment.base_offset or 0) < later <= start:
-            continue
-        if end is not None and segment.base_offset is not None and segment.base_offset >= end:
-            continue
-        yield segment, later
+        # of empty ones these are the only ones that show that offsets are missing after them
+        if segment.length != 0 or (later is not None and begin is not None and begin < later):
+            yield segment, later
 
 
 def _pieces(

@@ -15,14 +15,12 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from .log_end import missing_at
 from .options import SourceOptions, instant_text
-from .paths import PartitionPaths, TopicPartition, log_of, open_segment
+from .paths import OffsetRange, PartitionPaths, TopicPartition, log_of
 
 if TYPE_CHECKING:
     import kafkarec
-
-OffsetRange = tuple[int | None, int | None]
-"""(start, end) offsets, the end exclusive; None: no bound."""
 
 EARLIEST, LATEST = -2, -1
 
@@ -187,23 +185,3 @@ def _checked(
             f"exist"
         )
     return offset
-
-
-def missing_at(partition: PartitionPaths, offset: int, options: SourceOptions) -> str | None:
-    """A clause that says that an offset is missing between two segments; None: a segment may have it, or the partition
-    is known to be compacted."""
-    from kafkarec import distributed
-
-    below = [number for number, each in enumerate(partition.segments) if (each.base_offset or 0) <= offset]
-    if not below or below[-1] == len(partition.segments) - 1:
-        return None
-    segment, following = partition.segments[below[-1]], partition.segments[below[-1] + 1]
-    if segment.size is None:
-        return None
-    with open_segment(segment.path, options) as opened:
-        last = opened.last_batch()
-        is_damaged = opened.size != (last["position"] + last["size_in_bytes"] if last else 0)
-    end = last["next_offset"] if last else segment.base_offset or 0
-    if is_damaged or offset < end or distributed.is_compacted(segment.path, partition.topic, partition.partition):
-        return None
-    return f"which no segment has: {end} to {(following.base_offset or 0) - 1} are missing between two of them"

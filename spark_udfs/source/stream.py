@@ -41,13 +41,12 @@ from spark_udfs.schema import SparkColumn
 from spark_udfs.task_log import log_to_stderr
 from spark_udfs.worker_errors import cause_first
 
-from . import isolation, key_folders, options, paths, planning, reading, selection, worker_path
+from . import isolation, key_folders, log_end, options, paths, planning, reading, selection, worker_path
 from .batch import columns_of, warn_of_mode, warn_of_names
 from .listing import Listing, lost
 from .offsets import Offsets, OffsetsJson, parse, to_json
-from .paths import CutPoint, PartitionPaths, SegmentPath, TopicPartition
+from .paths import CutPoint, OffsetRange, PartitionPaths, SegmentPath, TopicPartition
 from .planning import Split, Uncommitted
-from .selection import OffsetRange
 
 if TYPE_CHECKING:
     import kafkarec
@@ -145,7 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if requested == selection.EARLIEST:
             return log.start
         offset = self._available(key, log, requested, "startingOffsets asks for")
-        missing = selection.missing_at(log.paths, offset, self.options)
+        missing = log_end.missing_at(log.paths, offset, self.options)
         if missing is not None:
             lost(self.options, f"{_name(key)}: startingOffsets asks for {offset}, {missing}")
         return offset
@@ -440,8 +439,7 @@ class _GrowingLog:
 
         if offset in self._before:
             return self._before[offset]
-        segments = self.paths.segments
-        path = [segments[0], *(each for each in segments if (each.base_offset or 0) < offset)][-1].path
+        path = self.paths.segments[self.paths.in_range(None, offset)[-1]].path
         known = [each for each in self._before.values() if each.path == path and each.next_offset <= offset]
         found = max(known, key=lambda each: each.end, default=_LogBatch(path))
         with self._opened(path) as opened:
