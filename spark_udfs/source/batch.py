@@ -33,15 +33,6 @@ def schema(given: Mapping[str, str]) -> Any:
     return columns.struct(columns.chosen(chosen, paths.checked_key_types(chosen)))
 
 
-def checked(
-    given: Mapping[str, str], wanted: Any, cores: int | None
-) -> tuple[options.SourceOptions, tuple[SparkColumn, ...]]:
-    """The options and columns for a reader."""
-    chosen = options.parse(given, "read", cores)
-    capabilities.check_options(chosen)
-    return chosen, columns_of(wanted, chosen)
-
-
 def columns_of(wanted: Any, chosen: options.SourceOptions) -> tuple[SparkColumn, ...]:
     """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
     keys: key_folders.KeyTypes = ()
@@ -115,4 +106,6 @@ def warn_of_mode(chosen: options.SourceOptions, wanted: Iterable[SparkColumn]) -
 
 def reader(given: Mapping[str, str], wanted: Any, cores: int | None) -> DataSourceReader:
     """The reader of the columns in `wanted`, a StructType. It has no pushFilters: see docs/decisions/0034."""
-    return BatchReader(*checked(given, wanted, cores))
+    chosen = options.parse(given, "read", cores)
+    capabilities.check_options(chosen)
+    return BatchReader(chosen, columns_of(wanted, chosen))

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from .options import SourceOptions
-from .paths import FolderPieces, PartitionPaths, SegmentPath, TopicPartition, open_segment, pieces, shown
+from .paths import FolderPieces, PartitionPaths, SegmentPath, TopicPartition, open_segment, shown
 
 if TYPE_CHECKING:
     import kafkarec
@@ -159,9 +159,3 @@ def _check_same_keys(found: Mapping[tuple[str, TopicPartition], PartitionPaths])
 
 def _shown(names: tuple[str, ...]) -> str:
     return ", ".join(names) or "none"
-
-
-def partitions(options: SourceOptions) -> dict[TopicPartition, PartitionPaths]:
-    """All partitions below `path` and `paths`; the errors are those of `pieces` and of `joined`."""
-    listed: dict[str, kafkarec.Segment] = {}
-    return FolderBorders(options).joined(pieces(options, listed), listed)

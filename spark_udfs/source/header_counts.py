@@ -25,16 +25,16 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from spark_udfs import schema
 
 from . import planning, reading
+from .isolation import NO_END, Uncommitted
 from .log_end import SplitEnd
 from .options import SourceOptions
-from .planning import Split, Uncommitted, is_read_committed
+from .planning import Split, is_read_committed
 
 if TYPE_CHECKING:
     import kafkarec
 
 _OFFSET = tuple(each for each in schema.RECORD_COLUMNS if each.name == "offset")
 _LAST_MESSAGE_MAGIC = 1  # below batches there are messages; the header of one without compression has no count
-_NO_BOUND = (1 << 63) - 1
 
 
 class _Counts(NamedTuple):
@@ -110,8 +110,8 @@ class _Headers:
         self.headers = headers
         self.control = options["includeControl"]
         self.uncommitted = split.uncommitted if is_read_committed(options) else None
-        self.start = -_NO_BOUND if split.start_offset is None else split.start_offset
-        self.end = _NO_BOUND if split.end_offset is None else split.end_offset
+        self.start = -NO_END if split.start_offset is None else split.start_offset
+        self.end = NO_END if split.end_offset is None else split.end_offset
         if self.uncommitted is not None:
             self.end = min(self.end, self.uncommitted.last_stable_offset)
 
@@ -162,5 +162,5 @@ class _Headers:
 
 
 def _holds(spans: list[tuple[int, int]], base_offset: int) -> bool:
-    at = bisect_right(spans, (base_offset, _NO_BOUND)) - 1
+    at = bisect_right(spans, (base_offset, NO_END)) - 1
     return at >= 0 and base_offset <= spans[at][1]

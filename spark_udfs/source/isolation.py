@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     import kafkarec
 
 
-class TransactionState(NamedTuple):
-    """The transactions of a partition, for read_committed.
+NO_END = (1 << 63) - 1
 
-    aborted: (producer id, first offset in the scanned segments, marker's offset) of each aborted transaction that ends
-        at `start` or above
-    stable_offset: first offset of the first open transaction, where reading stops; None: no transaction is open
+
+class Uncommitted(NamedTuple):
+    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
+    aborted transactions, as (producer id, first offset, marker's offset).
+
+    last_stable_offset: where the first open transaction begins; NO_END: none is open
     """
 
     aborted: tuple[tuple[int, int, int], ...]
-    stable_offset: int | None
+    last_stable_offset: int
 
 
-def read_transactions(partition: PartitionPaths, options: SourceOptions, start: int | None) -> TransactionState:
+def read_transactions(partition: PartitionPaths, options: SourceOptions, start: int | None) -> Uncommitted:
     """The transactions of a partition, from the segment that holds `start` on.
 
     start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
@@ -45,10 +47,9 @@ def read_transactions(partition: PartitionPaths, options: SourceOptions, start: 
         if open_before is None:
             number, open_before = 0, {}
         state = _scan_segments(log.segments[number:], open_before, options["mode"] != "FAILFAST")
-        stable = state.stable_offset
-        if not number or stable is None or stable >= (partition.segments[number].base_offset or 0):
+        if not number or state.last_stable_offset >= (partition.segments[number].base_offset or 0):
             return state
-        number = partition.in_range(stable, None)[0]
+        number = partition.in_range(state.last_stable_offset, None)[0]
 
 
 def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:
@@ -67,10 +68,10 @@ def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:
     return {one.producer_id: one.current_txn_first_offset for one in entries if one.current_txn_first_offset >= 0}
 
 
-def _scan_segments(segments: Sequence[kafkarec.Segment], open_before: dict[int, int], skip: bool) -> TransactionState:
+def _scan_segments(segments: Sequence[kafkarec.Segment], open_before: dict[int, int], skip: bool) -> Uncommitted:
     from kafkarec import distributed
 
     transactions = distributed.ended_and_open(segments, skip=skip)
     still_open = [*transactions.open_first_offsets]
     still_open += [since for producer, since in open_before.items() if producer not in transactions.marked_producer_ids]
-    return TransactionState(transactions.aborted, min(still_open, default=None))
+    return Uncommitted(transactions.aborted, min(still_open, default=NO_END))

@@ -14,9 +14,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from .isolation import NO_END
 from .options import SourceOptions
 from .paths import PartitionPaths, open_segment
-from .planning import NO_END, Split
+from .planning import Split
 
 if TYPE_CHECKING:
     import kafkarec

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_udfs.capabilities import InputPartition
 
 from . import isolation
+from .isolation import NO_END, Uncommitted
 from .key_folders import Keys
 from .listing import lost
 from .options import SourceOptions
@@ -34,15 +35,6 @@ _OPEN_COST = 4 << 20
 _LEAST_TASK = 4 << 20
 # Tasks are put together of pieces, so that none is much longer than the others.
 _PIECES_OF_A_TASK, _LEAST_PIECE = 5, 1 << 20
-NO_END = (1 << 63) - 1
-
-
-class Uncommitted(NamedTuple):
-    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
-    aborted transactions, as (producer id, first offset, marker's offset)."""
-
-    aborted: tuple[tuple[int, int, int], ...]
-    last_stable_offset: int
 
 
 class PlannedFile(NamedTuple):
@@ -110,7 +102,8 @@ def plan(
     for key, partition in partitions.items():
         uncommitted = None
         if is_read_committed(options):
-            uncommitted = transactions[key] if transactions else _uncommitted_of(partition, options, ranges[key][0])
+            known = (transactions or {}).get(key)
+            uncommitted = known or isolation.read_transactions(partition, options, ranges[key][0])
         for segment, later in _within(partition, *ranges[key]):
             file = file_of(segment)
             is_followed = segment.end is None and not options["where"]
@@ -226,11 +219,6 @@ def _task_count(options: SourceOptions, cost: int, size: int) -> int:
 
 def is_read_committed(options: SourceOptions) -> bool:
     return "read_committed" in (options["isolationLevel"], options["kafka.isolation.level"])
-
-
-def _uncommitted_of(partition: PartitionPaths, options: SourceOptions, start: int | None) -> Uncommitted:
-    state = isolation.read_transactions(partition, options, start)
-    return Uncommitted(state.aborted, NO_END if state.stable_offset is None else state.stable_offset)
 
 
 def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, later: int | None) -> Uncommitted | None:

@@ -43,10 +43,11 @@ from spark_udfs.worker_errors import cause_first
 
 from . import isolation, key_folders, log_end, options, paths, planning, reading, selection, worker_path
 from .batch import columns_of, warn_of_mode, warn_of_names
+from .isolation import NO_END, Uncommitted
 from .listing import Listing, lost
 from .offsets import Offsets, OffsetsJson, parse, to_json
 from .paths import CutPoint, OffsetRange, PartitionPaths, SegmentPath, TopicPartition
-from .planning import Split, Uncommitted
+from .planning import Split
 
 if TYPE_CHECKING:
     import kafkarec
@@ -413,7 +414,7 @@ class _GrowingLog:
                 size = opened.size
                 if known and not segment.later_segment and _incomplete(opened, known.end) is None:
                     size = min(size, known.end + _ZEROS_SEARCHED)
-                for begin in (known.end,) if known else dict.fromkeys((opened.position_of(planning.NO_END), 0)):
+                for begin in (known.end,) if known else dict.fromkeys((opened.position_of(NO_END), 0)):
                     for batch in reversed(list(_batches(opened, begin, size))):
                         if distributed.has_valid_checksum(opened, batch.begin, batch.end):
                             return batch._replace(fingerprint=distributed.fingerprint(opened, batch.begin))
@@ -491,7 +492,7 @@ class _GrowingLog:
                 found = isolation.read_transactions(self.between(self._stable, self.end)[0], self._options, None)
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
-            self._stable = self.end if found.stable_offset is None else min(found.stable_offset, self.end)
+            self._stable = min(found.last_stable_offset, self.end)
             self._transactions_of = self.paths, self.end
         return self.end if self._transactions_of is None else self._stable
 

@@ -21,8 +21,9 @@ from stream_broker import Broker
 from unlistable_folders import refuse_listing
 
 from kafkarec.sources import folders, remote
-from spark_udfs.source import folder_borders, listing
+from spark_udfs.source import listing
 from spark_udfs.source.listing import DataLoss
+from spark_udfs.source.paths import pieces
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +58,7 @@ def test_a_segment_that_grows_and_rolls_during_the_listing(broker: Broker, monke
         entries = (remote.FolderEntry(path.name, path.stat().st_size, False) for path in broker.log())
         return sorted(old.get(entry.name, entry) for entry in entries)
 
-    for look in (lambda: folder_borders.partitions(options_of(broker)), lambda: read(broker.root)):
+    for look in (lambda: pieces(options_of(broker)), lambda: read(broker.root)):
         change_next_listing(monkeypatch, roll)
         listed = look()
         if isinstance(listed, dict):  # the listing has the old size of a segment that another one follows

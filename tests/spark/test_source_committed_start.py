@@ -15,7 +15,8 @@ from stream_engine import Query
 
 from kafkarec.recover import marker_matching
 from kafkarec.recover.steps import Step
-from spark_udfs.source import folder_borders, isolation, options
+from spark_udfs.source import isolation, options
+from spark_udfs.source.listing import Listing
 
 pytestmark = pytest.mark.spark
 
@@ -39,9 +40,9 @@ def fill(broker: Broker, seed: int, still_open: bool) -> None:
         broker.end_transaction(producer, commit=False)
 
 
-def walk(broker: Broker, start: int | None) -> isolation.TransactionState:
+def walk(broker: Broker, start: int | None) -> isolation.Uncommitted:
     parsed = options.parse({"path": str(broker.root)}, "read")
-    (partition,) = folder_borders.partitions(parsed).values()
+    (partition,) = Listing(parsed).current().values()
     return isolation.read_transactions(partition, parsed, start)
 
 
@@ -54,7 +55,7 @@ def test_every_start_offset(broker: Broker, seed: int, still_open: bool) -> None
     rng = random.Random(seed)
     end = broker.writer().next_offset
     for start in sorted({0, end, *rng.sample(range(end), 15)}):
-        assert walk(broker, start).stable_offset == whole.stable_offset
+        assert walk(broker, start).last_stable_offset == whole.last_stable_offset
         start_option = json.dumps({"orders": {"0": start}})
         returned = offsets(read(broker.root, isolationLevel="read_committed", startingOffsets=start_option))
         assert returned == [offset for offset, _ in visible if offset >= start]
@@ -93,7 +94,7 @@ def test_an_open_transaction_before_the_start_hides_all_rows(broker: Broker, tmp
     while len(broker.log()) < 5:
         broker.write(10)
     rows: list[Any] = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
-    assert rows == [] and walk(broker, 100).stable_offset == 7
+    assert rows == [] and walk(broker, 100).last_stable_offset == 7
     broker.end_transaction(5, commit=False)
     rows = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
     assert offsets(rows) == [offset for offset, _ in broker.visible() if offset >= 100]
