@@ -405,22 +405,32 @@ class _GrowingLog:
 
     def _last_batch(self) -> _LogBatch:
         """The last batch whose frame and checksum are right."""
+        for segment in reversed(self.paths.segments):
+            found = self._last_of(segment, NO_END, is_whole=True)
+            if found.end:
+                return found
+        return _LogBatch(self.paths.segments[0].path, next_offset=self.start)
+
+    def _last_of(self, segment: SegmentPath, offset: int, *, is_whole: bool = False) -> _LogBatch:
+        """The last batch of a segment that begins below an offset, is_whole: with a right checksum; the segment's start
+        if there is none. It is searched from the last known one on, or if that may be far from an entry of the
+        .index."""
         from kafkarec import distributed
 
-        for segment in reversed(self.paths.segments):
-            known = self._before.get(self.end)
-            known = known if known and known.fingerprint and known.path == segment.path else None
-            with self._opened(segment.path) as opened:
-                size = opened.size
-                if known and not segment.later_segment and _incomplete(opened, known.end) is None:
-                    size = min(size, known.end + _ZEROS_SEARCHED)
-                for begin in (known.end,) if known else dict.fromkeys((opened.position_of(NO_END), 0)):
-                    for batch in reversed(list(_batches(opened, begin, size))):
-                        if distributed.has_valid_checksum(opened, batch.begin, batch.end):
-                            return batch._replace(fingerprint=distributed.fingerprint(opened, batch.begin))
-            if known:
-                return known
-        return _LogBatch(self.paths.segments[0].path, next_offset=self.start)
+        known = [each for each in self._before.values() if each.path == segment.path and each.next_offset <= offset]
+        found = max(known, key=lambda each: each.end, default=_LogBatch(segment.path))
+        with self._opened(segment.path) as opened:
+            size = opened.size
+            if is_whole and found.end and not segment.later_segment and _incomplete(opened, found.end) is None:
+                size = min(size, found.end + _ZEROS_SEARCHED)
+            # the last entry below the offset: at one of the offset itself, damage before that batch would be missed
+            indexed = 0 if is_whole and found.end else opened.position_of(offset - 1)
+            for begin in dict.fromkeys((max(found.end, indexed), found.end)):
+                below = takewhile(lambda each: each.first_offset < offset, _batches(opened, begin, size))
+                for batch in reversed(deque(below, None if is_whole else 1)):
+                    if not is_whole or distributed.has_valid_checksum(opened, batch.begin, batch.end):
+                        return batch._replace(fingerprint=distributed.fingerprint(opened, batch.begin))
+        return found
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""
@@ -434,25 +444,11 @@ class _GrowingLog:
     # ---- the bytes between two offsets
 
     def _last_below(self, offset: int) -> _LogBatch:
-        """The last batch that begins below an offset; the segment's start if there is none. It is searched from the
-        last known one on, or from an entry of the .index, whichever is nearer."""
-        from kafkarec import distributed
-
-        if offset in self._before:
-            return self._before[offset]
-        path = self.paths.segments[self.paths.in_range(None, offset)[-1]].path
-        known = [each for each in self._before.values() if each.path == path and each.next_offset <= offset]
-        found = max(known, key=lambda each: each.end, default=_LogBatch(path))
-        with self._opened(path) as opened:
-            # the last entry below the offset: at one of the offset itself, damage before that batch would be missed
-            for begin in dict.fromkeys((max(found.end, opened.position_of(offset - 1)), found.end)):
-                below = takewhile(lambda each: each.first_offset < offset, _batches(opened, begin, opened.size))
-                last = deque(below, 1)
-                if last:
-                    found = last[0]._replace(fingerprint=distributed.fingerprint(opened, last[0].begin))
-                    break
-        self._before[offset] = found
-        return found
+        """The last batch that begins below an offset."""
+        if offset not in self._before:
+            segment = self.paths.segments[self.paths.in_range(None, offset)[-1]]
+            self._before[offset] = self._last_of(segment, offset)
+        return self._before[offset]
 
     def between(self, start: int, stop: int) -> tuple[PartitionPaths, OffsetRange]:
         """The segments with the bytes between two offsets; the offsets themselves where they are inside of a batch."""
