@@ -8,9 +8,8 @@
     00000000000000000300.log  [batch][batch][ba                the last one: half a batch or zeros are not read yet
                                             ^ the log's end: after the last batch whose frame and checksum are right
 
-A micro-batch ends with a record batch. It has the bytes from the end of the last batch before its first offset to the
-end of the last batch before its end offset. So every byte, and damage with it, belongs to exactly one, whatever is
-written meanwhile.
+A micro-batch has the bytes from the end of the last batch before its first offset to the end of the last batch before
+its end offset. So every byte, and damage with it, belongs to exactly one, whatever is written meanwhile.
 
 A new partition begins at its log's start. A partition or offsets that no longer exist are data loss:
 failOnDataLoss fails the query, otherwise reading continues at the log's current start or end. Nothing depends on
@@ -181,8 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _limited(self, starts: Offsets, ends: Offsets, limit: ReadLimit | None) -> Offsets:
         """The end offsets of a micro-batch: the limit in proportion to the lag of each partition, at least one offset,
-        as in Spark's Kafka source, and the rest of the batch there. A limit of bytes becomes one of offsets by their
-        mean size."""
+        as in Spark's Kafka source. A limit of bytes becomes one of offsets by their mean size."""
         lags = {key: ends[key] - start for key, start in starts.items() if ends[key] > start}
         total = sum(lags.values())
         most = total
@@ -195,7 +193,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if most >= total:
             return ends
         parts = {key: starts[key] + max(1, lag * most // total) for key, lag in lags.items()}
-        return ends | {key: min(self._logs[key].batch_end(at), ends[key]) for key, at in parts.items()}
+        return ends | {key: min(self._logs[key].uncut(starts[key], at), ends[key]) for key, at in parts.items()}
 
     def reportLatestOffset(self) -> OffsetsJson | None:
         """The ends of the logs at the last trigger, from which Spark and `lag` compute the query's lag."""
@@ -462,9 +460,18 @@ class _GrowingLog:
         ranges = start if is_cut else None, stop if stop < last.next_offset else None
         return self.paths._replace(segments=tuple(chosen)), ranges
 
-    def batch_end(self, offset: int) -> int:
-        """The offset after the batch that has the one before `offset`; `offset` itself if no batch has that."""
-        return max(offset, self._last_below(offset).next_offset)
+    def uncut(self, start: int, stop: int) -> int:
+        """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
+        `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it."""
+        from kafkarec import distributed
+
+        batch = self._last_below(stop)
+        if batch.next_offset <= stop:
+            return stop
+        if batch.first_offset > start:
+            return batch.first_offset
+        with self._opened(batch.path) as opened:
+            return stop if distributed.has_valid_checksum(opened, batch.begin, batch.end) else batch.next_offset
 
     def keep(self, offsets: set[int]) -> None:
         """Forgets all batches but those at these offsets and at the ends, and the aborted transactions before them."""
