@@ -133,7 +133,7 @@ def sweep(
     spark: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Removes what jobs of dead drivers have left below `path`, and undoes their unfinished commits.
+    """Removes what jobs of dead drivers have left below `path`, and finishes their commits.
 
     A job with a file younger than `older_than_hours` may still be running and is left unchanged. Returns the ids of the
     jobs that were removed.

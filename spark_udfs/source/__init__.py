@@ -23,9 +23,9 @@
 | offsets | a stream's offsets as JSON |
 | writing, rows_by_partition, partitioner | the writer of `df.write`: assigns rows to partitions |
 | destination | the path that a job writes to: a folder, or one in a bucket |
-| staging, publishing | tasks stage their records; the driver publishes all records of a job, or none |
-| folder_publishing, folders | how that is done in a folder |
-| bucket_staging, bucket_publishing, bucket_segments, buckets, bucket_lock | how that is done in a bucket |
+| staging, publishing, appending | tasks stage their records; the driver publishes all records of a job, or none |
+| folders | how that is done in a folder |
+| bucket_staging, bucket_publishing, buckets, bucket_lock | how that is done in a bucket |
 | stream_writing | the writer of `df.writeStream` |
 | worker_path | pickles that make this package importable in the processes of a stream |
 """

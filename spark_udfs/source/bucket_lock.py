@@ -21,17 +21,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from .buckets import Bucket
+from .staging import LOCKS
 
-COMMITS = "_temporary/_commits"
 STALE = 1200.0
 _RENEW_AFTER = 60.0
 _POLL = 2.0
-SUFFIX = ".lock"
 _log = logging.getLogger("spark_udfs")
 
 
 class LockLost(RuntimeError):
-    """The lock was not renewed in time, so another job may hold it by now; that job undoes this unfinished commit."""
+    """The lock was not renewed in time, so another job may hold it by now."""
 
 
 class BucketLock:
@@ -39,14 +38,14 @@ class BucketLock:
 
     def __init__(self, bucket: Bucket, job: str) -> None:
         self.job = job
-        self._bucket, self._name = bucket, f"{COMMITS}/{job}{SUFFIX}"
+        self._bucket, self._name = bucket, f"{LOCKS}/{job}.lock"
         self._renewed = 0.0
 
     def heartbeat(self) -> None:
         """Renews the lock when it is due; LockLost if it was not renewed in time."""
         since = time.time() - self._renewed
         if since > STALE / 2:
-            raise LockLost(f"{self._bucket.url}/{self._name} was not renewed for {since:.0f} seconds")
+            raise LockLost(f"{self._bucket.path}/{self._name} was not renewed for {since:.0f} seconds")
         if since > _RENEW_AFTER:
             self.renew()
 
@@ -77,14 +76,14 @@ def _wait(lock: BucketLock, bucket: Bucket, job: str, stale: float) -> None:
     began, warned = time.time(), False
     while True:
         lock.renew()
-        locks = {one.name.removesuffix(SUFFIX): one for one in bucket.names(COMMITS) if one.name.endswith(SUFFIX)}
+        locks = {one.name.removesuffix(".lock"): one for one in bucket.names(LOCKS)}
         own = locks.pop(job, None)
         others = [name for name, one in locks.items() if own is None or own.modified - one.modified < stale]
         if own is not None and not others:
             return
         if others and not warned:
             text = "%s: waiting for job %s, which is publishing. If its driver is dead, call spark_udfs.sweep(path, 0)"
-            _log.warning(text, bucket.url, others[0])
+            _log.warning(text, bucket.path, others[0])
             warned = True
         if others and min(others) < job:
             lock.release()

@@ -1,290 +1,233 @@
 """Publishing below a URL, with copies and deletions of whole objects; the steps are in `publishing`
 
-    1  prepare    <job>/new/orders-0      what the driver writes itself; <job>/old/orders-0: what is replaced
-    2  journal    _commits/<job>.json     which object is copied to which name
-    3  publish    orders-0/...            old objects are deleted, new ones copied
-    5  clean up   the journal is deleted, then everything below <job>
+    1  prepare    <job>/new/orders-0      what the driver writes itself
+    3  publish    orders-0/...            replaced objects are deleted, new ones copied
 
-An existing object is never overwritten: appended records become segments after the last one. Old segments are deleted
+    partition.metadata  leader-epoch-checkpoint          for a new log only
+    00000000000000000030.index  .timeindex  .snapshot    copied before their .log
+    00000000000000000030.log
+
+Appended records become segments after the last one, so no existing object is overwritten. Replaced segments are deleted
 from the last one on, new ones copied from the first one on. Indexes and other small files are copied before their .log
 and deleted after it, so a reader always finds whole segments from the start of the log, all old or all new, with
-matching indexes.
+matching indexes. Producer snapshots are written for a new log only. Appending does not read the existing log, and
+without it the producers are not known; a broker rebuilds missing snapshots.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
-
-from spark_udfs import bootstrap
+from typing import Any, NamedTuple, TypeVar
 
 from . import bucket_lock
-from . import bucket_segments as segments
-from .bucket_lock import COMMITS, BucketLock
-from .bucket_staging import BEGUN, BucketStagingWriter
-from .buckets import Bucket, ListedObject
-from .publishing import FOLDER, METADATA, NO_RECORDS, SUCCESS, Publisher, as_json, from_json, topic_of
-from .staging import EMPTY_LOG, NO_STORAGE, TEMPORARY, StagedPartition, WriteJob
+from .appending import append, leader_epoch
+from .bucket_lock import BucketLock
+from .bucket_staging import BucketStagingWriter, files, temporary_folder
+from .buckets import Bucket
+from .staging import EMPTY_LOG, METADATA, ListedFile, StagedPartition, WriteJob, row_of, staging_folder
 
-_COMMITS_FOLDER = os.path.basename(COMMITS)
 # Number of requests at the same time, each for another partition.
 AT_ONCE = 16
+_SEGMENT = re.compile(r"[0-9]{20}\.(index|timeindex|txnindex|snapshot|log)")
+_LAST_OFFSET = (1 << 62) - 1
 T = TypeVar("T")
 
 
-class BucketPublisher(Publisher):
-    def __init__(self, url: str, storage: Mapping[str, Any] = NO_STORAGE) -> None:
-        bootstrap.load()
-        self._bucket = Bucket(url, storage)
-        self.path = self._bucket.url
-        self._lock: BucketLock | None = None
+class ExistingLog(NamedTuple):
+    """A log to append to. end: its next offset. epoch: the leader epoch of its last batches."""
 
-    def begin(self, job: WriteJob) -> None:
-        self._bucket.put(f"{_staging(job.job)}/{BEGUN}", b"")
+    end: int
+    epoch: int
+
+
+class PublishingBucket(Bucket):
+    """The `folders.Folder` of a URL."""
+
+    _lock: BucketLock | None = None
 
     def staging_writer(self, job: WriteJob, task: int, attempt: int) -> BucketStagingWriter:
-        return BucketStagingWriter(self._bucket, job, task, attempt)
-
-    def abort(self, job: WriteJob) -> None:
-        if self.journal(job.job) is None:
-            self.discard(job.job)
-        else:
-            super().abort(job)
+        return BucketStagingWriter(self, job, task, attempt)
 
     @contextmanager
     def locked(self, job: str, stale: float | None = None) -> Iterator[None]:
+        """Waits until no other job publishes here. stale: after so many seconds without renewal another job's lock is
+        ignored."""
         stale = None if stale is None else min(bucket_lock.STALE, stale)
-        with bucket_lock.acquired(self._bucket, job, stale) as self._lock:
+        with bucket_lock.acquired(self, job, stale) as self._lock:
             yield
-
-    def remove_lock(self, job: str) -> None:
-        self._bucket.delete(f"{COMMITS}/{job}{bucket_lock.SUFFIX}")
 
     def heartbeat(self) -> None:
         """Renews the lock, before every step of publishing; LockLost if another job may hold it by now."""
         assert self._lock is not None
         self._lock.heartbeat()
 
-    def read(self, name: str) -> bytes | None:
-        return self._bucket.read(name)
-
-    def write(self, name: str, data: bytes) -> None:
-        self._bucket.put(name, data)
-
-    # ---- jobs and journals
-
-    def staged_jobs(self) -> list[str]:
-        return self._bucket.folders(TEMPORARY)
-
-    def jobs_older_than(self, seconds: float) -> list[str]:
-        newest: dict[str, float] = {}
-        for one in self._bucket.names(TEMPORARY):
-            folder, _, rest = one.name.partition("/")
-            job = rest.removesuffix(".json").removesuffix(bucket_lock.SUFFIX) if folder == _COMMITS_FOLDER else folder
-            newest[job] = max(newest.get(job, 0.0), one.modified)
-        if self._lock is not None:
-            newest.pop(self._lock.job, None)
-        return sorted(job for job, at in newest.items() if time.time() - at >= seconds)
-
-    def jobs_with_journal(self) -> list[str]:
-        names = (one.name for one in self._bucket.names(COMMITS))
-        return [name.removesuffix(".json") for name in names if name.endswith(".json")]
-
-    def journal(self, job: str) -> dict[str, Any] | None:
-        return from_json(self._bucket.read(_journal_name(job)))
-
-    def write_journal(self, journal: dict[str, Any]) -> None:
-        self.heartbeat()
-        self._bucket.put(_journal_name(journal["job"]), as_json(journal))
-
-    def mark_undo(self, journal: dict[str, Any]) -> None:
-        self.write_journal(journal | {"undo": True})
-
-    def delete_journal(self, job: str) -> None:
-        self._bucket.delete(_journal_name(job))
-
-    def discard(self, job: str) -> None:
-        self._bucket.drop(_staging(job))
-
     # ---- prepare
 
-    def partitions_of(self, topics: Set[str]) -> list[str]:
-        names = [name for name in self._bucket.folders() if topic_of(name) in topics]
-        return [name for name in names if any(one.name.endswith(".log") for one in self._bucket.names(name, False))]
-
-    def prepare(self, job: WriteJob, parts: dict[str, list[StagedPartition]], emptied: list[str]) -> dict[str, Any]:
-        for kind in ("new", "old"):
-            self._bucket.drop(f"{_staging(job.job)}/{kind}")
-        staged_objects: dict[str, list[ListedObject]] = {}
-        for listed in self._bucket.names(_staging(job.job)):
+    def prepare(
+        self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
+    ) -> list[dict[str, Any]]:
+        self.drop(f"{staging_folder(job.job)}/new")
+        staged: dict[str, list[ListedFile]] = {}
+        for listed in self.names(staging_folder(job.job)):
             folder, _, name = listed.name.rpartition("/")
-            staged_objects.setdefault(folder, []).append(listed._replace(name=name))
-        ids = self._topic_ids({each[0].topic for each in parts.values()})
-        with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=segments.temporary_folder()) as scratch:
+            staged.setdefault(folder, []).append(listed._replace(name=name))
+        with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=temporary_folder()) as scratch:
+            return _in_parallel(
+                lambda name: self._prepared(job, name, parts[name], ids[name], staged, os.path.join(scratch, name)),
+                parts,
+            )
 
-            def prepared(name: str) -> dict[str, Any]:
-                return self._prepare_partition(job, name, parts[name], staged_objects, ids, scratch)
-
-            rows = _in_parallel(prepared, parts)
-        rows += _in_parallel(lambda name: self._prepare_empty(job, name), emptied)
-        before = self._bucket.read(SUCCESS) if job.query is None else None
-        return {"partitions": rows, "success": None if before is None else before.decode(errors="replace")}
-
-    def _prepare_partition(
+    def _prepared(
         self,
         job: WriteJob,
         name: str,
-        parts: list[StagedPartition],
-        staged_objects: dict[str, list[ListedObject]],
-        ids: dict[str, bytes],
+        parts: Sequence[StagedPartition],
+        topic_id: bytes | None,
+        staged: Mapping[str, list[ListedFile]],
         scratch: str,
     ) -> dict[str, Any]:
         """The journal's row of one partition, with the objects that it will have. Segments that were staged with their
         final offsets and leader epoch are copied within the store; the driver rewrites the others."""
-        bucket = self._bucket
         self.heartbeat()
-        before = bucket.names(name, below=False)
-        log = None if job.overwrite else segments.log_of(bucket, job, name, before)
-        fit = log is None or (parts[0].given and log.accepts_unchanged(parts[0]))
-        own = [
-            one
-            for one in staged_objects.get(parts[0].folder, ())
-            if fit and segments.is_wanted(one.name, new=log is None)
-        ]
-        staged = f"{_staging(job.job)}/{parts[0].folder}"
-        objects: list[list[Any]] = [[f"{staged}/{one.name}", one.name, one.size] for one in own]
-        if fit and sum(one.size for one in own if one.name.endswith(".log")) != parts[0].size:
-            raise FileNotFoundError(f"{bucket.url}/{staged} has changed since the task wrote it")
-        rest = parts[1:] if fit else parts
-        start = parts[0].first_offset if log is None or parts[0].given else log.end
-        end = parts[0].next_offset
+        staging = staging_folder(job.job)
+        before = self.names(name, below=False)
+        log = None if job.overwrite else self._log_of(job, name, before)
+        fit = bool(parts) and (log is None or (parts[0].given and _accepts_unchanged(log, parts[0])))
+        rest, objects, offsets = parts, dict[str, tuple[str, int]](), (0, log.end if log else 0)
+        if fit:
+            first, rest, offsets = parts[0], parts[1:], (parts[0].first_offset, parts[0].next_offset)
+            objects = {
+                one.name: (f"{staging}/{first.folder}/{one.name}", one.size)
+                for one in staged.get(first.folder, ())
+                if log is None or _is_appended(one.name)
+            }
+            if sum(size for each, (_, size) in objects.items() if each.endswith(".log")) != first.size:
+                raise FileNotFoundError(f"{self.path}/{staging}/{first.folder} has changed since the task wrote it")
         if rest:
-            begin_at = end if fit else start
-            folder = os.path.join(scratch, name)
-            end = segments.append(bucket, job, folder, rest, begin_at, log.epoch if log else 0)
-            for file in segments.files(folder):
-                if segments.is_wanted(file, new=False):
-                    path = os.path.join(folder, file)
-                    size = os.path.getsize(path)
-                    bucket.upload(path, f"{_staging(job.job)}/new/{name}/{file}")
-                    objects.append([f"{_staging(job.job)}/new/{name}/{file}", file, size])
-                    os.unlink(path)
-        topic_id = ids.get(parts[0].topic)
-        if log is None and topic_id is not None:
-            bucket.put(f"{_staging(job.job)}/new/{name}/{METADATA}", topic_id)
-            objects = [each for each in objects if each[1] != METADATA]
-            objects.append([f"{_staging(job.job)}/new/{name}/{METADATA}", METADATA, len(topic_id)])
-        objects.sort(key=lambda each: segments.order(each[1]))
-        old = self._copied_old(job, name, before) if log is None else []
-        names_in_use = {one.name for one in before} & {each[1] for each in objects}
-        if log is not None and names_in_use:
-            raise ValueError(f"{bucket.url}/{name}/{min(names_in_use)} is an object without records: remove it first")
-        summary = {"records": sum(part.records for part in parts), "first_offset": start, "next_offset": end}
-        return _row(name, objects, old, before, summary)
+            added = append(
+                scratch,
+                rest,
+                lambda part: self._downloaded(f"{staging}/{part.folder}", f"{scratch}.copy"),
+                segment_bytes=job.settings.segment_bytes,
+                leader_epoch=log.epoch if log else 0,
+                start_offset=None if rest[0].given else offsets[1],
+            )
+            offsets = (offsets[0] if fit else added.start), added.stop
+        new = f"{staging}/new/{name}"
+        for file in filter(_is_appended, files(scratch) if rest else ()):
+            path = os.path.join(scratch, file)
+            objects[file] = f"{new}/{file}", os.path.getsize(path)
+            self.upload(path, f"{new}/{file}")
+            os.unlink(path)
+        small = {} if parts else {EMPTY_LOG: b""}
+        if log is None and topic_id:
+            small[METADATA] = topic_id
+        for file, data in small.items():
+            objects[file] = f"{new}/{file}", len(data)
+            self.put(f"{new}/{file}", data)
+        in_use = objects.keys() & {one.name for one in before}
+        if log is not None and in_use:
+            raise ValueError(f"{self.path}/{name}/{min(in_use)} is an object without records: remove it first")
+        made = {"replaces": log is None, "objects": [(*objects[each], each) for each in sorted(objects, key=_order)]}
+        return row_of(name, parts, [each[:2] for each in before], made, offsets)
 
-    def _prepare_empty(self, job: WriteJob, name: str) -> dict[str, Any]:
-        """The same for a partition that an overwrite leaves without records. It keeps its topic id."""
-        self.heartbeat()
-        before = self._bucket.names(name, below=False)
-        old, new = self._copied_old(job, name, before), f"{_staging(job.job)}/new/{name}"
-        self._bucket.put(f"{new}/{EMPTY_LOG}", b"")
-        objects: list[list[Any]] = [
-            [f"{_staging(job.job)}/old/{name}/{METADATA}", METADATA, one.size] for one in before if one.name == METADATA
-        ]
-        objects.append([f"{new}/{EMPTY_LOG}", EMPTY_LOG, 0])
-        return _row(name, objects, old, before, NO_RECORDS)
+    def _log_of(self, job: WriteJob, name: str, listed: Sequence[ListedFile]) -> ExistingLog | None:
+        """The log of a partition's folder, from the objects listed in it; None: it has no segments, or only the
+        empty one that an overwrite has left, which a new log replaces."""
+        logs = [one for one in listed if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
+        compressed = [one.name for one in listed if one.name.endswith((".log.gz", ".log.zst"))]
+        if compressed:
+            raise ValueError(
+                f"{self.path}/{name}/{compressed[0]}: cannot append to a log with compressed segment files"
+            )
+        if not logs or (logs[-1].name == EMPTY_LOG and not logs[-1].size):
+            return None
+        ends = (_end(job, f"{self.path}/{name}/{one.name}") for one in reversed(logs) if one.size)
+        end = next((end for end in ends if end is not None), int(logs[-1].name[:20]))
+        return ExistingLog(end, leader_epoch(lambda file: self.read(f"{name}/{file}")))
 
-    def _copied_old(self, job: WriteJob, name: str, before: list[ListedObject]) -> list[str]:
-        """Copies the objects that are replaced to the job's folder; returns their names in order."""
-        old = sorted((one.name for one in before), key=segments.order)
-        for each in old:
-            self.heartbeat()
-            self._bucket.copy(f"{name}/{each}", f"{_staging(job.job)}/old/{name}/{each}")
-        return old
-
-    def _topic_ids(self, topics: set[str]) -> dict[str, bytes]:
-        """Topic -> partition.metadata of its existing partitions: all partitions of a topic share one topic id."""
-        ids: dict[str, bytes] = {}
-        for name in self._bucket.folders():
-            match = FOLDER.fullmatch(name)
-            if match and match["topic"] in topics and match["topic"] not in ids:
-                data = self._bucket.read(f"{name}/{METADATA}")
-                if data is not None:
-                    ids[match["topic"]] = data
-        return ids
+    def _downloaded(self, folder: str, path: str) -> Iterator[str]:
+        """Each segment of a staged folder in turn, as a local file."""
+        for one in self.names(folder, below=False):
+            if one.name.endswith(".log"):
+                self.download(f"{folder}/{one.name}", path)
+                yield path
+                os.unlink(path)
 
     # ---- publish
 
-    def withdraw_success(self, job: str) -> None:
-        self._bucket.delete(SUCCESS)
-
-    def publish(self, journal: dict[str, Any]) -> None:
-        _in_parallel(self._publish_partition, journal["partitions"])
+    def check(self, row: Mapping[str, Any]) -> dict[str, int]:
+        """The sizes of a partition's objects. BlockingIOError if another writer has put one since it was prepared."""
         self.heartbeat()
-
-    def _publish_partition(self, row: dict[str, Any]) -> None:
-        """Deletes and copies the objects of one partition, continuing where an earlier attempt stopped."""
-        name = row["name"]
-        self.heartbeat()
-        published = {one.name: one.size for one in self._bucket.names(name, below=False)}
-        known = {*map(tuple, row["before"]), *_published_by(row)}
-        unknown = [each for each, size in published.items() if (each, size) not in known]
+        name, made = row["name"], row["made"]
+        published = {one.name: one.size for one in self.names(name, below=False)}
+        known = {*map(tuple, row["before"]), *((target, size) for _, size, target in made["objects"])}
+        unknown = [each for each in published.items() if each not in known]
         if unknown:
             raise BlockingIOError(
-                f"{self._bucket.url}/{name}/{min(unknown)}: another writer has changed this folder meanwhile"
+                f"{self.path}/{name}/{min(unknown)[0]}: another writer has changed this folder meanwhile. If that was "
+                f"after the commit, remove this object"
             )
-        if row["old"]:
-            self._remove(name, published)
+        return published
+
+    def publish(self, job: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Publishes the partitions, continuing where an earlier attempt stopped."""
+        _in_parallel(self._publish_partition, rows)
+        self.heartbeat()
+
+    def _publish_partition(self, row: Mapping[str, Any]) -> None:
+        """Deletes and copies the objects of one partition."""
+        name, published = row["name"], self.check(row)
+        if row["made"]["replaces"]:
+            # Last segment first, and of each segment the .log first, so that what is left is always the start of a log.
+            for each in sorted(published, key=_order, reverse=True):
+                self.heartbeat()
+                self.delete(f"{name}/{each}")
             published = {}
-        for source, target, size in row["objects"]:
+        for source, size, target in row["made"]["objects"]:
             if published.get(target) != size:
                 self.heartbeat()
-                self._bucket.copy(source, f"{name}/{target}")
-
-    def restore(self, journal: dict[str, Any]) -> None:
-        def restore_partition(row: dict[str, Any]) -> None:
-            name, gone = row["name"], {*_published_by(row), *(tuple(each) for each in row["before"] if row["old"])}
-            self.heartbeat()
-            listed = self._bucket.names(name, below=False)
-            self._remove(name, [one[0] for one in listed if one[:2] in gone])
-            for each in row["old"]:
-                self.heartbeat()
-                self._bucket.copy(f"{_staging(journal['job'])}/old/{name}/{each}", f"{name}/{each}")
-
-        _in_parallel(restore_partition, journal["partitions"])
-        if journal["success"] is not None:
-            self._bucket.put(SUCCESS, journal["success"].encode())
-
-    def _remove(self, name: str, files: Iterable[str]) -> None:
-        """Last segment first, and of each segment the .log first, so that what is left is always the start of a log."""
-        for each in sorted(files, key=segments.order, reverse=True):
-            self.heartbeat()
-            self._bucket.delete(f"{name}/{each}")
+                self.copy(source, f"{name}/{target}")
 
 
-def _row(
-    name: str, objects: list[list[Any]], old: list[str], before: list[ListedObject], summary: Mapping[str, int]
-) -> dict[str, Any]:
-    """The journal's row of a partition. before: the objects of its folder."""
-    known = [list(each[:2]) for each in before]
-    return {"name": name, "objects": objects, "old": old, "before": known, "summary": summary}
+def _accepts_unchanged(log: ExistingLog, part: StagedPartition) -> bool:
+    """Whether staged segments can be appended unchanged. ValueError if their offsets overlap those of the log."""
+    if part.first_offset < log.end:
+        raise ValueError(
+            f"{part.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the next offset "
+            f"of the log is {log.end}"
+        )
+    return log.epoch == 0
 
 
-def _published_by(row: dict[str, Any]) -> set[tuple[str, int]]:
-    return {(target, size) for _, target, size in row["objects"]}
+def _end(job: WriteJob, url: str) -> int | None:
+    """The next offset after the last batch, read from the last index entry on; None: there is no batch. ValueError if
+    the segment does not end with a whole batch."""
+    import kafkarec
+
+    segment = kafkarec.open(url, storage_options=dict(job.storage))
+    assert isinstance(segment, kafkarec.Segment)
+    with segment:
+        tables = list(segment.between(segment.position_of(_LAST_OFFSET), segment.size).scan_pieces(errors="skip"))
+    if any(table.damage for table in tables) or (tables and tables[-1].remaining):
+        raise ValueError(f"{url} does not end with a whole batch: salvage this log first (kafkarec salvage)")
+    ends = [table[-1]["next_offset"] for table in tables if len(table)]
+    return int(ends[-1]) if ends else None
 
 
-def _journal_name(job: str) -> str:
-    return f"{COMMITS}/{job}.json"
+def _is_appended(name: str) -> bool:
+    """Whether a file of a staged log is published if the log exists already."""
+    return _SEGMENT.fullmatch(name) is not None and not name.endswith(".snapshot")
 
 
-def _staging(job: str) -> str:
-    return f"{TEMPORARY}/{job}"
+def _order(name: str) -> tuple[str, bool, str]:
+    """Sort key of the order in which objects are copied: files of no segment, then each segment with its .log last."""
+    return (name[:20] if _SEGMENT.fullmatch(name) else "", name.endswith(".log"), name)
 
 
 def _in_parallel(work: Callable[[Any], T], items: Iterable[Any]) -> list[T]:

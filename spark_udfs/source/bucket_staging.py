@@ -15,11 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from . import bucket_segments as segments
 from .buckets import Bucket
-from .staging import TEMPORARY, StagedPartition, StagingWriter, WriteJob, job_folder
+from .staging import BEGUN, StagedPartition, StagingWriter, WriteJob, job_folder, staging_folder
 
-BEGUN = "_begun"
 _AT_ONCE = 8
 
 
@@ -28,10 +26,11 @@ class BucketStagingWriter:
 
     def __init__(self, bucket: Bucket, job: WriteJob, task: int, attempt: int) -> None:
         self._bucket, self._job = bucket, job
-        self._local = tempfile.mkdtemp(prefix="kafkarec-", dir=segments.temporary_folder())
+        self._local = tempfile.mkdtemp(prefix="kafkarec-", dir=temporary_folder())
         self._stage = StagingWriter(self._local, job.job, task, attempt, job.settings, target=job.path)
-        self._name = os.path.basename(self._stage.folder)
-        self.folder = f"{bucket.url}/{TEMPORARY}/{job.job}/{self._name}"
+        self._staging = staging_folder(job.job)
+        self._name = f"{self._staging}/{os.path.basename(self._stage.folder)}"
+        self.folder = f"{bucket.path}/{self._name}"
 
     def put(self, topic: str, partition: int, table: Any, given: bool) -> None:
         self._stage.put(topic, partition, table, given)
@@ -55,22 +54,31 @@ class BucketStagingWriter:
             self._stage.drop()
         shutil.rmtree(self._local, ignore_errors=True)
         with suppress(Exception):
-            self._bucket.drop(f"{TEMPORARY}/{self._job.job}/{self._name}")
+            self._bucket.drop(self._name)
 
     def _check_begun(self) -> None:
         """FileNotFoundError if the job has ended. Not checked for a stream: its batches have no `begin`."""
-        job = f"{TEMPORARY}/{self._job.job}"
-        if self._job.query is None and not self._bucket.exists(f"{job}/{BEGUN}"):
-            raise FileNotFoundError(f"{self._bucket.url}/{job} is gone: the job has ended")
+        if self._job.query is None and self._bucket.read(f"{self._staging}/{BEGUN}") is None:
+            raise FileNotFoundError(f"{self._bucket.path}/{self._staging} is gone: the job has ended")
 
     def _upload(self, staged: tuple[StagedPartition, ...]) -> None:
         root = job_folder(self._local, self._job.job)
-        names = [os.path.join(one.folder, name) for one in staged for name in segments.files(f"{root}/{one.folder}")]
+        names = [os.path.join(one.folder, name) for one in staged for name in files(f"{root}/{one.folder}")]
 
         def send(name: str) -> None:
             path = os.path.join(root, name)
-            self._bucket.upload(path, f"{TEMPORARY}/{self._job.job}/{name}")
+            self._bucket.upload(path, f"{self._staging}/{name}")
             os.unlink(path)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(send, names))
+
+
+def files(folder: str) -> list[str]:
+    return sorted(entry.name for entry in os.scandir(folder) if entry.is_file() and not entry.name.startswith("."))
+
+
+def temporary_folder() -> str | None:
+    """The folder for temporary files of this machine: the first writable one of SPARK_LOCAL_DIRS, else the system's."""
+    writable = (each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if os.access(each, os.W_OK))
+    return next(writable, tempfile.gettempdir())

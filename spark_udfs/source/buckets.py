@@ -13,7 +13,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
+
+from .staging import ListedFile
 
 S3 = ("s3", "s3a", "s3n")
 SCHEMES = (*S3, "gs", "gcs", "abfs", "abfss")
@@ -22,30 +24,22 @@ _S3_DEFAULTS = {"allow_delayed_open": True, "background_writes": False}
 _PIECE = 8 << 20
 
 
-class ListedObject(NamedTuple):
-    """One object of a listing. name: relative to the listed folder. modified: seconds since 1970, the store's clock."""
-
-    name: str
-    size: int
-    modified: float
-
-
 class Bucket:
-    """The objects below `url`; names are relative to it. Every failure is a RemoteError of one line. Thread-safe, and
-    not picklable: each process makes its own."""
+    """The objects below `path`, a URL; names are relative to it. Every failure is a RemoteError of one line.
+    Thread-safe, and not picklable: each process makes its own."""
 
     def __init__(self, url: str, storage: Mapping[str, Any]) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
 
         from kafkarec import distributed
 
-        self.url = url.rstrip("/")
+        self.path = url.rstrip("/")
         self._types, self._selector = fs.FileType, fs.FileSelector
         scheme = url.partition("://")[0]
         given = {**storage, **_S3_DEFAULTS} if scheme in S3 else dict(storage)
         self._endpoint: str | None = None
         with self._errors_of(""):
-            self._fs, self._root, self._endpoint = distributed.arrow_filesystem(self.url, given)
+            self._fs, self._root, self._endpoint = distributed.arrow_filesystem(self.path, given)
 
     def check_access(self) -> None:
         """RemoteError where the bucket does not exist or cannot be accessed."""
@@ -89,14 +83,10 @@ class Bucket:
         with self._errors_of(name), self._fs.open_input_stream(self._path(name)) as file, open(path, "wb") as out:
             shutil.copyfileobj(file, out, _PIECE)
 
-    def exists(self, name: str) -> bool:
-        with self._errors_of(name):
-            return bool(self._fs.get_file_info(self._path(name)).type == self._types.File)
-
-    def names(self, folder: str = "", below: bool = True) -> list[ListedObject]:
+    def names(self, folder: str = "", below: bool = True) -> list[ListedFile]:
         """The objects of a folder, sorted by name; below: with those of the folders in it."""
         return sorted(
-            ListedObject(name, one.size or 0, one.mtime.timestamp() if one.mtime else 0.0)
+            ListedFile(name, one.size or 0, one.mtime.timestamp() if one.mtime else 0.0)
             for name, one in self._listed(folder, below)
             if one.type == self._types.File
         )
@@ -119,7 +109,7 @@ class Bucket:
     def _errors_of(self, name: str) -> Iterator[None]:
         from kafkarec import distributed
 
-        url = f"{self.url}/{name}" if name else self.url
+        url = f"{self.path}/{name}" if name else self.path
         try:
             yield
         except Exception as error:

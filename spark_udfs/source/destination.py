@@ -9,20 +9,20 @@ from typing import Any
 
 from spark_udfs import bootstrap
 
-from .bucket_publishing import BucketPublisher
+from .bucket_publishing import PublishingBucket
 from .buckets import SCHEMES, Bucket
-from .folder_publishing import FolderPublisher
+from .folders import Folder
 from .paths import FOLDERS, hadoop_scheme
-from .publishing import FOLDER, Publisher
+from .publishing import Publisher, partition_of
 from .staging import NO_STORAGE
 
-_LOG = re.compile(r"[0-9]{20}\.log")
 # What Spark, Delta, Hudi and Iceberg write to a table's folder.
 _TABLE = re.compile(r"part-[0-9]{5}.*|_delta_log|_spark_metadata|\.hoodie|.*\.(parquet|orc|avro)")
 
 
 def publisher(path: str, storage: Mapping[str, Any] = NO_STORAGE) -> Publisher:
-    return BucketPublisher(path, storage) if "://" in path else FolderPublisher(path)
+    bootstrap.load()
+    return Publisher(PublishingBucket(path, storage) if "://" in path else Folder(path))
 
 
 def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
@@ -34,6 +34,9 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
         path = "/" + path.removeprefix("file:").lstrip("/")
     if hadoop_scheme(path) is not None:
         raise ValueError(f"kafkarec cannot write to {path}. {FOLDERS}")
+    bootstrap.load()
+    from kafkarec import distributed
+
     path, names = _bucket(path, storage) if "://" in path else _folder(os.path.abspath(path))
     if "meta.properties" in names:
         raise ValueError(
@@ -45,11 +48,11 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
         raise ValueError(
             f"{path} holds another table ({tables[0]}), which partition folders would spoil: name a folder of their own"
         )
-    if any(_LOG.fullmatch(name) for name in names):
+    if any(map(distributed.is_segment, names)):
         raise ValueError(f"{path} is one partition's folder: name the folder above it")
     partition_counts: dict[str, int] = {}
-    for match in filter(None, map(FOLDER.fullmatch, names)):
-        partition_counts[match["topic"]] = max(partition_counts.get(match["topic"], 0), int(match["partition"]) + 1)
+    for topic, partition in filter(None, map(partition_of, names)):
+        partition_counts[topic] = max(partition_counts.get(topic, 0), partition + 1)
     return path, partition_counts
 
 
@@ -65,7 +68,6 @@ def _bucket(url: str, storage: Mapping[str, Any]) -> tuple[str, list[str]]:
     scheme = url.partition("://")[0]
     if scheme not in SCHEMES:
         raise ValueError(f"kafkarec cannot write to {scheme}://. {FOLDERS}")
-    bootstrap.load()
     bucket = Bucket(url, storage)
     bucket.check_access()
-    return bucket.url, [*bucket.folders(), *(one.name for one in bucket.names(below=False))]
+    return bucket.path, [*bucket.folders(), *(one.name for one in bucket.names(below=False))]

@@ -1,7 +1,10 @@
-"""Operations on folders and logs for publishing; each can be repeated after a crash
+"""Publishing to a folder that driver and executors share, with renames; the steps are in `publishing`
 
-exchange     swaps the names of two folders in one step (Linux renameat2)
-clone        copies a log to append to, while readers use the original
+    1  prepare    <job>/new/orders-0      the future folder: links to the existing log, and the tasks' batches
+    3  publish    orders-0 and new/orders-0 swap their names in one step (renameat2 of Linux), one after the other
+
+A partition's folder is always the complete old or the complete new one; its inode shows which of them. Where the file
+system cannot swap names, there are two renames, between which the folder is missing.
 """
 
 from __future__ import annotations
@@ -11,10 +14,25 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from .appending import append, leader_epoch
+from .staging import (
+    EMPTY_LOG,
+    METADATA,
+    TEMPORARY,
+    ListedFile,
+    StagedPartition,
+    StagingWriter,
+    WriteJob,
+    job_folder,
+    make_folder,
+    row_of,
+)
+
+_NEW, _OLD, _DEAD = "new", "old", ".dead"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 _NO_SYNC = (errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -23,6 +41,164 @@ _NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EI
 WRITER_LOCK = ".kafkarec.lock"
 # A last segment below this size is copied and appended to, so that many small appends do not make many small segments.
 SMALL_SEGMENT = 16 << 20
+
+
+class Folder:
+    """A folder; names are relative to it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+
+    def staging_writer(self, job: WriteJob, task: int, attempt: int) -> StagingWriter:
+        return StagingWriter(job.path, job.job, task, attempt, job.settings, begun=job.query is None)
+
+    @contextmanager
+    def locked(self, job: str, stale: float | None = None) -> Iterator[None]:
+        """Waits until no other job publishes here; without effect where the file system has no locks."""
+        os.makedirs(self.path, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+            yield
+        finally:
+            os.close(descriptor)
+
+    def heartbeat(self) -> None:
+        """Does nothing: the system releases the lock when the driver dies."""
+
+    # ---- files
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a small file; None: it does not exist."""
+        with suppress(FileNotFoundError, NotADirectoryError), open(self._in(name), "rb") as file:
+            return file.read()
+        return None
+
+    def put(self, name: str, data: bytes) -> None:
+        make_folder(os.path.dirname(self._in(name)))
+        write_file(self._in(name), data)
+
+    def delete(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._in(name))
+            sync(os.path.dirname(self._in(name)))
+
+    def drop(self, folder: str) -> None:
+        """Deletes a staging folder. Renames it first, so that a task that is still running cannot write to it."""
+        dead = self._in(folder) + _DEAD
+        _remove(dead)
+        with suppress(FileNotFoundError):
+            os.rename(self._in(folder), dead)
+        _remove(dead)
+        with suppress(OSError):
+            os.rmdir(self._in(TEMPORARY))
+
+    def names(self, folder: str = "", below: bool = True) -> list[ListedFile]:
+        """The files of a folder; below: with the folders in it and what these contain."""
+        root, found = self._in(folder), list[ListedFile]()
+        for parent, folders, files in os.walk(root):
+            for path in (os.path.join(parent, name) for name in [*files, *(folders if below else ())]):
+                with suppress(FileNotFoundError):
+                    status = os.lstat(path)
+                    found.append(ListedFile(os.path.relpath(path, root), status.st_size, status.st_mtime))
+            if not below:
+                break
+        return found
+
+    def folders(self, folder: str = "") -> list[str]:
+        """The names of the folders in a folder."""
+        with suppress(FileNotFoundError):
+            return sorted(entry.name for entry in os.scandir(self._in(folder)) if entry.is_dir())
+        return []
+
+    # ---- partitions
+
+    def prepare(
+        self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
+    ) -> list[dict[str, Any]]:
+        """The journal's rows. parts: by partition, in order of the tasks; none: it will have an empty log. ids: the
+        partition.metadata of a partition that does not exist yet or is overwritten."""
+        new = os.path.join(job.folder, _NEW)
+        _remove(new)
+        os.makedirs(new)
+        for part in (part for each in parts.values() for part in each):
+            folder = os.path.join(job.folder, part.folder)
+            if not os.path.isdir(folder):
+                raise FileNotFoundError(
+                    f"{folder} does not exist: {job.path} must be a folder that the driver and all executors share"
+                )
+        rows = [self._prepared(job, name, each, ids[name]) for name, each in parts.items()]
+        sync(new)
+        return rows
+
+    def _prepared(
+        self, job: WriteJob, name: str, parts: Sequence[StagedPartition], topic_id: bytes | None
+    ) -> dict[str, Any]:
+        """Makes one partition's future folder; returns its row. A new log starts with links to the first task's
+        segments; everything else is appended."""
+        target, made = self._in(name), os.path.join(job.folder, _NEW, name)
+        with _writer_locked(target):
+            before = _end_of(target)
+            appends = before is not None and not job.overwrite
+            appended, offsets, limit = (parts if appends else parts[1:]), (0, 0), None
+            if parts:
+                base = target if appends else os.path.join(job.folder, parts[0].folder)
+                limit = _clone(base, made, max((part.largest for part in appended), default=0))
+                offsets = parts[0].first_offset, parts[0].next_offset
+            else:
+                os.makedirs(made)
+                write_file(os.path.join(made, EMPTY_LOG), b"")
+        if topic_id and not appends:
+            write_file(os.path.join(made, METADATA), topic_id)
+        if appended:
+            settings = job.settings
+            added = append(
+                made,
+                appended,
+                lambda part: _segments(os.path.join(job.folder, part.folder)),
+                segment_bytes=settings.segment_bytes if limit is None else min(limit, settings.segment_bytes),
+                leader_epoch=leader_epoch(Folder(made).read),
+            )
+            offsets = (added.start if appends else offsets[0]), added.stop
+        return row_of(name, parts, before, _inode(made), offsets)
+
+    def check(self, row: Mapping[str, Any]) -> None:
+        """BlockingIOError if another writer has changed a partition since it was prepared."""
+        target = self._in(row["name"])
+        if _end_of(target) != row["before"]:
+            text = "another writer has changed this folder meanwhile. If that was after the commit, move it elsewhere"
+            raise BlockingIOError(errno.EWOULDBLOCK, text, target)
+
+    def publish(self, job: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Publishes the partitions, continuing where an earlier attempt stopped."""
+        for row in rows:
+            self._publish_partition(job_folder(self.path, job), row)
+        sync(self.path)
+
+    def _publish_partition(self, folder: str, row: Mapping[str, Any]) -> None:
+        """Renames the new folder to its final name; the old one stays in the job's folder."""
+        target = self._in(row["name"])
+        new, old = (os.path.join(folder, kind, row["name"]) for kind in (_NEW, _OLD))
+        if _inode(target) == row["made"]:
+            return
+        if os.path.isdir(target):
+            with _writer_locked(target):
+                self.check(row)
+                if exchange(new, target):
+                    return
+                os.makedirs(os.path.dirname(old), exist_ok=True)
+                os.rename(target, old)
+        os.rename(new, target)
+
+    def _in(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+
+# ---- operations on folders and logs; each can be repeated after a crash
 
 
 def sync(path: str) -> None:
@@ -49,14 +225,7 @@ def write_file(path: str, data: bytes) -> None:
     sync(os.path.dirname(path))
 
 
-def read_file(folder: str, name: str) -> bytes | None:
-    """The content of a small file; None: it does not exist."""
-    with suppress(FileNotFoundError), open(os.path.join(folder, name), "rb") as file:
-        return file.read()
-    return None
-
-
-def inode(path: str) -> list[int] | None:
+def _inode(path: str) -> list[int] | None:
     """Device and inode, which identify a folder after a rename; None: it does not exist."""
     try:
         status = os.lstat(path)
@@ -80,23 +249,7 @@ def exchange(one: str, other: str) -> bool:
 
 
 @contextmanager
-def locked(path: str) -> Iterator[None]:
-    """Holds an exclusive lock on a folder, so that one job commits at a time; without effect where the file
-    system has no locks."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def writer_locked(folder: str) -> Iterator[None]:
+def _writer_locked(folder: str) -> Iterator[None]:
     """Holds the writer's lock of a partition folder; BlockingIOError if a kafkarec.SegmentWriter holds it."""
     try:
         descriptor = os.open(os.path.join(folder, WRITER_LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -104,26 +257,33 @@ def writer_locked(folder: str) -> Iterator[None]:
         yield
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(errno.EWOULDBLOCK, "another writer has locked this folder", folder) from None
         yield
-    except BlockingIOError:
-        raise BlockingIOError(errno.EWOULDBLOCK, "another writer has locked this folder", folder) from None
     finally:
         os.close(descriptor)
 
 
-def end_of(folder: str) -> list[Any] | None:
+def _end_of(folder: str) -> list[Any] | None:
     """Name and size of the last segment, which change with each append; None: there is no segment."""
-    names = logs(folder)
-    return [names[-1], os.path.getsize(os.path.join(folder, names[-1]))] if names else None
+    last = _segments(folder)[-1:]
+    return [os.path.basename(last[0]), os.path.getsize(last[0])] if last else None
 
 
-def logs(folder: str) -> list[str]:
-    """Names of the segments, in the order of their offsets."""
-    return sorted(name for name in os.listdir(folder) if name.endswith(".log"))
+def _segments(folder: str) -> list[str]:
+    """The paths of the segments, in the order of their offsets."""
+    return [path for path in (os.path.join(folder, name) for name in sorted(_listed(folder))) if path.endswith(".log")]
 
 
-def clone(folder: str, target: str, largest: int) -> int | None:
+def _listed(folder: str) -> list[str]:
+    with suppress(FileNotFoundError):
+        return os.listdir(folder)
+    return []
+
+
+def _clone(folder: str, target: str, largest: int) -> int | None:
     """Makes `target`, a clone of a log to which batches of at most `largest` bytes can be appended; 0: none will be.
 
     Files become hard links, which take no space and must not be written to. The last segment is copied instead if it is
@@ -131,14 +291,14 @@ def clone(folder: str, target: str, largest: int) -> int | None:
     one is returned: with at most this many segment_bytes a writer starts a new segment, and every batch fits.
     """
     os.makedirs(target)
-    last = (logs(folder) or [""])[-1]
-    size = os.path.getsize(os.path.join(folder, last)) if last else 0
-    copied = largest > 0 and (size < max(SMALL_SEGMENT, largest) or not _ends_with_a_batch(os.path.join(folder, last)))
+    last = (_segments(folder) or [""])[-1]
+    size = os.path.getsize(last) if last else 0
+    copied = largest > 0 and (size < max(SMALL_SEGMENT, largest) or not _ends_with_a_batch(last))
     for entry in list(os.scandir(folder)):
         if entry.name == WRITER_LOCK or not entry.is_file(follow_symlinks=False):
             continue
         copy = os.path.join(target, entry.name)
-        if (entry.name == last and copied) or not _linked(entry.path, copy):
+        if (entry.path == last and copied) or not _linked(entry.path, copy):
             shutil.copyfile(entry.path, copy)
             sync(copy)
     sync(target)
@@ -172,33 +332,7 @@ def _ends_with_a_batch(path: str) -> bool:
         return last is None or distributed.has_valid_checksum(opened, last["position"], end)
 
 
-def leader_epoch(read: Callable[[str], bytes | None]) -> int:
-    """The leader epoch of a log's last batches. read(name): the content of a file in its folder; None: there is
-    none."""
-    from kafkarec.sidecars import leader_epochs
-
-    data = read(leader_epochs.NAME)
-    entries = leader_epochs.read(data) if data else ()
-    return entries[-1].epoch if entries else 0
-
-
-def batch_pieces(path: str) -> Iterator[bytes]:
-    """Yields the bytes of a log in pieces of whole batches."""
-    import kafkarec
-
-    rest = b""
-    with open(path, "rb") as file:
-        while piece := file.read(8 << 20):
-            data = rest + piece
-            end = len(data) - kafkarec.scan(data).remaining
-            if end:
-                yield data[:end]
-            rest = data[end:]
-    if rest:
-        raise ValueError(f"{path} ends within a batch")
-
-
-def remove(folder: str) -> None:
+def _remove(folder: str) -> None:
     """Deletes a folder with everything below it, if it exists."""
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)

@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 NO_STORAGE = StorageOptions()
 TEMPORARY = "_temporary"
+LOCKS = f"{TEMPORARY}/_commits"
+# A file of a job whose driver has begun it, and has not ended it.
+BEGUN = "_begun"
+METADATA = "partition.metadata"
 # The only segment of a log without records, as a broker makes it.
 EMPTY_LOG = f"{0:020}.log"
 ADVICE = "spark_udfs.write_log(df, path) moves each partition's records into one task, in order"
@@ -35,6 +39,15 @@ MAX_BUFFERED_BYTES = 64 << 20
 MAX_OPEN_WRITERS = 128
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 INT_MAX = (1 << 31) - 1
+
+
+class ListedFile(NamedTuple):
+    """One file or object of a listing. name: relative to the listed folder. modified: seconds since 1970, by the clock
+    of the system that stores it."""
+
+    name: str
+    size: int
+    modified: float
 
 
 class StagedPartition(NamedTuple):
@@ -88,8 +101,22 @@ class WriteJob(NamedTuple):
         return job_folder(self.path, self.job)
 
 
+def staging_folder(job: str) -> str:
+    """The name of a job's folder, relative to the path or URL that it writes to."""
+    return f"{TEMPORARY}/{job}"
+
+
 def job_folder(path: str, job: str) -> str:
-    return os.path.join(path, TEMPORARY, job)
+    return os.path.join(path, staging_folder(job))
+
+
+def row_of(
+    name: str, parts: Sequence[StagedPartition], before: Any, made: Any, offsets: Sequence[int] = (0, 0)
+) -> dict[str, Any]:
+    """A partition's row of a journal. before: what its folder has, by which a change is seen; made: what it will have;
+    offsets: of the new records, the first one and the next one after them."""
+    summary = {"records": sum(part.records for part in parts), "first_offset": offsets[0], "next_offset": offsets[1]}
+    return {"name": name, "before": before, "made": made, "summary": summary}
 
 
 def attempt_name(task: int, attempt: int) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 
 from pyspark import TaskContext
 
-from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceStreamArrowWriter
 from spark_udfs.worker_errors import cause_first
 
@@ -60,13 +59,12 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
         job = _job_of(messages)
         if job is not None:
             started = time.monotonic()
-            bootstrap.load()
             rows = destination.publisher(job.path, job.storage).commit(job, staged_of(messages))
             log_commit(job, rows, started)
 
     @cause_first
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """Undoes the batch's job. If there is no message, the query's next commit or a sweep removes what is staged."""
+        """Ends the batch's job. If there is no message, the query's next commit or a sweep removes what is staged."""
         job = _job_of(messages)
         if job is not None:
             destination.publisher(job.path, job.storage).abort(job)

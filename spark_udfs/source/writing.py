@@ -2,7 +2,7 @@
 
     driver   writer(): checks options and columns, names the job
     tasks    write(): stages the rows by topic and partition; returns a StagedMessage
-    driver   commit(): publishes what the messages list; abort(): undoes it; see destination
+    driver   commit(): publishes what the messages list; abort(): removes what is staged; see publishing
 
 The columns are those of Spark's Kafka sink, and offset: value; key, headers, timestamp, topic, partition, offset.
 """
@@ -18,7 +18,6 @@ from uuid import uuid4
 
 from pyspark import TaskContext
 
-from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceArrowWriter, WriterCommitMessage
 from spark_udfs.schema import CORRUPT
 from spark_udfs.task_log import log_to_stderr
@@ -75,7 +74,6 @@ class BatchWriter(DataSourceArrowWriter):
     @cause_first
     def commit(self, messages: Sequence[Any]) -> None:
         started = time.monotonic()
-        bootstrap.load()
         rows = destination.publisher(self.job.path, self.job.storage).commit(self.job, staged_of(messages))
         log_commit(self.job, rows, started)
 
@@ -108,7 +106,6 @@ def planned(chosen: options.SourceOptions, schema: Any) -> tuple[str, WritePlan]
     elif "topic" not in names:
         raise ValueError("no topic: add the column topic, or set the option topic")
     settings = WriteSettings(chosen["compression"], chosen["level"], chosen["batchSize"], chosen["segmentBytes"])
-    bootstrap.load()
     import kafkarec
 
     # so that a wrong level is an error here and not in every task
@@ -140,8 +137,7 @@ def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessa
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
-    bootstrap.load()
-    staging_writer = destination.publisher(job.path, job.storage).staging_writer(job, task, attempt)
+    staging_writer = destination.publisher(job.path, job.storage).store.staging_writer(job, task, attempt)
     try:
         splitter = PartitionSplitter(plan, task)
         for batch in batches:

@@ -22,8 +22,8 @@ from long_run import LONG
 from publish_jobs import Crash, numbered, publisher, table
 
 from spark_udfs.source import bucket_lock, destination
-from spark_udfs.source.bucket_publishing import BucketPublisher
 from spark_udfs.source.options import StorageOptions
+from spark_udfs.source.publishing import UnfinishedCommit
 
 OLD = {"t-0": numbered("a", "b"), "t-1": numbered("c"), "t-9": numbered("i"), "u-0": numbered("j")}
 ADDED = OLD | {"t-0": numbered("a", "b", "d", "e"), "t-1": numbered("c", "f"), "t-2": numbered("g", "h")}
@@ -97,7 +97,7 @@ def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(
     before = objects(store)
     made = job(store, "job-2")
     publisher(made).begin(made)
-    writer = publisher(made).staging_writer(made, 0, 0)
+    writer = publisher(made).store.staging_writer(made, 0, 0)
     writer.put("t", 0, table(["b"], None), False)
     upload, first = Dying.upload, threading.Lock()
     aborted = threading.Event()
@@ -147,6 +147,30 @@ def test_a_static_overwrite_replaces_all_partitions_of_a_topic(store: str) -> No
     assert content(store) == {"u-0": numbered("k")}
 
 
+def test_a_reader_during_an_overwrite_finds_the_start_of_the_old_or_of_the_new_log(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(store, "job-1", {"t-0": ["a", "b"]})
+    publish(store, "job-2", {"t-0": ["c"]})
+    old, new = numbered("a", "b", "c"), numbered("d", "e", "f")
+    found: list[list[tuple[int, str]]] = []
+
+    def reading(verb: str) -> Any:
+        original = getattr(Dying, verb)
+
+        def call(*words: Any) -> Any:
+            found.append(content(store, unfinished=True).get("t-0", []))
+            return original(*words)
+
+        return call
+
+    for verb in ("put", "copy", "delete"):
+        monkeypatch.setattr(Dying, verb, reading(verb))
+    publish(store, "job-3", {"t-0": ["d"]}, {"t-0": ["e", "f"]}, overwrite="static")
+    steps = [each for number, each in enumerate(found) if not number or each != found[number - 1]]
+    assert steps == [old, old[:2], [], new[:1], new]
+
+
 @pytest.mark.parametrize(
     ("tasks", "offsets", "message"),
     [
@@ -177,7 +201,7 @@ def test_only_the_attempts_named_by_commit_messages_are_published(store: str) ->
     publisher(write_job).begin(write_job)
     stage(write_job, 0, {"t-0": ["lost"]})
     good = stage(write_job, 0, {"t-0": ["a"]})
-    late = publisher(write_job).staging_writer(write_job, 0, 2)
+    late = publisher(write_job).store.staging_writer(write_job, 0, 2)
     publisher(write_job).commit(write_job, good)
     assert content(store) == {"t-0": numbered("a")}
     late.put("t", 0, table(["late"]), False)
@@ -248,44 +272,51 @@ def test_a_crashed_commit_is_finished_by_a_second_commit(store: str, overwrite: 
 
 
 @BOTH_WAYS
-def test_a_crashed_commit_is_undone_by_abort(store: str, overwrite: str | None) -> None:
+def test_a_crashed_commit_is_finished_by_abort_or_leaves_nothing(store: str, overwrite: str | None) -> None:
     publish(store, "job-1", FIRST)
     before = objects(store)
     number, completed = 0, False
     while not completed:
         write_job, _, completed = crashed_commit(store, number, overwrite)
-        done = json.loads(objects(store).get("_SUCCESS", b"{}")).get("job") == "job-2"
+        decided = completed or is_decided(store, "job-2")
         publisher(write_job).abort(write_job)
-        if done:
+        left = {name: data for name, data in objects(store).items() if not name.endswith(".lock")}
+        if decided:
             assert content(store) == (REPLACED if overwrite else ADDED), number
+            assert [name for name in left if name.startswith("_temporary")] == [], number
         else:
-            left = {name: data for name, data in objects(store).items() if not name.endswith(".lock")}
             assert left == before, number
         number += STEP
 
 
+def is_decided(url: str, name: str) -> bool:
+    """Whether a job is committed: its journal exists, or it is done."""
+    found = objects(url)
+    return json.loads(found.get("_SUCCESS", b"{}")).get("job") == name or f"_temporary/{name}/commit.json" in found
+
+
 @BOTH_WAYS
-def test_a_crashed_drivers_commit_is_undone_by_the_next_job(store: str, overwrite: str | None) -> None:
+def test_a_crashed_drivers_commit_is_finished_by_the_next_job(store: str, overwrite: str | None) -> None:
     number, completed = 0, False
     while not completed:
         _, _, completed = crashed_commit(store, number, overwrite)
-        done = json.loads(objects(store).get("_SUCCESS", b"{}")).get("job") == "job-2"
+        decided = completed or is_decided(store, "job-2")
         an_hour_later(store)
         publish(store, "job-3", {"t-1": ["z"], "t-3": ["y"]})
-        expected = {**((REPLACED if overwrite else ADDED) if done else OLD), "t-3": numbered("y")}
+        expected = {**((REPLACED if overwrite else ADDED) if decided else OLD), "t-3": numbered("y")}
         expected["t-1"] = [*expected["t-1"], (len(expected["t-1"]), "z")]
         assert content(store) == expected, number
         number += STEP
 
 
 @BOTH_WAYS
-def test_a_crashed_undo_is_continued(store: str, overwrite: str | None) -> None:
+def test_a_crashed_finish_is_continued(store: str, overwrite: str | None) -> None:
     crashed_commit(store, None, overwrite)
-    last = Dying.log.index("put _SUCCESS")
+    first = next(number for number, each in enumerate(Dying.log) if each.startswith("copy _temporary/job-2"))
+    new = REPLACED if overwrite else ADDED
     number, completed = 0, False
     while not completed:
-        write_job, staged, _ = crashed_commit(store, last, overwrite)
-        assert content(store) == (REPLACED if overwrite else ADDED)
+        write_job, staged, _ = crashed_commit(store, first + 3, overwrite)
         Dying.log.clear()
         Dying.number = number
         try:
@@ -295,17 +326,12 @@ def test_a_crashed_undo_is_continued(store: str, overwrite: str | None) -> None:
             pass
         Dying.number = None
         if number % 2 and not completed:  # the driver retries
-            expected = REPLACED if overwrite else ADDED
-            try:
-                publisher(write_job).commit(write_job, staged)
-            except FileNotFoundError:  # nothing of the staged data is left
-                expected = OLD
-                assert number > 20
-            assert content(store) == expected, number
+            publisher(write_job).commit(write_job, staged)
+            assert content(store) == new, number
         else:
             an_hour_later(store)
             publish(store, "job-3", {"t-1": ["z"]})
-            assert content(store) == OLD | {"t-1": numbered("c", "z")}, number
+            assert content(store) == new | {"t-1": [*new["t-1"], (len(new["t-1"]), "z")]}, number
         number += STEP
     assert number > 10
 
@@ -338,7 +364,7 @@ def test_a_repeated_micro_batch_changes_nothing(store: str) -> None:
     assert "_SUCCESS" not in objects(store)
 
 
-def test_the_sweep_undoes_crashed_jobs_and_no_running_job(store: str) -> None:
+def test_the_sweep_finishes_crashed_jobs_and_leaves_running_ones(store: str) -> None:
     crashed_commit(store, None, False)
     crashed_commit(store, Dying.log.index("put _SUCCESS"), False)
     assert destination.publisher(store).sweep() == []
@@ -347,9 +373,9 @@ def test_the_sweep_undoes_crashed_jobs_and_no_running_job(store: str) -> None:
     publisher(running).begin(running)
     staged = stage(running, 0, {"t-0": ["z"]})
     assert destination.publisher(store).sweep(older_than_hours=0.5) == ["job-2"]
-    assert content(store) == OLD
+    assert content(store) == ADDED
     publisher(running).commit(running, staged)
-    assert content(store) == OLD | {"t-0": numbered("a", "b", "z")} and clean(store)
+    assert content(store) == ADDED | {"t-0": numbered("a", "b", "d", "e", "z")} and clean(store)
     assert destination.publisher(store).sweep(older_than_hours=0) == []
 
 
@@ -358,7 +384,7 @@ def test_the_sweep_undoes_crashed_jobs_and_no_running_job(store: str) -> None:
 
 def test_concurrent_jobs_publish_one_after_the_other(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     inside, most = [0], [0]
-    original = BucketPublisher.prepare
+    original = Dying.prepare
 
     def counted(*arguments: Any) -> Any:
         inside[0] += 1
@@ -368,7 +394,7 @@ def test_concurrent_jobs_publish_one_after_the_other(store: str, monkeypatch: py
         finally:
             inside[0] -= 1
 
-    monkeypatch.setattr(BucketPublisher, "prepare", counted)
+    monkeypatch.setattr(Dying, "prepare", counted)
     threads = [threading.Thread(target=publish, args=(store, f"job-{n}", {"t-0": [f"v{n}"]})) for n in range(6)]
     for thread in threads:
         thread.start()
@@ -394,12 +420,35 @@ def test_a_driver_whose_lock_expired_stops_before_the_next_request(store: str, m
             expired.append(monkeypatch.setattr(bucket_lock, "STALE", -1.0))
 
     monkeypatch.setattr(Dying, "copy", copy)
-    with pytest.raises(bucket_lock.LockLost, match="was not renewed"):
+    with pytest.raises(UnfinishedCommit, match=r"job-2 is committed, being finished: .* was not renewed"):
         publisher(write_job).commit(write_job, staged)
     monkeypatch.setattr(bucket_lock, "STALE", 1200.0)
     monkeypatch.setattr(Dying, "copy", original)
     publish(store, "job-3", {"t-1": ["z"]})
-    assert content(store) == OLD | {"t-1": numbered("c", "z")}
+    assert content(store) == OLD | {"t-0": numbered("a", "b", "d"), "t-1": numbered("c", "e", "z")}
+
+
+def test_a_driver_whose_lock_expired_before_its_journal_leaves_nothing(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(store, "job-1", FIRST)
+    before = objects(store)
+    write_job = job(store, "job-2")
+    publisher(write_job).begin(write_job)
+    staged = stage(write_job, 0, {"t-0": ["d"], "t-1": ["e"]})
+    original = Dying.upload
+
+    def upload(self: Any, path: str, name: str) -> None:
+        original(self, path, name)
+        monkeypatch.setattr(bucket_lock, "STALE", -1.0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Dying, "upload", upload)
+        with pytest.raises(bucket_lock.LockLost, match="was not renewed"):
+            publisher(write_job).commit(write_job, staged)
+    monkeypatch.setattr(bucket_lock, "STALE", 1200.0)
+    publisher(write_job).abort(write_job)
+    assert objects(store) == before
 
 
 def test_a_concurrent_foreign_write_is_not_overwritten(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,14 +458,18 @@ def test_a_concurrent_foreign_write_is_not_overwritten(store: str, monkeypatch: 
 
     def put(self: Any, name: str, data: bytes) -> None:
         original(self, name, data)
-        if name.endswith("job-2.json"):
+        if name.endswith("job-2/commit.json"):
             foreign.write_bytes(kafkarec.encode([(2, 0, None, b"somebody else's", [])]))
 
     monkeypatch.setattr(Dying, "put", put)
-    with pytest.raises(BlockingIOError, match=rf"t-0/{2:020}\.log: another writer has changed"):
+    with pytest.raises(UnfinishedCommit, match=rf"t-0/{2:020}\.log: another writer has changed.* remove this object"):
         publish(store, "job-2", {"t-0": ["d"], "t-1": ["e"]})
-    publisher(job(store, "job-2")).abort(job(store, "job-2"))
-    assert content(store) == OLD | {"t-0": numbered("a", "b", "somebody else's")}
+    assert content(store)["t-0"] == numbered("a", "b", "somebody else's")
+    with pytest.raises(UnfinishedCommit, match="nothing of this job is written; an earlier job, job-2 is committed"):
+        publish(store, "job-3", {"t-1": ["z"]})
+    foreign.unlink()
+    publish(store, "job-3", {"t-1": ["z"]})
+    assert content(store) == OLD | {"t-0": numbered("a", "b", "d"), "t-1": numbered("c", "e", "z")}
 
 
 def test_a_pickled_job_shows_no_keys(store: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from publish_jobs import (
 from pyspark.sql import types as T
 
 from spark_udfs.source import KafkarecDataSource, destination, folders, staging
+from spark_udfs.source.publishing import UnfinishedCommit
 from spark_udfs.source.staging import StagingWriter, WriteSettings
 
 
@@ -71,6 +73,32 @@ def test_a_dynamic_overwrite_replaces_only_the_written_partitions(tmp_path: Path
     publish(tmp_path, "job-2", {"t-0": ["d"]}, overwrite="dynamic")
     assert content(tmp_path) == {"t-0": numbered("d"), "t-1": numbered("c")}
     assert (tmp_path / "t-0" / "partition.metadata").read_bytes() == topic_id
+
+
+def test_a_reader_during_overwrites_finds_the_whole_old_or_the_whole_new_log(tmp_path: Path) -> None:
+    values = [[f"{version}/{number}" for number in range(300)] for version in range(12)]
+    versions = [numbered(*each) for each in values]
+    found: list[int] = []
+    read, stop = threading.Semaphore(0), threading.Event()
+
+    def reading() -> None:
+        while not stop.is_set():
+            with kafkarec.open(tmp_path / "t-0") as log:
+                rows = [(row.offset, (row.value or b"").decode()) for row in log.read()]
+            found.append(versions.index(rows) if rows in versions else -1)
+            read.release()
+
+    publish(tmp_path, "job-0", {"t-0": values[0], "t-1": ["a"]})
+    reader = threading.Thread(target=reading)
+    reader.start()
+    try:
+        for version in range(1, len(versions)):
+            assert read.acquire(timeout=60)
+            publish(tmp_path, f"job-{version}", {"t-0": values[version]}, overwrite="static")
+    finally:
+        stop.set()
+        reader.join(60)
+    assert found == sorted(found) and found[0] == 0 and len(set(found)) > 1
 
 
 def test_a_static_overwrite_replaces_all_partitions_of_a_topic(tmp_path: Path) -> None:
@@ -201,7 +229,7 @@ def test_a_large_last_segment_stays_unchanged_and_a_new_one_is_begun(
     before = (first.stat().st_ino, first.read_bytes())
     publish(tmp_path, "job-2", {"t-0": ["b"]}, batch_size=100)
     assert (first.stat().st_ino, first.read_bytes()) == before
-    assert sorted(folders.logs(str(tmp_path / "t-0"))) == ["00000000000000000000.log", "00000000000000000001.log"]
+    assert sorted(each.name for each in (tmp_path / "t-0").glob("*.log")) == [f"{0:020}.log", f"{1:020}.log"]
     assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b")}
     publish(tmp_path, "job-3", {"t-0": ["c" * 9000]}, batch_size=100)  # larger than that segment
     assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b", "c" * 9000)}
@@ -219,7 +247,10 @@ def test_a_bad_last_batch_is_truncated_in_the_copy_only(
     write_job = job(tmp_path, "job-2", batch_size=100)
     staged = stage(write_job, 0, {"t-0": ["b"]})
     size, inode = log.stat().st_size, log.stat().st_ino
-    with pytest.raises(Crash), crashing(monkeypatch, lambda name, words: name == "write_file" and "commit" in words[0]):
+    with (
+        pytest.raises(Crash),
+        crashing(monkeypatch, lambda name, words: name == "write_file" and words[0].endswith("commit.json")),
+    ):
         publisher(write_job).commit(write_job, staged)
     assert (log.stat().st_size, log.stat().st_ino) == (size, inode)
     publisher(write_job).commit(write_job, staged)
@@ -242,11 +273,21 @@ def test_a_concurrent_foreign_write_is_not_overwritten(tmp_path: Path, monkeypat
             with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
                 writer.write([(0, NOW, None, b"y", [])])
 
-    monkeypatch.setattr(folders, "write_file", late)
-    with pytest.raises(BlockingIOError, match="another writer"):
-        publisher(write_job).commit(write_job, staged)
-    publisher(write_job).abort(write_job)
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "write_file", late)
+        with pytest.raises(
+            UnfinishedCommit, match=r"another writer has changed this folder.* move it elsewhere: .*t-0"
+        ):
+            publisher(write_job).commit(write_job, staged)
+    with pytest.raises(UnfinishedCommit, match="job-2 is committed, being finished: do not run it again"):
+        publisher(write_job).abort(write_job)
     assert content(tmp_path) == {"t-0": numbered("a", "x", "y")}
+    with pytest.raises(UnfinishedCommit, match="nothing of this job is written; an earlier job, job-2 is committed"):
+        publish(tmp_path, "job-3", {"t-1": ["c"]})
+    assert content(tmp_path) == {"t-0": numbered("a", "x", "y")}
+    (tmp_path / "t-0").rename(tmp_path / "changed meanwhile")
+    publish(tmp_path, "job-4", {"t-1": ["c"]})
+    assert content(tmp_path) == {"t-0": numbered("a", "x", "b"), "t-1": numbered("c")}
 
 
 def test_staging_that_the_driver_cannot_see_is_reported(tmp_path: Path) -> None:
@@ -333,24 +374,41 @@ def test_a_crashed_commit_is_finished_by_a_second_commit(
 
 
 @ALL_WAYS
-def test_a_crashed_commit_is_undone_by_abort(
+def test_a_crashed_commit_is_finished_by_abort_or_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_renames: bool, overwrite: str | None
 ) -> None:
+    """As is decided by the journal. A sweep and the next job do the same."""
     if two_renames:
         without_exchange(monkeypatch)
-    for number in steps(tmp_path / "out", monkeypatch, overwrite):
-        write_job, _, completed = crashed_commit(tmp_path / "out", monkeypatch, number, two_renames, overwrite)
-        success_file = tmp_path / "out" / "_SUCCESS"
-        done = success_file.exists() and json.loads(success_file.read_text())["job"] == "job-2"
-        publisher(write_job).abort(write_job)
-        assert content(tmp_path / "out") == ((REPLACED if overwrite else ADDED) if done else OLD), number
-        assert leftovers(tmp_path / "out") == [], number
-        assert json.loads((tmp_path / "out" / "_SUCCESS").read_text())["job"] == ("job-2" if done else "job-1")
+    path = tmp_path / "out"
+    for number in steps(path, monkeypatch, overwrite):
+        write_job, _, completed = crashed_commit(path, monkeypatch, number, two_renames, overwrite)
+        decided = completed is not None or is_decided(path, "job-2")
+        new, mine = REPLACED if overwrite else ADDED, dict[str, list[tuple[int, str]]]()
+        if number % 3 == 0:
+            publisher(write_job).abort(write_job)
+        elif number % 3 == 1:
+            swept = destination.publisher(str(path)).sweep(0)
+            assert {name.removesuffix(".dead") for name in swept} <= {"job-2"}
+        else:
+            publish(path, "job-3", {"t-3": ["y"]})
+            mine = {"t-3": numbered("y")}
+        assert content(path) == (new if decided else OLD) | mine, number
+        if number % 3 != 2:  # the next job does not know whether one that has only staged is still running
+            assert leftovers(path) == [], number
+            assert json.loads((path / "_SUCCESS").read_text())["job"] == ("job-2" if decided else "job-1")
     assert completed is not None
 
 
+def is_decided(path: Path, name: str) -> bool:
+    """Whether a job is committed: its journal exists, or it is done."""
+    success = path / "_SUCCESS"
+    done = success.exists() and json.loads(success.read_text())["job"] == name
+    return done or (path / "_temporary" / name / "commit.json").exists()
+
+
 @BOTH_WAYS
-def test_a_crashed_undo_is_continued_by_the_next_job(
+def test_a_crashed_finish_is_continued_by_the_next_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_renames: bool
 ) -> None:
     if two_renames:
@@ -358,12 +416,12 @@ def test_a_crashed_undo_is_continued_by_the_next_job(
     path = tmp_path / "out"
     number, completed = 0, False
     while not completed:
-        last = crashing(monkeypatch, lambda name, words: name == "write_file" and words[0].endswith("_SUCCESS"))
         shutil.rmtree(path, ignore_errors=True)
         publish(path, "job-1", FIRST)
-        write_job = job(path, "job-2")
-        with pytest.raises(Crash), last:
-            publisher(write_job).commit(write_job, stage(write_job, 0, {"t-0": ["d"], "t-1": ["f"], "t-2": ["g"]}))
+        write_job = job(path, "job-2", overwrite="static")
+        rows = {"t-0": ["d"], "t-1": ["f"], "t-2": ["g"]}
+        with pytest.raises(Crash), crashing(monkeypatch, lambda name, words: str(path / "t-1") in words[:2]):
+            publisher(write_job).commit(write_job, stage(write_job, 0, rows))
         assert content(path) != OLD
         try:
             with crash_at(monkeypatch, number):
@@ -372,7 +430,10 @@ def test_a_crashed_undo_is_continued_by_the_next_job(
         except Crash:
             pass
         publish(path, "job-3", {"t-1": ["z"], "t-3": ["y"]})
-        assert content(path) == OLD | {"t-1": numbered("c", "z"), "t-3": numbered("y")}, number
+        replaced = {"t-0": numbered("d"), "t-1": numbered("f", "z"), "t-2": numbered("g"), "t-9": []}
+        assert content(path) == OLD | replaced | {"t-3": numbered("y")}, number
+        destination.publisher(str(path)).sweep(0)
+        assert leftovers(path) == [], number
         number += 1
     assert number > 5
 
@@ -419,14 +480,17 @@ def test_the_sweep_removes_files_of_crashed_drivers_and_no_running_job(tmp_path:
     assert content(tmp_path) == {"t-0": numbered("a", "b")} and leftovers(tmp_path) == []
 
 
-def test_the_sweep_undoes_a_crashed_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_finishes_a_crashed_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(tmp_path, "job-1", {"t-0": ["a"]})
     write_job = job(tmp_path, "dead")
     staged = stage(write_job, 0, {"t-0": ["b"], "t-1": ["c"]})
     with pytest.raises(Crash), crashing(monkeypatch, lambda name, words: words[0] == str(tmp_path / "_SUCCESS")):
         publisher(write_job).commit(write_job, staged)
     assert destination.publisher(str(tmp_path)).sweep(older_than_hours=0) == ["dead"]
-    assert content(tmp_path) == {"t-0": numbered("a")} and (tmp_path / "_SUCCESS").exists()
+    assert content(tmp_path) == {"t-0": numbered("a", "b"), "t-1": numbered("c")} and leftovers(tmp_path) == []
+    assert json.loads((tmp_path / "_SUCCESS").read_text())["job"] == "dead"
+    publisher(write_job).commit(write_job, staged)  # recognised
+    assert content(tmp_path) == {"t-0": numbered("a", "b"), "t-1": numbered("c")}
 
 
 def test_files_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

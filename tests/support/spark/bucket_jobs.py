@@ -11,16 +11,16 @@ import pytest
 from publish_jobs import Crash, publisher, table
 
 import kafkarec
-from spark_udfs.source import bucket_lock, bucket_publishing
-from spark_udfs.source.buckets import Bucket
+from spark_udfs.source import bucket_lock, bucket_publishing, destination
+from spark_udfs.source.bucket_publishing import PublishingBucket
 from spark_udfs.source.options import StorageOptions
 from spark_udfs.source.staging import StagedPartition, WriteJob, WriteSettings
 
-CALLS = ("put", "upload", "copy", "delete", "drop", "read", "download", "is_there", "names", "folders")
+CALLS = ("put", "upload", "copy", "delete", "drop", "read", "download", "names", "folders")
 Rows = dict[str, list[str]]
 
 
-class Folders(Bucket):
+class Folders(PublishingBucket):
     """A bucket whose objects are local files; folders are made as needed."""
 
     def put(self, name: str, data: bytes) -> None:
@@ -60,7 +60,7 @@ for _verb in CALLS:
 
 def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the URL of a new folder in such a bucket; requests are sequential."""
-    monkeypatch.setattr(bucket_publishing, "Bucket", Dying)
+    monkeypatch.setattr(destination, "PublishingBucket", Dying)
     monkeypatch.setattr(bucket_publishing, "AT_ONCE", 1)
     monkeypatch.setattr(bucket_lock, "_POLL", 0.05)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
@@ -75,7 +75,7 @@ def job(url: str, name: str = "job-1", **options: Any) -> WriteJob:
 
 def stage(made: WriteJob, task: int, rows: Rows, offsets: dict[str, list[int]] | None = None) -> list[StagedPartition]:
     """Stage the rows of one task. rows: by partition folder."""
-    one = publisher(made).staging_writer(made, task, 0)
+    one = publisher(made).store.staging_writer(made, task, 0)
     for name, values in rows.items():
         topic, _, partition = name.rpartition("-")
         given = (offsets or {}).get(name)

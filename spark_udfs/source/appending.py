@@ -1,0 +1,56 @@
+"""Appends staged segments to a log, on the driver"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from .staging import StagedPartition
+
+
+def append(
+    folder: str, parts: Sequence[StagedPartition], segments: Callable[[StagedPartition], Iterable[str]], **options: Any
+) -> range:
+    """Appends to the log in a local folder; returns the range of the new offsets. Batches get their offsets and the
+    log's leader epoch in header fields that the checksum does not cover.
+
+    segments: the paths of a part's segments, in order; options: of kafkarec.SegmentWriter
+    """
+    import kafkarec
+
+    given = parts[0].given
+    try:
+        with kafkarec.SegmentWriter(folder, assign_offsets=not given, check_all=False, **options) as writer:
+            start = parts[0].first_offset if given else writer.next_offset
+            for path in (path for part in parts for path in segments(part)):
+                for data in _pieces(path):
+                    writer.append(data)
+            return range(start, writer.next_offset)
+    except ValueError as error:
+        raise ValueError(f"{parts[0].name}: {error}") from error
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    """Yields the bytes of a log in pieces of whole batches."""
+    import kafkarec
+
+    rest = b""
+    with open(path, "rb") as file:
+        while piece := file.read(8 << 20):
+            data = rest + piece
+            end = len(data) - kafkarec.scan(data).remaining
+            if end:
+                yield data[:end]
+            rest = data[end:]
+    if rest:
+        raise ValueError(f"{path} ends within a batch")
+
+
+def leader_epoch(read: Callable[[str], bytes | None]) -> int:
+    """The leader epoch of a log's last batches. read(name): the content of a file in its folder; None: there is
+    none."""
+    from kafkarec.sidecars import leader_epochs
+
+    data = read(leader_epochs.NAME)
+    entries = leader_epochs.read(data) if data else ()
+    return entries[-1].epoch if entries else 0
