@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .storage.names import folder_owner, is_log_folder, is_segment
     from .storage.recorded_ends import is_compacted
     from .storage.segment_summary import SegmentSummary, summarize
+    from .support.durable import make_folder, sync_folder, write_file
 
 __all__ = [
     "EndedAndOpen",
@@ -52,10 +53,13 @@ __all__ = [
     "is_unchanged",
     "listing",
     "local_path",
+    "make_folder",
     "remote_error",
     "sample_shares",
     "stat",
     "summarize",
+    "sync_folder",
+    "write_file",
 ]
 
 __dir__ = __all__.copy
@@ -84,6 +88,7 @@ __getattr__ = names_of(
         "storage.names": ("folder_owner", "is_log_folder", "is_segment"),
         "storage.recorded_ends": ("is_compacted",),
         "storage.segment_summary": ("SegmentSummary", "summarize"),
+        "support.durable": ("make_folder", "sync_folder", "write_file"),
     },
     "kafkarec",
 )

@@ -123,8 +123,15 @@ def make_folder(path: str, sync: Callable[[str], Any] = sync_folder) -> None:
         return
     parent = os.path.dirname(os.path.abspath(path))
     make_folder(parent, sync)
-    with suppress(FileExistsError):  # another process created it meanwhile
+    try:
         os.mkdir(path)
+    except FileExistsError:  # another process created it meanwhile
+        pass
+    except FileNotFoundError:
+        if os.path.lexists(parent):  # a link to nowhere
+            raise
+        make_folder(path, sync)  # another process removed the empty parent meanwhile
+        return
     sync(parent)
 
 

@@ -28,14 +28,12 @@ from .staging import (
     StagingWriter,
     WriteJob,
     job_folder,
-    make_folder,
     row_of,
 )
 
 _NEW, _OLD, _DEAD = "new", "old", ".dead"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
-_NO_SYNC = (errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV, errno.EACCES)
 _NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 WRITER_LOCK = ".kafkarec.lock"
@@ -79,13 +77,20 @@ class Folder:
         return None
 
     def put(self, name: str, data: bytes) -> None:
-        make_folder(os.path.dirname(self._in(name)))
-        write_file(self._in(name), data)
+        """Writes a file that is complete and on the disk before it gets its name."""
+        from kafkarec import distributed
+
+        folder, file = os.path.split(self._in(name))
+        distributed.make_folder(folder)
+        distributed.write_file(folder, file, data)
+        distributed.sync_folder(folder)
 
     def delete(self, name: str) -> None:
+        from kafkarec import distributed
+
         with suppress(FileNotFoundError):
             os.unlink(self._in(name))
-            sync(os.path.dirname(self._in(name)))
+            distributed.sync_folder(os.path.dirname(self._in(name)))
 
     def drop(self, folder: str) -> None:
         """Deletes a staging folder. Renames it first, so that a task that is still running cannot write to it."""
@@ -122,6 +127,8 @@ class Folder:
     ) -> list[dict[str, Any]]:
         """The journal's rows. parts: by partition, in order of the tasks; none: it will have an empty log. ids: the
         partition.metadata of a partition that does not exist yet or is overwritten."""
+        from kafkarec import distributed
+
         new = os.path.join(job.folder, _NEW)
         _remove(new)
         os.makedirs(new)
@@ -132,7 +139,7 @@ class Folder:
                     f"{folder} does not exist: {job.path} must be a folder that the driver and all executors share"
                 )
         rows = [self._prepared(job, name, each, ids[name]) for name, each in parts.items()]
-        sync(new)
+        distributed.sync_folder(new)
         return rows
 
     def _prepared(
@@ -150,10 +157,9 @@ class Folder:
                 limit = _clone(base, made, max((part.largest for part in appended), default=0))
                 offsets = parts[0].first_offset, parts[0].next_offset
             else:
-                os.makedirs(made)
-                write_file(os.path.join(made, EMPTY_LOG), b"")
+                Folder(made).put(EMPTY_LOG, b"")
         if topic_id and not appends:
-            write_file(os.path.join(made, METADATA), topic_id)
+            Folder(made).put(METADATA, topic_id)
         if appended:
             settings = job.settings
             added = append(
@@ -175,9 +181,11 @@ class Folder:
 
     def publish(self, job: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Publishes the partitions, continuing where an earlier attempt stopped."""
+        from kafkarec import distributed
+
         for row in rows:
             self._publish_partition(job_folder(self.path, job), row)
-        sync(self.path)
+        distributed.sync_folder(self.path)
 
     def _publish_partition(self, folder: str, row: Mapping[str, Any]) -> None:
         """Renames the new folder to its final name; the old one stays in the job's folder."""
@@ -199,30 +207,6 @@ class Folder:
 
 
 # ---- operations on folders and logs; each can be repeated after a crash
-
-
-def sync(path: str) -> None:
-    """Flushes a file or folder to the disk (fsync). Some filesystems cannot flush a folder: its names are then as
-    durable as they make them."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in _NO_SYNC or not os.path.isdir(path):
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def write_file(path: str, data: bytes) -> None:
-    """Writes a file that is complete and flushed to the disk before it gets its name."""
-    part = f"{path}.part"
-    with open(part, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-    sync(os.path.dirname(path))
 
 
 def _inode(path: str) -> list[int] | None:
@@ -290,6 +274,8 @@ def _clone(folder: str, target: str, largest: int) -> int | None:
     small or does not end with a whole batch. Otherwise the writer must start a new segment; then the size of the last
     one is returned: with at most this many segment_bytes a writer starts a new segment, and every batch fits.
     """
+    from kafkarec import distributed
+
     os.makedirs(target)
     last = (_segments(folder) or [""])[-1]
     size = os.path.getsize(last) if last else 0
@@ -298,21 +284,18 @@ def _clone(folder: str, target: str, largest: int) -> int | None:
         if entry.name == WRITER_LOCK or not entry.is_file(follow_symlinks=False):
             continue
         copy = os.path.join(target, entry.name)
-        if (entry.path == last and copied) or not _linked(entry.path, copy):
-            shutil.copyfile(entry.path, copy)
-            sync(copy)
-    sync(target)
+        if entry.path != last or not copied:
+            try:
+                os.link(entry.path, copy)
+                continue
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+        shutil.copyfile(entry.path, copy)
+        with open(copy, "rb") as file:
+            os.fsync(file.fileno())
+    distributed.sync_folder(target)
     return size if largest and not copied else None
-
-
-def _linked(path: str, target: str) -> bool:
-    try:
-        os.link(path, target)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        return False
-    return True
 
 
 def _ends_with_a_batch(path: str) -> bool:

@@ -269,7 +269,9 @@ class StagingWriter:
 
     def _make(self, folder: str) -> None:
         if not self._begun:
-            make_folder(folder)
+            from kafkarec import distributed
+
+            distributed.make_folder(folder, lambda parent: None)  # what is staged need not survive a power failure
             return
         try:
             for each in (self.folder, folder):
@@ -293,12 +295,3 @@ def _largest(table: Any) -> int:
     longest = (pc.max(pc.binary_length(table.column(name))).as_py() or 0 for name in ("key", "value"))
     headers = table.column("headers").nbytes if "headers" in table.column_names else 0
     return 1024 + sum(longest) + 4 * headers
-
-
-def make_folder(folder: str) -> None:
-    """Makes a folder and those above it, while other tasks do the same and a job that ends may remove _temporary."""
-    for _ in range(10):
-        with suppress(FileNotFoundError):
-            os.makedirs(folder, exist_ok=True)
-            return
-    os.makedirs(folder, exist_ok=True)

@@ -92,7 +92,7 @@ EVERY_KILL = (
     Kill("the tasks have staged, the commit begins", 2, "open", r"/out None", master=EXECUTORS),
     Kill("one of the partitions is published", 3, "ctypes.dlsym", r"renameat2", 2, published="some"),
     Kill("again, by the restart of that batch", 3, "ctypes.dlsym", r"renameat2", published="some"),
-    Kill("all are published, the batch is not marked", 4, "open", r"_streams\.json\.part w", published="all"),
+    Kill("all are published, the batch is not marked", 4, "open", r"_streams\.json\.part ", published="all"),
     Kill("everything is done but Spark's own commit", 5, "os.scandir", r"/out/_temporary$", 2, published="all"),
     Kill("the driver only, its commit goes on", 6, "ctypes.dlsym", r"renameat2", with_process=False, published="later"),
 )

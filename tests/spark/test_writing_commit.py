@@ -249,7 +249,7 @@ def test_a_bad_last_batch_is_truncated_in_the_copy_only(
     size, inode = log.stat().st_size, log.stat().st_ino
     with (
         pytest.raises(Crash),
-        crashing(monkeypatch, lambda name, words: name == "write_file" and words[0].endswith("commit.json")),
+        crashing(monkeypatch, lambda name, words: words[0].endswith("commit.json.part")),
     ):
         publisher(write_job).commit(write_job, staged)
     assert (log.stat().st_size, log.stat().st_ino) == (size, inode)
@@ -265,16 +265,16 @@ def test_a_concurrent_foreign_write_is_not_overwritten(tmp_path: Path, monkeypat
         with pytest.raises(BlockingIOError, match="another writer"):
             publisher(write_job).commit(write_job, staged)
         writer.write([(0, NOW, None, b"x", [])])
-    keep = folders.write_file
+    put = folders.Folder.put
 
-    def late(path: str, data: bytes) -> None:
-        keep(path, data)
-        if path.endswith("commit.json"):
+    def late(self: folders.Folder, name: str, data: bytes) -> None:
+        put(self, name, data)
+        if name.endswith("commit.json"):
             with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
                 writer.write([(0, NOW, None, b"y", [])])
 
     with monkeypatch.context() as patch:
-        patch.setattr(folders, "write_file", late)
+        patch.setattr(folders.Folder, "put", late)
         with pytest.raises(
             UnfinishedCommit, match=r"another writer has changed this folder.* move it elsewhere: .*t-0"
         ):
@@ -354,7 +354,7 @@ def crashed_commit(
 def steps(path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: str | None) -> list[int]:
     """Each step from the commit point on, and some before it; the last number is beyond the end."""
     whole = crashed_commit(path, monkeypatch, -1, False, overwrite)[2]
-    decision = whole.names.index("commit.json") - 1
+    decision = whole.names.index("commit.json.part") - 1
     return [*range(0, decision, 5), *range(decision, whole.calls + 1)]
 
 
@@ -484,7 +484,7 @@ def test_the_sweep_finishes_a_crashed_commit(tmp_path: Path, monkeypatch: pytest
     publish(tmp_path, "job-1", {"t-0": ["a"]})
     write_job = job(tmp_path, "dead")
     staged = stage(write_job, 0, {"t-0": ["b"], "t-1": ["c"]})
-    with pytest.raises(Crash), crashing(monkeypatch, lambda name, words: words[0] == str(tmp_path / "_SUCCESS")):
+    with pytest.raises(Crash), crashing(monkeypatch, lambda name, words: words[0] == str(tmp_path / "_SUCCESS.part")):
         publisher(write_job).commit(write_job, staged)
     assert destination.publisher(str(tmp_path)).sweep(older_than_hours=0) == ["dead"]
     assert content(tmp_path) == {"t-0": numbered("a", "b"), "t-1": numbered("c")} and leftovers(tmp_path) == []

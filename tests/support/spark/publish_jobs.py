@@ -100,7 +100,6 @@ class crashing:
         (os, "rmdir"),
         (shutil, "copyfile"),
         (folders, "exchange"),
-        (folders, "write_file"),
     )
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Callable[[str, tuple[Any, ...]], bool]) -> None:

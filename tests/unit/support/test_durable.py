@@ -140,3 +140,22 @@ def test_a_file_must_be_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         durable.write_file(str(tmp_path), "a", b"a")
     assert (raised.value.errno, raised.value.filename) == (code, str(tmp_path / "a.part"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_made_although_another_process_removes_its_empty_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir, parent, removed = os.mkdir, tmp_path / "_temporary", list[str]()
+
+    def removing(path: str, *mode: int) -> None:
+        if path == str(parent / "job") and not removed:
+            parent.rmdir()
+            removed.append(path)
+        mkdir(path, *mode)
+
+    monkeypatch.setattr(os, "mkdir", removing)
+    durable.make_folder(str(parent / "job"))
+    assert (parent / "job").is_dir() and removed
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    with pytest.raises(FileNotFoundError):
+        durable.make_folder(str(tmp_path / "nowhere" / "job"))
