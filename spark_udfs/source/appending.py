@@ -1,11 +1,16 @@
-"""Appends staged segments to a log, on the driver"""
+"""On the driver: the end of a log, and staged segments that are appended to it"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .staging import StagedPartition
+
+if TYPE_CHECKING:
+    import kafkarec
+
+_LAST_OFFSET = (1 << 62) - 1
 
 
 def append(
@@ -44,6 +49,15 @@ def _pieces(path: str) -> Iterator[bytes]:
             rest = data[end:]
     if rest:
         raise ValueError(f"{path} ends within a batch")
+
+
+def last_batch(segment: kafkarec.Segment) -> Any:
+    """The row of a segment's last batch, read from the last index entry on; None: there is no batch. ValueError if the
+    segment does not end with a whole batch."""
+    tables = list(segment.between(segment.position_of(_LAST_OFFSET), segment.size).scan_pieces(errors="skip"))
+    if any(table.damage for table in tables) or (tables and tables[-1].remaining):
+        raise ValueError(f"{segment.path} does not end with a whole batch: salvage this log first (kafkarec salvage)")
+    return next((table[-1] for table in reversed(tables) if len(table)), None)
 
 
 def leader_epoch(read: Callable[[str], bytes | None]) -> int:

@@ -17,8 +17,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from .buckets import Bucket
 from .staging import LOCKS
@@ -34,12 +33,14 @@ class LockLost(RuntimeError):
 
 
 class BucketLock:
-    """The lock of one job. `heartbeat` must be called before every step of publishing."""
+    """The lock of one job, a context manager. `heartbeat` must be called before every step of publishing.
 
-    def __init__(self, bucket: Bucket, job: str) -> None:
-        self.job = job
-        self._bucket, self._name = bucket, f"{LOCKS}/{job}.lock"
-        self._renewed = 0.0
+    stale: seconds without renewal after which another job's lock is ignored
+    """
+
+    def __init__(self, bucket: Bucket, job: str, stale: float) -> None:
+        self._bucket, self._job, self._stale = bucket, job, stale
+        self._name, self._renewed = f"{LOCKS}/{job}.lock", 0.0
 
     def heartbeat(self) -> None:
         """Renews the lock when it is due; LockLost if it was not renewed in time."""
@@ -47,44 +48,39 @@ class BucketLock:
         if since > STALE / 2:
             raise LockLost(f"{self._bucket.path}/{self._name} was not renewed for {since:.0f} seconds")
         if since > _RENEW_AFTER:
-            self.renew()
+            self._renew()
 
-    def renew(self) -> None:
+    def _renew(self) -> None:
         """Puts the lock object, with the store's current time."""
         begun = time.time()
         self._bucket.put(self._name, b"")
         self._renewed = begun
 
-    def release(self) -> None:
-        """Deletes the lock object."""
-        self._bucket.delete(self._name)
+    def __enter__(self) -> BucketLock:
+        try:
+            self._wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
 
-
-@contextmanager
-def acquired(bucket: Bucket, job: str, stale: float | None = None) -> Iterator[BucketLock]:
-    """Waits for the lock and holds it. stale: seconds without renewal after which another job's lock is ignored."""
-    lock = BucketLock(bucket, job)
-    try:
-        _wait(lock, bucket, job, STALE if stale is None else stale)
-        yield lock
-    finally:
+    def __exit__(self, *failure: object) -> None:
         with suppress(OSError):  # what was published stays; a lock that was not deleted becomes stale
-            lock.release()
+            self._bucket.delete(self._name)
 
-
-def _wait(lock: BucketLock, bucket: Bucket, job: str, stale: float) -> None:
-    began, warned = time.time(), False
-    while True:
-        lock.renew()
-        locks = {one.name.removesuffix(".lock"): one for one in bucket.names(LOCKS)}
-        own = locks.pop(job, None)
-        others = [name for name, one in locks.items() if own is None or own.modified - one.modified < stale]
-        if own is not None and not others:
-            return
-        if others and not warned:
-            text = "%s: waiting for job %s, which is publishing. If its driver is dead, call spark_udfs.sweep(path, 0)"
-            _log.warning(text, bucket.path, others[0])
-            warned = True
-        if others and min(others) < job:
-            lock.release()
-        time.sleep(random.uniform(0.5, 1.5) * min(_POLL, 0.1 + time.time() - began))
+    def _wait(self) -> None:
+        began, warned = time.time(), False
+        while True:
+            self._renew()
+            locks = {one.name.removesuffix(".lock"): one.modified for one in self._bucket.names(LOCKS)}
+            own = locks.pop(self._job, None)
+            others = [job for job, modified in locks.items() if own is None or own - modified < self._stale]
+            if own is not None and not others:
+                return
+            if others and not warned:
+                text = "%s: waiting for job %s, which is publishing. If its driver is dead, call "
+                _log.warning(text + "spark_udfs.sweep(path, 0)", self._bucket.path, others[0])
+                warned = True
+            if others and min(others) < self._job:
+                self._bucket.delete(self._name)
+            time.sleep(random.uniform(0.5, 1.5) * min(_POLL, 0.1 + time.time() - began))

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from . import bucket_lock
-from .appending import append, leader_epoch
+from .appending import append, last_batch, leader_epoch
 from .bucket_lock import BucketLock
 from .bucket_staging import BucketStagingWriter, files, temporary_folder
 from .buckets import Bucket
@@ -34,7 +34,6 @@ from .staging import EMPTY_LOG, METADATA, ListedFile, StagedPartition, WriteJob,
 # Number of requests at the same time, each for another partition.
 AT_ONCE = 16
 _SEGMENT = re.compile(r"[0-9]{20}\.(index|timeindex|txnindex|snapshot|log)")
-_LAST_OFFSET = (1 << 62) - 1
 T = TypeVar("T")
 
 
@@ -57,8 +56,8 @@ class PublishingBucket(Bucket):
     def locked(self, job: str, stale: float | None = None) -> Iterator[None]:
         """Waits until no other job publishes here. stale: after so many seconds without renewal another job's lock is
         ignored."""
-        stale = None if stale is None else min(bucket_lock.STALE, stale)
-        with bucket_lock.acquired(self, job, stale) as self._lock:
+        limit = bucket_lock.STALE if stale is None else min(bucket_lock.STALE, stale)
+        with BucketLock(self, job, limit) as self._lock:
             yield
 
     def heartbeat(self) -> None:
@@ -206,18 +205,14 @@ def _accepts_unchanged(log: ExistingLog, part: StagedPartition) -> bool:
 
 
 def _end(job: WriteJob, url: str) -> int | None:
-    """The next offset after the last batch, read from the last index entry on; None: there is no batch. ValueError if
-    the segment does not end with a whole batch."""
+    """The next offset after the last batch; None: there is no batch."""
     import kafkarec
 
     segment = kafkarec.open(url, storage_options=dict(job.storage))
     assert isinstance(segment, kafkarec.Segment)
     with segment:
-        tables = list(segment.between(segment.position_of(_LAST_OFFSET), segment.size).scan_pieces(errors="skip"))
-    if any(table.damage for table in tables) or (tables and tables[-1].remaining):
-        raise ValueError(f"{url} does not end with a whole batch: salvage this log first (kafkarec salvage)")
-    ends = [table[-1]["next_offset"] for table in tables if len(table)]
-    return int(ends[-1]) if ends else None
+        last = last_batch(segment)
+    return None if last is None else int(last["next_offset"])
 
 
 def _is_appended(name: str) -> bool:

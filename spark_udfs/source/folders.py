@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .appending import append, leader_epoch
+from .appending import append, last_batch, leader_epoch
 from .staging import (
     EMPTY_LOG,
     METADATA,
@@ -258,12 +258,8 @@ def _end_of(folder: str) -> list[Any] | None:
 
 def _segments(folder: str) -> list[str]:
     """The paths of the segments, in the order of their offsets."""
-    return [path for path in (os.path.join(folder, name) for name in sorted(_listed(folder))) if path.endswith(".log")]
-
-
-def _listed(folder: str) -> list[str]:
     with suppress(FileNotFoundError):
-        return os.listdir(folder)
+        return sorted(entry.path for entry in os.scandir(folder) if entry.name.endswith(".log"))
     return []
 
 
@@ -303,16 +299,14 @@ def _ends_with_a_batch(path: str) -> bool:
     import kafkarec
     from kafkarec import distributed
 
-    last = None
-    opened = kafkarec.open(path)
-    assert isinstance(opened, kafkarec.Segment)
-    with opened:
-        for batches in opened.scan_pieces(errors="skip"):
-            if batches.damage or batches.remaining:
-                return False
-            last = batches[-1] if len(batches) else last
-        end = opened.size
-        return last is None or distributed.has_valid_checksum(opened, last["position"], end)
+    segment = kafkarec.open(path)
+    assert isinstance(segment, kafkarec.Segment)
+    with segment:
+        try:
+            last = last_batch(segment)
+        except ValueError:
+            return False
+        return last is None or distributed.has_valid_checksum(segment, last["position"], segment.size)
 
 
 def _remove(folder: str) -> None:
