@@ -45,7 +45,7 @@ class ExistingLog(NamedTuple):
 
 
 class PublishingBucket(Bucket):
-    """The `folders.Folder` of a URL."""
+    """The `folders.SharedFolder` of a URL."""
 
     _lock: BucketLock | None = None
 

@@ -11,7 +11,7 @@ from spark_udfs import bootstrap
 
 from .bucket_publishing import PublishingBucket
 from .buckets import SCHEMES, Bucket
-from .folders import Folder
+from .folders import SharedFolder
 from .paths import FOLDERS, hadoop_scheme
 from .publishing import Publisher, partition_of
 from .staging import NO_STORAGE
@@ -22,7 +22,7 @@ _TABLE = re.compile(r"part-[0-9]{5}.*|_delta_log|_spark_metadata|\.hoodie|.*\.(p
 
 def publisher(path: str, storage: Mapping[str, Any] = NO_STORAGE) -> Publisher:
     bootstrap.load()
-    return Publisher(PublishingBucket(path, storage) if "://" in path else Folder(path))
+    return Publisher(PublishingBucket(path, storage) if "://" in path else SharedFolder(path))
 
 
 def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str, int]]:

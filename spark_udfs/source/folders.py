@@ -41,7 +41,7 @@ WRITER_LOCK = ".kafkarec.lock"
 SMALL_SEGMENT = 16 << 20
 
 
-class Folder:
+class SharedFolder:
     """A folder; names are relative to it."""
 
     def __init__(self, path: str) -> None:
@@ -157,9 +157,9 @@ class Folder:
                 limit = _clone(base, made, max((part.largest for part in appended), default=0))
                 offsets = parts[0].first_offset, parts[0].next_offset
             else:
-                Folder(made).put(EMPTY_LOG, b"")
+                SharedFolder(made).put(EMPTY_LOG, b"")
         if topic_id and not appends:
-            Folder(made).put(METADATA, topic_id)
+            SharedFolder(made).put(METADATA, topic_id)
         if appended:
             settings = job.settings
             added = append(
@@ -167,7 +167,7 @@ class Folder:
                 appended,
                 lambda part: _segments(os.path.join(job.folder, part.folder)),
                 segment_bytes=settings.segment_bytes if limit is None else min(limit, settings.segment_bytes),
-                leader_epoch=leader_epoch(Folder(made).read),
+                leader_epoch=leader_epoch(SharedFolder(made).read),
             )
             offsets = (added.start if appends else offsets[0]), added.stop
         return row_of(name, parts, before, _inode(made), offsets)

@@ -27,7 +27,7 @@ from .staging import ADVICE, BEGUN, LOCKS, METADATA, TEMPORARY, StagedPartition,
 
 if TYPE_CHECKING:
     from .bucket_publishing import PublishingBucket
-    from .folders import Folder
+    from .folders import SharedFolder
 
 SUCCESS = "_SUCCESS"
 STREAMS = "_streams.json"
@@ -41,7 +41,7 @@ class UnfinishedCommit(RuntimeError):
 class Publisher:
     """One path or URL that jobs write to."""
 
-    def __init__(self, store: Folder | PublishingBucket) -> None:
+    def __init__(self, store: SharedFolder | PublishingBucket) -> None:
         self.store = store
 
     def begin(self, job: WriteJob) -> None:

@@ -265,16 +265,16 @@ def test_a_concurrent_foreign_write_is_not_overwritten(tmp_path: Path, monkeypat
         with pytest.raises(BlockingIOError, match="another writer"):
             publisher(write_job).commit(write_job, staged)
         writer.write([(0, NOW, None, b"x", [])])
-    put = folders.Folder.put
+    put = folders.SharedFolder.put
 
-    def late(self: folders.Folder, name: str, data: bytes) -> None:
+    def late(self: folders.SharedFolder, name: str, data: bytes) -> None:
         put(self, name, data)
         if name.endswith("commit.json"):
             with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
                 writer.write([(0, NOW, None, b"y", [])])
 
     with monkeypatch.context() as patch:
-        patch.setattr(folders.Folder, "put", late)
+        patch.setattr(folders.SharedFolder, "put", late)
         with pytest.raises(
             UnfinishedCommit, match=r"another writer has changed this folder.* move it elsewhere: .*t-0"
         ):
