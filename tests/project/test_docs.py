@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import doc_api
 import doc_blocks
 import doc_standins
 import pytest
@@ -168,7 +169,7 @@ def test_every_public_name_is_on_the_page() -> None:
         assert name.startswith("__") or f"\n### {name}\n" in page, name
     of_distributed = page.split("\n## kafkarec.distributed\n")[1].split("\n## ")[0]
     for name in distributed.__all__:
-        assert f"\n### {name}\n" in of_distributed, name
+        assert (f"\n### {name}\n" in of_distributed) != (name in doc_api.PACKAGES["distributed"]), name
     for method in ("read", "stream", "scan", "batches", "verify", "salvage", "offset_for_timestamp"):
         assert f"#### Segment.{method}\n" in page, method
 
