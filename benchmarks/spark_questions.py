@@ -6,7 +6,7 @@
 
 Both are checked to be the same, and measured one after the other in each round. The log is a topic of two partitions as
 a broker writes it, with indexes, records of 100 bytes in batches of 16 KiB before compression. The table at the end is
-that of docs/spark.md. Needs Java and the packages of `make test`.
+that of docs/spark/read.md. Needs Java and the packages of `make test`.
 """
 
 from __future__ import annotations

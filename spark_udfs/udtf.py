@@ -5,7 +5,7 @@
 
 Spark has no LATERAL join with an Arrow table function, so each record becomes a tuple here, which is pickled and
 converted to a row in the JVM. `inline_outer(kafka_decode(value))` returns the same rows ten times as fast:
-docs/spark.md has both figures. Arguments are checked in `analyze`, before anything runs.
+docs/spark/decode.md has both figures. Arguments are checked in `analyze`, before anything runs.
 """
 
 from __future__ import annotations

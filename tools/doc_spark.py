@@ -1,4 +1,4 @@
-"""Which Spark can do what: the table that docs/spark.md shows, and that `tests/spark/test_versions.py` proves.
+"""Which Spark can do what: the table that docs/spark/reference.md shows and `tests/spark/test_versions.py` proves.
 
 A line is a step of tests/support/spark/apps/versions.py. On each version it has the rows that the standalone library
 has, or fails with one known error.
@@ -91,6 +91,6 @@ def block() -> str:
 
 
 def page() -> str:
-    """docs/spark.md with the current table."""
-    before, rest = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8").split(BEGIN)
+    """docs/spark/reference.md with the current table."""
+    before, rest = (ROOT / "docs" / "spark" / "reference.md").read_text(encoding="utf-8").split(BEGIN)
     return f"{before}{BEGIN}\n{block()}\n{END}{rest.split(END)[1]}"

@@ -8,7 +8,7 @@ usage: make_docs.py [--check]
 | docs/columns.md | `kafkarec.format.schema`, the one table of columns (`doc_columns.py`) |
 | docs/reference/cli.md | the verbs' parsers (`doc_cli.py`) |
 | docs/reference/api.md | signatures and docstrings (`doc_api.py`) |
-| the versions in docs/spark.md | the table of `doc_spark.py`, which a test proves |
+| the versions in docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
 | docs/explanation/packages.md, the map in CONTRIBUTING.md | docs/packages.toml (`doc_packages.py`) |
 | docs/pictures/ | real bytes, verify's report, docs/packages.toml, benchmarks/RESULTS.md, GROWTH.md (`pictures.py`) |
 """
@@ -46,7 +46,7 @@ PAGES = {
     "docs/columns.md": doc_columns.page,
     "docs/reference/cli.md": doc_cli.page,
     "docs/reference/api.md": doc_api.page,
-    "docs/spark.md": doc_spark.page,
+    "docs/spark/reference.md": doc_spark.page,
     **{f"docs/pictures/{name}": draw for name, draw in pictures.PICTURES.items()},
     "CONTRIBUTING.md": contributing,
 }

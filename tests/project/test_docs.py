@@ -191,6 +191,18 @@ def test_every_reason_and_finding_is_on_the_page_with_advice() -> None:
         assert len(cells) >= 4 and cells[3], word
 
 
+def test_errors_by_their_text_are_texts_of_the_code() -> None:
+    from kafkarec.errors import REASONS
+
+    page = (ROOT / "docs" / "spark" / "reference.md").read_text()
+    rows = page.partition("<!-- errors -->")[2].partition("<!-- end of errors -->")[0].strip().splitlines()[2:]
+    cells = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows]
+    ours = [re.findall(r"`([^`]+)`", text)[0] for text, whose, _ in cells if whose.startswith("kafkarec")]
+    code = "".join(path.read_text() for name in ("kafkarec", "spark_udfs") for path in (ROOT / name).rglob("*.py"))
+    assert len(ours) > 7
+    assert [text for text in ours if text not in code and text.replace(" ", "_") not in REASONS] == []
+
+
 # ---- pictures ----------------------------------------------------------------------------------------------
 
 

@@ -192,7 +192,7 @@ def test_docs_name_the_current_version() -> None:
     named = {
         (path.name, version) for path in pages for version in re.findall(r"spark_udfs-(\d[\w.]*)-py3", path.read_text())
     }
-    assert {"README.md", "spark.md"} <= {name for name, _ in named}
+    assert {"README.md", "start.md"} <= {name for name, _ in named}
     assert {version for _, version in named} == {kafkarec.__version__}, named
 
 

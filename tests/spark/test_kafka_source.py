@@ -251,7 +251,7 @@ def test_every_record_of_consumer_offsets_is_decoded(ran: RunResults) -> None:
 
 
 def test_sparks_source_hides_internal_topics_by_default(ran: RunResults) -> None:
-    """docs/spark.md names the setting that shows them. If this fails, the setting is no longer needed."""
+    """docs/spark/decode.md names the setting that shows them. If this fails, the setting is no longer needed."""
     assert ran.results["hidden"] == 0
 
 
@@ -271,7 +271,7 @@ def test_salvaged_records_arrive_unchanged_in_the_live_topic(ran: RunResults) ->
 
 
 def test_the_sink_alone_loses_only_the_timestamps(ran: RunResults) -> None:
-    """docs/spark.md says so. If this fails, Spark's sink has a timestamp column and needs no interceptor."""
+    """docs/spark/decode.md says so. If this fails, Spark's sink has a timestamp column and needs no interceptor."""
     expected, actual = ran.consumed("rescued"), ran.consumed("plain")
     assert [line.split(" ", 1)[1] for line in actual] == [line.split(" ", 1)[1] for line in expected]
     assert {int(line.split()[0]) for line in actual}.isdisjoint(int(line.split()[0]) for line in expected)

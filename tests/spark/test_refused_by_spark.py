@@ -1,4 +1,4 @@
-"""Each line of the table in docs/spark.md that says what Spark refuses is refused in those words."""
+"""Each line of the table in docs/spark/write.md that says what Spark refuses is refused in those words."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ACTIONS: dict[str, Action] = {
 
 def table() -> dict[str, str]:
     """What is written -> the words, from the page."""
-    page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "spark" / "write.md").read_text(encoding="utf-8")
     rows = page.partition("<!-- refused -->")[2].partition("<!-- end of refused -->")[0].strip().splitlines()[2:]
     cells = [row.strip("| ").split(" | ") for row in rows]
     return {_code(written): _code(words) for written, words, _ in cells}

@@ -1,5 +1,5 @@
 """One application of some twenty steps on each Spark: its rows are those of the standalone library, and what a version
-cannot do fails as the table in docs/spark.md says.
+cannot do fails as the table in docs/spark/reference.md says.
 
 Without KAFKAREC_SPARK_ENVIRONMENTS only the newest Spark, that of the other tests; with it (a folder that
 tools/spark_versions made) all others.
@@ -311,4 +311,4 @@ def test_the_newest_release_is_that_of_the_other_tests() -> None:
 
 
 def test_docs_show_the_table() -> None:
-    assert doc_spark.page() == (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    assert doc_spark.page() == (ROOT / "docs" / "spark" / "reference.md").read_text(encoding="utf-8")

@@ -184,4 +184,4 @@ def test_explain_names_what_a_read_reads(spark_session: Any, capsys: pytest.Capt
     assert "hidden-value" not in shown
     spark_session.read.format("kafkarec").load(path).explain()
     shown = capsys.readouterr().out
-    assert "BatchScan kafkarec[" in shown and path not in shown  # if Spark ever shows it, docs/spark.md can say so
+    assert "BatchScan kafkarec[" in shown and path not in shown  # if Spark ever shows it, docs/spark/read.md can say so
