@@ -78,16 +78,21 @@ class BatchReader(DataSourceReader):
 
 
 def warn_of_names(chosen: options.SourceOptions, found: Mapping[TopicPartition, PartitionPaths]) -> None:
-    """Logs that there are no segments, or which folders have no topic in their names. On the driver."""
+    """Logs that there are no segments, which folders have no topic in their names, and which are left out for their
+    names. On the driver."""
     if not found:
         logger.warning("there are no segments below %s: no rows", description.paths_of(chosen))
-    nameless = sorted({os.path.dirname(paths.shown(key[0])) for key, each in found.items() if each.topic is None})
-    if nameless:
-        more = f" and {len(nameless) - _SHOWN} more" if len(nameless) > _SHOWN else ""
-        logger.warning(
-            "the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets: %s%s",
-            *(", ".join(nameless[:_SHOWN]), more),
-        )
+    nameless = {os.path.dirname(paths.shown(key[0])) for key, each in found.items() if each.topic is None}
+    for what, folders in (
+        ("the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets", nameless),
+        (
+            "folders are left out, as they are not named TOPIC-PARTITION; load them by their paths",
+            paths.unread_folders(chosen),
+        ),
+    ):
+        if folders:
+            more = f" and {len(folders) - _SHOWN} more" if len(folders) > _SHOWN else ""
+            logger.warning("%s: %s%s", what, ", ".join(sorted(folders)[:_SHOWN]), more)
 
 
 def warn_of_mode(chosen: options.SourceOptions, wanted: Iterable[SparkColumn]) -> None:

@@ -328,6 +328,21 @@ def _first_keys(folder: str, options: SourceOptions, *, root: bool = False) -> t
     return deepest, False
 
 
+def unread_folders(options: SourceOptions) -> list[str]:
+    """Folders directly below the paths that hold segments and are not read: their names are not those of partitions or
+    keys. Not of URLs, whose folders are listed only once."""
+    from kafkarec import distributed
+
+    found = []
+    for root, _ in roots(options):
+        inside, is_log = ([], True) if "://" in root else _names_in(root, options)
+        for name in inside if not is_log else ():
+            known = "=" in name or _JOB_NAMES.fullmatch(name) or _RENAMED.fullmatch(name)
+            if not known and not distributed.is_log_folder(name, os.path.basename(root)):
+                found += [f"{root}/{name}"] if _names_in(f"{root}/{name}", options)[1] else []
+    return found
+
+
 def _names_in(folder: str, options: SourceOptions) -> tuple[list[str], bool]:
     """The names of the folders in a folder, and whether there is a segment. What cannot be listed is empty here."""
     from kafkarec import distributed
