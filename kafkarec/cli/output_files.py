@@ -6,22 +6,22 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kafkarec import report
 from kafkarec.storage import output_rules
 from kafkarec.storage.output_rules import Inputs, Refused, is_stream
 from kafkarec.support.text_table import system_reason
 
 from . import progress
 from .shared_options import CouldNot
+
+if TYPE_CHECKING:
+    from kafkarec import report
 
 # Values of a verb's OUTPUT: it writes files, a folder, or a log, which is either (see new_log).
 FILE, FOLDER, LOG = "a file", "a folder", "a log"
@@ -170,6 +170,8 @@ def write_report(
     with opened(args) as sink:
         write_rendered(sink, args.format, document, values, indent)
     if getattr(args, "html", None) is not None:
+        from kafkarec import report
+
         with opened(args, "html") as sink:
             for piece in report.html(page or document):
                 sink.write(piece.encode())
@@ -180,6 +182,10 @@ def write_rendered(
 ) -> None:
     """Write the document as text, or the values as JSON, one per line. Other characters than ASCII are escaped in JSON:
     names of files may be no text."""
+    import json  # with reports, a third of the time of `kafkarec --help`
+
+    from kafkarec import report
+
     as_json = (json.dumps(report.jsonable(one), indent=indent) + "\n" for one in values)
     for piece in as_json if form == "json" else report.text(document):
         sink.write(piece.encode())
@@ -198,6 +204,8 @@ def spooled(sink: Sink) -> Iterator[Sink]:
 
 
 def _temporary_file() -> BinaryIO:
+    import tempfile
+
     try:
         return tempfile.TemporaryFile()
     except OSError as error:

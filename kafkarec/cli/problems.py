@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from kafkarec.damage import Restored, UndecidedTransaction
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
 from kafkarec.storage import other_file_types
 from kafkarec.support.command_line import PROGRAM, quoted
@@ -20,6 +18,7 @@ from kafkarec.support.text_table import lost_offsets, safe
 from . import progress
 
 if TYPE_CHECKING:
+    from kafkarec.damage import Restored, UndecidedTransaction
     from kafkarec.storage.segment_file import SegmentFile
 
 FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -64,7 +63,6 @@ def exit_status(reason: str) -> int:
     return COULD_NOT if known and issubclass(known.error, LimitExceededError | MissingCodecError) else DAMAGED
 
 
-@dataclass
 class DamageReporter:
     """Reports damage in all inputs of one run on standard error.
 
@@ -75,15 +73,18 @@ class DamageReporter:
     file         the file of the output, which the next command has to replace as a whole; None: standard output
     """
 
-    argv: Sequence[str]
-    stop_at_first: bool
-    last_path: str
-    limit: int = 0
-    resumes: bool = False
-    file: str | None = None
-    found: int = 0
-    status: int = FINE
-    left_out: int = 0
+    def __init__(
+        self,
+        argv: Sequence[str],
+        stop_at_first: bool,
+        last_path: str,
+        limit: int = 0,
+        resumes: bool = False,
+        file: str | None = None,
+    ) -> None:
+        self.argv, self.stop_at_first, self.last_path = argv, stop_at_first, last_path
+        self.limit, self.resumes, self.file = limit, resumes, file
+        self.found, self.status, self.left_out = 0, FINE, 0
 
     @property
     def stopped(self) -> bool:
