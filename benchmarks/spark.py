@@ -16,7 +16,8 @@ then one segment by one core and by all, compared with the pass-through source a
 memory of the Python workers. Needs Java and the packages of `make test`; a temporary folder with space for the segment.
 
 `--pairs` measures the pairs only. `--versions FOLDER` does so with each Spark of FOLDER (made by `make sparks`), with
-the wheel of `make wheelhouse`, and with this one, and prints the table of docs/spark/reference.md; `--only 3.5 4.3` some of them.
+the wheel of `make wheelhouse`, and with this one, and prints the table of docs/spark/reference.md; `--only 3.5 4.3`
+some of them.
 """
 
 from __future__ import annotations
