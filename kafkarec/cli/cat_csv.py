@@ -28,7 +28,7 @@ _ALWAYS_FIT = ("base64", "hex")
 
 _QUOTED: dict[int, bytes | None] = {byte: None for byte in (*range(32), 127) if byte not in (9, 10, 13)}
 _QUOTED[34] = b'""'
-_ESCAPES = {"utf8": Escapes(_QUOTED)}
+_TEXT = Escapes(_QUOTED)
 _ENTRY = json_lines.entry(Escapes({byte: text.replace(b'"', b'""') for byte, text in json_lines.STRING.items()}), '""')
 
 
@@ -114,7 +114,7 @@ class CsvWriter:
         before, after = (prefix, comma) if how in ("int32", "int64") else (quote, f'"{comma}')
         texts = prefix + comma, before, after, f'{prefix}{comma}"', '"'
         ready = _whole(prefix, decoded, comma)
-        return LineColumn(name, how, *texts, _ESCAPES.get(how), ready)
+        return LineColumn(name, how, *texts, _TEXT if how == "utf8" else None, ready)
 
 
 def _whole(prefix: str, texts: Sequence[str | None] | None, after: str) -> list[bytes | None] | None:

@@ -10,7 +10,6 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import compress
 from typing import Any
 
 from kafkarec.format.schema import RECORD_FIELDS
@@ -301,8 +300,3 @@ def parsed_json(text: str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-
-
-def kept(columns: Mapping[str, Cells], chosen: Sequence[bool]) -> Columns:
-    """Return the selected rows."""
-    return {name: list(compress(cells, chosen)) for name, cells in columns.items()}

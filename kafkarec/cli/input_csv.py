@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from kafkarec.format.schema import RECORD_FIELDS
 
 from .input_cells import ALIASES, BLOBS, BadCell, JsonText, parsed_json, typed, unknown_names
-from .input_json import no_such_column
+from .input_json import is_wanted, no_such_column
 from .input_rows import InputRows, Refuse, good_rows
 from .shared_options import WrongUse
 
@@ -62,8 +62,7 @@ def _rows(
             raise BadCell(row, "", f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
     shown = {}
     for number, name in enumerate(titles):
-        plain = name.removesuffix("_base64").removesuffix("_hex")
-        if columns is None or name in columns or plain in columns:
+        if columns is None or is_wanted(name, columns):
             shown[name] = _values(name, [cells[number] for _, cells in records], forms)
     return InputRows(typed(shown, forms), [number for number, _ in records])
 
