@@ -1,12 +1,12 @@
 """Types of the compiled module that reads. Private: the public names are in `kafkarec`."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from kafkarec._checksum import Routines
 from kafkarec.damage import Damage, Restored
-from kafkarec.tables.records import RecordColumns
+from kafkarec.tables.records import BatchSource, RecordColumns
 
 _Border = tuple[int, ...]  # position, and what is known of the batches before
 _Pairs = list[tuple[int, int]]
@@ -71,6 +71,52 @@ class Record:
         sequence: int | None = None,
         is_control: bool = False,
     ) -> None: ...
+
+@final
+class RecordBatch:
+    position: int
+    base_offset: int | None
+    last_offset: int
+    next_offset: int
+    batch_length: int
+    size_in_bytes: int
+    partition_leader_epoch: int | None
+    magic: int
+    crc: int
+    attributes: int
+    compression: str | None
+    timestamp_type: int | None
+    is_transactional: bool
+    is_control: bool
+    delete_horizon_ms: int | None
+    base_timestamp: int | None
+    max_timestamp: int | None
+    producer_id: int | None
+    producer_epoch: int | None
+    base_sequence: int | None
+    last_sequence: int | None
+    record_count: int | None
+    @property
+    def raw(self) -> memoryview: ...
+    def write_to(self, file: Any) -> int: ...
+    def __iter__(self) -> Iterator[Record]: ...
+
+@final
+class BatchColumn:
+    def __new__(cls, layout: Layout, column: int) -> BatchColumn: ...
+
+@final
+class Batches:
+    def __new__(cls, tables: Iterable[Rows], source: BatchSource) -> Batches: ...
+    def __iter__(self) -> Batches: ...
+    def __next__(self) -> RecordBatch: ...
+
+@final
+class BatchesInMemory:
+    def __new__(cls, source: Source, decoders: Decoders) -> BatchesInMemory: ...
+    def read(self, start: int, stop: int) -> Iterable[Record]: ...
+    def raw(self, start: int, stop: int) -> memoryview: ...
+    def write_to(self, start: int, stop: int, file: Any) -> int: ...
 
 @final
 class Layout:

@@ -14,7 +14,9 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state
-from kafkarec._c.output_columns cimport OUT_KEY, OUT_VALUE, Constants, storage_fill, storage_new
+from kafkarec._c.output_columns cimport (
+    OUT_CONTROL_TYPE, OUT_KEY, OUT_SEQUENCE, OUT_VALUE, Constants, storage_fill, storage_new, wants_of,
+)
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC,
@@ -22,7 +24,7 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.columns cimport (
     WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_reserve,
-    columns_begin, columns_release, columns_reserve,
+    columns_begin, columns_release, columns_truncate, columns_reserve,
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_limit, engine_payload, engine_run, engine_step,
@@ -87,6 +89,8 @@ cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
     MOST_IDLE = 4                # Decoders of a request that are kept for the next input
     MOST_KEPT = 1 << 20          # bytes of the buffers of each
+    MOST_LISTED = 4096           # Records that are made at once
+    MOST_LISTED_BYTES = 64 << 10         # of their keys, values and headers, if the columns are kept for the next input
     # what is read, and shaped, without releasing the GIL: that takes as long as a small batch
     SMALL_INPUT = 32 << 10       # bytes
     SMALL_CHUNK = 512            # rows
@@ -379,6 +383,35 @@ cdef int use_members() except -1:
 use_members()
 
 
+cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout, int64_t start, int64_t stop):
+    """The rows [start, stop) of decoded columns as Records. rows: the batches of its runs."""
+    cdef RecordView view = record_view(columns, layout.shown)
+    cdef const Run* runs = <const Run*>columns.runs.data
+    cdef const BatchRow* batch
+    cdef int64_t run = 0, i, end = runs[0].rows if start < stop else 0
+    cdef list found = [], texts = None if columns.headers == 0 else [None] * <int>KNOWN_KEYS
+    cdef KnownKeys known
+    cdef Record record
+    memset(&known, 0, sizeof(KnownKeys))
+    view.ticks, view.binary_header_keys = layout.ticks, layout.binary_header_keys
+    for i in range(start, stop):
+        while i >= end:
+            run += 1
+            end += runs[run].rows
+        batch = rows + runs[run].batch
+        record = Record.__new__(Record)
+        record.offset = None if view.offset == NULL else view.offset[i]
+        record.timestamp = timestamp_at(&view, i)
+        record.timestamp_type = timestamp_type_at(&view, i)
+        record.key, record.value = bytes_at(&view.key, i), bytes_at(&view.value, i)
+        record._pairs = headers_at(&view, i, &known, texts)
+        record.sequence = None if view.offset == NULL else sequence_at(batch, view.offset[i])
+        record.is_control = has_flag(batch, CONTROL)
+        PyObject_GC_UnTrack(<PyObject*>record)
+        found.append(record)
+    return found
+
+
 @cython.final
 cdef class Layout:
     """Names, types and codes of the columns of a table, as C structs.
@@ -389,7 +422,7 @@ cdef class Layout:
     cdef Shape* shape
     cdef int* codes
     cdef int64_t count, ticks
-    cdef uint32_t want
+    cdef uint32_t want, shown            # shown: those of `want` that are columns themselves
     cdef readonly object schema
     cdef readonly bint binary_header_keys
 
@@ -400,6 +433,9 @@ cdef class Layout:
         if self.codes == NULL:
             raise MemoryError
         self.shape = pack_shape(schema, binary_header_keys, self.codes, &self.want)
+        for i in range(self.count):
+            if self.codes[i] not in (OUT_SEQUENCE, OUT_CONTROL_TYPE):
+                self.shown |= wants_of(self.codes[i])
 
     def __dealloc__(self):
         shape_drop(self.shape)
@@ -621,6 +657,91 @@ cdef class Rows:
         chunk.rows = self
         chunk.adopt(&columns, layout, self.at(0), NULL, None)
         return chunk
+
+
+@cython.final
+cdef class RecordBatch:
+    """One batch: the batch columns as attributes, `.raw`, and its records when iterated.
+
+    Iterating checks the CRC and decodes the payload, and raises CorruptRecordError and InvalidRecordError. Control
+    records are included. The bytes of a batch in a file are read when they are used.
+    """
+    cdef Rows rows
+    cdef int64_t row
+    cdef object source                   # a tables.records.BatchSource
+
+    def __init__(self):
+        raise TypeError("a RecordBatch is made by batches")
+
+    cdef const BatchRow* fields(self) except NULL:
+        if self.rows is None:
+            raise ValueError("a RecordBatch is made by batches")
+        return self.rows.at(self.row)
+
+    @property
+    def raw(self):
+        """The batch's bytes, with its header."""
+        cdef const BatchRow* row = self.fields()
+        return self.source.raw(row.position, row.position + row.size_in_bytes)
+
+    def write_to(self, file):
+        """Writes the bytes to a file object, from file to file by sendfile if possible; returns how many."""
+        cdef const BatchRow* row = self.fields()
+        return self.source.write_to(row.position, row.position + row.size_in_bytes, file)
+
+    def __iter__(self):
+        cdef const BatchRow* row = self.fields()
+        cdef int64_t end = row.position + row.size_in_bytes
+        if type(self.source) is BatchesInMemory:
+            return iter((<BatchesInMemory>self.source).records(row.position, end))
+        return iter(self.source.read(row.position, end))
+
+    def __repr__(self):
+        return (f"<RecordBatch: magic {self.magic}, offsets {self.base_offset}..{self.last_offset}, "
+                f"{self.size_in_bytes} bytes at {self.position}, {self.compression}>")
+
+
+@cython.final
+cdef class BatchColumn:
+    """A column of the batch table as an attribute of RecordBatch; the layout is that of the batch table."""
+    cdef int code
+
+    def __cinit__(self, Layout layout not None, int64_t column):
+        self.code = layout.codes[column]
+
+    def __get__(self, batch, type_):
+        if type(batch) is not RecordBatch:
+            return self
+        return batch_value((<RecordBatch>batch).fields(), self.code)
+
+
+@cython.final
+cdef class Batches:
+    """The batches of tables, one by one.
+
+    tables    an iterator of Rows
+    source    a tables.records.BatchSource: where their bytes are
+    """
+    cdef object tables, source
+    cdef Rows rows
+    cdef int64_t row
+
+    def __cinit__(self, tables, source):
+        self.tables, self.source = iter(tables), source
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef RecordBatch batch
+        while self.rows is None or self.row >= self.rows.count:
+            self.rows, self.row = next(self.tables, None), 0
+            if self.rows is None:
+                raise StopIteration
+        batch = RecordBatch.__new__(RecordBatch)
+        batch.rows, batch.row, batch.source = self.rows, self.row, self.source
+        self.row += 1
+        return batch
 
 
 @cython.final
@@ -981,44 +1102,20 @@ cdef class Chunk:
     def viewed(self, Layout layout not None, int64_t column, int64_t start, int64_t stop):
         """The values [start, stop) of a column of views as bytes or None: of a key or value the rows, of headers the
         entries."""
-        cdef RecordView view = record_view(self.storage, layout.codes)
+        cdef RecordView view = record_view(&self.storage.columns, layout.shown)
         cdef int code = layout.codes[column]
         return values_of(&view.key if code == OUT_KEY else &view.value if code == OUT_VALUE else &view.header_value,
                          start, stop)
 
     def records(self, Layout layout not None, int64_t start, int64_t stop):
         """The rows [start, stop) as Records."""
-        cdef RecordView view = record_view(self.storage, layout.codes)
-        cdef const Run* runs = <const Run*>self.storage.columns.runs.data
-        cdef const BatchRow* batch
-        cdef int64_t run = 0, i, end = runs[0].rows if start < stop else 0
-        cdef list found = [], texts = [None] * <int>KNOWN_KEYS
-        cdef KnownKeys known
-        cdef Record record
-        memset(&known, 0, sizeof(KnownKeys))
-        view.ticks, view.binary_header_keys = layout.ticks, layout.binary_header_keys
-        for i in range(start, stop):
-            while i >= end:
-                run += 1
-                end += runs[run].rows
-            batch = self.rows.at(runs[run].batch)
-            record = Record.__new__(Record)
-            record.offset = None if view.offset == NULL else view.offset[i]
-            record.timestamp = timestamp_at(&view, i)
-            record.timestamp_type = timestamp_type_at(&view, i)
-            record.key, record.value = bytes_at(&view.key, i), bytes_at(&view.value, i)
-            record._pairs = headers_at(&view, i, &known, texts)
-            record.sequence = None if view.offset == NULL else sequence_at(batch, view.offset[i])
-            record.is_control = has_flag(batch, CONTROL)
-            PyObject_GC_UnTrack(<PyObject*>record)
-            found.append(record)
-        return found
+        return records_of(&self.storage.columns, self.rows.at(0), layout, start, stop)
 
     def tuples(self, Layout layout not None, int64_t start, int64_t stop):
         """The rows [start, stop) as tuples: see RecordColumns.tuples."""
-        cdef RecordView view = record_view(self.storage, layout.codes)
+        cdef RecordView view = record_view(&self.storage.columns, layout.shown)
         cdef int64_t i
-        cdef list found = [], texts = [None] * <int>KNOWN_KEYS
+        cdef list found = [], texts = None if self.storage.columns.headers == 0 else [None] * <int>KNOWN_KEYS
         cdef KnownKeys known
         memset(&known, 0, sizeof(KnownKeys))
         view.ticks, view.binary_header_keys = layout.ticks, layout.binary_header_keys
@@ -1175,7 +1272,8 @@ cdef class Decoder:
             self.e.input.viewable = self.may_view(source)
         else:
             input_reader(&self.e.input, &self.source.reader, length, self.source.size)
-        self.taken_batches = []
+        if self.taken_batches:
+            self.taken_batches = []
         engine_begin_input(&self.e, start)
         if self.e.options.restore and start == 0:
             first = self.rules.first_offset
@@ -1511,15 +1609,17 @@ cdef class Decoder:
             self.busy = False
 
     cdef PassResult read_whole(self, Source source, start, stop, after):
-        cdef PassResult found = PassResult.__new__(PassResult)
-        cdef bint more = True
-        found.chunks, found.tables, found.damage, found.restored = [], [], [], []
         self.begin(source, start, stop)
         memset(&self.e.expected, 0, sizeof(self.e.expected))       # of the input before
         if after is not None:
             self.continue_after(*after)
-        while more:
-            more = self.fill()
+        return self.rest(self.fill())
+
+    cdef PassResult rest(self, bint more):
+        """What is read so far, and with `more` all that follows."""
+        cdef PassResult found = PassResult.__new__(PassResult)
+        found.chunks, found.tables, found.damage, found.restored = [], [], [], []
+        while True:
             if self.damage:
                 found.damage += [one for _, _, one in self.pop_damage(not more)]
             if self.restored:
@@ -1529,8 +1629,35 @@ cdef class Decoder:
             if chunk is not None:
                 found.chunks.append(chunk)
             found.tables.append(rows)
+            if not more:
+                break
+            more = self.fill()
         found.remaining = self.remaining
         return found
+
+    cdef object records(self, Source source, int64_t start, int64_t stop):
+        """The Records of one batch, bytes [start, stop): a list, or RecordColumns of many, whose Records are made when
+        they are iterated."""
+        cdef Columns* c = &self.e.columns
+        cdef list found
+        cdef bint more
+        claim(&self.busy)
+        try:
+            self.begin(source, start, stop)
+            memset(&self.e.expected, 0, sizeof(self.e.expected))
+            more = self.fill()
+            if more or self.damage or c.rows > MOST_LISTED:
+                return _columns_of(self.layout, self.rest(more))
+            found = records_of(c, <BatchRow*>self.e.rows.data, self.layout, 0, c.rows)
+            if c.key.used + c.value.used + c.header_key.used + c.header_value.used > MOST_LISTED_BYTES:
+                columns_release(c)
+            columns_truncate(c, 0, c.rows)
+            c.run_count = c.out_of_range = 0
+            engine_begin_chunk(&self.e)
+            return found
+        finally:
+            self.end_input()
+            self.busy = False
 
     def read_stretch(self, Source source not None, border, next_border, int64_t most):
         """The stretch between two borders of Stretches, in chunks: a list of (Chunk or None, Rows). None if it has
@@ -1673,6 +1800,13 @@ cdef class Decoders:
         """See Decoder.read."""
         return self.read_all(source, start, stop, after)
 
+    cdef object records(self, Source source, int64_t start, int64_t stop):
+        """See Decoder.records."""
+        cdef Decoder decoder = self.one()
+        found = decoder.records(source, start, stop)
+        self.put_back(decoder)
+        return found
+
     def read_stretch(self, Source source not None, border, next_border, int64_t most):
         """See Decoder.read_stretch."""
         cdef Decoder decoder = self.one()
@@ -1686,6 +1820,32 @@ cdef class Decoders:
         cdef Decoder decoder = self.one()
         if stretches.read(decoder):
             self.put_back(decoder)
+
+
+@cython.final
+cdef class BatchesInMemory:
+    """The bytes of a buffer, as a tables.records.BatchSource."""
+    cdef Source source
+    cdef Decoders decoders
+
+    def __cinit__(self, Source source not None, Decoders decoders not None):
+        self.source, self.decoders = source, decoders
+
+    cdef object records(self, int64_t start, int64_t stop):
+        return self.decoders.records(self.source, start, stop)
+
+    def read(self, int64_t start, int64_t stop):
+        """The Records of the batch [start, stop)."""
+        return self.records(start, stop)
+
+    def raw(self, int64_t start, int64_t stop):
+        """The bytes [start, stop) as a memoryview."""
+        return self.source.memory[start:stop]
+
+    def write_to(self, int64_t start, int64_t stop, file):
+        """Writes the bytes to a file object; returns how many."""
+        file.write(self.source.memory[start:stop])
+        return stop - start
 
 
 cdef tuple border_of(const Engine* e):

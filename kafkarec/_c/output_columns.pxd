@@ -149,6 +149,7 @@ cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
     """A column that the decoder filled."""
     cdef Columns* c = &s.columns
     cdef Buffer* bits
+    cdef Buffer* values
     cdef int64_t i
     cdef int status = OK
     if code == OUT_OFFSET:
@@ -168,13 +169,17 @@ cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
         bits = new_bits(s, &status)
         if status != OK:
             return status
-        fixed_column(out, &c.type, bits, c.type_nulls)
-        if c.type_nulls > 0:
+        values = &c.type
+        if c.type_nulls > 0:             # a copy: Records are made of the column with -1
+            values = new_buffer(s, <size_t>s.rows, &status)
+            if status != OK:
+                return status
             for i in range(s.rows):
-                if (<int8_t*>c.type.data)[i] < 0:
-                    (<int8_t*>c.type.data)[i] = 0
+                values.data[i] = <uint8_t>max((<const int8_t*>c.type.data)[i], 0)
+                if (<const int8_t*>c.type.data)[i] < 0:
                     clear_bit(bits.data, i)
-    return OK
+        fixed_column(out, values, bits, c.type_nulls)
+    return status
 
 
 cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, int64_t run_count, bint codec,
@@ -215,7 +220,7 @@ cdef inline int storage_column(Storage* s, int code, const BatchRow* rows, const
                                const Constants* constants, Column* out) noexcept nogil:
     """Makes the column of `code`."""
     cdef Columns* c = &s.columns
-    cdef Field field = field_of(code)
+    cdef Field field
     cdef Buffer* values
     cdef Buffer* bits
     cdef const char* text
@@ -232,6 +237,7 @@ cdef inline int storage_column(Storage* s, int code, const BatchRow* rows, const
     bits = new_bits(s, &status)
     if status != OK:
         return status
+    field = field_of(code)
     if field.width > 0:
         nulls = spread_field(rows, runs, run_count, field.at, field.width, field.rule, values.data, bits.data)
     elif code == OUT_TRANSACTIONAL or code == OUT_CONTROL:

@@ -9,19 +9,18 @@ from cpython.ref cimport Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_New, PyTuple_SetItem
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memset
 
-from kafkarec._c.arrow cimport Column, Storage
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, BatchRow, CONTROL, TRANSACTIONAL, codec_name, increment_sequence,
 )
 from kafkarec._c.batch_columns cimport field_is_null, field_value
-from kafkarec._c.columns cimport IN_MEMORY, MOST_INLINE, WANT_VIEWS, Bytes, Columns, View
-from kafkarec._c.input_columns cimport is_set
-from kafkarec._c.output_columns cimport (
-    Field, OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_HEADERS, OUT_KEY, OUT_OFFSET, OUT_TIMESTAMP, OUT_TIMESTAMP_TYPE,
-    OUT_TRANSACTIONAL, OUT_VALUE, field_of,
+from kafkarec._c.columns cimport (
+    IN_MEMORY, MOST_INLINE, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, WANT_VIEWS,
+    Bytes, Columns, View,
 )
+from kafkarec._c.input_columns cimport is_set
+from kafkarec._c.output_columns cimport Field, OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_TRANSACTIONAL, field_of
 
 cdef extern from *:
     void PyObject_GC_UnTrack(PyObject* o)
@@ -37,8 +36,7 @@ cdef struct RecordView:
     const int64_t* offset
     const int64_t* timestamp
     const uint8_t* timestamp_validity
-    const int8_t* timestamp_type
-    const uint8_t* type_validity
+    const int8_t* timestamp_type     # -1: null
     BytesColumn key
     BytesColumn value
     const int32_t* header_ends   # the headers of row i are [header_ends[i], header_ends[i + 1])
@@ -46,12 +44,6 @@ cdef struct RecordView:
     BytesColumn header_value
     int64_t ticks                # of the timestamp, in a millisecond
     bint binary_header_keys
-
-
-cdef inline const uint8_t* validity_of(const Column* column) noexcept nogil:
-    if column.nulls == 0:
-        return NULL
-    return <const uint8_t*>column.buffers[0]
 
 
 cdef inline BytesColumn bytes_column(const Columns* c, const Bytes* column) noexcept nogil:
@@ -62,34 +54,26 @@ cdef inline BytesColumn bytes_column(const Columns* c, const Bytes* column) noex
                        <const char*>c.memory)
 
 
-cdef inline RecordView record_view(const Storage* s, const int* codes) noexcept nogil:
-    """The columns that are there; `codes` of the columns in order."""
+cdef inline RecordView record_view(const Columns* c, uint32_t shown) noexcept nogil:
+    """shown: the columns that a Record has, as WANT_* bits."""
     cdef RecordView v
-    cdef const Columns* c = &s.columns
-    cdef const Column* out
-    cdef int64_t i
-    v.offset = v.timestamp = NULL
-    v.timestamp_type = NULL
-    v.timestamp_validity = v.type_validity = NULL
-    v.header_ends = NULL
-    v.key = v.value = v.header_key = v.header_value = BytesColumn(NULL, NULL, NULL, NULL, NULL)
-    for i in range(s.out_count):
-        out = s.out + i
-        if codes[i] == OUT_OFFSET:
-            v.offset = <const int64_t*>out.buffers[1]
-        elif codes[i] == OUT_TIMESTAMP:
-            v.timestamp, v.timestamp_validity = <const int64_t*>out.buffers[1], validity_of(out)
-        elif codes[i] == OUT_TIMESTAMP_TYPE:
-            v.timestamp_type, v.type_validity = <const int8_t*>out.buffers[1], validity_of(out)
-        elif codes[i] == OUT_KEY:
-            v.key = bytes_column(c, &c.key)
-        elif codes[i] == OUT_VALUE:
-            v.value = bytes_column(c, &c.value)
-        elif codes[i] == OUT_HEADERS:
-            v.header_ends = <const int32_t*>out.buffers[1]
-            v.header_key = BytesColumn(<const int32_t*>c.header_key.offsets.data,
-                                       <const char*>c.header_key.data.data, NULL, NULL, NULL)
-            v.header_value = bytes_column(c, &c.header_value)
+    memset(&v, 0, sizeof(RecordView))
+    if shown & WANT_OFFSET:
+        v.offset = <const int64_t*>c.offset.data
+    if shown & WANT_TIMESTAMP:
+        v.timestamp = <const int64_t*>c.timestamp.data
+        v.timestamp_validity = NULL if c.timestamp_nulls == 0 else c.timestamp_validity.data
+    if shown & WANT_TYPE:
+        v.timestamp_type = <const int8_t*>c.type.data
+    if shown & WANT_KEY:
+        v.key = bytes_column(c, &c.key)
+    if shown & WANT_VALUE:
+        v.value = bytes_column(c, &c.value)
+    if shown & WANT_HEADERS:
+        v.header_ends = <const int32_t*>c.header_offsets.data
+        v.header_key = BytesColumn(<const int32_t*>c.header_key.offsets.data, <const char*>c.header_key.data.data,
+                                   NULL, NULL, NULL)
+        v.header_value = bytes_column(c, &c.header_value)
     return v
 
 
@@ -127,7 +111,7 @@ cdef inline object timestamp_at(const RecordView* v, int64_t i):
 
 
 cdef inline object timestamp_type_at(const RecordView* v, int64_t i):
-    if v.timestamp_type == NULL or not is_set(v.type_validity, i):
+    if v.timestamp_type == NULL or v.timestamp_type[i] < 0:
         return None
     return v.timestamp_type[i]
 

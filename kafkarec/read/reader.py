@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from kafkarec._core import PassResult, Source, attach_decode
+from kafkarec._core import Batches, BatchesInMemory, PassResult, Rows, Source, attach_decode
 from kafkarec._core import decode as decode_at_once
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
@@ -147,32 +147,13 @@ def batches(data: Any, *, errors: str = "raise", **options: Any) -> Iterator[Rec
     Accepts decode's options for the records; control records are included unless control=False.
     """
     check_option_names(options)
-    return _batches(Source(data), batch_request(**options), scan_request(errors))
+    source = Source(data)
+    return Batches(_tables(scan_request(errors), source), BatchesInMemory(source, batch_request(**options).decoders))
 
 
-class _BufferBytes(NamedTuple):
-    """The bytes of a buffer, as a BatchSource."""
-
-    source: Source
-    decode_request: DecodeRequest
-
-    def raw(self, start: int, stop: int) -> memoryview:
-        return self.source.memory[start:stop]
-
-    def write_to(self, start: int, stop: int, file: Any) -> int:
-        file.write(self.raw(start, stop))
-        return stop - start
-
-    def read(self, start: int, stop: int) -> RecordColumns:
-        return RecordColumns(self.decode_request.layout, self.decode_request.decoders.read(self.source, start, stop))
-
-
-def _batches(source: Source, decode_request: DecodeRequest, scan: DecodeRequest) -> Iterator[RecordBatch]:
-    batch_bytes = _BufferBytes(source, decode_request)
-    for part in _headers(scan, source):
-        for rows in part.tables:
-            for row in range(len(rows)):
-                yield RecordBatch(rows, row, batch_bytes)
+def _tables(decode_request: DecodeRequest, source: Source) -> Iterator[Rows]:
+    for part in _headers(decode_request, source):
+        yield from part.tables
 
 
 def _headers(decode_request: DecodeRequest, source: Source) -> Iterable[PassResult]:

@@ -7,13 +7,13 @@ from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
-from kafkarec._core import PassResult
+from kafkarec._core import Batches, PassResult
 from kafkarec.format.enums import Isolation
 from kafkarec.read import isolation as isolation_rules
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import Excluded, as_columns, batch_table, joined, read_part
-from kafkarec.read.walk import CHECKSUMS, HEADERS, asked, walk
-from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, places
+from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, asked, walk
+from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
 from . import ranges
 from .ranges import EVERYTHING, RecordRange
@@ -117,10 +117,17 @@ def tables(
 ) -> Generator[BatchTable]:
     """Batch tables of about 11,000 batches each, of those that may have offsets of the range. From frames and headers
     alone, unless check_crcs: then every byte is read, and still nothing decompressed."""
-    headers = ranges.within(asked(CHECKSUMS if check_crcs else HEADERS, errors=errors), record_range)
+    for part in _header_parts(segments, CHECKSUMS if check_crcs else HEADERS, errors, record_range):
+        yield batch_table(part)
+
+
+def _header_parts(
+    segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange
+) -> Generator[PassResult]:
+    headers = ranges.within(asked(want, errors=errors), record_range)
     start_of = partial(ranges.start_position, record_range=record_range)
     for step in walk(_in_range(segments, record_range), headers, start_of=start_of):
-        yield batch_table(step.part)
+        yield step.part
 
 
 def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
@@ -138,9 +145,8 @@ def record_batches(
     source = SegmentBytes(segment, segment.named(decode_request._replace(skip=False)))
     errors = "skip" if decode_request.skip else "raise"
     with segment.opened():
-        for table in tables([segment], errors=errors, record_range=record_range):
-            for rows, row in places(table):
-                yield RecordBatch(rows, row, source)
+        parts = _header_parts([segment], HEADERS, errors, record_range)
+        yield from Batches((rows for part in parts for rows in part.tables), source)
 
 
 def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Sequence[SegmentFile]:

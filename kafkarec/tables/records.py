@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import Any, Protocol, overload
 
-from kafkarec._core import Layout, Rows
+from kafkarec._core import BatchColumn, Layout, Rows
 from kafkarec._core import PassResult as PassResult
 from kafkarec._core import Record as Record
+from kafkarec._core import RecordBatch as RecordBatch
 from kafkarec.damage import Damage, Restored, UndecidedTransaction
 from kafkarec.format.schema import batch_schema
 
@@ -21,7 +22,6 @@ Row = tuple[int | None, int | None, bytes | None, bytes | None, tuple[tuple[str 
 
 
 BATCH_LAYOUT = Layout(batch_schema())
-_BATCH_COLUMNS = BATCH_LAYOUT.schema.index_of
 
 
 class BatchTable(Table):
@@ -99,11 +99,6 @@ class BatchTable(Table):
 
     def __repr__(self) -> str:
         return f"<BatchTable: {len(self)} batches, {len(self.damage)} damaged ranges, {self.remaining} bytes left>"
-
-
-def places(table: BatchTable) -> Iterator[tuple[Rows, int]]:
-    """(rows, which one of them) of each batch, for RecordBatch."""
-    return ((rows, row) for rows, start, stop in table._spans() for row in range(start, stop))
 
 
 class RecordColumns(Table):
@@ -218,70 +213,8 @@ class BatchSource(Protocol):
 
     def raw(self, start: int, stop: int) -> memoryview: ...
     def write_to(self, start: int, stop: int, file: Any) -> int: ...
-    def read(self, start: int, stop: int) -> RecordColumns: ...
+    def read(self, start: int, stop: int) -> Iterable[Record]: ...
 
 
-class RecordBatch:
-    """One batch: the batch columns as attributes, `.raw`, and its records when iterated.
-
-    Iterating checks the CRC and decodes the payload, and raises CorruptRecordError and InvalidRecordError. Control
-    records are included. The bytes of a batch in a file are read when they are used.
-    """
-
-    position: int
-    base_offset: int | None
-    last_offset: int
-    next_offset: int
-    batch_length: int
-    size_in_bytes: int
-    partition_leader_epoch: int | None
-    magic: int
-    crc: int
-    attributes: int
-    compression: str | None
-    timestamp_type: int | None
-    is_transactional: bool
-    is_control: bool
-    delete_horizon_ms: int | None
-    base_timestamp: int | None
-    max_timestamp: int | None
-    producer_id: int | None
-    producer_epoch: int | None
-    base_sequence: int | None
-    last_sequence: int | None
-    record_count: int | None
-
-    def __init__(self, rows: Rows, row: int, source: BatchSource) -> None:
-        """row: which one of the rows."""
-        self._rows, self._row, self._source = rows, row, source
-
-    if not TYPE_CHECKING:  # or a type checker would take any name
-
-        def __getattr__(self, name: str) -> Any:
-            """Called for a column that has not been read before: most batches are asked for few."""
-            column = _BATCH_COLUMNS.get(name)
-            if column is None:
-                raise AttributeError(f"a RecordBatch has no attribute {name!r}")
-            value = self.__dict__[name] = self._rows.value(BATCH_LAYOUT, self._row, column)
-            return value
-
-    def __dir__(self) -> Iterable[str]:
-        return [*super().__dir__(), *_BATCH_COLUMNS]
-
-    @property
-    def raw(self) -> memoryview:
-        """The batch's bytes, with its header."""
-        return self._source.raw(*self._rows.span(self._row))
-
-    def write_to(self, file: Any) -> int:
-        """Writes the bytes to a file object, from file to file by sendfile if possible; returns how many."""
-        return self._source.write_to(*self._rows.span(self._row), file)
-
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self._source.read(*self._rows.span(self._row)))
-
-    def __repr__(self) -> str:
-        return (
-            f"<RecordBatch: magic {self.magic}, offsets {self.base_offset}..{self.last_offset}, "
-            f"{self.size_in_bytes} bytes at {self.position}, {self.compression}>"
-        )
+for _column, _name in enumerate(BATCH_LAYOUT.schema.names):
+    setattr(RecordBatch, _name, BatchColumn(BATCH_LAYOUT, _column))
