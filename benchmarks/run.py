@@ -40,6 +40,7 @@ from workloads import AXES, BY_NAME, WORKLOADS, Workload  # noqa: E402
 SLICE, SLOW_ROUNDS = 0.02, 3
 CALLED = {f"{size} B": AXES["Bytes per value"][size] for size in ("100", "1000", "10,000")}
 CALLED["100 B, zstd"] = BY_NAME["zstd"]
+CALLED["100 B, a batch each"] = AXES["Records per batch"]["1"]
 QUOTED = (OURS, *PEERS)
 
 Decoder = contestants.Contestant | contestants.Java

@@ -1,12 +1,11 @@
 """Reads, checks, repairs and writes Kafka record batches without a broker; decodes to and encodes from Arrow."""
 
-from typing import TYPE_CHECKING
-
 from . import _compiled as _compiled
 from ._lazy import names_of
 from ._version import __version__
 from .build_info import build_info
 
+TYPE_CHECKING = False  # type checkers take this name for true; to import it takes longer than all of this package
 if TYPE_CHECKING:
     from .damage import Damage, Restored, UndecidedTransaction
     from .errors import (

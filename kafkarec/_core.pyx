@@ -77,9 +77,6 @@ cdef extern from *:
 
 import os
 from atexit import register
-from datetime import UTC, datetime, timedelta
-from queue import SimpleQueue
-from threading import Lock
 
 from kafkarec._checksum import find
 from kafkarec.damage import Restored, error, resolve, why_unreadable
@@ -275,9 +272,6 @@ cdef void drop_reference(void* source) noexcept with gil:
     Py_DECREF(<object>source)
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 @cython.final
 cdef class Record:
     """One record. A field whose column is not in `columns` is None (headers: empty).
@@ -312,10 +306,11 @@ cdef class Record:
     @property
     def datetime(self):
         """The timestamp, aware and in UTC; None outside of the years 1 to 9999."""
+        from datetime import UTC, datetime, timedelta            # not at the top, as `parse` below
         if self.timestamp is None:
             return None
         try:
-            return _EPOCH + timedelta(milliseconds=self.timestamp)
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.timestamp)
         except OverflowError:
             return None
 
@@ -1885,6 +1880,8 @@ cdef class Stretches:
     cdef list borders, parts
 
     def __cinit__(self, Decoder walker not None, Source source not None, start, stop, size=None):
+        from queue import SimpleQueue                # not at the top: few inputs are read by several threads
+        from threading import Lock
         self.walker, self.source, self.size = walker, source, source.size if size is None else size
         self.lock, self.returned = Lock(), SimpleQueue()
         walker.begin(source, start, stop)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False  # as in kafkarec/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
 
 def names_of(public: str, modules: Mapping[str, Sequence[str]], package: str | None = None) -> Callable[[str], Any]:
@@ -19,7 +22,7 @@ def names_of(public: str, modules: Mapping[str, Sequence[str]], package: str | N
     def __getattr__(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {public!r} has no attribute {name!r}")
-        found: Any = import_module(f"{package or public}.{places[name]}")
+        found = import_module(f"{package or public}.{places[name]}")
         if modules[places[name]]:
             found = getattr(found, name)
         setattr(sys.modules[public], name, found)  # so that this function is called once for each

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
 from kafkarec._version import __version__
 
+TYPE_CHECKING = False  # as in kafkarec/__init__.py
 if TYPE_CHECKING:
+    from typing import Any
+
     from kafkarec._checksum import Routine
 
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from kafkarec import codecs
 from kafkarec._core import Decoder, Decoders, Layout, Rows, Source, Stretches, forget_decoders
 from kafkarec.format.schema import UNITS, record_schema
-from kafkarec.recover import restoring
 
 NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)
 NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
@@ -106,8 +105,11 @@ class DecodeRequest(_RequestFields):
 
 def engine_decoder(layout: Layout, options: EngineOptions, *, skip: bool, **named: Any) -> Decoder:
     """A Decoder with the rules that apply after damage. named: see DecodeRequest."""
-    rules, facts = None, named.pop("facts", restoring.NO_FACTS)
+    rules, facts = None, named.pop("facts", None)
     if skip:
+        from kafkarec.recover import restoring  # not at the top: a tenth of `import kafkarec` and `decode`
+
+        facts = facts or restoring.NO_FACTS
         whole = EngineOptions(limit=options.limit, check_inner_crc=options.check_inner_crc)
         restore = options.restore and options.check_crc == ALL_CHECKS
         rules = restoring.AfterDamage(facts, restore, named.get("file") is not None and facts.one_log, whole)
