@@ -679,6 +679,7 @@ cdef class RecordBatch:
         cdef const BatchRow* row = self.fields()
         return self.source.raw(row.position, row.position + row.size_in_bytes)
 
+    @cython.embedsignature(False)        # the stub has it, with types
     def write_to(self, file):
         """Writes the bytes to a file object, from file to file by sendfile if possible; returns how many."""
         cdef const BatchRow* row = self.fields()

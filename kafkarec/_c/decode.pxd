@@ -276,20 +276,19 @@ cdef inline void expect_more(Engine* e, int64_t length) noexcept nogil:
     expect(e, &more, batches, length)
 
 
-cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
-    """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it. `behind`: how many
-    bytes after the payload are readable."""
-    cdef Columns* c = columns_of_batch(e)
+cdef inline void reserve_first(Engine* e, Columns* c, int64_t length) noexcept nogil:
+    """Before the first batch of a chunk: reserves what the chunk is expected to take."""
+    if e.expected.rows > 0:
+        expect(e, &e.expected, 1, length)
+    elif (e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE and length < MOST_IN_PAGE
+            and c.page.buffer.data == NULL):
+        columns_in_page(c, e.row.record_count, length)
+
+
+cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
+    """Appends the pending batch's records to the columns; of a refused batch none."""
     cdef int64_t start = c.rows
-    cdef int status = OK
-    if c.want & WANT_VIEWS:
-        view_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
-    if c.rows == 0 and c.runs.data == NULL:
-        if e.expected.rows > 0:
-            expect(e, &e.expected, 1, length)
-        elif (e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE and length < MOST_IN_PAGE
-                and c.page.buffer.data == NULL):
-            columns_in_page(c, e.row.record_count, length)
+    cdef int status
     if e.row.magic >= BATCH_MAGIC:
         status = decode_records(c, &e.row, p, p + length, behind, e.options.binary_header_keys, &e.fault)
     elif e.row.codec != 0:
@@ -297,22 +296,41 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int6
                                 &e.row.first_offset, &e.fault)
     else:
         status = decode_plain(c, p, &e.row, &e.fault)
-    if status == OK and e.options.audit:
-        audit_payload(&e.audit, &e.row, p, length)
     if status != OK:
         columns_truncate(c, start, (c.rows if e.row.magic < BATCH_MAGIC else start + length // LEAST_RECORD) + 1)
-        return status
-    e.chunk_used += length
-    if e.row.codec != 0:
-        e.decompressed += length
+    return status
+
+
+cdef inline int select_records(Engine* e, Columns* c, int64_t start) noexcept nogil:
+    """Removes those of the batch's records, the rows from `start` on, that were not asked for."""
     if is_control(&e.row) and not e.options.control:
         columns_truncate(c, start, c.rows)
     elif e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
         drop_unstable(c, start, e.options.stable_offset)
-    if e.options.ranged:
-        status = select_rows(e, start)
-        if status != OK:
-            return status
+    return select_rows(e, start) if e.options.ranged else <int>OK
+
+
+cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
+    """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it. `behind`: how many
+    bytes after the payload are readable."""
+    cdef Columns* c = columns_of_batch(e)
+    cdef int64_t start = c.rows
+    cdef int status
+    if c.want & WANT_VIEWS:
+        view_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
+    if c.rows == 0 and c.runs.data == NULL:
+        reserve_first(e, c, length)
+    status = decode_payload(e, c, p, length, behind)
+    if status != OK:
+        return status
+    if e.options.audit:
+        audit_payload(&e.audit, &e.row, p, length)
+    e.chunk_used += length
+    if e.row.codec != 0:
+        e.decompressed += length
+    status = select_records(e, c, start)
+    if status != OK:
+        return status
     if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
         scale_timestamps(c, start, e.options.ticks)
     if start == 0 and e.expected.rows == 0 and e.columns.rows > 0:
