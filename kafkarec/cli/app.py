@@ -23,7 +23,7 @@ from kafkarec.storage.output_rules import Refused, is_stream
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
-from .output_files import FILE, ClosedPipe, demand
+from .output_files import FILE, FOLDER, ClosedPipe, demand
 from .problems import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_status, say
 from .progress import is_terminal
 from .shared_options import CouldNot, WrongUse, format_of, join_relative_times
@@ -152,7 +152,8 @@ def _run(words: list[str]) -> int:
     note = None
     if "formats" in args:
         args.format, note = format_of(args)
-    args.inputs_read = demand(args, getattr(module, "OUTPUT", FILE))
+    into_folder = getattr(args, "partition_by", None) is not None
+    args.inputs_read = demand(args, FOLDER if into_folder else getattr(module, "OUTPUT", FILE))
     if note:
         say(f"note: {note}")
     try:

@@ -23,7 +23,7 @@ from . import (
     progress,
     shared_options,
 )
-from .cat_arrow import ArrowWriter, ParquetWriter
+from .cat_arrow import ArrowWriter, FolderWriter, ParquetWriter
 from .cat_csv import CsvWriter
 from .cat_writer import CONSTANTS, CONTROL, JsonWriter, RowWriter, constants
 from .line_columns import FORMS
@@ -42,11 +42,14 @@ EXAMPLES = """examples:
   kafkarec cat orders-0 --isolation read_committed      as a consumer would see it
   kafkarec cat orders-0 --errors skip                   every good batch of a damaged log
   kafkarec cat orders-0 -o orders.parquet               .csv, .json and .arrow likewise
+  kafkarec cat /kafka-logs -o table/ --partition-by topic,date
+                                                        Parquet files by topic and day, for DuckDB, Spark, polars
   kafkarec cat orders-0 --follow --last 5               the last records, then new ones
   kafkarec cat __consumer_offsets-12                    who committed what, as objects
   kafkarec cat __consumer_offsets-12 --latest-per-key   the offsets of all groups now"""
 
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+PARTITION_COLUMNS = ("topic", "date")
 COLUMNS = (*DEFAULT_COLUMNS, *(name for name in RECORD_FIELDS if name not in DEFAULT_COLUMNS), CONTROL)
 
 
@@ -105,6 +108,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_limit(parser)
     shared_options.add_errors(parser)
     shared_options.add_output(parser, ("json", "csv", "parquet", "arrow"))
+    parser.add_argument(
+        "--partition-by",
+        type=shared_options.names(PARTITION_COLUMNS),
+        metavar="A,B",
+        help="write the new folder -o DIR of Parquet files in folders topic=NAME, date=DAY (UTC, of the timestamp) or "
+        "both, in this order",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -137,7 +147,8 @@ def run(args: argparse.Namespace) -> int:
     decoded = [name for name in columns if name in RECORD_FIELDS and name not in CONSTANTS]
     resumable = damage_reporter.resumes and args.format == "json" and not args.follow
     resumable = resumable and is_stream(args.output) and progress.is_terminal()
-    with output_files.opened(args) as sink, WholeWrites() as writes:
+    opened = output_files.new_folder(args) if args.partition_by else output_files.opened(args)
+    with opened as sink, WholeWrites() as writes:
         writer = _writer(args, sink, sources, columns)
         needed = [*decoded, *selection.columns, *writer.needed_columns, "batch_position"]
         if args.latest_per_key:
@@ -192,7 +203,10 @@ def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) 
 
 
 def _writer(
-    args: argparse.Namespace, sink: output_files.Sink, sources: Sequence[Segment], columns: Sequence[str]
+    args: argparse.Namespace,
+    sink: output_files.Sink | output_files.NewFolder,
+    sources: Sequence[Segment],
+    columns: Sequence[str],
 ) -> RowWriter:
     iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
@@ -205,7 +219,10 @@ def _writer(
             decoder = None
         known = {name for name in CONSTANTS if any(constants(source)[name] is not None for source in sources)}
         shown = [name for name in columns if args.columns or name not in CONSTANTS or name in known]
+        if isinstance(sink, output_files.NewFolder):
+            return FolderWriter(sink, args.partition_by, shown, decoder)
         return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoder)
+    assert not isinstance(sink, output_files.NewFolder)
     if args.format == "csv":
         return CsvWriter(sink, columns, forms, decoder, iso_times)
     return JsonWriter(sink, columns, forms, decoder, iso_times)

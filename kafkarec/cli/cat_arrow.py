@@ -1,4 +1,4 @@
-"""The writers of `cat` for Arrow IPC streams and Parquet. pyarrow imports the buffers without a copy."""
+"""The writers of `cat` for Arrow IPC streams and Parquet files. pyarrow imports the buffers without a copy."""
 
 from __future__ import annotations
 
@@ -7,43 +7,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import kafkarec
+from kafkarec.support.partitioned_files import DATE, PartitionedFiles
 
 from .cat_internal_topics import NEEDED, InternalTopicDecoder
 from .cat_writer import CONSTANTS, CONTROL, constants, control_cells
 from .json_lines import NULL
-from .output_files import Sink
+from .output_files import NewFolder, Sink
 from .selection import SelectedRows
 from .shared_options import CouldNot, WrongUse
 
 
-class ArrowWriter:
-    """Writes an Arrow IPC stream; a file whose name ends with .feather gets the format of Arrow files.
+class _RowsInArrow:
+    """Makes the record batches that are written.
 
     With a decoder, key and value are JSON text, and bytes that are not a message are in key_base64, as in CSV. Control
     records are JSON text, too.
     """
 
-    format = "arrow"
+    format = "parquet"
     timestamp_unit = "ms"
     needed_columns: Sequence[str] = ()
 
-    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None = None) -> None:
+    def __init__(self, names: Sequence[str], decoder: InternalTopicDecoder | None) -> None:
         try:
             import pyarrow  # type: ignore[import-untyped,unused-ignore]
             import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
         except ImportError:
             raise CouldNot(f"--format {self.format} needs pyarrow: pip install 'kafkarec[arrow]'") from None
-        if sink.is_terminal:
-            raise WrongUse(
-                f"--format {self.format} is binary and cannot be printed on a terminal; add -o FILE or a pipe"
-            )
         self._pa = pyarrow
-        self._sink = sink
         self._names = list(names)
         self._decoder = decoder
         if decoder is not None or CONTROL in self._names:
             self.needed_columns = NEEDED
-        self._out: Any = None
 
     def write(self, piece: SelectedRows) -> None:
         texts: dict[str, Sequence[str | None]] = dict(self._decoder.texts(piece)) if self._decoder else {}
@@ -53,26 +48,12 @@ class ArrowWriter:
             chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
             rows = range(len(piece.table)) if piece.rows is None else piece.rows
             decoded = {name: [column[row] for row in rows] for name, column in texts.items()}
-            self._take(self._shown(chosen, constants(piece.source), decoded))
+            known = constants(piece.source)
+            self._take(self._shown(chosen, known, decoded), known)
 
-    def finish(self, decode: Mapping[str, Any]) -> None:
-        """End the stream. Without records it has a schema and no batches."""
-        if self._out is None:
-            empty = self._pa.table(kafkarec.decode(b"", **decode))
-            batch = self._pa.RecordBatch.from_pylist([], schema=empty.schema)
-            self._opened(self._shown(batch, {}, {}).schema)
-        self._out.close()
-        self._sink.flush()
-
-    def _take(self, batch: Any) -> None:
-        self._opened(batch.schema).write_batch(batch)
-        self._sink.flush()
-
-    def _opened(self, schema: Any) -> Any:
-        if self._out is None:
-            is_file = self._sink.name.lower().endswith(".feather")
-            self._out = (self._pa.ipc.new_file if is_file else self._pa.ipc.new_stream)(self._sink, schema)
-        return self._out
+    def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
+        """Write a batch. known: its columns topic, partition and file, shown or not."""
+        raise AssertionError
 
     @property
     def _decoded_names(self) -> Sequence[str]:
@@ -113,6 +94,40 @@ def _undecoded(pa: Any, blobs: Any, texts: Sequence[str | None]) -> Any:
     return pa.array(cells, pa.string())
 
 
+class ArrowWriter(_RowsInArrow):
+    """Writes an Arrow IPC stream; a file whose name ends with .feather gets the format of Arrow files."""
+
+    format = "arrow"
+
+    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None = None) -> None:
+        super().__init__(names, decoder)
+        if sink.is_terminal:
+            raise WrongUse(
+                f"--format {self.format} is binary and cannot be printed on a terminal; add -o FILE or a pipe"
+            )
+        self._sink = sink
+        self._out: Any = None
+
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        """End the stream. Without records it has a schema and no batches."""
+        if self._out is None:
+            empty = self._pa.table(kafkarec.decode(b"", **decode))
+            batch = self._pa.RecordBatch.from_pylist([], schema=empty.schema)
+            self._opened(self._shown(batch, {}, {}).schema)
+        self._out.close()
+        self._sink.flush()
+
+    def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
+        self._opened(batch.schema).write_batch(batch)
+        self._sink.flush()
+
+    def _opened(self, schema: Any) -> Any:
+        if self._out is None:
+            is_file = self._sink.name.lower().endswith(".feather")
+            self._out = (self._pa.ipc.new_file if is_file else self._pa.ipc.new_stream)(self._sink, schema)
+        return self._out
+
+
 class ParquetWriter(ArrowWriter):
     """Writes a Parquet file of the same columns, one row group at a time; at most one group is held in memory."""
 
@@ -129,7 +144,7 @@ class ParquetWriter(ArrowWriter):
         self._write_group()
         super().finish(decode)
 
-    def _take(self, batch: Any) -> None:
+    def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
         self._held.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
@@ -146,3 +161,24 @@ class ParquetWriter(ArrowWriter):
         if self._out is None:
             self._out = self._pa.parquet.ParquetWriter(self._sink, schema)
         return self._out
+
+
+class FolderWriter(_RowsInArrow):
+    """Writes a folder of Parquet files by topic, by date, or both: kafkarec.support.partitioned_files."""
+
+    def __init__(
+        self, folder: NewFolder, by: Sequence[str], names: Sequence[str], decoder: InternalTopicDecoder | None
+    ) -> None:
+        needed = [name for name in ("timestamp",) if DATE in by and name not in names]
+        super().__init__([*names, *needed], decoder)
+        self.needed_columns = [*self.needed_columns, *needed]
+        self._folder = folder
+        self._files = PartitionedFiles(folder.path, by, name="part", leave_out=needed)
+
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        with self._folder.errors_named():
+            self._files.close()
+
+    def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
+        with self._folder.errors_named():
+            self._files.add(batch, {"topic": known["topic"]})

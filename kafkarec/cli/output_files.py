@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kafkarec.storage import output_rules
 from kafkarec.storage.output_rules import Inputs, Refused, is_stream
+from kafkarec.support import durable
 from kafkarec.support.text_table import system_reason
 
 from . import progress
-from .shared_options import CouldNot
+from .shared_options import CouldNot, WrongUse
 
 if TYPE_CHECKING:
     from kafkarec import report
@@ -152,6 +154,40 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
         if os.path.exists(part) and not isinstance(error, _NameTaken):
             os.unlink(part)
         raise
+
+
+class NewFolder(NamedTuple):
+    """A folder that is being written. name: as it will be called, for messages."""
+
+    path: str
+    name: str
+
+    @contextmanager
+    def errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CouldNot(f"{self.name}: {system_reason(error)}") from error
+
+
+@contextmanager
+def new_folder(args: argparse.Namespace) -> Iterator[NewFolder]:
+    """Yield a folder that gets the name of -o at the end. WrongUse if that exists and is not empty, with --force, too:
+    nothing tells whose files those are."""
+    place = os.path.realpath(args.output)
+    part = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.{os.getpid()}.part")
+    folder = NewFolder(part, args.output)
+    with folder.errors_named():
+        if os.path.lexists(place) and os.listdir(place):
+            raise WrongUse(f"-o {args.output} exists and is not empty; name a new folder")
+        durable.make_folder(part)
+    try:
+        yield folder
+        with folder.errors_named():
+            os.rename(part, place)  # in place of an empty folder, too
+            durable.sync_folder(os.path.dirname(place))
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def write_report(

@@ -193,6 +193,10 @@ def add_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
 def format_of(args: argparse.Namespace) -> tuple[str, str | None]:
     """Return the format of a verb with `add_output`, and a note if the file's suffix is that of another one."""
     path = args.output
+    if getattr(args, "partition_by", None) is not None:
+        if path is None or is_stream(path) or args.format not in (None, "parquet"):
+            raise WrongUse("--partition-by writes a new folder of Parquet files; name it with -o DIR")
+        return "parquet", None
     stem, suffix = ("", "") if path is None or is_stream(path) else os.path.splitext(path.lower())
     named = SUFFIXES.get(suffix)
     if suffix in _COMPRESSED:
