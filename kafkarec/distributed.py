@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from .storage.recorded_ends import is_compacted
     from .storage.segment_summary import SegmentSummary, summarize
     from .support.durable import make_folder, sync_folder, write_file
+    from .support.partitioned_files import PartitionedFiles, WrittenFile
 
 __all__ = [
     "EndedAndOpen",
     "FolderEntry",
+    "PartitionedFiles",
     "SegmentSummary",
+    "WrittenFile",
     "arrow_filesystem",
     "display_url",
     "ended_and_open",
@@ -89,6 +92,7 @@ __getattr__ = names_of(
         "storage.recorded_ends": ("is_compacted",),
         "storage.segment_summary": ("SegmentSummary", "summarize"),
         "support.durable": ("make_folder", "sync_folder", "write_file"),
+        "support.partitioned_files": ("PartitionedFiles", "WrittenFile"),
     },
     "kafkarec",
 )

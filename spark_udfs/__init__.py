@@ -28,6 +28,7 @@
 | source/ | `spark.read`, `df.write`, `readStream` and `writeStream` with `format("kafkarec")` |
 | read_functions | `read_log(spark, path)`: the rows of the data source by mapInArrow |
 | write_functions | `write_log(df, path)`: writes records with the offsets they have to partition folders |
+| table_writing | `write_table(spark, path, out)`: tasks write the records to a table of Parquet files |
 | counting | `count(spark, path)`: the number of records, by the headers of their batches |
 | offsets_by_time | `offsets_at(spark, path, time)`: the offset at a time, in each partition |
 | damage | `damage_report(spark, path)`: which bytes of which files are damaged |
@@ -44,10 +45,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .bootstrap import Activation, BootstrapError, activate
-from .errors import NeedsNewerSpark
+from .errors import Conflict, NeedsNewerSpark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
 
     from .counting import RecordCount
@@ -55,10 +56,12 @@ if TYPE_CHECKING:
     from .diagnosis import Diagnosis
     from .registration import Registered
     from .stream_lag import Lag
+    from .table_writing import WrittenTable
 
 __all__ = [
     "Activation",
     "BootstrapError",
+    "Conflict",
     "NeedsNewerSpark",
     "activate",
     "count",
@@ -70,6 +73,7 @@ __all__ = [
     "register",
     "sweep",
     "write_log",
+    "write_table",
 ]
 
 
@@ -126,6 +130,57 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
     run(df, path, mode=mode, **options)
 
 
+def write_table(
+    spark: Any,
+    path: str | Iterable[str],
+    out: str,
+    *,
+    format: str = "parquet",
+    partition_by: str | Iterable[str] = ("topic", "date"),
+    columns: Sequence[str] | None = None,
+    value_as: str | None = None,
+    compression: str = "zstd",
+    mode: str = "append",
+    read_mode: str = "FAILFAST",
+    **options: Any,
+) -> WrittenTable:
+    """Writes the records of logs to a table, a folder of Parquet files; the tasks write them, no row passes the JVM.
+
+    path          files, folders, globs or URLs, as for spark.read.format("kafkarec")
+    out           a new folder that driver and executors share, a table that write_table has made, or a URL of one
+    format        "parquet"; "iceberg" and "delta" are a ValueError
+    partition_by  some of topic, partition, date (the UTC day of the timestamp) and the keys of key=value folders
+    columns       as the option of that source: without it key, value, topic, partition, offset, timestamp, ...
+    value_as      "utf8": the value is a string, and bytes that are not UTF-8 are a ValueError. None: bytes
+    compression   "zstd", "snappy", "gzip", "lz4" or "none"
+    mode          "append": what the table lacks, by the offsets of its last commit; "overwrite"; "errorifexists"
+    read_mode     the source's option mode. "FAILFAST": damage fails the job. "PERMISSIVE", "DROPMALFORMED": it is left
+                  out, and stands in the result and in <out>/_quarantine, as JSON Lines
+    options       of that source, as Python values: subscribe="orders", isolationLevel="read_committed", ...
+
+    All of a call is in the table, or nothing. DataLoss where a log ends before the table's end, or begins after it:
+    failOnDataLoss=False continues with the records that exist. Conflict if another job has changed the table meanwhile.
+
+    >>> write_table(spark, "tests/vectors/segments", "table", subscribe="txn").offsets
+    {'txn': {0: [0, 293]}}
+    """
+    from .table_writing import write_table as run
+
+    return run(
+        spark,
+        path,
+        out,
+        format=format,
+        partition_by=partition_by,
+        columns=columns,
+        value_as=value_as,
+        compression=compression,
+        mode=mode,
+        read_mode=read_mode,
+        **options,
+    )
+
+
 def sweep(
     path: str,
     older_than_hours: float = 24.0,
@@ -133,7 +188,7 @@ def sweep(
     spark: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Removes what jobs of dead drivers have left below `path`, and finishes their commits.
+    """Removes what jobs of dead drivers have left below `path`, also in a table, and finishes their commits.
 
     A job with a file younger than `older_than_hours` may still be running and is left unchanged. Returns the ids of the
     jobs that were removed.

@@ -149,14 +149,14 @@ def rows_of_tasks(
     tasks = _planned(spark, chosen)
     if not tasks:
         return []
-    return _collected(
+    return collected(
         spark,
         over_tasks(spark, verb, tasks, chosen, body, result),
         f"kafkarec {verb} {description.paths_of(chosen)}",
     )
 
 
-def _collected(spark: Any, frame: Any, name: str) -> list[Any]:
+def collected(spark: Any, frame: Any, name: str) -> list[Any]:
     """The rows of a frame. Spark's UI shows `name` for the job, unless the user has set a description."""
     context = None if cluster.is_connect(spark) else spark.sparkContext
     if context is None or context.getLocalProperty(_DESCRIPTION):

@@ -73,7 +73,7 @@ PACKAGES: dict[str, set[str]] = {
     "ops.salvage": set(),
     "ops.study": {"BATCH_SIZES", "CODECS", "FORMATS", "codec_and_level", "format_name"},
     "state.transactions": {"listing"},
-    "distributed": {"make_folder", "sync_folder", "write_file"},
+    "distributed": {"PartitionedFiles", "WrittenFile", "make_folder", "sync_folder", "write_file"},
 }
 # module -> its names for users
 MODULES: dict[str, tuple[str, ...]] = {

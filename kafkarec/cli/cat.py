@@ -42,8 +42,7 @@ EXAMPLES = """examples:
   kafkarec cat orders-0 --isolation read_committed      as a consumer would see it
   kafkarec cat orders-0 --errors skip                   every good batch of a damaged log
   kafkarec cat orders-0 -o orders.parquet               .csv, .json and .arrow likewise
-  kafkarec cat /kafka-logs -o table/ --partition-by topic,date
-                                                        Parquet files by topic and day, for DuckDB, Spark, polars
+  kafkarec cat data -o table --partition-by topic,date  Parquet by topic and day
   kafkarec cat orders-0 --follow --last 5               the last records, then new ones
   kafkarec cat __consumer_offsets-12                    who committed what, as objects
   kafkarec cat __consumer_offsets-12 --latest-per-key   the offsets of all groups now"""

@@ -4,8 +4,9 @@
     files.add(record_batch, {"topic": "orders"})      # date is the UTC day of the column timestamp
     files.close()       [WrittenFile("topic=orders/date=2026-11-01/part-0.parquet", rows, size)]
 
-The rows of a folder are in one file, in the order in which they came, until it has FILE_BYTES. Values get no
-dictionaries and no statistics, which cost time and rarely help; offsets and times are stored as differences.
+The rows of a folder are in one file, in the order in which they came, until it has FILE_BYTES. Keys and values get no
+dictionaries, and values no statistics: they cost a quarter of the time, and make files no smaller once these are
+compressed. Offsets and times are stored as differences.
 """
 
 from __future__ import annotations
@@ -143,14 +144,14 @@ class PartitionedFiles:
         file.path = os.path.join(folder, f"{self._name}-{self._made}.parquet{self._suffix}")
         self._made += 1
         numbers = [each.name for each in schema if pa.types.is_int64(each.type) or pa.types.is_timestamp(each.type)]
-        plain = {"value", *numbers, *(each.name for each in schema if pa.types.is_list(each.type))}
+        nested = [each.name for each in schema if pa.types.is_list(each.type)]
         file.sink = pa.OSFile(os.path.join(self._root, file.path), "wb")
         file.writer = pq.ParquetWriter(
             file.sink,
             schema,
             compression=self._compression,
-            use_dictionary=[name for name in schema.names if name not in plain],
-            write_statistics=[name for name in schema.names if name not in plain or name in numbers],
+            use_dictionary=[name for name in schema.names if name not in ("key", "value", *numbers, *nested)],
+            write_statistics=[name for name in schema.names if name not in ("value", *nested)],
             column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
         )
 

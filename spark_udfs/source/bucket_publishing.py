@@ -21,13 +21,13 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from . import bucket_lock
 from .appending import append, last_batch, leader_epoch
 from .bucket_lock import BucketLock
-from .bucket_staging import BucketStagingWriter, files, temporary_folder
+from .bucket_staging import BucketStagingWriter, files, temporary_folder, upload
 from .buckets import Bucket
 from .staging import EMPTY_LOG, METADATA, ListedFile, StagedPartition, WriteJob, row_of, staging_folder
 
@@ -64,6 +64,35 @@ class PublishingBucket(Bucket):
         """Renews the lock, before every step of publishing; LockLost if another job may hold it by now."""
         assert self._lock is not None
         self._lock.heartbeat()
+
+    # ---- files of a table
+
+    @contextmanager
+    def staged_files(self, job: WriteJob, name: str) -> Iterator[str]:
+        """A local folder for files that a task stages as <job>/<name>/...; an error removes them."""
+        try:
+            with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=temporary_folder()) as local:
+                yield local
+                upload(self, job, local, name)
+        except BaseException:
+            with suppress(Exception):
+                self.drop(f"{staging_folder(job.job)}/{name}")
+            raise
+
+    def replace(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
+        """Deletes objects, and copies others to their final names."""
+
+        def copy(pair: tuple[str, str]) -> None:
+            self.heartbeat()
+            self.copy(*pair)
+
+        def delete(name: str) -> None:
+            self.heartbeat()
+            self.delete(name)
+
+        _in_parallel(delete, gone)
+        _in_parallel(copy, files)
+        self.heartbeat()
 
     # ---- prepare
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from .buckets import Bucket
-from .staging import BEGUN, StagedPartition, StagingWriter, WriteJob, job_folder, staging_folder
+from .staging import BEGUN, StagedPartition, StagingWriter, WriteJob, staging_folder
 
 _AT_ONCE = 8
 
@@ -40,11 +40,7 @@ class BucketStagingWriter:
         then, so afterwards the task looks again, also if that made an upload fail, and `drop` removes the rest."""
         staged = self._stage.close()
         if staged:
-            self._check_begun()
-            try:
-                self._upload(staged)
-            finally:
-                self._check_begun()
+            upload(self._bucket, self._job, self._stage.folder, os.path.basename(self._stage.folder))
         shutil.rmtree(self._local, ignore_errors=True)
         return staged
 
@@ -56,22 +52,27 @@ class BucketStagingWriter:
         with suppress(Exception):
             self._bucket.drop(self._name)
 
-    def _check_begun(self) -> None:
-        """FileNotFoundError if the job has ended. Not checked for a stream: its batches have no `begin`."""
-        if self._job.query is None and self._bucket.read(f"{self._staging}/{BEGUN}") is None:
-            raise FileNotFoundError(f"{self._bucket.path}/{self._staging} is gone: the job has ended")
 
-    def _upload(self, staged: tuple[StagedPartition, ...]) -> None:
-        root = job_folder(self._local, self._job.job)
-        names = [os.path.join(one.folder, name) for one in staged for name in files(f"{root}/{one.folder}")]
+def upload(bucket: Bucket, job: WriteJob, folder: str, name: str) -> None:
+    """Uploads the files of a local folder, and of those in it, to <job>/<name>, and deletes them here.
+    FileNotFoundError if the job has ended, also if it ends meanwhile."""
+    staging = staging_folder(job.job)
+    paths = [os.path.join(parent, each) for parent, _, names in os.walk(folder) for each in names]
 
-        def send(name: str) -> None:
-            path = os.path.join(root, name)
-            self._bucket.upload(path, f"{self._staging}/{name}")
-            os.unlink(path)
+    def send(path: str) -> None:
+        bucket.upload(path, f"{staging}/{name}/{os.path.relpath(path, folder)}")
+        os.unlink(path)
 
+    def check_begun() -> None:
+        if job.query is None and bucket.read(f"{staging}/{BEGUN}") is None:  # a stream's batches have no `begin`
+            raise FileNotFoundError(f"{bucket.path}/{staging} is gone: the job has ended")
+
+    check_begun()
+    try:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(send, names))
+            list(pool.map(send, sorted(path for path in paths if not os.path.basename(path).startswith("."))))
+    finally:
+        check_begun()
 
 
 def files(folder: str) -> list[str]:

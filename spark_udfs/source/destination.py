@@ -13,11 +13,11 @@ from .bucket_publishing import PublishingBucket
 from .buckets import SCHEMES, Bucket
 from .folders import SharedFolder
 from .paths import FOLDERS, hadoop_scheme
-from .publishing import Publisher, partition_of
-from .staging import NO_STORAGE
+from .publishing import TABLE, Publisher, partition_of
+from .staging import NO_STORAGE, TEMPORARY
 
-# What Spark, Delta, Hudi and Iceberg write to a table's folder.
-_TABLE = re.compile(r"part-[0-9]{5}.*|_delta_log|_spark_metadata|\.hoodie|.*\.(parquet|orc|avro)")
+# What Spark, Delta, Hudi, Iceberg and write_table write to a table's folder.
+_OF_TABLES = re.compile(rf"part-[0-9]{{5}}.*|_delta_log|_spark_metadata|\.hoodie|{TABLE}|.*\.(parquet|orc|avro)")
 
 
 def publisher(path: str, storage: Mapping[str, Any] = NO_STORAGE) -> Publisher:
@@ -30,20 +30,16 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
     written to."""
     if not path:
         raise ValueError('kafkarec needs a path, and has no tables: .mode("append").save("/backup/kafka")')
-    if path.startswith("file:"):
-        path = "/" + path.removeprefix("file:").lstrip("/")
-    if hadoop_scheme(path) is not None:
-        raise ValueError(f"kafkarec cannot write to {path}. {FOLDERS}")
     bootstrap.load()
     from kafkarec import distributed
 
-    path, names = _bucket(path, storage) if "://" in path else _folder(os.path.abspath(path))
+    path, names = _listed(path, storage)
     if "meta.properties" in names:
         raise ValueError(
             f"{path} is a broker's data folder: write to another one, and move the partitions' folders while the "
             f"broker is stopped"
         )
-    tables = sorted(name for name in names if _TABLE.fullmatch(name))
+    tables = sorted(name for name in names if _OF_TABLES.fullmatch(name))
     if tables:
         raise ValueError(
             f"{path} holds another table ({tables[0]}), which partition folders would spoil: name a folder of their own"
@@ -56,11 +52,30 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
     return path, partition_counts
 
 
+def resolve_table(path: str, storage: Mapping[str, Any]) -> str:
+    """The absolute path or URL of a table; ValueError for one that holds anything else."""
+    bootstrap.load()
+    path, names = _listed(path, storage)
+    others = sorted(name for name in names if not name.startswith((TEMPORARY, ".")))
+    if others and TABLE not in names and not publisher(path, storage).table():
+        raise ValueError(f"{path} holds {others[0]}, and no table that write_table has made: name a new folder")
+    return path
+
+
+def _listed(path: str, storage: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """The absolute path or URL, and the names in it."""
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    if hadoop_scheme(path) is not None:
+        raise ValueError(f"kafkarec cannot write to {path}. {FOLDERS}")
+    return _bucket(path, storage) if "://" in path else _folder(os.path.abspath(path))
+
+
 def _folder(path: str) -> tuple[str, list[str]]:
     if not os.path.exists(path):
         return path, []
     if not os.path.isdir(path):
-        raise NotADirectoryError(f"{path} is a file; name the folder for the partitions' folders")
+        raise NotADirectoryError(f"{path} is a file; name a folder")
     return path, os.listdir(path)
 
 

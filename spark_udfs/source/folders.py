@@ -28,6 +28,7 @@ from .staging import (
     StagingWriter,
     WriteJob,
     job_folder,
+    make_in_begun,
     row_of,
 )
 
@@ -119,6 +120,41 @@ class SharedFolder:
         with suppress(FileNotFoundError):
             return sorted(entry.name for entry in os.scandir(self._in(folder)) if entry.is_dir())
         return []
+
+    # ---- files of a table
+
+    @contextmanager
+    def staged_files(self, job: WriteJob, name: str) -> Iterator[str]:
+        """A local folder for files that a task stages as <job>/<name>/...; an error removes them."""
+        folder = os.path.join(job.folder, name)
+        make_in_begun(job.folder, folder)
+        try:
+            yield folder
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def replace(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
+        """Deletes files, and gives others their final names, continuing where an earlier attempt stopped."""
+        from kafkarec import distributed
+
+        folders = {os.path.dirname(self._in(name)) for name in (*gone, *(target for _, target in files))}
+        for name in gone:
+            with suppress(FileNotFoundError):
+                os.unlink(self._in(name))
+        for source, target in files:
+            distributed.make_folder(os.path.dirname(self._in(target)))
+            try:
+                os.rename(self._in(source), self._in(target))
+            except FileNotFoundError:
+                if not os.path.exists(self._in(target)):
+                    raise
+        for folder in folders:
+            with suppress(FileNotFoundError):
+                distributed.sync_folder(folder)
+            if gone:
+                with suppress(OSError):
+                    os.removedirs(folder)  # those that are empty now
 
     # ---- partitions
 

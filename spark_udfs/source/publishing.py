@@ -1,9 +1,9 @@
-"""Publishes what tasks have staged to the partition folders that readers see: all records of a job, or none
+"""Publishes what tasks have staged to the partition folders, or the table, that readers see: all of a job, or nothing
 
     1  prepare    what each partition will have, below _temporary/<job>
     2  commit     the journal _temporary/<job>/commit.json is written: what replaces what
-    3  publish    each partition
-    4  mark done  _SUCCESS, or the stream's entry in _streams.json
+    3  publish    each partition, or each file of a table
+    4  mark done  _SUCCESS, the stream's entry in _streams.json, or the table's _table.json
     5  clean up   the journal is deleted, then everything below _temporary/<job>
 
 Before step 2 nothing that a reader sees is changed, and a job that fails leaves nothing. After it the job is never
@@ -20,8 +20,10 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_udfs.errors import Conflict
 
 from .staging import ADVICE, BEGUN, LOCKS, METADATA, TEMPORARY, StagedPartition, WriteJob, staging_folder
 
@@ -31,11 +33,27 @@ if TYPE_CHECKING:
 
 SUCCESS = "_SUCCESS"
 STREAMS = "_streams.json"
+TABLE = "_table.json"
+FILE_OF_A_TABLE = ".parquet"
 _log = logging.getLogger("spark_udfs")
 
 
 class UnfinishedCommit(RuntimeError):
     """A job is committed, and not all of its partitions are published yet."""
+
+
+class TableCommit(NamedTuple):
+    """What a job does to a table of files.
+
+    follows: the job of the commit after which it planned; None: there was no table
+    files: (staged name, relative to the job's folder; its name in the table); overwrite: instead of those of the table
+    record: the content of _table.json, with the job
+    """
+
+    follows: str | None
+    files: list[tuple[str, str]]
+    overwrite: bool
+    record: dict[str, Any]
 
 
 class Publisher:
@@ -56,22 +74,44 @@ class Publisher:
         for offsets that do not follow the existing log, and for two tasks with given offsets of one partition.
         UnfinishedCommit, if what follows the journal fails.
         """
+        journal = self._committed(job, lambda: self._prepare(job, staged))
+        return [{"name": row["name"], **row["summary"]} for row in journal["partitions"]] if journal else []
+
+    def commit_table(self, job: WriteJob, change: TableCommit) -> None:
+        """As `commit`, for files of a table. Conflict, before anything is changed, if it is not the table of
+        `change.follows` any more."""
+        self._committed(job, lambda: self._prepare_table(job, change))
+
+    def table(self) -> dict[str, Any] | None:
+        """The record of the table's last commit, which is finished first if it is not; None: there is no table."""
+        if any(map(self._journal, self.store.folders(TEMPORARY))):
+            own = f"table-{os.getpid()}-{time.time_ns()}"
+            with self.store.locked(own):
+                self._finish_others(own, "nothing was read yet; an earlier job,")
+        return _from_json(self.store.read(TABLE))
+
+    def _committed(self, job: WriteJob, prepare: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+        """The journal of the job, which is finished; None: it was done before."""
         with self.store.locked(job.job):
             if self._is_done(job.job, job.query, job.batch):
                 self._clean_up(job.job)
-                return []
-            for other in self.store.folders(TEMPORARY):
-                earlier = self._journal(other)
-                if earlier is not None and other != job.job:  # this job holds the lock: nobody else is at work on it
-                    self._finish(earlier, "nothing of this job is written; an earlier job,")
+                return None
+            self._finish_others(job.job, "nothing of this job is written; an earlier job,")
             journal = self._journal(job.job)
             if journal is None:
-                journal = self._prepare(job, staged)
+                journal = prepare()
                 self._write(journal)
             self._finish(journal)
             if job.query is not None:
                 self._drop_other_batches(job)
-        return [{"name": row["name"], **row["summary"]} for row in journal["partitions"]]
+        return journal
+
+    def _finish_others(self, job: str, which: str) -> None:
+        """Finishes the commits of other jobs: this one holds the lock, so nobody else is at work on them."""
+        for other in self.store.folders(TEMPORARY):
+            earlier = self._journal(other)
+            if earlier is not None and other != job:
+                self._finish(earlier, which)
 
     def abort(self, job: WriteJob) -> None:
         """Removes what is staged; finishes a commit whose journal is written."""
@@ -110,7 +150,8 @@ class Publisher:
     # ---- before the journal is written
 
     def _prepare(self, job: WriteJob, staged: Iterable[StagedPartition]) -> dict[str, Any]:
-        """The journal: job, query, batch and partitions, a list of rows with name, summary and the store's own."""
+        """The journal: job, query, batch and partitions, a list of rows with name, summary and the store's own. That of
+        a table: `files` and `gone` in place of rows, and `table`, its record."""
         parts: dict[str, list[StagedPartition]] = {}
         for one in sorted(staged, key=lambda one: (one.topic, one.partition, one.task)):
             parts.setdefault(one.name, []).append(one)
@@ -136,6 +177,26 @@ class Publisher:
         for row in rows:
             self.store.check(row)
         return {"job": job.job, "query": job.query, "batch": job.batch, "partitions": rows}
+
+    def _prepare_table(self, job: WriteJob, change: TableCommit) -> dict[str, Any]:
+        last = _from_json(self.store.read(TABLE)) or {}
+        if last.get("job") != change.follows:
+            raise Conflict(
+                f"{self.store.path}: job {last.get('job')} has changed the table since this job planned what to write; "
+                f"nothing of this job is there. Run it again: it will write what the table then lacks"
+            )
+        folder = staging_folder(job.job)
+        staged = {one.name for one in self.store.names(folder)}
+        lost = [name for name, _ in change.files if name not in staged]
+        if lost:
+            raise FileNotFoundError(
+                f"{self.store.path}/{folder}/{lost[0]} does not exist: {self.store.path} must be a folder that the "
+                f"driver and all executors share"
+            )
+        gone = [one.name for one in self.store.names() if _is_of_a_table(one.name)] if change.overwrite else []
+        files = [(f"{folder}/{name}", target) for name, target in change.files]
+        record = {"job": job.job, **change.record}
+        return {"job": job.job, "query": None, "batch": -1, "files": files, "gone": gone, "table": record}
 
     def _has_log(self, name: str) -> bool:
         return any(one.name.endswith(".log") for one in self.store.names(name, below=False))
@@ -167,13 +228,19 @@ class Publisher:
         job, query, batch = journal["job"], journal["query"], journal["batch"]
         try:
             if not self._is_done(job, query, batch):
-                if query is None:
-                    self.store.delete(SUCCESS)  # while a job is being published its content is wrong
-                self.store.publish(job, journal["partitions"])
+                self._publish(journal)
                 self._mark_done(journal)
             self._clean_up(job)
         except Exception as error:
             raise self._unfinished(journal, error, which) from error
+
+    def _publish(self, journal: dict[str, Any]) -> None:
+        if "table" in journal:
+            self.store.replace(journal["gone"], journal["files"])
+            return
+        if journal["query"] is None:
+            self.store.delete(SUCCESS)  # while a job is being published its content is wrong
+        self.store.publish(journal["job"], journal["partitions"])
 
     def _unfinished(self, journal: dict[str, Any], error: Exception, which: str = "job") -> UnfinishedCommit:
         path = self.store.path
@@ -184,7 +251,9 @@ class Publisher:
 
     def _mark_done(self, journal: dict[str, Any]) -> None:
         job, query = journal["job"], journal["query"]
-        if query is None:
+        if "table" in journal:
+            self.store.put(TABLE, _as_json(journal["table"]))
+        elif query is None:
             summaries = {row["name"]: row["summary"] for row in journal["partitions"]}
             self.store.put(SUCCESS, _as_json({"job": job, "partitions": summaries}))
         else:
@@ -193,7 +262,7 @@ class Publisher:
 
     def _is_done(self, job: str, query: str | None, batch: int) -> bool:
         if query is None:
-            return (_from_json(self.store.read(SUCCESS)) or {}).get("job") == job
+            return any((_from_json(self.store.read(mark)) or {}).get("job") == job for mark in (SUCCESS, TABLE))
         known = (_from_json(self.store.read(STREAMS)) or {}).get(query)
         return known is not None and known["batch"] >= batch
 
@@ -224,6 +293,11 @@ def partition_of(name: str) -> tuple[str, int] | None:
 
     topic, partition, _ = distributed.folder_owner([name])
     return (topic, partition) if topic and partition is not None and name == f"{topic}-{partition}" else None
+
+
+def _is_of_a_table(name: str) -> bool:
+    """Whether readers take a file for one with rows."""
+    return name.endswith(FILE_OF_A_TABLE) and not any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
 def _journal_name(job: str) -> str:

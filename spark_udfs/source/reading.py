@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -286,10 +286,11 @@ def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 class TaskCounters:
-    """Counts what a task has read, for one line in the executor's log. what: the verb of that line."""
+    """Counts what a task has read, for one line in the executor's log. what: the verb of that line. on_damage: called
+    with each damaged range."""
 
-    def __init__(self, what: str = "read") -> None:
-        self.what = what
+    def __init__(self, what: str = "read", on_damage: Callable[[kafkarec.Damage], object] | None = None) -> None:
+        self.what, self.on_damage = what, on_damage
         self.paths: dict[str, None] = {}
         self._gaps: list[str] = []
         self.bytes = self.batches = self.records = self.damaged = self.incomplete = 0
@@ -316,6 +317,8 @@ class TaskCounters:
         self.bytes += damage.length
         if self.damaged <= 100:  # a completely damaged disk must not fill the log
             _warn("damaged", damage)
+        if self.on_damage is not None:
+            self.on_damage(damage)
 
     def add_incomplete(self, damage: kafkarec.Damage, is_logged: bool = True) -> None:
         """Counts the bytes of an incomplete batch at a log's end; logs it unless it is logged as damage."""

@@ -123,6 +123,17 @@ def attempt_name(task: int, attempt: int) -> str:
     return f"{task:05d}.{attempt}-{secrets.token_hex(4)}"
 
 
+def make_in_begun(job: str, *folders: str) -> None:
+    """Makes folders, outer ones first, in the folder of a job; FileNotFoundError if the job has ended."""
+    try:
+        for each in folders:
+            with suppress(FileExistsError):
+                os.mkdir(each)
+    except FileNotFoundError:
+        text = f"{job} is gone: the job has ended, or the driver and its executors do not share this folder"
+        raise FileNotFoundError(text) from None
+
+
 def topic_id(path: str, topic: str) -> UUID:
     """The id of a new topic, derived from its name and the absolute path or URL, so that all tasks use the same
     one."""
@@ -273,14 +284,7 @@ class StagingWriter:
 
             distributed.make_folder(folder, lambda parent: None)  # what is staged need not survive a power failure
             return
-        try:
-            for each in (self.folder, folder):
-                with suppress(FileExistsError):
-                    os.mkdir(each)
-        except FileNotFoundError:
-            job = os.path.dirname(self.folder)
-            text = f"{job} is gone: the job has ended, or the driver and its executors do not share this folder"
-            raise FileNotFoundError(text) from None
+        make_in_begun(os.path.dirname(self.folder), self.folder, folder)
 
     def _close(self, key: tuple[str, int]) -> None:
         writer = self._writers.pop(key)

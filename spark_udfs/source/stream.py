@@ -58,7 +58,7 @@ _ZEROS_SEARCHED = 1 << 20
 _SETTLED_SECONDS = 3.0
 
 _T = TypeVar("_T")
-_Logs = dict[TopicPartition, "_GrowingLog"]
+_Logs = dict[TopicPartition, "GrowingLog"]
 
 
 def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
@@ -107,7 +107,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if is_first:
                 warn_of_names(self.options, found)
             listed = selection.chosen(self.options, found, must_exist=is_first)
-            self._logs = {key: self._logs.get(key) or _GrowingLog(self.options) for key in listed}
+            self._logs = {key: self._logs.get(key) or GrowingLog(self.options) for key in listed}
             for key, log in self._logs.items():
                 log.update(listed[key])
             return call(self._logs)
@@ -129,7 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held_back = {}
         return to_json({key: self._start(key, log, *starts[key]) for key, log in logs.items()})
 
-    def _start(self, key: TopicPartition, log: _GrowingLog, kind: str, requested: int) -> int:
+    def _start(self, key: TopicPartition, log: GrowingLog, kind: str, requested: int) -> int:
         """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
         if kind == "time":
             offset = paths.log_of(log.paths, self.options).offset_for_timestamp(requested)
@@ -143,7 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return end
         if requested == selection.EARLIEST:
             return log.start
-        offset = self._available(key, log, requested, "startingOffsets asks for")
+        offset = log.available(requested, "startingOffsets asks for")
         missing = log_end.missing_at(log.paths, offset, self.options)
         if missing is not None:
             lost(self.options, f"{_name(key)}: startingOffsets asks for {offset}, {missing}")
@@ -165,7 +165,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = {}
         for key, log in logs.items():
             known = before.get(key)
-            begin = log.start if known is None else self._available(key, log, known, "the next offset is")
+            begin = log.start if known is None else log.available(known, "the next offset is")
             end = latest = max(begin, log.stable_end(begin))
             if self._target_ends is not None:
                 end = min(end, max(begin, self._target_ends.get(key, begin)))
@@ -240,8 +240,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin >= stop:
                 continue
             if key in before:
-                begin = self._available(key, log, begin, "the batch begins at")
-            stop = self._available(key, log, stop, "the batch ends at")
+                begin = log.available(begin, "the batch begins at")
+            stop = log.available(stop, "the batch ends at")
             if begin < stop:
                 partitions[key], ranges[key] = log.between(begin, stop)
                 transactions[key] = log.uncommitted(begin, stop)
@@ -252,25 +252,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
     # ---- what no longer exists
-
-    def _available(self, key: TopicPartition, log: _GrowingLog, offset: int, why: str) -> int:
-        """The offset itself; if the log does not have it, reports data loss and returns the log's start or end."""
-        late = next((each for each in log.late if (each.base_offset or 0) < offset), None)
-        if late is not None:
-            lost(
-                self.options,
-                f"{_name(key)}: {late.path} has appeared, and offsets up to {offset - 1} were read before it",
-            )
-        problem = None
-        if offset < log.start:
-            problem = f"the log begins at offset {log.start}: it was truncated"
-        elif offset > log.end:
-            problem = f"the log ends at offset {log.end}: it was truncated"
-        elif offset in log.rewritten:
-            problem = "the log was truncated before it and written again"
-        if problem is not None:
-            lost(self.options, f"{_name(key)}: {why} {offset}, and {problem}")
-        return min(max(offset, log.start), log.end)
 
     def _report_missing(self, before: Offsets, logs: _Logs) -> None:
         gone = sorted(set(before) - set(logs))
@@ -310,7 +291,7 @@ class SimpleStreamReader(StreamReader):
             self._report_missing(before, logs)
             for key, log in logs.items():
                 if before.get(key, 0) > after.get(key, 0):
-                    self._available(key, log, before[key], "the next offset is")
+                    log.available(before[key], "the next offset is")
         return super()._splits(logs, before, after)
 
 
@@ -335,7 +316,7 @@ class _LogBatch(NamedTuple):
     fingerprint: bytes = b""
 
 
-class _GrowingLog:
+class GrowingLog:
     """One partition's log, and what is known of it from one trigger to the next. On the driver.
 
     paths        its segments, as of the last update
@@ -429,6 +410,28 @@ class _GrowingLog:
                     if not is_whole or distributed.has_valid_checksum(opened, batch.begin, batch.end):
                         return batch._replace(fingerprint=distributed.fingerprint(opened, batch.begin))
         return found
+
+    def available(self, offset: int, why: str) -> int:
+        """The offset itself; if the log does not have it, reports data loss and returns the log's start or end. why:
+        what asks for it, before the offset."""
+        nameless = self.paths.topic is None or self.paths.partition is None
+        name = self.paths.segments[0].path if nameless else f"{self.paths.topic}-{self.paths.partition}"
+        late = next((each for each in self.late if (each.base_offset or 0) < offset), None)
+        if late is not None:
+            lost(
+                self._options,
+                f"{name}: {late.path} has appeared, and offsets up to {offset - 1} were read before it",
+            )
+        problem = None
+        if offset < self.start:
+            problem = f"the log begins at offset {self.start}: it was truncated"
+        elif offset > self.end:
+            problem = f"the log ends at offset {self.end}: it was truncated"
+        elif offset in self.rewritten:
+            problem = "the log was truncated before it and written again"
+        if problem is not None:
+            lost(self._options, f"{name}: {why} {offset}, and {problem}")
+        return min(max(offset, self.start), self.end)
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""

@@ -72,6 +72,10 @@ def test_a_missing_register_is_reported_and_a_second_register_changes_nothing(re
 def test_partition_folders_are_written(results: dict[str, Any]) -> None:
     assert results["written"] == [2, 600]
     assert results["log"] == 10
+    (first, second), total, offsets = results["table"]
+    assert first == 100 and first + second == total == results["written"][1]
+    assert sorted(begin for begin, _ in offsets.values()) == [50, 50]
+    assert "is a table already" in results["table_twice"]
 
 
 def test_streams_are_read_written_and_restarted(results: dict[str, Any]) -> None:

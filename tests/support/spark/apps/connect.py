@@ -96,6 +96,14 @@ results["written"] = (
 spark_udfs.write_log(made.load(f"{FOLDER}/made").where("offset >= 10"), f"{FOLDER}/log", compression="gzip")
 results["log"] = made.load(f"{FOLDER}/log").agg(F.min("offset")).first()[0]
 
+table = f"{FOLDER}/table"
+written = [
+    spark_udfs.write_table(spark, f"{FOLDER}/made", table, partition_by="topic", **options)
+    for options in ({"endingOffsets": {"events": {"0": 50, "1": 50}}}, {})
+]
+results["table"] = [[each.rows for each in written], spark.read.parquet(table).count(), written[1].offsets["events"]]
+results["table_twice"] = failure(lambda: spark_udfs.write_table(spark, TXN, table, mode="errorifexists"))
+
 # The first stream of a session, on executors where no task has loaded its files: read and written by kafkarec's data
 # source, then a stream of Spark's own source through the functions.
 stream = spark.readStream.format("kafkarec").option("maxOffsetsPerTrigger", 400).load(f"{FOLDER}/made")

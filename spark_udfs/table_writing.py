@@ -1,0 +1,350 @@
+"""`write_table(spark, path, out)`: the tasks write the records to Parquet files; no row passes through the JVM.
+
+    driver   the offsets that the table has (_table.json) -> the splits of what it lacks, as a micro-batch of a stream
+    tasks    read their splits, stage files by partition column; return their names, and the damaged ranges
+    driver   one commit: these files get their final names, and the table its new offsets; see source/publishing
+
+With Spark Connect a task does what the driver does here, since only the cluster can read and write the files.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+from . import bootstrap, cluster, shipping
+from .decoding import REASON_FIELDS
+from .read_functions import Splits, Tasks, collected, keys, over_tasks, texts
+from .schema import SparkColumn
+from .source import batch, columns, description, destination, options, planning, selection
+from .source.key_folders import check_values
+from .source.listing import Listing
+from .source.offsets import Offsets, parse, to_json
+from .source.paths import PartitionPaths, TopicPartition, shown
+from .source.planning import Split
+from .source.publishing import TableCommit
+from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
+from .source.stream import GrowingLog
+from .task_log import log_to_stderr, logger
+
+if TYPE_CHECKING:
+    import kafkarec
+
+MODES = ("append", "overwrite", "errorifexists")
+CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
+# Parquet files are staged under another suffix, so that the glob **/*.parquet does not find them.
+STAGED = ".staged"
+QUARANTINE = "_quarantine"
+DATE = "date"
+# Per task, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
+MOST_RANGES = 10_000
+_REFUSED = {
+    "view": "a table has records; view=batches is for spark.read",
+    "columnNameOfCorruptRecord": "damaged ranges are in the result, and below _quarantine in the table",
+    "endOfLog": "a table ends at the last whole batch; damage_report lists incomplete ends of logs",
+}
+
+
+@dataclass(frozen=True)
+class WrittenTable:
+    """What a call of write_table has added to a table. Printable.
+
+    rows, bytes: of the new files; files: their paths, relative to the table
+    offsets: {topic: {partition: [from, to]}}: the table had the offsets below `from`, and has those below `to` now
+    damage: a dict per damaged range that was left out: topic, partition, file, position, length, lost_from, lost_to,
+        next_position, reason, detail
+    notes: what stands in the way of later offsets, or was only counted
+    """
+
+    rows: int
+    files: tuple[str, ...]
+    bytes: int
+    offsets: dict[str, dict[int, list[int]]]
+    damage: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        new = [
+            f"  {topic}-{number}: {begin} to {end - 1}"
+            for topic, each in self.offsets.items()
+            for number, (begin, end) in each.items()
+            if begin < end
+        ]
+        amount = f"{self.rows} rows in {len(self.files)} files, {self.bytes} bytes; {len(self.damage)} damaged ranges"
+        return "\n".join([amount, *new, *(f"  note: {each}" for each in self.notes)])
+
+
+class _Layout(NamedTuple):
+    """How a table is written. by: the partition columns; wanted: all columns; helping: those of them that are read for
+    the partition columns only; as_text: the value is a string."""
+
+    by: tuple[str, ...]
+    wanted: tuple[SparkColumn, ...]
+    helping: tuple[str, ...]
+    compression: str
+    as_text: bool
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What all commits of a table have in common."""
+        kept = [each for each in self.wanted if each.name not in self.helping]
+        types = [(each.name, "string" if self.as_text and each.name == "value" else each.type) for each in kept]
+        return {"partition_by": list(self.by), "columns": [f"{name} {kind}" for name, kind in sorted(types)]}
+
+
+class _Plan(NamedTuple):
+    """tasks: none if there is nothing to write. before: the offsets of the table. starts, ends: of what is written."""
+
+    job: WriteJob
+    tasks: Tasks
+    follows: str | None
+    before: Offsets
+    starts: Offsets
+    ends: Offsets
+    notes: list[str]
+
+
+def write_table(
+    spark: Any,
+    path: str | Iterable[str],
+    out: str,
+    *,
+    format: str,
+    partition_by: str | Iterable[str],
+    columns: Sequence[str] | None,
+    value_as: str | None,
+    compression: str,
+    mode: str,
+    read_mode: str,
+    **given: Any,
+) -> WrittenTable:
+    """See `spark_udfs.write_table`."""
+    _check(format, value_as, compression, mode)
+    named = {} if columns is None else {"columns": columns}
+    chosen = options.parse(texts(path, {**given, **named, "mode": read_mode}), "read", cluster.cores(spark))
+    for name, why in _REFUSED.items():
+        if name in chosen.given:
+            raise ValueError(f"write_table has no option {name}: {why}")
+    shipping.ship(spark)
+    log_to_stderr()
+    found = tuple((name, kind) for name, kind in cluster.call_where_files_are(spark, keys, chosen))
+    by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    layout = _layout(chosen, found, by, compression, value_as is not None)
+    plan: _Plan = pickle.loads(b64decode(cluster.call_where_files_are(spark, _begun, chosen, layout, out, mode)))
+    results: list[dict[str, Any]] = []
+    try:
+        if plan.tasks:
+            body = partial(_write, plan.job, chosen, layout)
+            frame = over_tasks(spark, "write_table", plan.tasks, chosen, body, "result string")
+            name = f"kafkarec write_table {description.paths_of(chosen)}"
+            results = [json.loads(row[0]) for row in collected(spark, frame, name)]
+        cluster.call_where_files_are(spark, _commit, plan, layout, mode, results)
+    except BaseException:
+        cluster.call_where_files_are(spark, _abort, plan.job)
+        raise
+    return _written(plan, results)
+
+
+def _check(format: str, value_as: str | None, compression: str, mode: str) -> None:
+    if format in ("iceberg", "delta"):
+        raise ValueError(f"write_table does not write format={format!r} yet; format='parquet' is a folder of files")
+    if mode.upper() in options.MODES:
+        raise ValueError(f"mode is what happens to the table: {', '.join(MODES)}. For damage set read_mode={mode!r}")
+    for name, value, valid in (
+        ("format", format, ("parquet",)),
+        ("value_as", value_as, (None, "utf8")),
+        ("compression", compression, CODECS),
+        ("mode", mode, MODES),
+    ):
+        if value not in valid:
+            raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(str, valid))}")
+
+
+def _layout(chosen: options.SourceOptions, found: Any, by: tuple[str, ...], compression: str, as_text: bool) -> _Layout:
+    key_names = [name for name, _ in found]
+    known = dict.fromkeys(("topic", "partition", DATE, *key_names))
+    if not set(by) <= known.keys() or len(set(by)) < len(by):
+        raise ValueError(f"partition_by={by!r}: must be some of {', '.join(known)}, each once")
+    wanted = columns.chosen(chosen, found)
+    names = [each.name for each in wanted]
+    if not set(names) - set(by):
+        raise ValueError(f"columns={names!r}: partition_by={by!r} leaves none of them for the files")
+    if as_text and "value" not in names:
+        raise ValueError("value_as is for the column value, which is not among the columns")
+    helping = ("timestamp",) if DATE in by and DATE not in key_names and "timestamp" not in names else ()
+    read = tuple(each for each in columns.RECORDS if each.name in helping)
+    return _Layout(by, wanted + read, helping, compression, as_text)
+
+
+# ---- on the driver, or with Spark Connect in a task ---------------------------------------------------------------
+
+
+def _begun(chosen: options.SourceOptions, layout: _Layout, out: str, mode: str) -> str:
+    """The pickled plan."""
+    bootstrap.load()
+    storage = chosen["storageOptions"]
+    target = destination.resolve_table(out, storage)
+    publisher = destination.publisher(target, storage)
+    table = publisher.table()
+    if table is not None and mode == "errorifexists":
+        raise ValueError(f"{target} is a table already; mode 'append' adds what it lacks, 'overwrite' replaces it")
+    if table is not None and mode == "append":
+        for name, value in layout.record.items():
+            if table[name] != value:
+                was, wanted = (", ".join(each) or "nothing" for each in (table[name], value))
+                raise ValueError(
+                    f"{target} was written with {name} {was}; not with {wanted}. Give the same, or mode 'overwrite'"
+                )
+    before = parse(table["offsets"]) if table is not None and mode != "overwrite" else {}
+    job = WriteJob(target, uuid4().hex, None, WriteSettings(), storage=storage)
+    plan = Listing(chosen).retry(partial(_planned, chosen, job, before))
+    check_values((split for task in plan.tasks for split in task), layout.wanted)
+    publisher.begin(job)
+    return b64encode(pickle.dumps(plan._replace(follows=None if table is None else table["job"]))).decode()
+
+
+def _planned(
+    chosen: options.SourceOptions, job: WriteJob, before: Offsets, found: dict[TopicPartition, PartitionPaths]
+) -> _Plan:
+    """What the table lacks: of each partition the offsets from its end there to the log's planned end. DataLoss where
+    the log does not have them, unless failOnDataLoss is false."""
+    batch.warn_of_names(chosen, found)
+    listed = selection.chosen(chosen, found)
+    bounds = selection.ranges(chosen, listed)
+    plan = _Plan(job, [], None, before, {}, {}, [])
+    pieces, ranges, transactions = {}, {}, {}
+    for key in sorted(listed):
+        log, (first, last) = GrowingLog(chosen), bounds[key]
+        log.update(listed[key])
+        begin = max(log.start, first or 0) if key not in before else log.available(before[key], "the table ends at")
+        stable = log.stable_end(begin)
+        end = max(begin, stable if last is None else min(stable, last))
+        plan.starts[key], plan.ends[key] = begin, end
+        if stable < log.end and end == max(begin, stable):
+            plan.notes.append(
+                f"{key[0]}-{key[1]}: a transaction is open since offset {stable}, and read_committed ends there; the "
+                f"log ends at {log.end}. While it is open no later offset is written; kafkarec txn says if it hangs"
+            )
+        if begin < end:
+            pieces[key], ranges[key] = log.between(begin, end)
+            transactions[key] = log.uncommitted(begin, end)
+    for note in plan.notes:
+        logger.warning("kafkarec write_table: %s", note)
+    return plan._replace(tasks=planning.tasks(chosen, planning.plan(chosen, pieces, ranges, transactions)))
+
+
+def _commit(plan: _Plan, layout: _Layout, mode: str, results: Sequence[Mapping[str, Any]]) -> None:
+    publisher = destination.publisher(plan.job.path, plan.job.storage)
+    offsets = {**plan.before, **plan.ends}
+    if not plan.tasks and offsets == plan.before and plan.follows is not None and mode == "append":
+        publisher.abort(plan.job)
+        return
+    files = [(path, _final(path)) for each in results for path, _, _ in each["files"]]
+    damage = [row for each in results for row in each["damage"]]
+    if damage:
+        lines = "".join(f"{json.dumps(row)}\n" for row in damage)
+        publisher.store.put(f"{staging_folder(plan.job.job)}/damage.json", lines.encode())
+        files.append(("damage.json", f"{QUARANTINE}/{plan.job.job}.json"))
+    record = {**layout.record, "offsets": to_json(offsets)}
+    publisher.commit_table(plan.job, TableCommit(plan.follows, files, mode == "overwrite", record))
+
+
+def _abort(job: WriteJob) -> None:
+    destination.publisher(job.path, job.storage).abort(job)
+
+
+def _final(staged: str) -> str:
+    """The name in the table of a staged file, which is in the folder of an attempt."""
+    return staged.partition("/")[2].removesuffix(STAGED)
+
+
+def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
+    files = [file for each in results for file in each["files"]]
+    damage = [row for each in results for row in each["damage"]]
+    more = sum(each["damaged"] for each in results) - len(damage)
+    offsets: dict[str, dict[int, list[int]]] = {}
+    for (topic, number), end in plan.ends.items():
+        offsets.setdefault(topic, {})[number] = [plan.starts[topic, number], end]
+    return WrittenTable(
+        sum(rows for _, rows, _ in files),
+        tuple(_final(path) for path, _, _ in files),
+        sum(size for _, _, size in files),
+        offsets,
+        tuple(damage),
+        (*plan.notes, *([f"{more} more damaged ranges, which were only counted"] if more else [])),
+    )
+
+
+# ---- in a task -----------------------------------------------------------------------------------------------------
+
+
+def _write(job: WriteJob, chosen: options.SourceOptions, layout: _Layout, splits: Splits) -> Iterator[Any]:
+    """Stages the rows of splits; yields a JSON object of the files (path, rows, bytes) and the damaged ranges."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    from pyspark import TaskContext
+
+    from kafkarec import distributed
+
+    from .source import reading
+
+    context = TaskContext.get()
+    name = attempt_name(context.partitionId(), context.attemptNumber()) if context else attempt_name(0, 0)
+    damage: list[dict[str, Any]] = []
+    store = destination.publisher(job.path, job.storage).store
+    with store.staged_files(job, name) as folder:
+        files = distributed.PartitionedFiles(
+            folder,
+            layout.by,
+            name=f"part-{job.job[:8]}-{name}",
+            suffix=STAGED,
+            compression=layout.compression,
+            leave_out=layout.helping,
+        )
+        with closing(reading.TaskCounters("write_table")) as counters:
+            try:
+                for split in splits:
+                    counters.on_damage = partial(_add, damage, split)
+                    values = {**dict(split.keys), "topic": split.topic, "partition": split.partition}
+                    for rows in reading.read_split(split, chosen, layout.wanted, counters):
+                        files.add(_with_text(rows, split) if layout.as_text else rows, values)
+                written = files.close()
+            finally:
+                files.drop()
+    result = {"files": [(f"{name}/{each.path}", each.rows, each.size) for each in written], "damage": damage}
+    result["damaged"] = counters.damaged
+    yield pa.RecordBatch.from_arrays([pa.array([json.dumps(result)], pa.string())], ["result"])
+
+
+def _add(damage: list[dict[str, Any]], split: Split, one: kafkarec.Damage) -> None:
+    if len(damage) < MOST_RANGES:
+        named = {"topic": split.topic, "partition": split.partition, "file": shown(split.path)}
+        damage.append(named | {name: getattr(one, name) for name in REASON_FIELDS})
+
+
+def _with_text(rows: Any, split: Split) -> Any:
+    """The rows with the value as a string. ValueError for one that is not UTF-8."""
+    import pyarrow as pa
+
+    at = rows.schema.get_field_index("value")
+    try:
+        return rows.set_column(at, "value", rows.column(at).cast(pa.string()))
+    except pa.ArrowInvalid:
+        pass
+    for number, value in enumerate(rows.column(at)):
+        try:
+            (value.as_py() or b"").decode()
+        except UnicodeDecodeError as error:
+            offsets = rows.schema.get_field_index("offset")
+            where = f", offset {rows.column(offsets)[number]}" if offsets >= 0 else ""
+            raise ValueError(
+                f"{split.topic}-{split.partition}{where}: byte {error.start} of the value is not UTF-8, as "
+                f"value_as='utf8' needs; without value_as values are bytes"
+            ) from None
+    raise AssertionError("Arrow and Python differ about UTF-8")

@@ -1,0 +1,537 @@
+"""write_table: the rows are those of the source, each once, whatever is killed and whoever else writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from damage_reports import Frames, nothing_is_shipped  # noqa: F401
+from paths import SEGMENTS
+from source_rows import Read, log_folder
+
+import kafkarec
+import spark_udfs
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from bucket_jobs import Dying, an_hour_later, new_store
+from publish_jobs import Crash, crash_at
+from s3server import BUCKET, running
+
+from spark_udfs.source import destination
+from spark_udfs.source.listing import DataLoss
+from spark_udfs.source.publishing import UnfinishedCommit
+from spark_udfs.table_writing import WrittenTable
+
+DAY = 86_400_000
+NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def write(source: Path | str, out: Path | str, **options: Any) -> WrittenTable:
+    return spark_udfs.write_table(Frames(), str(source), str(out), **options)
+
+
+def rows(out: Path | str) -> list[dict[str, Any]]:
+    """The rows of a table as pyarrow reads them, sorted."""
+    types = pa.schema([("topic", pa.string()), ("date", pa.string())])
+    hive = ds.partitioning(types, flavor="hive")
+    found = ds.dataset(str(out), format="parquet", partitioning=hive).to_table().to_pylist() if files(out) else []
+    return sorted(found, key=lambda row: (str(row["topic"]), row["partition"], row["offset"]))
+
+
+def files(out: Path | str) -> list[str]:
+    """Everything that readers of `**/*.parquet` find."""
+    return sorted(str(path.relative_to(out)) for path in Path(out).rglob("*.parquet"))
+
+
+def expected(source: Path, **options: str) -> list[dict[str, Any]]:
+    found = Read({"path": str(source), **options}).rows
+    for row in found:
+        row["date"] = None if row["timestamp"] is None else row["timestamp"].date().isoformat()
+    return sorted(found, key=lambda row: (str(row["topic"]), row["partition"], row["offset"]))
+
+
+def grown(folder: Path, *values: str, partition: int = 0, topic: str = "t", time: int = DAY) -> None:
+    """Appends records to a log, each in a batch of its own, a day after one another."""
+    with kafkarec.SegmentWriter(folder / f"{topic}-{partition}") as writer:
+        for number, value in enumerate(values):
+            writer.write([(0, time + number * DAY, b"k", value.encode(), [])])
+
+
+def values(out: Path | str) -> list[str]:
+    return [f"{row['topic']}-{row['partition']} {row['offset']} {row['value'].decode()}" for row in rows(out)]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    grown(tmp_path / "source", "a", "b", "c")
+    grown(tmp_path / "source", "d", partition=1)
+    return tmp_path / "source"
+
+
+@pytest.fixture(autouse=True)
+def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip fsync: in these tests processes crash, machines do not."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+ALL = ["t-0 0 a", "t-0 1 b", "t-0 2 c", "t-1 0 d"]
+
+
+# ---- what is written
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"includeHeaders": "true", "includeMetadata": "true"},
+        {"isolationLevel": "read_committed", "minPartitions": "5", "maxPartitionBytes": "4k"},
+        {"subscribe": "txn,all-codecs", "includeControl": "true"},
+        {"startingTimestamp": "2023-11-14T22:13:20.004Z", "startingOffsetsByTimestampStrategy": "latest"},
+    ],
+    ids=str,
+)
+def test_the_rows_are_those_of_the_source(tmp_path: Path, options: dict[str, str]) -> None:
+    written = write(SEGMENTS, tmp_path / "table", **options)
+    assert rows(tmp_path / "table") == expected(SEGMENTS, **options) != []
+    assert (written.rows, sorted(written.files)) == (len(rows(tmp_path / "table")), files(tmp_path / "table"))
+    assert written.bytes == sum((tmp_path / "table" / name).stat().st_size for name in written.files)
+    assert not (tmp_path / "table" / "_temporary").exists()
+
+
+def test_duckdb_reads_it_with_any_glob_and_files_are_sorted(source: Path, tmp_path: Path) -> None:
+    write(source, tmp_path / "table")
+    for glob in ("*/*/*.parquet", "**/*.parquet"):
+        found = duckdb.sql(
+            f"select topic, date, partition, \"offset\", decode(value) from read_parquet('{tmp_path}/table/{glob}', "
+            "hive_partitioning=true) order by all"
+        ).fetchall()
+        assert [(topic, str(date), *rest) for topic, date, *rest in found] == [
+            ("t", "1970-01-02", 0, 0, "a"),
+            ("t", "1970-01-02", 1, 0, "d"),
+            ("t", "1970-01-03", 0, 1, "b"),
+            ("t", "1970-01-04", 0, 2, "c"),
+        ]
+    for name in files(tmp_path / "table"):
+        table = pq.ParquetFile(tmp_path / "table" / name).read().to_pylist()
+        assert [(row["partition"], row["offset"]) for row in table] == sorted(
+            (row["partition"], row["offset"]) for row in table
+        )
+
+
+def test_partitions_of_a_task_share_files(tmp_path: Path) -> None:
+    for number in range(20):
+        grown(tmp_path / "source", "a", "b", partition=number)
+    written = write(tmp_path / "source", tmp_path / "table")
+    assert written.rows == 40 and len(written.files) == 2
+
+
+@pytest.mark.parametrize("by", [(), "topic", ["date"], ("date", "topic"), ("partition", "date")], ids=str)
+def test_other_partition_columns(source: Path, tmp_path: Path, by: Any) -> None:
+    write(source, tmp_path / "table", partition_by=by, columns=["topic", "partition", "offset", "value"])
+    names = [by] if isinstance(by, str) else list(by)
+    for name in files(tmp_path / "table"):
+        assert [part.partition("=")[0] for part in name.split("/")[:-1]] == names
+        inside = [each for each in ("topic", "partition", "offset", "value") if each not in names]
+        assert pq.ParquetFile(tmp_path / "table" / name).schema_arrow.names == inside
+    table = ds.dataset(tmp_path / "table", partitioning="hive").to_table()
+    assert sorted(table["value"].to_pylist()) == [b"a", b"b", b"c", b"d"]
+    assert set(names) <= set(table.schema.names)
+    write(source, tmp_path / "table", partition_by=by, columns=["topic", "partition", "offset", "value"])
+    assert ds.dataset(tmp_path / "table").count_rows() == 4
+
+
+def test_null_times(tmp_path: Path) -> None:
+    log_folder(tmp_path / "source" / "t-0", (0, builders.message(magic=0, value=b"x")))
+    write(tmp_path / "source", tmp_path / "table")
+    assert [(row["timestamp"], row["date"], row["value"]) for row in rows(tmp_path / "table")] == [(None, None, b"x")]
+    assert [name.split("/")[1] for name in files(tmp_path / "table")] == [f"date={NULL}"]
+
+
+def test_keys_of_folders_are_columns_and_date_is_theirs_if_they_have_it(tmp_path: Path) -> None:
+    for day in ("2026-11-01", "2026-11-02"):
+        grown(tmp_path / "arch" / "region=eu west" / f"date={day}", day, topic=f"t{day[-1]}")
+    write(tmp_path / "arch", tmp_path / "table", partition_by=("topic", "region", "date"))
+    assert [name.rpartition("/")[0] for name in files(tmp_path / "table")] == [
+        "topic=t1/region=eu west/date=2026-11-01",
+        "topic=t2/region=eu west/date=2026-11-02",
+    ]
+    write(tmp_path / "arch", tmp_path / "other", partition_by="topic")
+    found = ds.dataset(tmp_path / "other", partitioning="hive").to_table().to_pylist()
+    assert {(row["region"], str(row["date"])) for row in found} == {
+        ("eu west", "2026-11-01"),
+        ("eu west", "2026-11-02"),
+    }
+
+
+def test_values_as_text(source: Path, tmp_path: Path) -> None:
+    write(source, tmp_path / "table", value_as="utf8")
+    assert {row["value"] for row in rows(tmp_path / "table")} == {"a", "b", "c", "d"}
+    with pytest.raises(ValueError, match=r"columns key binary, .*value string; not with .*value binary"):
+        write(source, tmp_path / "table")
+    with kafkarec.SegmentWriter(source / "t-1") as writer:
+        writer.write([(0, DAY, None, b"ok", []), (1, DAY, None, b"no \xff", [])])
+    with pytest.raises(ValueError, match=r"t-1, offset 2: byte 3 of the value is not UTF-8"):
+        write(source, tmp_path / "table", value_as="utf8")
+    assert len(rows(tmp_path / "table")) == 4 and not (tmp_path / "table" / "_temporary").exists()
+
+
+# ---- append, overwrite, errorifexists
+
+
+def test_append_adds_what_the_table_has_not(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    assert write(source, out).offsets == {"t": {0: [0, 3], 1: [0, 1]}}
+    before = files(out)
+    again = write(source, out)
+    assert (again.rows, again.files, again.offsets) == (0, (), {"t": {0: [3, 3], 1: [1, 1]}})
+    grown(source, "e", "f")
+    grown(source, "new", topic="u")
+    more = write(source, out)
+    assert (more.rows, more.offsets) == (3, {"t": {0: [3, 5], 1: [1, 1]}, "u": {0: [0, 1]}})
+    assert values(out) == [*ALL[:3], "t-0 3 e", "t-0 4 f", ALL[3], "u-0 0 new"]
+    assert set(before) <= set(files(out))
+    assert json.loads((out / "_table.json").read_text())["offsets"] == {"t": {"0": 5, "1": 1}, "u": {"0": 1}}
+
+
+def test_partitions_that_are_not_chosen_keep_their_offsets(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    write(source, out, assign={"t": [1]})
+    write(source, out, assign={"t": [0]}, endingOffsets={"t": {"0": 2}})
+    assert values(out) == [*ALL[:2], ALL[3]]
+    assert write(source, out).offsets == {"t": {0: [2, 3], 1: [1, 1]}}
+    assert values(out) == ALL
+
+
+def test_a_batch_that_ends_in_mid_file_is_continued_where_it_was_cut(tmp_path: Path) -> None:
+    out, end = tmp_path / "table", 0
+    for end in (7, 50, 51, 266, 293):
+        write(SEGMENTS / "txn-0", out, endingOffsets={"txn": {"0": end}}, failOnDataLoss=False)
+    assert rows(out) == expected(SEGMENTS / "txn-0")
+
+
+def test_overwrite_and_errorifexists(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    write(source, out, mode="errorifexists")
+    with pytest.raises(ValueError, match="is a table already; mode 'append' adds what it lacks"):
+        write(source, out, mode="errorifexists")
+    before = files(out)
+    write(source, out, mode="overwrite", assign={"t": [0]}, partition_by="date")
+    assert values(out) == [] or {row["topic"] for row in rows(out)} == {"t"}
+    assert not set(before) & set(files(out)) and not (out / "topic=t").exists()
+    assert write(source, out, mode="overwrite").offsets == {"t": {0: [0, 3], 1: [0, 1]}}
+    assert values(out) == ALL
+
+
+def test_an_empty_log_makes_an_empty_table(tmp_path: Path) -> None:
+    log_folder(tmp_path / "source" / "t-0", (5, b""))
+    assert write(tmp_path / "source", tmp_path / "table").rows == 0
+    with kafkarec.SegmentWriter(tmp_path / "source" / "t-0") as writer:
+        writer.write([(0, DAY, None, b"a", [])])
+    assert write(tmp_path / "source", tmp_path / "table").offsets == {"t": {0: [5, 6]}}
+
+
+def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The marker comes with a later call."""
+    batches, offset = [], 0
+    for producer, count in ((-1, 2), (7, 3), (-1, 1)):
+        options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0} if producer > 0 else {}
+        options |= {"attributes": builders.TRANSACTIONAL} if producer > 0 else {}
+        batches.append(builders.batch(builders.records(count), base_offset=offset, **options))
+        offset += count
+    log_folder(tmp_path / "source" / "t-0", (0, b"".join(batches)))
+    out = tmp_path / "table"
+    first = write(tmp_path / "source", out, isolationLevel="read_committed")
+    assert first.offsets == {"t": {0: [0, 2]}} and first.rows == 2
+    (note,) = first.notes
+    assert "t-0: a transaction is open since offset 2" in note and "the log ends at 6" in note and note in caplog.text
+    assert note in str(first)
+    again = write(tmp_path / "source", out, isolationLevel="read_committed")
+    assert again.rows == 0 and again.notes == first.notes
+    batches.append(builders.end_marker(commit=False, producer_id=7, base_offset=6))
+    log_folder(tmp_path / "source" / "t-0", (0, b"".join(batches)))
+    last = write(tmp_path / "source", out, isolationLevel="read_committed")
+    assert (last.rows, last.offsets, last.notes) == (1, {"t": {0: [2, 7]}}, ())
+    assert [row["offset"] for row in rows(out)] == [0, 1, 5]
+
+
+# ---- logs that are not those of the table any more
+
+
+def test_a_log_that_is_shorter_than_the_table(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    write(source, out)
+    shutil.rmtree(source / "t-0")
+    grown(source, "A")
+    text = r"data loss in t-0: the table ends at 3, and the log ends at offset 1: .* failOnDataLoss=false continues"
+    with pytest.raises(DataLoss, match=text):
+        write(source, out)
+    assert values(out) == ALL
+    assert write(source, out, failOnDataLoss=False).offsets["t"][0] == [1, 1]  # from here on it follows this log
+    grown(source, "B")
+    assert write(source, out).offsets["t"][0] == [1, 2]
+    assert sorted(values(out)) == sorted([*ALL, "t-0 1 B"])
+
+
+def test_a_log_that_begins_after_the_table(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    write(source, out)
+    shutil.rmtree(source / "t-0")
+    with kafkarec.SegmentWriter(source / "t-0", start_offset=9) as writer:
+        writer.write([(0, DAY, None, b"x", [])])
+    with pytest.raises(DataLoss, match=r"t-0: the table ends at 3, and the log begins at offset 9: .*failOnDataLoss"):
+        write(source, out)
+    assert write(source, out, failOnDataLoss=False).offsets["t"][0] == [9, 10]
+    assert values(out) == [*ALL[:3], "t-0 9 x", ALL[3]]
+
+
+# ---- damage
+
+
+def test_damage(tmp_path: Path) -> None:
+    source, out = tmp_path / "source", tmp_path / "table"
+    data = [builders.good_batch(3, base_offset=3 * number) for number in range(4)]
+    bad = bytearray(b"".join(data))
+    bad[len(data[0]) + 80] ^= 1
+    log_folder(source / "t-0", (0, bytes(bad)))
+    with pytest.raises(kafkarec.KafkaRecordError):
+        write(source, out)
+    assert files(out) == [] and not (out / "_temporary").exists()
+    for mode in ("PERMISSIVE", "DROPMALFORMED"):
+        written = write(source, out, read_mode=mode, mode="overwrite")
+        assert [row["offset"] for row in rows(out)] == [0, 1, 2, 6, 7, 8, 9, 10, 11]
+        (damage,) = written.damage
+        report = spark_udfs.damage_report(Frames(), str(source)).rows
+        assert [damage] == [{name: row[name] for name in damage} for row in report]
+        assert (damage["lost_from"], damage["lost_to"], damage["topic"], damage["partition"]) == (3, 5, "t", 0)
+        quarantined = [json.loads(line) for path in out.glob("_quarantine/*.json") for line in path.open()]
+        assert damage in quarantined
+    before = len(list(out.glob("_quarantine/*.json")))
+    log_folder(source / "t-0", (0, bytes(bad) + builders.good_batch(1, base_offset=12)))
+    again = write(source, out)  # in FAILFAST, too: the damage is before the table's end
+    assert (again.rows, again.damage) == (1, ()) and len(list(out.glob("_quarantine/*.json"))) == before
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"format": "iceberg"}, "does not write format='iceberg' yet"),
+        ({"format": "delta"}, "does not write format='delta' yet"),
+        ({"format": "orc"}, "format='orc': must be one of parquet"),
+        ({"mode": "ignore"}, "mode='ignore': must be one of append, overwrite, errorifexists"),
+        ({"mode": "PERMISSIVE"}, "For damage set read_mode='PERMISSIVE'"),
+        ({"read_mode": "append"}, "must be one of FAILFAST, PERMISSIVE, DROPMALFORMED"),
+        ({"compression": "xz"}, "compression='xz': must be one of zstd"),
+        ({"value_as": "avro"}, "value_as='avro': must be one of None, utf8"),
+        ({"value_as": "utf8", "columns": ["offset"]}, "value_as is for the column value"),
+        ({"partition_by": "key"}, r"partition_by=\('key',\): must be some of topic, partition, date"),
+        ({"partition_by": ("date", "date")}, "each once"),
+        ({"columns": ["topic"]}, "leaves none of them for the files"),
+        ({"columns": ["ofset"]}, "did you mean offset"),
+        ({"view": "batches"}, "write_table has no option view"),
+        ({"columnNameOfCorruptRecord": "bad"}, "damaged ranges are in the result"),
+        ({"endOfLog": "strict"}, "a table ends at the last whole batch"),
+        ({"startingOfsets": "earliest"}, "did you mean startingOffsets"),
+        ({"subscribe": "nothing"}, "cannot find nothing"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_write_nothing(source: Path, tmp_path: Path, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        write(source, tmp_path / "table", **options)
+    assert not (tmp_path / "table").exists()
+
+
+def test_a_folder_with_something_else_is_refused(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds t-0, and no table that write_table has made"):
+        write(source, source)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "part-00000.parquet").touch()
+    for mode in ("append", "overwrite"):
+        with pytest.raises(ValueError, match=r"holds part-00000\.parquet"):
+            write(source, tmp_path / "other", mode=mode)
+    write(source, tmp_path / "table")
+    with pytest.raises(ValueError, match=r"holds another table \(_table\.json\)"):
+        destination.resolve(str(tmp_path / "table"), {})
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="is a file"):
+        write(source, tmp_path / "file")
+
+
+# ---- other drivers, killed drivers
+
+
+class Meanwhile(Frames):
+    """What `happens` when the tasks have ended, and before the driver commits."""
+
+    def __init__(self, happens: Callable[[], Any]) -> None:
+        self.happens = happens
+
+    def collect(self) -> list[Any]:
+        self.happens()
+        return super().collect()
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_of_two_drivers_one_gets_a_conflict(source: Path, tmp_path: Path, mode: str, is_new: bool) -> None:
+    out = tmp_path / "table"
+    if not is_new:
+        write(source, out)
+        grown(source, "e")
+    other = Meanwhile(lambda: write(source, out))
+    with pytest.raises(spark_udfs.Conflict, match=r"job [0-9a-f]{32} has changed the table since"):
+        spark_udfs.write_table(other, str(source), str(out), mode=mode)
+    assert values(out) == (ALL if is_new else [*ALL[:3], "t-0 3 e", ALL[3]])
+    assert not (out / "_temporary").exists()
+    write(source, out, mode=mode)
+    assert values(out) == (ALL if is_new else [*ALL[:3], "t-0 3 e", ALL[3]])
+
+
+def test_staged_files_of_another_machine_are_told(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    other = Meanwhile(lambda: [path.unlink() for path in out.rglob("*.staged")])
+    with pytest.raises(FileNotFoundError, match="must be a folder that the driver and all executors share"):
+        spark_udfs.write_table(other, str(source), str(out))
+    assert not (out / "_temporary").exists()
+
+
+def test_the_sweep_removes_what_dead_drivers_left_and_nothing_of_the_table(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    write(source, out)
+    grown(source, "e")
+
+    def dies() -> None:
+        raise Crash("the driver")
+
+    def abort_is_not_reached(*_: Any) -> None:
+        raise Crash("the driver")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
+        patch.setattr(destination.Publisher, "abort", abort_is_not_reached)
+        spark_udfs.write_table(Meanwhile(dies), str(source), str(out))
+    assert list(out.rglob("*.staged")) and values(out) == ALL
+    assert spark_udfs.sweep(str(out)) == []  # it may still be running
+    assert len(spark_udfs.sweep(str(out), 0)) == 1
+    assert not (out / "_temporary").exists() and values(out) == ALL
+    write(source, out)
+    assert values(out) == [*ALL[:3], "t-0 3 e", ALL[3]]
+
+
+def old_and_new(source: Path, out: Path | str, first: Callable[[], Any]) -> None:
+    """A table of two files, and a log that has grown by three days."""
+    shutil.rmtree(source)
+    shutil.rmtree(str(out).removeprefix("file://"), ignore_errors=True)
+    grown(source, "a", "b")
+    first()
+    grown(source, "c", "d", "e", time=5 * DAY)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_driver_that_is_killed_at_any_step(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The next call, or a sweep, finishes what was committed; before that nothing is there."""
+    out, number, completed, seen = tmp_path / "table", 0, False, set[int]()
+    old = ["t-0 0 a", "t-0 1 b"]
+    new = [*old, "t-0 2 c", "t-0 3 d", "t-0 4 e"]
+    while not completed:
+        old_and_new(source, out, lambda: write(source, out))
+        try:
+            with crash_at(monkeypatch, number):
+                write(source, out, mode=mode)
+                completed = True
+        except (Crash, UnfinishedCommit):
+            pass
+        decided = completed or bool(list(out.glob("_temporary/*/commit.json"))) or values(out) == new
+        seen.add(len(values(out)))
+        assert decided or values(out) == old, number
+        if number % 2:
+            spark_udfs.sweep(str(out), 0)
+            assert values(out) == (new if decided else old), number
+            assert not list(out.glob("_temporary/*")), number
+        write(source, out)
+        assert values(out) == new, number
+        spark_udfs.sweep(str(out), 0)
+        assert not list(out.glob("_temporary/*")), number
+        number += 1
+    assert number > 20 and len(seen) > 3  # some readers have seen a part of the commit, as the page says
+
+
+# ---- buckets
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a table in a bucket whose requests can fail."""
+    url = new_store(tmp_path, monkeypatch)
+
+    def listed(path: str, storage: Any) -> tuple[str, list[str]]:
+        store = Dying(path, storage)
+        return path, [*store.folders(), *(one.name for one in store.names(below=False))]
+
+    monkeypatch.setattr(destination, "_listed", listed)
+    return url
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_driver_that_is_killed_at_any_request(source: Path, bucket: str, mode: str) -> None:
+    out, number, completed = bucket.removeprefix("file://"), 0, False
+    old = ["t-0 0 a", "t-0 1 b"]
+    new = [*old, "t-0 2 c", "t-0 3 d", "t-0 4 e"]
+    while not completed:
+        Dying.number = None
+        old_and_new(source, bucket, lambda: write(source, bucket))
+        Dying.number, Dying.log = number, []
+        try:
+            write(source, bucket, mode=mode)
+            completed = True
+        except (Crash, UnfinishedCommit):
+            pass
+        Dying.number = None
+        an_hour_later(bucket)
+        decided = completed or bool(list(Path(out).glob("_temporary/*/commit.json"))) or values(out) == new
+        assert decided or values(out) == old, number
+        if number % 2:
+            spark_udfs.sweep(bucket, 0)
+            assert values(out) == (new if decided else old), number
+        write(source, bucket)
+        assert values(out) == new, number
+        spark_udfs.sweep(bucket, 0)
+        assert not list(Path(out).rglob("*.staged")), number
+        number += 1
+    assert number > 20
+
+
+def test_in_a_bucket(source: Path, tmp_path: Path) -> None:
+    with running("pyarrow") as server:
+        url, storage = f"s3://{BUCKET}/lake/table", {"storageOptions": server.options()}
+        assert write(source, url, **storage).rows == 4
+        grown(source, "e")
+        assert write(source, url, **storage).offsets == {"t": {0: [3, 4], 1: [1, 1]}}
+        with pytest.raises(spark_udfs.Conflict):
+            other = Meanwhile(lambda: write(source, url, mode="overwrite", **storage))
+            spark_udfs.write_table(other, str(source), url, mode="overwrite", **storage)
+        assert [name for name in server.names("lake/") if "_temporary" in name or name.endswith(".staged")] == []
+        for name in server.names("lake/table/"):
+            path = tmp_path / "copy" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(server.get(name))
+    assert values(tmp_path / "copy" / "lake" / "table") == [*ALL[:3], "t-0 3 e", ALL[3]]
