@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from .format.control import ControlRecordType
     from .format.enums import Compression, Isolation, TimestampType
-    from .logs import Log, LogDir, Segment, open
+    from .logs import Log, LogDir, Segment, find, open
     from .memory import release_memory
     from .ops.compact import Compacted, compact
     from .ops.convert import Converted, LossError, convert
@@ -80,6 +80,7 @@ __all__ = [
     "decode_each",
     "encode",
     "estimate_size",
+    "find",
     "logger",
     "open",
     "release_memory",
@@ -113,7 +114,7 @@ __getattr__ = names_of(
         "format.control": ("ControlRecordType",),
         "format.enums": ("Compression", "Isolation", "TimestampType"),
         "internal_topics": (),
-        "logs": ("Log", "LogDir", "Segment", "open"),
+        "logs": ("Log", "LogDir", "Segment", "find", "open"),
         "memory": ("release_memory",),
         "ops.compact": ("Compacted", "compact"),
         "ops.convert": ("Converted", "LossError", "convert"),

@@ -1,6 +1,6 @@
 """For programs that plan how to read logs, read them in tasks on several machines, and follow them as they grow.
 
-    distributed.listing("s3://bucket/kafka/", options)       folders and buckets: what is there, without opening it
+    distributed.LogFinder(paths).logs()                      kafkarec.find, step by step and again as logs grow
     distributed.is_log_folder("orders-7", "data")            names of Kafka's files and folders
     distributed.summarize(segment).next_offset               the end of a segment, from its last batches
     distributed.ended_and_open(segments, skip=True)          what read_committed leaves out, once for all tasks
@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING
 from ._lazy import names_of
 
 if TYPE_CHECKING:
+    from .logs import LogFinder
     from .ops.study.sampling import sample_shares
     from .read.isolation import EndedAndOpen, ended_and_open
     from .sources.remote import (
-        FolderEntry,
         arrow_filesystem,
         display_url,
-        listing,
         local_path,
         remote_error,
-        stat,
     )
     from .storage.batch_frames import fingerprint, first_offset, has_valid_checksum, incomplete_end, is_unchanged
+    from .storage.finding import overlap
+    from .storage.key_folders import inferred_type, key_value
     from .storage.names import folder_owner, is_log_folder, is_segment
     from .storage.recorded_ends import is_compacted
     from .storage.segment_summary import SegmentSummary, summarize
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EndedAndOpen",
-    "FolderEntry",
+    "LogFinder",
     "PartitionedFiles",
     "SegmentSummary",
     "WrittenFile",
@@ -50,16 +50,17 @@ __all__ = [
     "folder_owner",
     "has_valid_checksum",
     "incomplete_end",
+    "inferred_type",
     "is_compacted",
     "is_log_folder",
     "is_segment",
     "is_unchanged",
-    "listing",
+    "key_value",
     "local_path",
     "make_folder",
+    "overlap",
     "remote_error",
     "sample_shares",
-    "stat",
     "summarize",
     "sync_folder",
     "write_file",
@@ -70,16 +71,14 @@ __dir__ = __all__.copy
 __getattr__ = names_of(
     __name__,
     {
+        "logs": ("LogFinder",),
         "ops.study.sampling": ("sample_shares",),
         "read.isolation": ("EndedAndOpen", "ended_and_open"),
         "sources.remote": (
-            "FolderEntry",
             "arrow_filesystem",
             "display_url",
-            "listing",
             "local_path",
             "remote_error",
-            "stat",
         ),
         "storage.batch_frames": (
             "fingerprint",
@@ -88,6 +87,8 @@ __getattr__ = names_of(
             "incomplete_end",
             "is_unchanged",
         ),
+        "storage.finding": ("overlap",),
+        "storage.key_folders": ("inferred_type", "key_value"),
         "storage.names": ("folder_owner", "is_log_folder", "is_segment"),
         "storage.recorded_ends": ("is_compacted",),
         "storage.segment_summary": ("SegmentSummary", "summarize"),

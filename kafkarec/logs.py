@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kafkarec.format.enums import Isolation
 from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
@@ -15,6 +15,7 @@ from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_optio
 from kafkarec.state import transactions
 from kafkarec.storage import log_reading, opening, ranges
 from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.finding import Finder
 from kafkarec.storage.follower import Follower, follow, followers
 from kafkarec.storage.log_reading import Isolated
 from kafkarec.storage.partition_folder import PartitionFiles
@@ -256,6 +257,7 @@ class Segment(SegmentFile, Readable):
     .topic, .partition        as passed by the caller, else from the folder's or the file's name; None: unknown
     .base_offset              from the file's name; None: unknown
     .size                     bytes, when it was first opened
+    .keys                     name -> value of the folders key=value above it, outermost first, if `find` has found it
     .later_segment            a later segment of the same log exists, so a cut batch at the end is damage
     .restore                  False: header fields are never restored, whatever the options of a call
     .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
@@ -298,6 +300,8 @@ class Log(PartitionFiles, Readable):
     .checkpoints       KRaft snapshots in the same folder; not read with the log
     .left_out          files that are not part of the log, each with the reason
     .topic, .partition as passed by the caller, else from the folder's name; None: unknown
+    .keys              name -> value (None: null) of the folders key=value below which `find` has found it, outermost
+                       first; of several folders the keys of equal values. Empty elsewhere
     """
 
     segments: tuple[Segment, ...]
@@ -375,13 +379,42 @@ def open(  # the name that users call: kafkarec.open
     return opened
 
 
+def find(
+    paths: Any, *, base_path: Any = None, where: str | None = None, storage_options: dict[str, Any] | None = None
+) -> list[Log]:
+    """Finds logs below folders, in buckets and by globs: one for each partition, by topic and partition. Reads names
+    and sizes, and where a partition is in several folders, their last batches.
+
+    paths: one or a list of: a file, a partition folder, a broker's data folder, a folder of folders key=value (in which
+        these may be above and below the partitions' folders), a URL of these, a glob with * ? [a-z] {a,b} and, on this
+        machine, **. A glob gives files with the name of a segment only, unless it ends with a suffix
+    base_path: keys of a path's own folders below this one count, too; without it only those below the paths do
+    where: which folders key=value are read: comparisons = <> < <= > >= of keys with literals, joined by AND, as in
+        "date >= '2026-11-01' AND hour < 12". Whole numbers and dates are compared as such, all else as text; a null
+        fulfils none. Folders that it excludes are not listed
+    storage_options: as for `open`
+
+    Folders of one partition are one Log, in order of offsets; its segments have their own `.keys`. Folders topic=...
+    and partition=... name logs whose own folder does not. Left out are partition folders without segments or that a
+    broker has renamed, and folders `_temporary` of jobs.
+
+    Raises FileNotFoundError for a path or glob of nothing, and other OSErrors of the system; ValueError where two
+    folders have the same offsets of a partition (as copies have; the end of a segment that is compressed as a whole is
+    not known), for a wrong `where`, for a path outside of `base_path`, and for a folder in which nothing has a known
+    name, if nothing else is found: it may be the wrong one.
+    """
+    return cast(list[Log], LogFinder(paths, base_path, where, storage_options).find())
+
+
+class LogFinder(Finder):
+    """As find, step by step: `logs()`, one for each folder and partition, then `joined(logs)`."""
+
+    opener = opening.Opener(LogDir, Segment)
+
+
 def logs_of(opened: Segment | Log | LogDir) -> list[Log]:
     """The logs of what was opened; a Segment alone becomes a Log of one segment."""
-    if isinstance(opened, LogDir):
-        return list(opened)
-    if isinstance(opened, Log):
-        return [opened]
-    return [Log(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
+    return cast(list[Log], opening.Opener(LogDir, Segment).logs(opened))
 
 
 def _without_segments(pieces: Generator[tuple[Any, RecordColumns]]) -> Generator[RecordColumns]:

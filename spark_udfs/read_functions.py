@@ -18,8 +18,7 @@ from . import bootstrap, cluster, shipping
 from .schema import SparkColumn
 from .source import columns, description, options, planning
 from .source.batch import BatchReader, warn_of_mode
-from .source.key_folders import KeyTypes, check_values
-from .source.paths import checked_key_types
+from .source.paths import KeyTypes, key_types
 from .source.planning import Split
 from .task_log import log_to_stderr
 from .worker_errors import cause_first
@@ -37,8 +36,7 @@ def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
     wanted = columns.chosen(chosen, tuple((name, kind) for name, kind in found))
     log_to_stderr()
     warn_of_mode(chosen, wanted)
-    tasks = _planned(spark, chosen)
-    check_values((split for task in tasks for split in task), wanted)
+    tasks = _planned(spark, chosen, wanted)
     return over_tasks(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
 
 
@@ -51,25 +49,25 @@ def _read(chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...], splits
 def keys(chosen: options.SourceOptions) -> KeyTypes:
     """The keys of key=value folders; must run on a machine that can read the files."""
     bootstrap.load()
-    return checked_key_types(chosen)
+    return key_types(chosen)
 
 
-def plan(chosen: options.SourceOptions) -> Tasks:
-    """The splits of each task; must run on a machine that can read the files."""
+def plan(chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
+    """The splits of each task; must run on a machine that can read the files. wanted: the columns of the rows"""
     bootstrap.load()
-    return planning.tasks(chosen, BatchReader(chosen, ()).splits())
+    return planning.tasks(chosen, BatchReader(chosen, wanted).splits())
 
 
-def _planned(spark: Any, chosen: options.SourceOptions) -> Tasks:
-    """`plan(chosen)`, with Spark Connect in a task, since only the cluster can read the files."""
+def _planned(spark: Any, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
+    """`plan(chosen, wanted)`, with Spark Connect in a task, since only the cluster can read the files."""
     if not cluster.is_connect(spark):
-        return plan(chosen)
-    tasks: Tasks = pickle.loads(b64decode(cluster.call(spark, _pickled_plan, chosen)))
+        return plan(chosen, wanted)
+    tasks: Tasks = pickle.loads(b64decode(cluster.call(spark, _pickled_plan, chosen, wanted)))
     return tasks
 
 
-def _pickled_plan(chosen: options.SourceOptions) -> str:
-    return b64encode(pickle.dumps(plan(chosen))).decode()
+def _pickled_plan(chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> str:
+    return b64encode(pickle.dumps(plan(chosen, wanted))).decode()
 
 
 class SplitTasks:

@@ -24,10 +24,9 @@ from .decoding import REASON_FIELDS
 from .read_functions import Splits, Tasks, collected, keys, over_tasks, texts
 from .schema import SparkColumn
 from .source import batch, columns, description, destination, options, planning, selection
-from .source.key_folders import check_values
 from .source.listing import Listing
 from .source.offsets import Offsets, parse, to_json
-from .source.paths import PartitionPaths, TopicPartition, shown
+from .source.paths import PartitionLog, TopicPartition, shown
 from .source.planning import Split
 from .source.publishing import TableCommit
 from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
@@ -204,18 +203,23 @@ def _begun(chosen: options.SourceOptions, layout: _Layout, out: str, mode: str) 
                 )
     before = parse(table["offsets"]) if table is not None and mode != "overwrite" else {}
     job = WriteJob(target, uuid4().hex, None, WriteSettings(), storage=storage)
-    plan = Listing(chosen).retry(partial(_planned, chosen, job, before))
-    check_values((split for task in plan.tasks for split in task), layout.wanted)
+    listing = Listing(chosen)
+    plan = listing.retry(lambda found: _planned(chosen, job, before, found, listing.finder.left_out))
+    columns.check_key_values((split for task in plan.tasks for split in task), layout.wanted)
     publisher.begin(job)
     return b64encode(pickle.dumps(plan._replace(follows=None if table is None else table["job"]))).decode()
 
 
 def _planned(
-    chosen: options.SourceOptions, job: WriteJob, before: Offsets, found: dict[TopicPartition, PartitionPaths]
+    chosen: options.SourceOptions,
+    job: WriteJob,
+    before: Offsets,
+    found: dict[TopicPartition, PartitionLog],
+    left_out: Iterable[str],
 ) -> _Plan:
     """What the table lacks: of each partition the offsets from its end there to the log's planned end. DataLoss where
     the log does not have them, unless failOnDataLoss is false."""
-    batch.warn_of_names(chosen, found)
+    batch.warn_of_names(chosen, found, left_out)
     listed = selection.chosen(chosen, found)
     bounds = selection.ranges(chosen, listed)
     plan = _Plan(job, [], None, before, {}, {}, [])

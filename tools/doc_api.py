@@ -28,7 +28,7 @@ subpackages follow below. Invalid bytes raise `KafkaRecordError` or one of its s
 # heading -> the names under it; public names that are not listed here are under "More"
 SECTIONS = {
     "Bytes": ("decode", "stream", "scan", "batches", "decode_each", "scan_each"),
-    "Files": ("open", "Segment", "Log", "LogDir"),
+    "Files": ("open", "find", "Segment", "Log", "LogDir"),
     "Check and repair": ("verify", "salvage"),
     "Write": (
         "encode",

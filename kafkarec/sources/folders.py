@@ -13,6 +13,7 @@ from . import remote
 from .files import ByteSource, LocalFile
 from .remote_libraries import FolderEntry
 
+S = TypeVar("S")
 T = TypeVar("T")
 _REQUESTS_AT_ONCE = 16
 
@@ -106,10 +107,15 @@ class RemoteFolder:
 
 def map_folders(function: Callable[[Folder], T], folders: Sequence[Folder]) -> list[T]:
     """The results of `function` for folders, in order; for remote ones in up to 16 threads."""
-    if not any(isinstance(folder, RemoteFolder) for folder in folders):
-        return list(map(function, folders))
+    return map_requests(function, folders, any(isinstance(folder, RemoteFolder) for folder in folders))
+
+
+def map_requests(function: Callable[[S], T], items: Sequence[S], are_remote: bool) -> list[T]:
+    """The results of `function` for items, in order; if they are remote, in up to 16 threads."""
+    if not are_remote or len(items) < 2:
+        return list(map(function, items))
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        return list(pool.map(function, folders))
+        return list(pool.map(function, items))
 
 
 class FetchCounter:

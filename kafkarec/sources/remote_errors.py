@@ -171,7 +171,9 @@ _LONGEST_QUOTE = 200
 
 def display_url(url: str) -> str:
     """The URL for messages: without user and password, and without the query of an http URL, which may be a
-    signature."""
+    signature. A path as it is."""
+    if "://" not in url:
+        return url
     parts = urlsplit(url)
     if parts.scheme in ("http", "https"):
         url = url.split("?", 1)[0].split("#", 1)[0]

@@ -196,16 +196,6 @@ class Explained(NamedTuple):
     sentence: str
 
 
-class SegmentOwner(NamedTuple):
-    """The partition of a segment, from its path; None: unknown. log: equal for all segments of one partition."""
-
-    topic: str | None
-    partition: int | None
-    base_offset: int | None
-    topic_id: str | None
-    log: str
-
-
 def folder(name: str) -> FolderName | None:
     """Parses a partition folder's name, such as `orders-7`, `orders-7.<id>-delete` or `orders-7-<uuid>`; None for any
     other name."""
@@ -308,34 +298,29 @@ def side_file(name: str) -> SideFile | None:
     return next((kind for suffix, kind in SIDECARS.items() if bare.endswith(suffix)), None)
 
 
-def segment_owner(path: str) -> SegmentOwner:
-    """The partition of a segment, from its path or URL.
+def segment_owner(path: str) -> tuple[str | None, int | None]:
+    """(topic, partition) of a segment, from its path or URL; None: unknown.
 
     The folder's name is used only if the file has a name of Kafka's: backup-2024/x.bin is not in partition 2024.
     """
     parts = [part for part in re.split(r"[/\\]+", path.split("?", 1)[0]) if part]
-    name = parts[-1] if parts else path
-    above = path[: len(path) - len(name)].rstrip("/\\") if path.endswith(name) else path
-    parsed = segment(name)
-    if parsed is None:
-        return SegmentOwner(None, None, None, None, path)
-    if parsed.topic is not None:
-        log = f"{above}/{parsed.topic}-{parsed.partition}"
-        return SegmentOwner(parsed.topic, parsed.partition, parsed.base_offset, None, log)
-    topic, partition, topic_id = folder_owner(parts[:-1])
-    return SegmentOwner(topic, partition, parsed.base_offset, topic_id, above)
+    parsed = segment(parts[-1]) if parts else None
+    if parsed is None or parsed.topic is not None:
+        return (parsed.topic, parsed.partition) if parsed else (None, None)
+    return folder_owner(parts[:-1])
 
 
-def folder_owner(parts: list[str]) -> tuple[str | None, int | None, str | None]:
-    """(topic, partition, topic uuid) from the last one or two folder names, as of ["data", "orders-7"]; None:
-    unknown."""
+def folder_owner(parts: list[str]) -> tuple[str | None, int | None]:
+    """(topic, partition) from the last one or two folder names, as of ["data", "orders-7"], those of folders key=value
+    left out; None: unknown."""
+    parts = [part for part in parts if "=" not in part]
     last = parts[-1] if parts else ""
     number = tiered_partition(last)
     above = tiered_topic(parts[-2]) if number is not None and len(parts) > 1 else None
     if above:
-        return above[0], number, above[1]
+        return above[0], number
     named = folder(last)
-    return (named.topic, named.partition, named.topic_id) if named else (None, None, None)
+    return (named.topic, named.partition) if named else (None, None)
 
 
 def explain(name: str, is_dir: bool = False) -> Explained:

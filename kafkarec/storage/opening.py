@@ -88,13 +88,13 @@ class Opener:
     ) -> SegmentFile:
         """The segment of a file of a folder."""
         path = folder.join(name)
-        owner = names.segment_owner(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
+        named = names.segment_owner(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
         return self.make(
             path,
             name,
             folder=folder,
-            topic=owner.topic if topic is None else topic,
-            partition=owner.partition if partition is None else partition,
+            topic=named[0] if topic is None else topic,
+            partition=named[1] if partition is None else partition,
             size=None if names.is_packed(name) else size,
         )
 
@@ -132,6 +132,14 @@ class Opener:
         ]
         return self.folder_type(folder.path, logs, (), folder)
 
+    def logs(self, opened: Opened) -> list[PartitionFiles]:
+        """The logs of what was opened; a segment alone becomes a log of one segment."""
+        if isinstance(opened, DataFolderFiles):
+            return list(opened)
+        if isinstance(opened, PartitionFiles):
+            return [opened]
+        return [self.log_type(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
+
     def _several(self, opened: Iterable[Opened], topic: str | None, partition: int | None) -> Opened:
         """Segments of one partition as one log; everything else as a data folder."""
         items = list(opened)
@@ -144,7 +152,7 @@ class Opener:
                 owner: object = (topic or one.topic, partition if partition is not None else one.partition)
                 by_partition.setdefault(one.path if owner == (None, None) else owner, []).append(one)
             else:
-                listed += logs(one)
+                listed += self.logs(one)
         for group in by_partition.values():
             group.sort(key=lambda segment: (segment.base_offset or 0, segment.path))
             group = [one.copy(topic=topic or one.topic, partition=_first(partition, one.partition)) for one in group]
@@ -212,13 +220,5 @@ def logs_beside(path: str, topic: str) -> list[PartitionFiles]:
     return list(found.values())
 
 
-def logs(opened: Opened) -> list[PartitionFiles]:
-    """The logs of what was opened; a segment alone becomes a log of one segment."""
-    if isinstance(opened, DataFolderFiles):
-        return list(opened)
-    if isinstance(opened, PartitionFiles):
-        return [opened]
-    return [PartitionFiles(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
-
-
-open = Opener().open
+_OPENER = Opener()
+open, logs = _OPENER.open, _OPENER.logs

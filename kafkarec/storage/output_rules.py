@@ -22,12 +22,12 @@ from contextlib import suppress
 
 from kafkarec.sources import remote
 
-from . import names
+from . import globs, names
 
 STANDARD_INPUT = STANDARD_OUTPUT = "-"
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/(\d+)(?:/task/\d+)?)/fd/(\d+)")
 _LINKS_AT_MOST = 40  # as Linux follows
-_LEVELS = 3  # of folders below an input: topic, partition, files
+_LEVELS = 3  # of folders below an input: topic, partition, files; folders key=value are not counted
 # Files that only a broker writes: directly in a partition folder, in a data folder.
 _OF_A_PARTITION = ("leader-epoch-checkpoint", "partition.metadata")
 _OF_A_BROKER = (
@@ -136,7 +136,8 @@ class Inputs:
         self._roots: list[str] = []  # folders whose files are read
         self._checked_around: set[tuple[str, bool, bool]] = set()  # each folder once, also with a thousand files in it
         for path in paths:
-            self._add(path)
+            for each in globs.expanded(path):
+                self._add(each)
 
     def demand_file(self, path: str, option: str, force: bool) -> None:
         """Raises Refused unless a file may be written at `path`. force: an existing file may be replaced, but none that
@@ -285,7 +286,7 @@ class Inputs:
                 for entry in entries:
                     yield entry
                     if levels > 1 and _is_folder(entry):
-                        pending.append((entry.path, levels - 1))
+                        pending.append((entry.path, levels - ("=" not in entry.name)))
 
 
 def _mode(path: str) -> int | None:

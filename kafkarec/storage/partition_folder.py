@@ -40,6 +40,9 @@ class LeftOut(NamedTuple):
 class FolderFiles(InFolder, ABC):
     """What a folder holds that is opened together."""
 
+    path: str
+    left_out: tuple[LeftOut, ...]
+
     @abstractmethod
     def __iter__(self) -> Iterator[Any]:
         """Its parts, each with a method `close`."""
@@ -97,7 +100,7 @@ class PartitionFiles(FolderFiles):
         tiered.refuse_store(folder.path, (entry.name for entry in entries if not entry.is_dir))
         path = folder.path if "://" in folder.path else os.path.abspath(folder.path)  # of "." too
         parts = [part for part in path.replace("\\", "/").split("/") if part]
-        named_topic, named_partition, _ = names.folder_owner(parts)
+        named_topic, named_partition = names.folder_owner(parts)
         topic = named_topic if topic is None else topic
         partition = named_partition if partition is None else partition
         segments: list[SegmentFile] = []
@@ -146,6 +149,12 @@ class PartitionFiles(FolderFiles):
             return self.segments
         added = [SegmentFile(self._folder.join(name), name, folder=self._folder, size=0) for name in folders]
         return tuple(sorted((*self.segments, *added), key=_by_base_offset))
+
+    @property
+    def keys(self) -> dict[str, str | None]:
+        """Those that all segments have, with the same value."""
+        first, *others = [segment.keys for segment in self.segments] or [{}]
+        return {name: value for name, value in first.items() if all(each.get(name, 0) == value for each in others)}
 
     @property
     def size(self) -> int:

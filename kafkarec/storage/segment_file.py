@@ -76,6 +76,7 @@ class SegmentFile(InFolder):
         self.later_segment, self.begin, self.end, self.restore = later_segment, begin, end, restore
         self.one_log = one_log
         self.base_offset = names.base_offset(name) if base_offset is None else base_offset
+        self.keys: dict[str, str | None] = {}
         self._prepared = prepared
         self._folder, self._given = folder, source
         self._size = size
@@ -91,6 +92,14 @@ class SegmentFile(InFolder):
             with self.opened() as source:
                 self._size = int(source.size)
         return self._size
+
+    @property
+    def listed_size(self) -> int | None:
+        """The size, if it is known without reading the file; None: it is compressed as a whole, or cannot be opened."""
+        try:
+            return None if names.is_packed(self.name) else self.size
+        except OSError:
+            return None
 
     @property
     def folder(self) -> Folder | None:
@@ -219,7 +228,7 @@ class SegmentFile(InFolder):
     @property
     def display_path(self) -> str:
         """The path for messages: a URL without a signature in it."""
-        return display_url(self.path) if "://" in self.path else self.path
+        return display_url(self.path)
 
     @property
     def facts(self) -> LogFacts:
@@ -264,7 +273,7 @@ class SegmentFile(InFolder):
             "prepared": self._prepared,
         }
         other = type(self)(**(same | changes))
-        other._known_size = self._known_size
+        other.keys, other._known_size = self.keys, self._known_size
         return other
 
     def _names(self) -> str:

@@ -6,9 +6,7 @@
 | file | what |
 |---|---|
 | options | every option: name, type, default, use |
-| paths | paths, globs, folders and URLs to partitions and their segments |
-| key_folders, key_conditions | folders key=value: their columns; the option `where` |
-| folder_borders | folders of one partition as one log, if their offsets do not overlap |
+| paths | the options that name files to partitions and their segments, by kafkarec.find |
 | listing | the same for folders that are being written to: the same names twice, current sizes |
 | selection | partitions and offsets, by the options of Spark's Kafka source |
 | planning | splits: what each task reads; in a task: opens the planned file |

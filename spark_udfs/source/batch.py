@@ -17,9 +17,9 @@ from spark_udfs.schema import SparkColumn
 from spark_udfs.task_log import log_to_stderr, logger
 from spark_udfs.worker_errors import cause_first
 
-from . import columns, description, key_folders, options, paths, planning, selection
+from . import columns, description, options, paths, planning, selection
 from .listing import Listing
-from .paths import PartitionPaths, TopicPartition
+from .paths import PartitionLog, TopicPartition
 from .planning import Split
 
 _SHOWN = 10
@@ -30,12 +30,12 @@ def schema(given: Mapping[str, str]) -> Any:
     chosen = options.parse(given, "read or stream")
     capabilities.check_options(chosen)
     bootstrap.load()
-    return columns.struct(columns.chosen(chosen, paths.checked_key_types(chosen)))
+    return columns.struct(columns.chosen(chosen, paths.key_types(chosen)))
 
 
 def columns_of(wanted: Any, chosen: options.SourceOptions) -> tuple[SparkColumn, ...]:
     """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
-    keys: key_folders.KeyTypes = ()
+    keys: paths.KeyTypes = ()
     if not columns.are_own(wanted.fieldNames(), chosen):
         bootstrap.load()
         keys = paths.key_types(chosen)
@@ -52,12 +52,13 @@ class BatchReader(DataSourceReader):
     def splits(self) -> list[Split]:
         """The splits; planned again if a file disappears meanwhile, since a broker may rename it at any time."""
         bootstrap.load()
-        splits = Listing(self.options).retry(self._splits)
-        key_folders.check_values(splits, self.columns)
+        listing = Listing(self.options)
+        splits = listing.retry(lambda found: self._splits(found, listing.finder.left_out))
+        columns.check_key_values(splits, self.columns)
         return splits
 
-    def _splits(self, found: dict[TopicPartition, PartitionPaths]) -> list[Split]:
-        warn_of_names(self.options, found)
+    def _splits(self, found: dict[TopicPartition, PartitionLog], left_out: Iterable[str]) -> list[Split]:
+        warn_of_names(self.options, found, left_out)
         listed = selection.chosen(self.options, found)
         return planning.plan(self.options, listed, selection.ranges(self.options, listed))
 
@@ -77,9 +78,11 @@ class BatchReader(DataSourceReader):
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
 
-def warn_of_names(chosen: options.SourceOptions, found: Mapping[TopicPartition, PartitionPaths]) -> None:
-    """Logs that there are no segments, which folders have no topic in their names, and which are left out for their
-    names. On the driver."""
+def warn_of_names(
+    chosen: options.SourceOptions, found: Mapping[TopicPartition, PartitionLog], left_out: Iterable[str]
+) -> None:
+    """Logs that there are no segments, which folders have no topic in their names, and which with segments are left out
+    for their names. On the driver."""
     if not found:
         logger.warning("there are no segments below %s: no rows", description.paths_of(chosen))
     nameless = {os.path.dirname(paths.shown(key[0])) for key, each in found.items() if each.topic is None}
@@ -87,7 +90,7 @@ def warn_of_names(chosen: options.SourceOptions, found: Mapping[TopicPartition, 
         ("the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets", nameless),
         (
             "folders are left out, as they are not named TOPIC-PARTITION; load them by their paths",
-            paths.unread_folders(chosen),
+            set(filter(paths.has_segments, left_out)),
         ),
     ):
         if folders:

@@ -22,9 +22,9 @@ from pyspark.sql import types as T
 from spark_udfs import schema
 from spark_udfs.schema import SparkColumn
 
-from . import key_folders
-from .key_folders import KeyTypes
 from .options import SourceOptions
+from .paths import Keys, KeyTypes
+from .planning import Split
 
 _ORDER = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 _BY_NAME = {column.name: column for column in schema.RECORD_COLUMNS}
@@ -52,7 +52,8 @@ BATCHES = (
 )
 
 # Keys that name the log, which has these columns anyway.
-_NAMING = (key_folders.TOPIC, key_folders.PARTITION)
+NAMING = ("topic", "partition")
+_OF_KEYS = ("int", "bigint", "date", "string")
 _HEADER = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
 _TYPES: tuple[T.DataType, ...] = (
     T.StringType(),
@@ -88,11 +89,11 @@ def chosen(options: SourceOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ..
 def from_schema(given: Any, options: SourceOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]:
     """The columns of a StructType that a user (or `chosen`) gave; ValueError names the valid ones."""
     selected = []
-    key_names = {name for name, _ in keys}
+    key_names = {name for name, _ in keys if name not in NAMING}
     for name, field in zip(_without_repeats(given.fieldNames()), given.fields, strict=True):
         column = _known(name, options, keys)
         sql_type = field.dataType.simpleString()
-        if name in key_names and name not in _NAMING and sql_type in key_folders.TYPES:
+        if name in key_names and sql_type in _OF_KEYS:
             column = SparkColumn(None, name, sql_type)
         if sql_type != column.type:
             raise ValueError(f"column {name} is {column.type}, not {sql_type}; cast it after reading")
@@ -111,12 +112,41 @@ def key_columns(keys: KeyTypes, options: SourceOptions) -> tuple[SparkColumn, ..
     """The columns of the keys; `topic` and `partition` name the log. ValueError for the name of another column."""
     own = {name.lower() for name in _own(options)}
     for name, _ in keys:
-        if name not in _NAMING and name.lower() in own:
+        if name not in NAMING and name.lower() in own:
             raise ValueError(
                 f"the folders {name}=... have the name of a column of the source. Rename them, or load what is below "
                 f'them by a glob, such as .load("archive/{name}=*"): then they are no column'
             )
-    return tuple(SparkColumn(None, name, kind) for name, kind in keys if name not in _NAMING)
+    return tuple(SparkColumn(None, name, kind) for name, kind in keys if name not in NAMING)
+
+
+def key_values(keys: Keys, columns: Iterable[SparkColumn], path: str) -> dict[str, Any]:
+    """The values of those keys that are among the columns, by name, as Python objects. ValueError for a value that its
+    column's type cannot hold."""
+    from kafkarec import distributed
+
+    types = {column.name: column.type for column in columns if column.source is None}
+    found: dict[str, Any] = {}
+    for name, text in keys:
+        if name not in types or name in NAMING:
+            continue
+        try:
+            found[name] = None if text is None else distributed.key_value(text, types[name])
+        except ValueError as error:
+            raise ValueError(
+                f"the column {name} is {types[name]}, as in the first folder, and {error}: {path}. "
+                f'.schema("offset long, {name} string, ...") reads all values as texts'
+            ) from None
+    return found
+
+
+def check_key_values(splits: Iterable[Split], columns: tuple[SparkColumn, ...]) -> None:
+    """ValueError for a folder whose value does not fit its column, before a task finds it."""
+    checked: set[Keys] = set()
+    for split in splits:
+        if split.keys not in checked:
+            checked.add(split.keys)
+            key_values(split.keys, columns, split.path)
 
 
 def corrupt_column(options: SourceOptions) -> SparkColumn:

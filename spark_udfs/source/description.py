@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .options import TABLE, SourceOptions, StorageOptions
+from .paths import shown
 from .planning import Split
 
 
@@ -38,29 +39,17 @@ def damage_report_of(chosen: SourceOptions) -> str:
 
 def paths_of(chosen: SourceOptions) -> str:
     """The path that is read, or the list of them, as Python writes it."""
-    return repr(location(chosen["path"]) if chosen["path"] else [*map(location, chosen["paths"])])
+    return repr(shown(chosen["path"]) if chosen["path"] else [*map(shown, chosen["paths"])])
 
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, StorageOptions):
         return str(value)
     if name in ("path", "paths"):
-        return ",".join(map(location, [value] if isinstance(value, str) else value))
-    if name == "where":
-        return " AND ".join(f"{each.name} {each.sign} {each.literal}" for each in value)
+        return ",".join(map(shown, [value] if isinstance(value, str) else value))
     if isinstance(value, str):
         return value
     return ",".join(value) if isinstance(value, tuple) else json.dumps(value)
-
-
-def location(path: str) -> str:
-    """A path, or a URL without user and query, made without kafkarec, which a client of Spark Connect may not have."""
-    scheme, separator, rest = path.partition("://")
-    if not separator:
-        return path
-    host, slash, below = rest.partition("/")
-    below = below.partition("?")[0] if scheme.startswith("http") else below  # elsewhere ? is a wildcard
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{below}"
 
 
 def _number(count: int, word: str) -> str:

@@ -12,7 +12,7 @@ from spark_udfs import bootstrap
 from .bucket_publishing import PublishingBucket
 from .buckets import SCHEMES, Bucket
 from .folders import SharedFolder
-from .paths import FOLDERS, hadoop_scheme
+from .paths import FOLDERS, absolute, hadoop_scheme
 from .publishing import TABLE, Publisher, partition_of
 from .staging import NO_STORAGE, TEMPORARY
 
@@ -64,11 +64,10 @@ def resolve_table(path: str, storage: Mapping[str, Any]) -> str:
 
 def _listed(path: str, storage: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The absolute path or URL, and the names in it."""
-    if path.startswith("file:"):
-        path = "/" + path.removeprefix("file:").lstrip("/")
     if hadoop_scheme(path) is not None:
         raise ValueError(f"kafkarec cannot write to {path}. {FOLDERS}")
-    return _bucket(path, storage) if "://" in path else _folder(os.path.abspath(path))
+    path = absolute(path)
+    return _bucket(path, storage) if "://" in path else _folder(path)
 
 
 def _folder(path: str) -> tuple[str, list[str]]:

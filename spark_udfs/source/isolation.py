@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .options import SourceOptions
-from .paths import PartitionPaths, log_of
+from .paths import PartitionLog
 
 if TYPE_CHECKING:
     import kafkarec
@@ -35,12 +35,12 @@ class Uncommitted(NamedTuple):
     last_stable_offset: int
 
 
-def read_transactions(partition: PartitionPaths, options: SourceOptions, start: int | None) -> Uncommitted:
+def read_transactions(partition: PartitionLog, options: SourceOptions, start: int | None) -> Uncommitted:
     """The transactions of a partition, from the segment that holds `start` on.
 
     start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
     """
-    log = log_of(partition, options)
+    log = partition.log
     number = 0 if start is None else partition.in_range(start, None)[0]
     while True:
         open_before = _open_before(log.segments[number]) if number else {}

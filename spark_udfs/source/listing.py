@@ -16,15 +16,15 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import key_conditions, paths
-from .folder_borders import FolderBorders
+from . import paths
 from .options import SourceOptions
-from .paths import FolderPieces, PartitionPaths, SegmentPath, TopicPartition
+from .paths import PartitionLog, TopicPartition
 
 if TYPE_CHECKING:
-    import kafkarec
+    from kafkarec import distributed
 
 logger = logging.getLogger("spark_udfs")
 
@@ -32,8 +32,6 @@ logger = logging.getLogger("spark_udfs")
 _TRIES = 12
 _LONGEST_PAUSE = 0.25
 _SWAP = ".swap"
-# Tiered layouts have a folder per topic, and below it one per partition. Folders key=value are not counted.
-_DEEPEST = 2
 
 _Names = dict[str, frozenset[str]]
 _T = TypeVar("_T")
@@ -54,11 +52,15 @@ class Listing:
     """`current()` returns the partitions that exist now; remote folders are listed only once per call."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self._options, self._borders = options, FolderBorders(options)
+        self._options = options
         self._names: _Names = {}
-        self._found: FolderPieces = {}
+        self._logs: list[Any] = []
 
-    def retry(self, call: Callable[[dict[TopicPartition, PartitionPaths]], _T]) -> _T:
+    @cached_property
+    def finder(self) -> distributed.LogFinder:
+        return paths.finder(self._options)
+
+    def retry(self, call: Callable[[dict[TopicPartition, PartitionLog]], _T]) -> _T:
         """`call` with the partitions that exist now; again, listed anew, while files are removed or replaced before it
         opens them. After a replacement a folder may have the same names as before."""
         for _ in range(_TRIES - 1):
@@ -67,15 +69,18 @@ class Listing:
             self._names = {}
         return call(self.current())
 
-    def current(self) -> dict[TopicPartition, PartitionPaths]:
+    def current(self) -> dict[TopicPartition, PartitionLog]:
         """The partitions now. AnalysisException where a path does not exist, ValueError where two folders have the same
         offsets of a partition, DataLoss where names change all the time or the replacement of a segment was
         interrupted."""
-        if not paths.are_remote(self._options):
-            self._list()
-            return self._borders.joined({at: _with_sizes(each) for at, each in self._found.items()})
-        listed: dict[str, kafkarec.Segment] = {}
-        return self._borders.joined(paths.pieces(self._options, listed), listed)
+        with paths.as_spark_says(self._options):
+            if self.finder.is_remote:
+                self._logs = self.finder.logs()
+            else:
+                self._list()
+                for log in self._logs:
+                    log.segments = _with_sizes(log.segments)
+        return paths.partitions(self._options, self.finder, self._logs)
 
     def _list(self) -> None:
         names = self._names_now()
@@ -85,7 +90,7 @@ class Listing:
                 return
             if tries:
                 time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
-            self._found = paths.pieces(self._options)
+            self._logs = self.finder.logs()
             before, names = names, self._names_now()
             problem = _problem(before, names)
             if not problem:
@@ -98,17 +103,14 @@ class Listing:
         """Folder -> relevant names in it, for each root, the partition folders below it and the key folders that
         `where` allows; "" -> the roots. OSError for a folder that cannot be listed, which the listing of the folder
         above would leave out, unless failOnDataLoss is false."""
-        roots = [path for path, _ in paths.roots(self._options)]
+        roots = self.finder.roots()
         names: _Names = {"": frozenset(roots)}
-        waiting = [(root, 0) for root in roots if os.path.isdir(root)]
+        waiting = [root for root in roots if os.path.isdir(root)]
         while waiting:
-            folder, depth = waiting.pop()
+            folder = waiting.pop()
             if folder not in names:
-                names[folder] = _names_in(folder, self._options)
-                for name in names[folder]:
-                    below = depth if "=" in name else depth + 1
-                    if name[-1] == "/" and below <= _DEEPEST:
-                        waiting.append((os.path.join(folder, name[:-1]), below))
+                names[folder] = _names_in(folder, self.finder)
+                waiting += [os.path.join(folder, name[:-1]) for name in names[folder] if name[-1] == "/"]
         return names
 
 
@@ -127,23 +129,24 @@ def _problem(before: _Names, after: _Names) -> str:
     return "" if changed is None else f"{changed or 'the paths'}: names have changed during each of {_TRIES} listings"
 
 
-def _with_sizes(partition: PartitionPaths) -> PartitionPaths:
+def _with_sizes(segments: tuple[Any, ...]) -> tuple[Any, ...]:
     """With the current size of the last segment, and of those that were listed as empty: a `stat` may have failed."""
-    *earlier, last = partition.segments
-    known = [_with_size(each) if each.size == 0 else each for each in earlier]
-    return partition._replace(segments=(*known, last if last.size is None else _with_size(last)))
+    last = segments[-1]
+    return tuple(_with_size(each) if each is last or not each.listed_size else each for each in segments)
 
 
-def _with_size(segment: SegmentPath) -> SegmentPath:
+def _with_size(segment: Any) -> Any:
+    if segment.listed_size is None:
+        return segment
     try:
-        return segment._replace(size=os.stat(segment.path).st_size)
+        return segment.copy(size=os.stat(segment.path).st_size)
     except OSError:
-        if segment.size:
+        if segment.listed_size:
             raise
-        return segment._replace(size=None)
+        return segment.copy(size=None)
 
 
-def _names_in(folder: str, options: SourceOptions) -> frozenset[str]:
+def _names_in(folder: str, finder: distributed.LogFinder) -> frozenset[str]:
     """The names of segments and of their replacements, and those of partition and key folders, with a slash at the
     end."""
     from kafkarec import distributed
@@ -161,10 +164,7 @@ def _names_in(folder: str, options: SourceOptions) -> frozenset[str]:
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
     except OSError as error:
-        if options["failOnDataLoss"]:
-            error.add_note("failOnDataLoss=false reads the other folders")
-            raise
-        logger.warning("%s: left out; failOnDataLoss is false", error)
-    keyed = key_conditions.read_folders(folders, options["where"], folder)
+        finder.unreadable(error)
+    keyed = finder.where.allowed(folders, folder)
     names += [f"{name}/" for name in folders if name in keyed or distributed.is_log_folder(name, own)]
     return frozenset(names)

@@ -15,8 +15,7 @@ import os
 from typing import TYPE_CHECKING
 
 from .isolation import NO_END
-from .options import SourceOptions
-from .paths import PartitionPaths, open_segment
+from .paths import PartitionLog
 from .planning import Split
 
 if TYPE_CHECKING:
@@ -113,18 +112,18 @@ class SplitEnd:
         return uncommitted.last_stable_offset < NO_END and not self._remaining
 
 
-def missing_at(partition: PartitionPaths, offset: int, options: SourceOptions) -> str | None:
+def missing_at(partition: PartitionLog, offset: int) -> str | None:
     """On the driver: a clause that says that an offset is missing between two segments; None: a segment may have it, or
     the partition is known to be compacted."""
     from kafkarec import distributed
 
     number = partition.in_range(offset, offset + 1)[-1]
     segment = partition.segments[number]
-    if segment.size is None:
+    if segment.listed_size is None:
         return None
     split = Split(segment.path, partition.topic, partition.partition)
     split = split._replace(first_offset=segment.base_offset, next_base_offset=partition.next_base(number))
-    with open_segment(segment.path, options).copy(later_segment=True) as part:
+    with segment.copy(later_segment=True) as part:
         end = SplitEnd(part, split)
         for table in part.scan_pieces(errors="skip"):
             end.add(table)

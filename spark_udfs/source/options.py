@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 from spark_udfs import bootstrap, schema
 
-from . import key_conditions
-
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 # An incomplete batch at a log's end: where a broker is or was writing, or damage.
 ENDS = ("tail", "strict")
@@ -305,7 +303,7 @@ TABLE = (
     Option("paths", path_list, (), "read stream", "the paths of load([a, b])"),
     Option("storageOptions", storage, StorageOptions(), "read stream write", "JSON: key, secret, endpoint_url, ..."),
     Option("basePath", text, None, "read stream", "the folder below which key=value folders become columns"),
-    Option("where", key_conditions.parse, (), "read stream", "which key=value folders are read"),
+    Option("where", str, None, "read stream", "which key=value folders are read"),
     # which partitions and offsets
     Option("subscribe", names, None, "read stream", "topics, with commas between them; default: all"),
     Option("subscribePattern", pattern, None, "read stream", "a regular expression for the whole topic name"),

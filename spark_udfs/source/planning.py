@@ -21,10 +21,9 @@ from spark_udfs.capabilities import InputPartition
 
 from . import isolation
 from .isolation import NO_END, Uncommitted
-from .key_folders import Keys
 from .listing import lost
 from .options import SourceOptions
-from .paths import CutPoint, OffsetRange, PartitionPaths, SegmentPath, TopicPartition, open_segment, shown
+from .paths import CutPoint, Keys, OffsetRange, PartitionLog, TopicPartition, open_segment, shown
 
 if TYPE_CHECKING:
     import kafkarec
@@ -87,7 +86,7 @@ class Task(InputPartition):
 
 def plan(
     options: SourceOptions,
-    partitions: dict[TopicPartition, PartitionPaths],
+    partitions: dict[TopicPartition, PartitionLog],
     ranges: dict[TopicPartition, OffsetRange],
     transactions: Mapping[TopicPartition, Uncommitted] | None = None,
 ) -> list[Split]:
@@ -95,7 +94,7 @@ def plan(
 
     transactions: of each partition, for read_committed; None: they are read
     """
-    total = sum(each.length or 0 for partition in partitions.values() for each in partition.segments)
+    total = sum(each.length(number) or 0 for each in partitions.values() for number in range(len(each.segments)))
     mean = -(-total // _task_count(options, total, total))
     most = max(1, mean // _PIECES_OF_A_TASK, min(mean, _LEAST_PIECE))
     splits: list[Split] = []
@@ -104,12 +103,13 @@ def plan(
         if is_read_committed(options):
             known = (transactions or {}).get(key)
             uncommitted = known or isolation.read_transactions(partition, options, ranges[key][0])
-        for segment, later in _within(partition, *ranges[key]):
-            file = file_of(segment)
-            is_followed = segment.end is None and not options["where"]
-            for begin, stop in _pieces(options, segment, later, most, ranges[key]):
-                end = None if segment.length is None else stop.position
-                later_segment = segment.later_segment or end != segment.size
+        for number in _within(partition, *ranges[key]):
+            segment, later, size = partition.segments[number], partition.next_base(number), partition.length(number)
+            file, is_cut = file_of(segment), partition.span(number)[1] is not None
+            for begin, stop in _pieces(options, partition, number, most, ranges[key]):
+                end = None if size is None else stop.position
+                is_end = end in (None, segment.listed_size)
+                later_segment = segment.later_segment or end != segment.listed_size
                 splits.append(
                     Split(
                         segment.path,
@@ -121,24 +121,25 @@ def plan(
                         *ranges[key],
                         uncommitted=_of_segment(uncommitted, segment, later),
                         first_offset=begin.offset,
-                        is_log_end=segment.end is None and not later_segment,
+                        is_log_end=not is_cut and not later_segment,
                         file=file,
-                        keys=segment.keys,
-                        followed_by=segment.followed_by,
-                        next_base_offset=later if is_followed and end in (None, segment.size) else None,
+                        keys=tuple(segment.keys.items()),
+                        followed_by=partition.followed_by.get(segment.path),
+                        next_base_offset=later if is_end and not is_cut and not options["where"] else None,
                     )
                 )
     return splits
 
 
-def file_of(segment: SegmentPath) -> PlannedFile | None:
+def file_of(segment: kafkarec.Segment) -> PlannedFile | None:
     """The identity of a segment's file; None: it is remote. FileNotFoundError if it was removed or replaced since
     it was listed: the caller lists again."""
-    if segment.size is None or "://" in segment.path:
+    size = segment.listed_size
+    if size is None or "://" in segment.path:
         return None
     status = os.stat(segment.path)
-    if status.st_size < segment.size or (segment.later_segment and status.st_size != segment.size):
-        raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {status.st_size}")
+    if status.st_size < size or (segment.later_segment and status.st_size != size):
+        raise FileNotFoundError(f"{segment.path} had {size} bytes when it was listed, and has {status.st_size}")
     return PlannedFile(status.st_ino, status.st_size, segment.later_segment)
 
 
@@ -221,7 +222,7 @@ def is_read_committed(options: SourceOptions) -> bool:
     return "read_committed" in (options["isolationLevel"], options["kafka.isolation.level"])
 
 
-def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, later: int | None) -> Uncommitted | None:
+def _of_segment(uncommitted: Uncommitted | None, segment: kafkarec.Segment, later: int | None) -> Uncommitted | None:
     """The part of `uncommitted` for one segment: the transactions that end in it or later, and begin before the next
     one."""
     if uncommitted is None or segment.base_offset is None:
@@ -232,29 +233,29 @@ def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, later: in
     )
 
 
-def _within(partition: PartitionPaths, start: int | None, end: int | None) -> Iterator[tuple[SegmentPath, int | None]]:
-    """The segments that may have records of a range, each with the base offset of the next segment."""
+def _within(partition: PartitionLog, start: int | None, end: int | None) -> Iterator[int]:
+    """The numbers of the segments that may have records of a range."""
     for number in partition.in_range(start, end):
-        segment, later = partition.segments[number], partition.next_base(number)
-        begin = segment.begin.offset if segment.begin else segment.base_offset
+        begin, later = partition.span(number)[0].offset, partition.next_base(number)
         # of empty ones these are the only ones that show that offsets are missing after them
-        if segment.length != 0 or (later is not None and begin is not None and begin < later):
-            yield segment, later
+        if partition.length(number) != 0 or (later is not None and begin is not None and begin < later):
+            yield number
 
 
 def _pieces(
-    options: SourceOptions, segment: SegmentPath, later: int | None, most: int, wanted: OffsetRange
+    options: SourceOptions, partition: PartitionLog, number: int, most: int, wanted: OffsetRange
 ) -> Iterator[tuple[CutPoint, CutPoint]]:
     """The borders (begin, end) of each piece of a segment that may have records of a range."""
-    first = segment.begin or CutPoint(0, segment.base_offset)
-    last = segment.end or CutPoint(segment.size or 0, later)
-    if segment.size is None or last.position - first.position <= most:
+    segment, (first, border) = partition.segments[number], partition.span(number)
+    size = segment.listed_size
+    last = border or CutPoint(size or 0, partition.next_base(number))
+    if size is None or last.position - first.position <= most:
         yield first, last
         return
     start, end = wanted
     opened = open_segment(segment.path, options)
-    if opened.size < segment.size:
-        raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {opened.size}")
+    if opened.size < size:
+        raise FileNotFoundError(f"{segment.path} had {size} bytes when it was listed, and has {opened.size}")
     with opened:
         cuts = [first, *_cuts(options, opened, segment.base_offset, (first.position, last.position), most), last]
     for begin, stop in pairwise(cuts):

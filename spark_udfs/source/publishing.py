@@ -291,7 +291,7 @@ def partition_of(name: str) -> tuple[str, int] | None:
     """Topic and partition of a folder; None: the name is not one of a partition that jobs write."""
     from kafkarec import distributed
 
-    topic, partition, _ = distributed.folder_owner([name])
+    topic, partition = distributed.folder_owner([name])
     return (topic, partition) if topic and partition is not None and name == f"{topic}-{partition}" else None
 
 

@@ -25,8 +25,8 @@ from spark_udfs import bootstrap, decoding, schema
 from spark_udfs.schema import SparkColumn
 from spark_udfs.worker_errors import cause_first
 
-from . import description, key_folders, planning
-from .folder_borders import overlap
+from . import description, planning
+from .columns import key_values
 from .log_end import SplitEnd
 from .options import SourceOptions
 from .paths import open_segment, shown
@@ -155,11 +155,13 @@ def _check_next_folder(piece: Piece, split: Split) -> None:
     """ValueError if the segment has offsets that the next segment, of another folder, has too."""
     if split.followed_by is None:
         return
+    from kafkarec import distributed
+
     path, base = split.followed_by
     end = max(_batches(piece).column("next_offset"), default=base)
     if end > base:
         spans = (shown(split.path), f"up to {end - 1}"), (shown(path), f"from {base} on")
-        raise ValueError(overlap(f"{split.topic}-{split.partition}", *spans, "Load one of them"))
+        raise distributed.overlap(f"{split.topic}-{split.partition}", *spans)
 
 
 def _damage_of(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damage:
@@ -201,7 +203,7 @@ class _RowBuilder:
             "partition": split.partition,
             "file": path,
             "_file_path": path,
-            **key_folders.values(split.keys, columns, path),
+            **key_values(split.keys, columns, path),
         }
         self.repeated: dict[tuple[str, Any], pa.Array] = {}
         sources = schema.sources(columns)

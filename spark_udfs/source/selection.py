@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .log_end import missing_at
 from .options import SourceOptions, instant_text
-from .paths import OffsetRange, PartitionPaths, TopicPartition, log_of
+from .paths import OffsetRange, PartitionLog, TopicPartition
 
 if TYPE_CHECKING:
     import kafkarec
@@ -26,8 +27,8 @@ EARLIEST, LATEST = -2, -1
 
 
 def chosen(
-    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths], *, must_exist: bool = True
-) -> dict[TopicPartition, PartitionPaths]:
+    options: SourceOptions, partitions: dict[TopicPartition, PartitionLog], *, must_exist: bool = True
+) -> dict[TopicPartition, PartitionLog]:
     """The partitions that subscribe, subscribePattern or assign name. must_exist: ValueError for one that does not;
     while a stream runs they may appear and disappear."""
     topics, pattern, assigned = (options[name] for name in ("subscribe", "subscribePattern", "assign"))
@@ -44,9 +45,7 @@ def chosen(
     }
 
 
-def ranges(
-    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths]
-) -> dict[TopicPartition, OffsetRange]:
+def ranges(options: SourceOptions, partitions: dict[TopicPartition, PartitionLog]) -> dict[TopicPartition, OffsetRange]:
     """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
     then those that exist are read."""
     begins, ends = starts(options, partitions), _end_of_each(options, partitions)
@@ -54,7 +53,7 @@ def ranges(
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
     checked = {}
     for key, partition in partitions.items():
-        bounds = _LogEnds(partition, options)
+        bounds = _LogEnds(partition)
         start = bounds.offset(begins[key], key, options["startingOffsetsByTimestampStrategy"])
         end = bounds.offset(ends[key], key, "no bound")
         checked[key] = (
@@ -65,10 +64,10 @@ def ranges(
 
 
 def offsets_at(
-    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths], time: int
+    options: SourceOptions, partitions: dict[TopicPartition, PartitionLog], time: int
 ) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
-    ends = {key: _LogEnds(partition, options) for key, partition in partitions.items()}
+    ends = {key: _LogEnds(partition) for key, partition in partitions.items()}
     return {key: each.offset(("time", time), key, "latest") or 0 for key, each in ends.items()}
 
 
@@ -137,15 +136,12 @@ def _some(names: list[str]) -> str:
 class _LogEnds:
     """The start and end of a partition's log, which is opened when they are needed."""
 
-    def __init__(self, partition: PartitionPaths, options: SourceOptions) -> None:
-        self._log: kafkarec.Log | None = None
-        self.partition, self._options = partition, options
+    def __init__(self, partition: PartitionLog) -> None:
+        self.partition = partition
 
-    @property
+    @cached_property
     def log(self) -> kafkarec.Log:
-        if self._log is None:
-            self._log = log_of(self.partition, self._options)
-        return self._log
+        return self.partition.log
 
     def offset(self, requested: _RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
         """The requested offset; None: no bound. fallback: "error", "latest" or "no bound" if no record is that
@@ -176,7 +172,7 @@ def _checked(
     first, last = ends.log.start_offset, ends.log.next_offset
     if not options["failOnDataLoss"] or first is None or last is None:
         return offset  # reads the offsets in the requested range that exist
-    missing = missing_at(ends.partition, offset, options) if option == "startingOffsets" else None
+    missing = missing_at(ends.partition, offset) if option == "startingOffsets" else None
     if not first <= offset <= last:
         missing = f"which has {first} to {last} (exclusive): the others were deleted, or never existed"
     if missing is not None:

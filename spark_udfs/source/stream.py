@@ -40,12 +40,12 @@ from spark_udfs.schema import SparkColumn
 from spark_udfs.task_log import log_to_stderr
 from spark_udfs.worker_errors import cause_first
 
-from . import isolation, key_folders, log_end, options, paths, planning, reading, selection, worker_path
+from . import columns, isolation, log_end, options, paths, planning, reading, selection, worker_path
 from .batch import columns_of, warn_of_mode, warn_of_names
 from .isolation import NO_END, Uncommitted
 from .listing import Listing, lost
 from .offsets import Offsets, OffsetsJson, parse, to_json
-from .paths import CutPoint, OffsetRange, PartitionPaths, SegmentPath, TopicPartition
+from .paths import CutPoint, OffsetRange, PartitionLog, TopicPartition
 from .planning import Split
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`call` with the logs as they are now; again while files that it opens are removed or replaced."""
         self._begin()
 
-        def now(found: dict[TopicPartition, PartitionPaths]) -> _T:
+        def now(found: dict[TopicPartition, PartitionLog]) -> _T:
             if is_first:
-                warn_of_names(self.options, found)
+                warn_of_names(self.options, found, self._listing.finder.left_out)
             listed = selection.chosen(self.options, found, must_exist=is_first)
             self._logs = {key: self._logs.get(key) or GrowingLog(self.options) for key in listed}
             for key, log in self._logs.items():
@@ -132,7 +132,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start(self, key: TopicPartition, log: GrowingLog, kind: str, requested: int) -> int:
         """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
         if kind == "time":
-            offset = paths.log_of(log.paths, self.options).offset_for_timestamp(requested)
+            offset = log.paths.log.offset_for_timestamp(requested)
             if offset is not None:
                 return offset
             if self.options["startingOffsetsByTimestampStrategy"] == "error":
@@ -144,7 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if requested == selection.EARLIEST:
             return log.start
         offset = log.available(requested, "startingOffsets asks for")
-        missing = log_end.missing_at(log.paths, offset, self.options)
+        missing = log_end.missing_at(log.paths, offset)
         if missing is not None:
             lost(self.options, f"{_name(key)}: startingOffsets asks for {offset}, {missing}")
         return offset
@@ -187,8 +187,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             most = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
-            segments = [each for key in lags for each in self._logs[key].between(starts[key], ends[key])[0].segments]
-            size = sum(_packed_size(each) if each.length is None else each.length for each in segments)
+            size = sum(_bytes_in(self._logs[key].between(starts[key], ends[key])[0]) for key in lags)
             most = total * limit.max_bytes // max(1, size)
         if most >= total:
             return ends
@@ -226,12 +225,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
         before, after = parse(start), parse(end)
         splits = self._with_logs(lambda logs: self._splits(logs, before, after))
-        key_folders.check_values(splits, self.columns)
+        columns.check_key_values(splits, self.columns)
         return [planning.Task(each) for each in planning.tasks(self.options, splits)]
 
     def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
         self._report_missing(after, logs)
-        partitions: dict[TopicPartition, PartitionPaths] = {}
+        partitions: dict[TopicPartition, PartitionLog] = {}
         ranges: dict[TopicPartition, OffsetRange] = {}
         transactions: dict[TopicPartition, Uncommitted] = {}
         for key in after.keys() & logs.keys():
@@ -299,9 +298,11 @@ def _name(key: TopicPartition) -> str:
     return f"{key[0]}-{key[1]}"
 
 
-def _packed_size(segment: SegmentPath) -> int:
-    """The bytes of a compressed file, whose content has an unknown size; of a remote one 0: it is not counted."""
-    return 0 if "://" in segment.path else os.stat(segment.path).st_size
+def _bytes_in(part: PartitionLog) -> int:
+    """The bytes to read; of a compressed file, whose content has an unknown size, those of the file; a remote one is
+    not counted."""
+    lengths = ((each.path, part.length(number)) for number, each in enumerate(part.segments))
+    return sum((0 if "://" in path else os.stat(path).st_size) if size is None else size for path, size in lengths)
 
 
 class _LogBatch(NamedTuple):
@@ -336,22 +337,23 @@ class GrowingLog:
         self._aborted: dict[tuple[int, int], int] = {}
         self._transactions_of: Any = None
         self._stable = 0
-        self.late: list[SegmentPath] = []
+        self.late: list[kafkarec.Segment] = []
         self.rewritten: set[int] = set()
         self.start = self.end = 0
 
-    def update(self, found: PartitionPaths) -> None:
+    def update(self, found: PartitionLog) -> None:
         """Takes a new listing, and reads what is new at the log's end."""
         self.paths, self.start = found, found.segments[0].base_offset or 0
-        known, filled = self._folders, [each for each in found.segments if each.size != 0]
+        known, filled = self._folders, [each for each in found.segments if each.listed_size != 0]
         self._folders = {os.path.dirname(each.path) for each in filled}
         self.late = [each for each in filled if known and os.path.dirname(each.path) not in known]
         last = found.segments[-1].path
         is_remote, now = "://" in last, time.monotonic()
         status = None if is_remote else os.stat(last)
         times = status and (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        if self._seen != (found, times):
-            self._seen, self._seen_since, self._is_settled = (found, times), now, False
+        seen = [(each.path, each.listed_size) for each in found.segments], times
+        if self._seen != seen:
+            self._seen, self._seen_since, self._is_settled = seen, now, False
         if self._is_settled:
             return
         self._forget_replaced()
@@ -390,7 +392,7 @@ class GrowingLog:
                 return found
         return _LogBatch(self.paths.segments[0].path, next_offset=self.start)
 
-    def _last_of(self, segment: SegmentPath, offset: int, *, is_whole: bool = False) -> _LogBatch:
+    def _last_of(self, segment: kafkarec.Segment, offset: int, *, is_whole: bool = False) -> _LogBatch:
         """The last batch of a segment that begins below an offset, is_whole: with a right checksum; the segment's start
         if there is none. It is searched from the last known one on, or if that may be far from an entry of the
         .index."""
@@ -451,17 +453,16 @@ class GrowingLog:
             self._before[offset] = self._last_of(segment, offset)
         return self._before[offset]
 
-    def between(self, start: int, stop: int) -> tuple[PartitionPaths, OffsetRange]:
+    def between(self, start: int, stop: int) -> tuple[PartitionLog, OffsetRange]:
         """The segments with the bytes between two offsets; the offsets themselves where they are inside of a batch."""
         first, last = self._last_below(start), self._last_below(stop)
         is_cut = start < first.next_offset
         names = [each.path for each in self.paths.segments]
-        chosen = list(self.paths.segments[names.index(first.path) : names.index(last.path) + 1])
+        chosen = self.paths.segments[names.index(first.path) : names.index(last.path) + 1]
         after_first = CutPoint(first.end, max(first.next_offset, chosen[0].base_offset or 0))
-        chosen[0] = chosen[0]._replace(begin=CutPoint(first.begin, start) if is_cut else after_first)
-        chosen[-1] = chosen[-1]._replace(end=CutPoint(last.end, stop))
+        begin = CutPoint(first.begin, start) if is_cut else after_first
         ranges = start if is_cut else None, stop if stop < last.next_offset else None
-        return self.paths._replace(segments=tuple(chosen)), ranges
+        return self.paths._replace(segments=chosen, begin=begin, end=CutPoint(last.end, stop)), ranges
 
     def uncut(self, start: int, stop: int) -> int:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
@@ -489,7 +490,7 @@ class GrowingLog:
 
     def stable_end(self, start: int) -> int:
         """Where reading from `start` on ends: with read_committed at the last stable offset."""
-        if planning.is_read_committed(self._options) and self._transactions_of != (self.paths, self.end):
+        if planning.is_read_committed(self._options) and self._transactions_of != (self._seen, self.end):
             # all transactions that began before the last stable offset have ended
             if self._transactions_of is None:
                 self._aborted.clear()
@@ -499,7 +500,7 @@ class GrowingLog:
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)
-            self._transactions_of = self.paths, self.end
+            self._transactions_of = self._seen, self.end
         return self.end if self._transactions_of is None else self._stable
 
     def uncommitted(self, start: int, stop: int) -> Uncommitted:

@@ -22,7 +22,8 @@ from stream_engine import Query
 
 import kafkarec
 import spark_udfs
-from spark_udfs.source import key_folders, listing
+from kafkarec.storage import finding, key_folders
+from spark_udfs.source import listing
 from spark_udfs.source.listing import DataLoss
 
 pytestmark = pytest.mark.spark
@@ -348,7 +349,7 @@ def test_types_that_are_strings_here_and_not_in_spark(
 ) -> None:
     spark_session.range(1).write.parquet(str(tmp_path / f"k={value}"))
     assert spark_session.read.parquet(str(tmp_path)).schema["k"].dataType.simpleString() == spark
-    assert key_folders.inferred([key_folders.parse(f"k={value}")[1]]) == "string"  # type: ignore[index]
+    assert key_folders.inferred_type([key_folders.key_of(f"k={value}")[1]]) == "string"  # type: ignore[index]
 
 
 # ---- basePath -------------------------------------------------------------------------------------------------------
@@ -515,13 +516,11 @@ def test_a_folder_that_appears_after_its_offsets_is_a_loss(days: Path, caplog: p
 
 
 def test_an_idle_stream_reads_no_borders_again(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkarec import distributed
-
     query = Query(days)
     query.run()
     calls: list[str] = []
-    real: Callable[..., Any] = distributed.summarize
-    monkeypatch.setattr(distributed, "summarize", lambda opened: (calls.append(opened.path), real(opened))[1])
+    real: Callable[..., Any] = finding.summarize
+    monkeypatch.setattr(finding, "summarize", lambda opened: (calls.append(opened.path), real(opened))[1])
     assert query.run() == 0 and calls == []
     log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
     assert query.run() == 1 and len(calls) == 1

@@ -78,15 +78,14 @@ def test_no_partition_folders(name: str) -> None:
 
 def test_tiered_layouts() -> None:
     aiven = names.segment_owner(f"s3://bucket/pre/fix/a-b-{UUID}/7/{OFFSET}-{SEGMENT_UUID}.log")
-    assert aiven == names.SegmentOwner("a-b", 7, 30, UUID, f"s3://bucket/pre/fix/a-b-{UUID}/7")
-    local = names.segment_owner(f"/tiered/orders-3-{UUID}/{OFFSET}-{SEGMENT_UUID}.log.zst")
-    assert local[:4] == ("orders", 3, 30, UUID)
-    flat = names.segment_owner(f"backup/orders-7-{OFFSET}.log.gz")
-    assert flat == names.SegmentOwner("orders", 7, 30, None, "backup/orders-7")
-    assert names.segment_owner(f"/data/orders-7/{OFFSET}.log")[:3] == ("orders", 7, 30)
-    assert names.segment_owner(f"/data/orders/{OFFSET}.log")[:3] == (None, None, 30)
-    assert names.segment_owner("/data/backup-2024/x.bin")[:3] == (None, None, None)
-    assert names.segment_owner(f"{OFFSET}.log")[:3] == (None, None, 30)
+    assert aiven == ("a-b", 7)
+    assert names.segment_owner(f"/tiered/orders-3-{UUID}/{OFFSET}-{SEGMENT_UUID}.log.zst") == ("orders", 3)
+    assert names.segment_owner(f"backup/orders-7-{OFFSET}.log.gz") == ("orders", 7)
+    assert names.segment_owner(f"/data/orders-7/{OFFSET}.log") == ("orders", 7)
+    assert names.segment_owner(f"/data/orders-7/date=2026-11-01/{OFFSET}.log") == ("orders", 7)
+    assert names.segment_owner(f"/data/orders/{OFFSET}.log") == (None, None)
+    assert names.segment_owner("/data/backup-2024/x.bin") == (None, None)
+    assert names.segment_owner(f"{OFFSET}.log") == (None, None)
     wide = names.segment(f"{OFFSET}-{uuid.UUID(int=7)}.log")
     assert wide is not None and wide.segment_id == str(uuid.UUID(int=7))
 
