@@ -23,8 +23,8 @@ RULES = """
 
 | | |
 |---|---|
-| `PATH` | a file of batches (`.log`, `.checkpoint`, any blob), a partition folder, a data folder, a URL if \
-the verb accepts one, `-` for standard input |
+| `PATH` | a file of batches (`.log`, `.checkpoint`, any blob), a partition folder, a data folder, a folder of \
+folders `key=value`, a glob in quotes, a URL if the verb accepts one, `-` for standard input |
 | times | ISO 8601 (UTC without a zone), milliseconds, or `-1h`, `-15m`, `-2d` before now |
 | `--format` | text for people, json for programs; names in the JSON do not change |
 | `-o FILE`, `--html FILE`, `--plot FILE` | a new file, which appears under its name only when it is complete; \

@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     done: list[tuple[str, str, list[CleanerStats]]] = []
     try:
         with (
-            new_log.opened(args, any(map(os.path.isdir, args.paths))) as out,
+            new_log.opened(args, input_logs.are_folders(args.paths)) as out,
             progress.shown(input_logs.segments(logs), progress.when(args.output), 2 * args.passes) as tick,
         ):
             options["progress"] = tick

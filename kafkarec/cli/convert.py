@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     }
     try:
         with (
-            new_log.opened(args, any(map(os.path.isdir, args.paths)), whole=whole) as out,
+            new_log.opened(args, input_logs.are_folders(args.paths), whole=whole) as out,
             progress.shown(input_logs.segments(logs), progress.when(args.output)) as tick,
         ):
             for log in logs:

@@ -44,7 +44,10 @@ def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -
         start = args.from_offset
         if args.last is not None:
             ((_, start),) = last_records.parts(reader, [log], max(args.last, 1))
-        followers += log.followers(start_offset=start, start_timestamp=args.from_time, on_note=_note, **options)
+        try:
+            followers += log.followers(start_offset=start, start_timestamp=args.from_time, on_note=_note, **options)
+        except ValueError as error:  # of several folders
+            raise WrongUse(str(error)) from error
     with closing(_endless(followers, reader, args.last)) as pieces_read:
         yield from pieces_read if args.first is None else first_rows(pieces_read, args.first)
 

@@ -16,7 +16,8 @@ from kafkarec.sources import remote
 from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import MISSING, of_one_file, read_failure
-from kafkarec.storage import names, other_file_types
+from kafkarec.storage import globs, names, other_file_types
+from kafkarec.storage.finding import is_archive
 from kafkarec.storage.partition_folder import LeftOut
 from kafkarec.support.text_table import system_reason
 
@@ -45,7 +46,7 @@ def find(
     if paths.count(STANDARD_INPUT) > 1:
         raise WrongUse("standard input (-) can be read only once")
     logs: list[Log | list[Segment]] = []
-    by_folder: dict[str, list[Segment]] = {}
+    by_log: dict[object, list[Segment]] = {}
     for path in paths:
         if left_out is not None and len(paths) > 1 and _is_missing(path):
             left_out.append(LeftOut(path, "no such file or directory", names.UNREADABLE, cause=MISSING))
@@ -60,11 +61,17 @@ def find(
                 logs += logs_of(opened)
                 left_out += _without_logs(path, opened)
             continue
-        folder = names.segment_owner(os.path.abspath(path)).log if names.segment(opened.name) else path
-        if folder not in by_folder:
-            logs.append(by_folder.setdefault(folder, []))
-        by_folder[folder].append(opened)
+        named = names.segment(opened.name)
+        log = (os.path.dirname(os.path.abspath(path)), named.topic, named.partition) if named else path
+        if log not in by_log:
+            logs.append(by_log.setdefault(log, []))
+        by_log[log].append(opened)
     return [_log(one) if isinstance(one, list) else one for one in logs]
+
+
+def are_folders(paths: Iterable[str]) -> bool:
+    """Return whether a folder of this machine is among them."""
+    return any(map(os.path.isdir, (each for path in paths for each in globs.expanded(path))))
 
 
 def segments(logs: Iterable[Log]) -> list[Segment]:
@@ -104,7 +111,7 @@ def opened(
     """Open a path. CouldNot with a line about it if that fails, WrongUse if by its name, or its first bytes (any_file:
     no matter which), it has no batches."""
     try:
-        found = kafkarec.open(path, topic=topic, partition=partition)
+        found = found_at(path, topic, partition)
         if not any_file:
             demand_log(found)
         return found
@@ -114,6 +121,23 @@ def opened(
         raise CouldNot(reason(error, path)) from error
     except ValueError as error:
         raise WrongUse(str(error)) from error
+
+
+def found_at(path: str, topic: str | None, partition: int | None) -> Segment | Log | LogDir:
+    """Return what is at a path. Of a glob, and of a folder that has folders key=value and no segments of its own, those
+    that kafkarec.find finds: several folders of one partition are one log."""
+    left_out: list[LeftOut] = []
+    try:
+        found = kafkarec.open(path, topic=topic, partition=partition)
+    except FileNotFoundError:
+        if not globs.is_glob(path):
+            raise
+    else:
+        if isinstance(found, Segment) or not is_archive(found):
+            return found
+        left_out = [each for each in found.left_out if "=" not in each.name]
+    logs = kafkarec.find(path)
+    return logs[0] if len(logs) == 1 and not left_out else LogDir(path, logs, left_out)
 
 
 def demand_log(opened: Segment | Log | LogDir) -> None:
@@ -168,7 +192,8 @@ def _logs(path: str, opened: Log | LogDir) -> list[Log]:
 
 
 def _is_missing(path: str) -> bool:
-    return path != STANDARD_INPUT and not remote.is_url(path) and not os.path.lexists(path)
+    exists = remote.is_url(path) or any(map(os.path.lexists, globs.expanded(path)))
+    return path != STANDARD_INPUT and not exists
 
 
 def _without_logs(path: str, opened: Log | LogDir) -> Iterator[LeftOut]:

@@ -146,6 +146,8 @@ def _rebuilt(log: Log, index_interval: int, unread: list[str]) -> Iterator[Rebui
 
 def _names(logs: list[Log]) -> list[str]:
     """Return the name of each log's folder in DIR; empty for a single log, whose files are in DIR itself."""
+    if any(len({os.path.dirname(segment.path) for segment in log.segments}) > 1 for log in logs):
+        raise WrongUse("a log is in several folders; rebuild them one at a time, each with its own -o")
     if len(logs) == 1:
         return [""]
     named = [

@@ -156,7 +156,10 @@ def _counted(segments: Iterable[Segment], tick: progress.Tick) -> Iterator[Segme
 
 def _opened(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDir:
     try:
-        found = kafkarec.open(named[0] if len(named) == 1 else named, topic=args.topic, partition=args.partition)
+        if len(named) == 1:
+            found = input_logs.found_at(named[0], args.topic, args.partition)
+        else:
+            found = kafkarec.open(named, topic=args.topic, partition=args.partition)
         input_logs.demand_log(found)
         return found
     except KafkaRecordError:

@@ -21,6 +21,7 @@ from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, of_one_file, read_failure
 from kafkarec.storage import names, opening, recorded_ends, unnamed_files
 from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.finding import Finder, is_archive
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
 from kafkarec.storage.recorded_ends import DataFolder
@@ -300,7 +301,8 @@ def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | 
     if isinstance(one, SegmentFile | PartitionFiles | DataFolderFiles):
         return [one]
     try:
-        return [opening.open(one)]
+        found = opening.open(one)
+        return [*Finder(one).logs()] if is_archive(found) else [found]
     except OSError as error:
         if not os.path.isdir(one) and not alone and of_one_file(error):
             left_out.append(_unreadable(os.fsdecode(one), error))
