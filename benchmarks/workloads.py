@@ -79,8 +79,8 @@ AXES: dict[str, dict[str, Workload]] = {
     "Bytes per value": {
         "10": Workload("value_10", value_bytes=10),
         "100": MIDDLE,
-        "1000": Workload("value_1000", value_bytes=1000),
-        "10,000": Workload("value_10000", batches=100, value_bytes=10_000),
+        "1000": Workload("value_1000", batches=300, value_bytes=1000),
+        "10,000": Workload("value_10000", batches=30, value_bytes=10_000),
     },
     "Headers per record": {
         "0": MIDDLE,
