@@ -729,14 +729,13 @@ cdef class Batches:
         return self
 
     def __next__(self):
-        cdef RecordBatch batch
-        while self.rows is None or self.row >= self.rows.count:
-            self.rows, self.row = next(self.tables, None), 0
-            if self.rows is None:
-                raise StopIteration
-        batch = RecordBatch.__new__(RecordBatch)
+        cdef RecordBatch batch = RecordBatch.__new__(RecordBatch)
         batch.rows, batch.row, batch.source = self.rows, self.row, self.source
-        self.row += 1
+        while batch.rows is None or batch.row >= batch.rows.count:
+            batch.rows, batch.row = next(self.tables, None), 0
+            if batch.rows is None:
+                raise StopIteration
+        self.rows, self.row = batch.rows, batch.row + 1
         return batch
 
 
