@@ -17,9 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kafkarec.format.message_schemas import MessageSchema, RecordType, parse
-from kafkarec.format.message_writer import write_message
 from kafkarec.format.messages import Cursor, MessageError, read_message, refuse
-from kafkarec.format.varints import unsigned_varint
 
 from .schemas_coordinators import REMOTE_LOG_METADATA, SHARE_COORDINATOR, TRANSACTION_COORDINATOR
 from .schemas_group import CONSUMER_PROTOCOL, GROUP_COORDINATOR
@@ -165,20 +163,3 @@ _FRAME_REFUSALS = {
     0: "Could not deserialize metadata record with frame version 0. Note that upgrades from the preview release of "
     "KRaft in 2.8 to newer versions are not supported."
 }
-
-
-def write_key(kind: RecordType, fields: dict[str, Any]) -> bytes:
-    """The bytes of the key of a coordinator's record."""
-    if kind.key is None or kind.id is None:
-        raise ValueError(f"{kind.name} has no key")
-    return kind.id.to_bytes(2, "big") + write_message(kind.key, kind.key.last, fields)
-
-
-def write_value(topic: Topic, kind: RecordType, version: int, fields: dict[str, Any]) -> bytes:
-    """The bytes of a record's value: the version or the frame, depending on the topic, and the message."""
-    if not kind.value.has_version(version):
-        raise ValueError(f"{kind.name} has the versions {kind.value.first} to {kind.value.last}, not {version}")
-    body = write_message(kind.value, version, fields)
-    if topic.has_keys:
-        return version.to_bytes(2, "big") + body
-    return b"".join(unsigned_varint(each) for each in (_FRAME_VERSION, kind.id or 0, version)) + body

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import builders
+from message_bytes import write_value
 from paths import SEGMENTS
 from verify_reports import good, made
 from witness_folders import golden
 
 import kafkarec
 from kafkarec import internal_topics
-from kafkarec.internal_topics.topics import TOPICS, write_value
+from kafkarec.internal_topics.topics import TOPICS
 
 METADATA = "__cluster_metadata"
 DIRECTORY, OTHER_DIRECTORY = "QSMiwXgSTZuAIecVuHIwPQ", "gXa8ENUVWplkTL1NRuyDTA"

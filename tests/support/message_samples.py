@@ -7,10 +7,12 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from message_bytes import write_key, write_value
+
 from kafkarec.format.message_schemas import MessageField, RecordType, Struct
 from kafkarec.format.message_writer import write_message
 from kafkarec.format.messages import TAGGED, default_of
-from kafkarec.internal_topics.topics import CONSUMER_MESSAGES, TOPICS, Topic, write_key, write_value
+from kafkarec.internal_topics.topics import CONSUMER_MESSAGES, TOPICS, Topic
 
 FLAGS = {
     "__consumer_offsets": "--offsets-decoder",

@@ -9,12 +9,13 @@ from typing import Any
 
 import message_samples as samples
 import pytest
+from message_bytes import write_key, write_value
 from paths import VECTORS
 
 import kafkarec
 from kafkarec.internal_topics import json_view
 from kafkarec.internal_topics.dump_text import DECODERS, MissingKey
-from kafkarec.internal_topics.topics import TOPICS, read_framed, read_key, read_value, write_key, write_value
+from kafkarec.internal_topics.topics import TOPICS, read_framed, read_key, read_value
 
 DECODED = sorted(VECTORS.glob("segments/*/*.decoded.txt"))
 CORPUS: list[dict[str, Any]] = [

@@ -11,6 +11,7 @@ import message_samples as samples
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from message_bytes import write_key, write_value
 
 import kafkarec
 from kafkarec import internal_topics
@@ -20,7 +21,7 @@ from kafkarec.format.message_writer import write_message
 from kafkarec.format.messages import MAX_OBJECTS, TAGGED, Cursor, MessageError, read_message
 from kafkarec.format.varints import unsigned_varint
 from kafkarec.internal_topics.dump_text import DECODERS
-from kafkarec.internal_topics.topics import TOPICS, read_framed, write_key, write_value
+from kafkarec.internal_topics.topics import TOPICS, read_framed
 
 KINDS = list(samples.kinds())
 
