@@ -147,7 +147,7 @@ def test_every_option_can_be_described() -> None:
                 with suppress(ValueError):
                     assert description.of_options(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
     assert description.of_options(options.parse(given, "read")) == (
-        "path=s3://bucket/kafka-? storageOptions=StorageOptions(secret) where=date >= 2026-11-01 AND hour < 3 "
+        "path=s3://bucket/kafka-? storageOptions=StorageOptions(secret) where=date >= '2026-11-01' AND hour < 3 "
         "subscribe=a,b startingOffsets=earliest checkCrcs=false maxPartitionBytes=8192"
     )
 
