@@ -414,7 +414,7 @@ class LogFinder(Finder):
 
 def logs_of(opened: Segment | Log | LogDir) -> list[Log]:
     """The logs of what was opened; a Segment alone becomes a Log of one segment."""
-    return cast(list[Log], opening.Opener(LogDir, Segment).logs(opened))
+    return cast(list[Log], LogFinder.opener.logs(opened))
 
 
 def _without_segments(pieces: Generator[tuple[Any, RecordColumns]]) -> Generator[RecordColumns]:

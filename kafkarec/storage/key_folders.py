@@ -19,12 +19,13 @@ from datetime import date
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+from kafkarec.support.partitioned_files import NULL
+
 Keys = dict[str, str | None]
 """Name -> value of each key folder of a path, outermost first; None: null."""
 KeyValues = dict[str, list[str | None]]
 """The same of several paths."""
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile(r"%([0-9a-fA-F]{2})")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -39,8 +40,8 @@ def key_of(name: str) -> tuple[str, str | None] | None:
         return None
     if not key or not value:
         missing = "value" if key else "name"
-        raise ValueError(f"the folder {name!r} has no {missing}: expected <name>=<value>; a null is <name>={_NULL}")
-    return _decoded(key), None if value == _NULL else _decoded(value)
+        raise ValueError(f"the folder {name!r} has no {missing}: expected <name>=<value>; a null is <name>={NULL}")
+    return _decoded(key), None if value == NULL else _decoded(value)
 
 
 def _decoded(text: str) -> str:
