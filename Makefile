@@ -2,6 +2,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint instructions bench sparks damages fence vectors size fuzz lock docs clean
 
+# Where the environment forbids bytecode, each of the tests' thousands of processes compiles the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
 
