@@ -25,7 +25,7 @@ hypothesis.settings.load_profile("long" if LONG else "core" if CORE else "suite"
 
 
 # Files of minutes begin first: the last ones of a run in several processes are then short.
-FIRST = ("project/test_sanitizers", "project/test_sdist", "jvm/", "fence/", "project/", "fuzz/")
+FIRST = ("project/test_sanitizers", "jvm/", "fence/", "project/", "fuzz/")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

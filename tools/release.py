@@ -7,7 +7,8 @@
     SHA256SUMS                                 of all of these
 
 Checked: the stable ABI is kept (abi3audit), the Linux tags are honest (auditwheel), the metadata is accepted (twine),
-the wheel and the sources can be installed in empty environments and decode, in each CPython of this machine.
+the sources compile without a warning, the wheels and the sources can be installed in empty environments and read and
+write there, in each CPython of this machine.
 RELEASING.md has the steps around it. `--here` is a quick check of the same steps: this platform and interpreter only.
 """
 
@@ -44,20 +45,25 @@ import kafkarec, subprocess, sys
 data = kafkarec.encode([(n, n, b"k", b"v%d" % n, []) for n in range(1000)], compression=sys.argv[1])
 found = kafkarec.decode(data, check_crcs="all")
 assert [r.value for r in found] == [b"v%d" % n for n in range(1000)]
+assert len(kafkarec.scan(data)) == len(list(kafkarec.batches(data)))
+assert "site-packages" in kafkarec.__file__, kafkarec.__file__
+assert not {"pyarrow", "pandas", "polars"} & set(sys.modules)
 """
+SOURCES = "the sources"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+SAMPLE = ROOT / "tests" / "vectors" / "vectors" / "v2-multi-batch.bin"
 
 
 def step(text: str) -> None:
     print(f"release: {text}", flush=True)
 
 
-def run(*command: object, **options: object) -> str:
-    """Standard output; ends the release with all output if the command fails."""
+def run(*command: object, silent: bool = False, **options: object) -> str:
+    """Standard output; ends the release with all output if the command fails, or is not `silent` on standard error."""
     words = list(map(str, command))
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=env, **options)  # type: ignore[call-overload]
-    if done.returncode:
+    if done.returncode or (silent and done.stderr):
         raise SystemExit(f"release: {' '.join(words)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
     return str(done.stdout)
 
@@ -130,7 +136,7 @@ def check(out: Path, pythons: list[str]) -> None:
     """The wheels, and `pip install` in an empty environment of each CPython of this machine; that of the sources takes
     longest, and so comes first."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        steps = [pool.submit(_try, sys.executable, "the sources", [str(next(out.glob("kafkarec-*.tar.gz")))])]
+        steps = [pool.submit(_try, sys.executable, SOURCES, [str(next(out.glob("kafkarec-*.tar.gz")))])]
         wheels = ["kafkarec[spark]", "--find-links", str(out), "--only-binary=kafkarec,spark_udfs"]
         for python in pythons:
             executable = wheelhouse_check.find_interpreter(python)
@@ -149,14 +155,27 @@ def _try(executable: str, what: str, wanted: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
         run(executable, "-m", "venv", folder)
         python = Path(folder) / "bin" / "python"
-        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+        installed = run(python, "-m", "pip", "install", "--verbose", "--disable-pip-version-check", *wanted)
+        if what == SOURCES:
+            _no_warning(installed)
         for codec in CODECS:
-            run(python, "-c", SMOKE, codec, cwd=folder)
-        said = run(python, "-m", "kafkarec", "doctor", cwd=folder).split("\n")
-        shown = run(Path(folder) / "bin" / "kafkarec", "--version", cwd=folder).strip()
+            run(python, "-c", SMOKE, codec, cwd=folder, silent=True)
+        kafkarec = Path(folder) / "bin" / "kafkarec"
+        for verb in ("scan", "cat"):
+            if not run(kafkarec, verb, SAMPLE, cwd=folder, silent=True):
+                raise SystemExit(f"release: {what}: kafkarec {verb} printed nothing")
+        said = run(python, "-m", "kafkarec", "doctor", cwd=folder, silent=True).split("\n")
+        shown = run(kafkarec, "--version", cwd=folder, silent=True).strip()
         if shown.split()[-1] != wheelhouse.version():
             raise SystemExit(f"release: {what} is of another version: {shown}")
     step(f"{what}: installed, every codec written and read, {said[-2]} ({time.monotonic() - began:.0f} s)")
+
+
+def _no_warning(log: str) -> None:
+    """Of Cython and of the C compiler, with -Wall and -Wextra, which setup.py sets."""
+    found = re.findall(r"^.*\.c:.*\bwarning: .*$|^\s*warning: .*\.p(?:yx|xd):.*$", log, re.MULTILINE)
+    if found or "-Wall" not in log or "-Wextra" not in log:
+        raise SystemExit("\n".join(["release: the sources compile with warnings, or without -Wall -Wextra", *found]))
 
 
 def write_sums(out: Path) -> None:
