@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -223,14 +224,24 @@ def test_a_changed_attempt_is_not_published(store: str) -> None:
 # ---- crashes ------------------------------------------------------------------------------------------------
 
 
-def crashed_commit(url: str, number: int | None, overwrite: str | None) -> Any:
-    """A job whose driver crashed before a request of its commit, its staged parts, and whether the commit completed."""
-    shutil.rmtree(url.removeprefix("file://"), ignore_errors=True)
-    Dying.number = None
+@cache
+def staged_job(url: str, overwrite: str | None) -> tuple[Any, list[Any], Path]:
+    """A job after its tasks, what they staged, and a copy of the store as it is then."""
+    root = Path(url.removeprefix("file://"))
+    shutil.rmtree(root, ignore_errors=True)
     publish(url, "job-1", FIRST)
     write_job = job(url, "job-2", overwrite=overwrite)
     publisher(write_job).begin(write_job)
     staged = [one for task, rows in enumerate(SECOND) for one in stage(write_job, task, rows)]
+    return write_job, staged, shutil.copytree(root, root.with_name(f"staged-{overwrite}"))
+
+
+def crashed_commit(url: str, number: int | None, overwrite: str | None) -> Any:
+    """A job whose driver crashed before a request of its commit, its staged parts, and whether the commit completed."""
+    Dying.number = None
+    write_job, staged, store = staged_job(url, overwrite)
+    shutil.rmtree(url.removeprefix("file://"), ignore_errors=True)
+    shutil.copytree(store, url.removeprefix("file://"))
     Dying.log.clear()
     Dying.number = number
     completed = False
