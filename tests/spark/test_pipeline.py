@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from long_run import MINUTES
 from paths import ROOT
-from spark_submit import PLAIN_CONF
+from spark_submit import quick_conf
 
 import kafkarec
 from spark_udfs import decoding
@@ -27,7 +27,7 @@ PIPELINE = ROOT / "examples" / "pipeline.py"
 def run(fat: Path, python: str, folder: Path) -> str:
     """As `make pipeline` runs it; returns what it printed."""
     command = [str(Path(python).parent / "spark-submit"), "--master", "local[2]", "--py-files", str(fat)]
-    for key, value in PLAIN_CONF.items():
+    for key, value in quick_conf(python).items():
         command += ["--conf", f"{key}={value}"]
     keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
     env = {name: value for name, value in os.environ.items() if name in keep}

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from spark_submit import APPLICATIONS, MASTER, PLAIN_CONF
+from spark_submit import APPLICATIONS, MASTER, quick_conf
 
 CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SECONDS = 120
@@ -22,7 +22,7 @@ class Server:
 
     def __init__(self, python: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        settings = {name: value for name, value in PLAIN_CONF.items() if name != "spark.log.level"}
+        settings = {name: value for name, value in quick_conf(python).items() if name != "spark.log.level"}
         settings |= {"spark.connect.grpc.binding.port": "0", "spark.connect.grpc.binding.address": "127.0.0.1"}
         command = [str(Path(python).parent / "spark-submit"), "--master", MASTER, "--class", CLASS]
         for name, value in settings.items():

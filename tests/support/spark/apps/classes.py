@@ -1,0 +1,11 @@
+"""Loads what most applications load: see spark_submit.quick_conf."""
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+spark = SparkSession.builder.getOrCreate()
+frame = spark.range(10).withColumn("key", f.col("id") % 3).withColumn("data", f.lit(b"x"))
+frame.groupBy("key").agg(f.count("*"), f.max("data")).orderBy("key").collect()
+frame.mapInArrow(lambda batches: batches, frame.schema).collect()
+spark.sparkContext.parallelize(range(4), 2).map(lambda n: n + 1).collect()
+spark.stop()
