@@ -1,7 +1,7 @@
 """Compares an abi3 build with one for this interpreter, timed in turn: `python benchmarks/abi3.py`.
 
 Prints milliseconds per file (microseconds per call in the last column), the best of all rounds, and the ratio, which
-docs/decisions/0007-abi3.md quotes.
+docs/explanation/design.md quotes.
 """
 
 from __future__ import annotations

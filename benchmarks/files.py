@@ -5,7 +5,7 @@
     a 2 GiB segment of all codecs streamed   seconds, records, the peak of anonymous memory
 
 The first and the last file are made of real batches with base offsets patched, and read once before they are timed:
-warm page cache. Prints the best of five rounds. docs/decisions/0008-windows.md quotes the figures.
+warm page cache. Prints the best of five rounds. docs/explanation/design.md quotes figures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reference page of the Python API, from signatures and docstrings (decision 0031)."""
+"""The reference page of the Python API, from signatures and docstrings."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Page:
 
 
 def pages() -> list[Path]:
-    """Every page that may have a block, including generated pages and decisions."""
+    """Every page that may have a block, including generated pages."""
     return [path for path in sorted(DOCS.rglob("*.md")) if _FENCE.search(path.read_text(encoding="utf-8"))]
 
 

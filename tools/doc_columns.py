@@ -86,7 +86,7 @@ A value is null exactly where Kafka's accessor returns -1 or nothing. Other nega
   point to your buffer and keep it. So a `bytearray` cannot be resized meanwhile and must not be changed, since the
   values change with it; and if it is a memory map whose file is truncated, reading the values ends the process with
   SIGBUS. Values that were compressed, and those of files that kafkarec opened, are copied into the columns. It pays
-  for values of about 100 bytes or more ([decision 0039](decisions/0039-views.md)). pyarrow, polars and DuckDB read
+  for values of about 100 bytes or more ([Design](explanation/design.md)). pyarrow, polars and DuckDB read
   views; Spark does not, so the functions for Spark have no such option.
 * `control=False` (default) leaves the records of control batches out, as a consumer does.
 * `isolation="read_committed"` leaves out what a real consumer would: aborted records, and everything from the

@@ -9,8 +9,8 @@ usage: make_docs.py [--check]
 | docs/reference/cli.md | the verbs' parsers (`doc_cli.py`) |
 | docs/reference/api.md | signatures and docstrings (`doc_api.py`) |
 | the versions in docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
-| docs/explanation/packages.md, the map in CONTRIBUTING.md | docs/packages.toml (`doc_packages.py`) |
-| docs/pictures/ | real bytes, verify's report, docs/packages.toml, benchmarks/RESULTS.md, GROWTH.md (`pictures.py`) |
+| the map in CONTRIBUTING.md | docs/packages.toml |
+| docs/pictures/ | real bytes, verify's report, benchmarks/RESULTS.md, GROWTH.md (`pictures.py`) |
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import doc_api  # noqa: E402
 import doc_cli  # noqa: E402
 import doc_columns  # noqa: E402
 import doc_damage  # noqa: E402
-import doc_packages  # noqa: E402
 import doc_spark  # noqa: E402
+import imports  # noqa: E402
 import pictures  # noqa: E402
 
 MAP_BEGIN, MAP_END = "<!-- map, written by make docs -->\n", "<!-- end of the map -->\n"
@@ -36,13 +36,19 @@ def contributing() -> str:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     before, rest = page.split(MAP_BEGIN)
     after = rest.split(MAP_END)[1]
-    rows = ["| folder | holds |", "|---|---|", *doc_packages.folders()]
+    rows = ["| folder | holds |", "|---|---|"] + [f"| `{path_of(row.name)}` | {row.holds} |" for row in imports.table()]
     return before + MAP_BEGIN + "\n" + "\n".join(rows) + "\n\n" + MAP_END + after
+
+
+def path_of(name: str) -> str:
+    """The folder or file of a row of docs/packages.toml."""
+    tries = (f"kafkarec/{name}", name, f"kafkarec/{name}.pyx", f"kafkarec/{name}.py")
+    found = next(path for path in tries if (ROOT / path).exists())
+    return f"{found}/" if (ROOT / found).is_dir() else found
 
 
 PAGES = {
     "docs/damage.md": doc_damage.page,
-    "docs/explanation/packages.md": doc_packages.page,
     "docs/columns.md": doc_columns.page,
     "docs/reference/cli.md": doc_cli.page,
     "docs/reference/api.md": doc_api.page,

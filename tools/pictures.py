@@ -5,7 +5,6 @@
 | terminal.svg, damage.svg | what verify and salvage say of a file that is damaged here (`pictures_damage.py`) |
 | batch.svg, worked-example.svg | the spans of `kafkarec.ops.explain` (`pictures_batch.py`) |
 | magic3.svg | the broker's batch, as `kafkarec.experimental` writes it (`pictures_magic3.py`) |
-| packages.svg | docs/packages.toml (`pictures_packages.py`) |
 | growth.svg | benchmarks/GROWTH.md (`pictures_growth.py`); `python benchmarks/growth.py` draws it, too |
 | speed.svg | benchmarks/RESULTS.md (`pictures_speed.py`); `make bench` draws it, too |
 
@@ -18,7 +17,6 @@ import pictures_batch
 import pictures_damage
 import pictures_growth
 import pictures_magic3
-import pictures_packages
 import pictures_speed
 
 PICTURES = {
@@ -27,7 +25,6 @@ PICTURES = {
     "batch.svg": pictures_batch.batch,
     "worked-example.svg": pictures_batch.worked_example,
     "magic3.svg": pictures_magic3.magic3,
-    "packages.svg": pictures_packages.packages,
     "growth.svg": pictures_growth.growth,
     "speed.svg": pictures_speed.speed,
 }

@@ -4,7 +4,7 @@
     "orders",0,17,1700000000000,0,"user-1",,"it says ""hi"" twice",,"[{""key"":""k"",""value"":""v""}]"
 
 Null has no quotes, an empty text has. A key or value that is not text is in NAME_base64 instead of its own column;
-null is in neither. For the reasons see docs/decisions/0013-csv.md.
+null is in neither. For the reasons see docs/explanation/design.md, Writing.
 """
 
 from __future__ import annotations

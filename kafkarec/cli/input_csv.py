@@ -1,4 +1,4 @@
-"""Reads rows from CSV as `cat --format csv` writes it (docs/decisions/0013-csv.md), and as other programs do.
+"""Reads rows from CSV as `cat --format csv` writes it (cli/cat_csv.py), and as other programs do.
 
 A cell in quotes is text, even if it is empty; an empty cell without quotes is null. Quoted text may have line breaks.
 """

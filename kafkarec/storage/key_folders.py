@@ -5,7 +5,8 @@
     arch/topic=ev/partition=0/00000000000000000000.log              topic ev, partition 0
 
 Names and values are read as Spark's file sources read them, and so are the types, except that Spark also knows
-decimals, doubles and timestamps, which are strings here (decision 0035). `topic` and `partition` name the log.
+decimals, doubles and timestamps, which are strings here: a double turns `version=1.10` into 1.1, and a timestamp needs
+the session's time zone. `topic` and `partition` name the log.
 """
 
 from __future__ import annotations

@@ -7,8 +7,15 @@
 
 Paths alone do not identify files: with symbolic links, hard links, bind mounts and file systems that ignore case one
 file has several names. So files and folders are compared by device and inode, and all parent folders of an output are
-checked, before and after links are resolved. The definitions of partition folder and data folder are in
-docs/decisions/0026-outputs.md.
+checked, before and after links are resolved.
+
+* A partition folder holds a file that a broker writes for segments (an index or a snapshot with 20 digits,
+  leader-epoch-checkpoint, partition.metadata), or is named topic-partition and a .log or an index in it is read. So
+  lab-1/rows.jsonl is rows in any folder.
+* A data folder is an input, or has a broker's own files (meta.properties, its checkpoints, .kafka_cleanshutdown) around
+  what is read. One that merely contains orders-0/ may be a working directory.
+
+In the folder of any other input new names are allowed, but files that are read with it (a.index of a.log) are inputs.
 """
 
 from __future__ import annotations

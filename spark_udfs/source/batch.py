@@ -113,7 +113,7 @@ def warn_of_mode(chosen: options.SourceOptions, wanted: Iterable[SparkColumn]) -
 
 
 def reader(given: Mapping[str, str], wanted: Any, cores: int | None) -> DataSourceReader:
-    """The reader of the columns in `wanted`, a StructType. It has no pushFilters: see docs/decisions/0034."""
+    """The reader of the columns in `wanted`, a StructType. It has no pushFilters: see docs/explanation/design.md."""
     chosen = options.parse(given, "read", cores)
     capabilities.check_options(chosen)
     return BatchReader(chosen, columns_of(wanted, chosen))

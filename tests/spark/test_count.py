@@ -170,7 +170,7 @@ def test_a_session(spark_session: Any) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_passes_filters_and_nothing_else_to_a_source_in_python(spark_session: Any) -> None:
-    """With columns, aggregates or limits, `df.count()` itself could be cheap: then see docs/decisions/0034."""
+    """With columns, aggregates or limits, `df.count()` itself could be cheap: then see docs/explanation/design.md."""
     builder = "org.apache.spark.sql.execution.datasources.v2.python.PythonScanBuilder"
     loader = spark_session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     interfaces = spark_session._jvm.java.lang.Class.forName(builder, True, loader).getInterfaces()

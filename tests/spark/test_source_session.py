@@ -157,7 +157,7 @@ def pushing_source() -> type[DataSource]:
 
 
 def test_spark_keeps_pushed_filters_for_the_whole_frame(spark_session: Any) -> None:
-    """The reason for docs/decisions/0034: PythonScanBuilder.pushFilters saves the plan in the frame's source, and later
+    """Why the source takes no filters: PythonScanBuilder.pushFilters saves the plan in the frame's source, and later
     uses of that frame read it. If this fails, Spark plans each use separately, and filters could be pushed."""
     key = "spark.sql.python.filterPushdown.enabled"
     spark_session.dataSource.register(pushing_source())
