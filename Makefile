@@ -106,6 +106,6 @@ docs: ## write the generated pages and build the site (build/docs/index.html), w
 	@echo "the site: build/docs/index.html"
 
 clean: ## remove everything that was built, downloaded or generated, the environments too
-	rm -rf .venv .venv-executor .venv-cross .venv-release .work .cache build dist wheelhouse/* *.egg-info kafkarec/_*.so kafkarec/_*.c spark_udfs/_trees
+	rm -rf .venv .venv-executor .venv-cross .venv-release .work .cache build dist wheelhouse/* *.egg-info kafkarec/_*.so kafkarec/_*.c spark_udfs/_trees docs/reference
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

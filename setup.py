@@ -1,6 +1,6 @@
 """Builds the compiled modules, `kafkarec/_*.pyx`.
 
-KAFKAREC_ABI3=0   build for this interpreter only, not against the stable ABI (see docs/decisions)
+KAFKAREC_ABI3=0   build for this interpreter only, not against the stable ABI (docs/explanation/design.md)
 KAFKAREC_DEBUG=1  assertions on, no optimisation, line tracing for coverage
 KAFKAREC_SANITIZE=address,undefined   compile and link with these sanitizers
 """

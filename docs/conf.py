@@ -1,10 +1,18 @@
-"""Sphinx's settings for this site; `make docs` builds it, with every warning an error."""
+"""Sphinx's settings for this site; `make docs` builds it, with every warning an error.
+
+The pages in reference/ (command line, Python API) are written here, from the code: they are not in the repository.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import make_docs  # noqa: E402
+
+make_docs.write_built()
 _version: dict[str, str] = {}
 exec((ROOT / "kafkarec" / "_version.py").read_text(encoding="utf-8"), _version)
 

@@ -1,4 +1,4 @@
-"""Writes the generated pages and pictures of docs/; a test checks that they are current.
+"""Writes the generated pages and pictures of docs/; a test checks that those in the repository are current.
 
 usage: make_docs.py [--check]
 
@@ -6,16 +6,22 @@ usage: make_docs.py [--check]
 |---|---|
 | docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
 | docs/columns.md | `kafkarec.format.schema`, the one table of columns (`doc_columns.py`) |
-| docs/reference/cli.md | the verbs' parsers (`doc_cli.py`) |
-| docs/reference/api.md | signatures and docstrings (`doc_api.py`) |
 | the versions in docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
 | the map in CONTRIBUTING.md | docs/packages.toml |
 | docs/pictures/ | real bytes, verify's report, benchmarks/RESULTS.md, GROWTH.md (`pictures.py`) |
+
+Not in the repository, only in the site:
+
+| what | from |
+|---|---|
+| docs/reference/cli.md | the verbs' parsers (`doc_cli.py`) |
+| docs/reference/api.md | signatures and docstrings (`doc_api.py`) |
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,27 +56,37 @@ def path_of(name: str) -> str:
 PAGES = {
     "docs/damage.md": doc_damage.page,
     "docs/columns.md": doc_columns.page,
-    "docs/reference/cli.md": doc_cli.page,
-    "docs/reference/api.md": doc_api.page,
     "docs/spark/reference.md": doc_spark.page,
     **{f"docs/pictures/{name}": draw for name, draw in pictures.PICTURES.items()},
     "CONTRIBUTING.md": contributing,
 }
+BUILT = {"docs/reference/cli.md": doc_cli.page, "docs/reference/api.md": doc_api.page}
+
+
+def stale(pages: Mapping[str, Callable[[], str]]) -> dict[str, str]:
+    """Name -> text of the pages whose file is missing or has another text."""
+    texts = {name: make() for name, make in pages.items()}
+    return {
+        name: text for name, text in texts.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != text
+    }
+
+
+def write_built() -> None:
+    """Writes the pages that are not in the repository; Sphinx's settings call it."""
+    for name, text in stale(BUILT).items():
+        (ROOT / name).parent.mkdir(exist_ok=True)
+        (ROOT / name).write_text(text)
 
 
 def main(arguments: list[str]) -> int:
-    stale = []
-    for name, make in PAGES.items():
-        path, text = ROOT / name, make()
-        if path.exists() and path.read_text() == text:
-            continue
-        stale.append(name)
-        if "--check" not in arguments:
-            path.write_text(text)
-            print(f"written: {name}")
-    if "--check" in arguments and stale:
-        print(f"not current, run make docs: {', '.join(stale)}")
-        return 1
+    found = stale(PAGES)
+    if "--check" in arguments:
+        if found:
+            print(f"not current, run make docs: {', '.join(found)}")
+        return 1 if found else 0
+    for name, text in found.items():
+        (ROOT / name).write_text(text)
+        print(f"written: {name}")
     return 0
 
 

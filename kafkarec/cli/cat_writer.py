@@ -40,7 +40,7 @@ def constants(source: SegmentFile) -> dict[str, Any]:
 
 
 class JsonWriter:
-    """Writes JSON Lines as docs/reference/cli.md describes them. `decoder` decodes the messages of internal topics."""
+    """Writes JSON Lines as `cat --help` describes them. `decoder` decodes the messages of internal topics."""
 
     timestamp_unit = "int64"
 

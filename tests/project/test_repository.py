@@ -236,7 +236,8 @@ def test_links_in_docs_are_valid() -> None:
     broken = []
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            if not (page.parent / target).exists():
+            path = (page.parent / target).resolve()
+            if not path.exists() or path.parent == ROOT / "docs" / "reference":  # written by docs/conf.py, not in git
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert broken == []
 
