@@ -1,12 +1,14 @@
-"""The reference page of columns: names and types from `kafkarec.format.schema`, descriptions from the tables here."""
+"""Tables of docs/columns.md: names and types from `kafkarec.format.schema`, descriptions from the tables here."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from kafkarec.format.control import ControlRecordType
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import LATEST_CODEC, MAGICS
+from kafkarec.format.schema import BATCH_FIELDS, RECORD_FIELDS, Field
 
 RECORDS = """
     offset | never | absolute; gaps are normal (compaction, control records, aborted transactions)
@@ -61,70 +63,25 @@ _FILLED_IN = {
     "MAGICS": ", ".join(map(str, MAGICS)),
 }
 
-PAGE = """\
-# Columns
 
-<!-- written by tools/make_docs.py from kafkarec/format/schema.py and tools/doc_columns.py: do not edit -->
-
-## Records
-
-`decode`, `stream`, `Segment.read` and `kafkarec cat` return by default: {default}. Request every other column by
-name: `decode(data, columns=["offset", "sequence"])`. The caller's order is kept; an unknown name is a `ValueError` that
-lists the names. When more than one partition is read, `topic`, `partition` and `file` are added.
-
-{records}
-
-In the Arrow schema {required} are `not null`, every other column is nullable.
-
-A value is null exactly where Kafka's accessor returns -1 or nothing. Other negative values are kept.
-
-* `timestamp_unit`: `ms` (default), `us`, `ns`, or `int64` for the raw milliseconds. A time that does not fit the unit
-  is null and counted in `.timestamps_out_of_range`; it is not an error.
-* In a header key that is not UTF-8, invalid bytes become U+FFFD as in Java. `header_keys="binary"` returns the bytes.
-* `layout="view"`: `key`, `value` and the headers' values are `binary_view`; everything else is as with `layout="copy"`
-  (default). In uncompressed batches of bytes that you pass, values of more than 12 bytes are not copied: the columns
-  point to your buffer and keep it. So a `bytearray` cannot be resized meanwhile and must not be changed, since the
-  values change with it; and if it is a memory map whose file is truncated, reading the values ends the process with
-  SIGBUS. Values that were compressed, and those of files that kafkarec opened, are copied into the columns. It pays
-  for values of about 100 bytes or more ([Design](explanation/design.md)). pyarrow, polars and DuckDB read
-  views; Spark does not, so the functions for Spark have no such option.
-* `control=False` (default) leaves the records of control batches out, as a consumer does.
-* `isolation="read_committed"` leaves out what a real consumer would: aborted records, and everything from the
-  start of the first transaction whose marker is not in the input. `.last_stable_offset` is that offset.
-
-## Batches
-
-`kafkarec.scan(data)`, `Segment.scan()` and `.batches` of every decode: one row per batch, read from headers only.
-
-{batches}
-
-Magic 0 and 1: one row per outer message.
-"""
+def records() -> str:
+    return _table(RECORD_FIELDS, RECORDS)
 
 
-def page() -> str:
-    from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS
-
-    def table(fields, notes: str) -> str:  # type: ignore[no-untyped-def]
-        for word, facts in _FILLED_IN.items():
-            notes = re.sub(rf"\b{word}\b", facts, notes)
-        notes_of = {name.strip(): rest for name, *rest in (line.split("|") for line in notes.strip().split("\n"))}
-        if set(notes_of) != set(fields):
-            differing = set(notes_of) ^ set(fields)
-            raise ValueError(f"tools/doc_columns.py and kafkarec/format/schema.py differ: {differing}")
-        rows = ["| column | type | null when | what |", "|---|---|---|---|"]
-        for name, field in fields.items():
-            null, what = (cell.strip() for cell in notes_of[name])
-            rows.append(f"| `{name}` | {_type(field.type)} | {null} | {what} |")
-        return "\n".join(row.replace("|  |", "| |") for row in rows)
-
-    return PAGE.format(
-        default=", ".join(f"`{name}`" for name in DEFAULT_RECORD_COLUMNS),
-        required=" and ".join(f"`{field.name}`" for field in RECORD_FIELDS.values() if not field.nullable),
-        records=table(RECORD_FIELDS, RECORDS),
-        batches=table(BATCH_FIELDS, BATCHES),
-    )
+def batches() -> str:
+    return _table(BATCH_FIELDS, BATCHES)
 
 
-def _type(text: str) -> str:
-    return f"`{text}`" if "<" in text else text
+def _table(fields: Mapping[str, Field], notes: str) -> str:
+    for word, facts in _FILLED_IN.items():
+        notes = re.sub(rf"\b{word}\b", facts, notes)
+    notes_of = {name.strip(): rest for name, *rest in (line.split("|") for line in notes.strip().split("\n"))}
+    if set(notes_of) != set(fields):
+        differing = set(notes_of) ^ set(fields)
+        raise ValueError(f"tools/doc_columns.py and kafkarec/format/schema.py differ: {differing}")
+    rows = ["| column | type | null when | what |\n|---|---|---|---|"]
+    for name, field in fields.items():
+        null, what = (cell.strip() for cell in notes_of[name])
+        type_name = f"`{field.type}`" if "<" in field.type else field.type
+        rows.append(f"| `{name}` | {type_name} | {null} | {what} |".replace("|  |", "| |"))
+    return "\n".join(rows) + "\n"

@@ -6,13 +6,10 @@ has, or fails with one known error.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
 # The newest release of each version, as it was tried. The last one is that of requirements/executor.txt.
 RELEASES = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1", "4.3": "4.3.0"}
-BEGIN, END = "<!-- versions, written by make docs -->\n", "<!-- end of the versions -->\n"
 
 
 class Line(NamedTuple):
@@ -88,9 +85,3 @@ def block() -> str:
         cells = ["yes" if line.works_on(version) else line.instead for version in RELEASES]
         rows.append(f"| {line.what} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
-
-
-def page() -> str:
-    """docs/spark/reference.md with the current table."""
-    before, rest = (ROOT / "docs" / "spark" / "reference.md").read_text(encoding="utf-8").split(BEGIN)
-    return f"{before}{BEGIN}\n{block()}\n{END}{rest.split(END)[1]}"

@@ -1,12 +1,12 @@
-"""Writes the generated pages and pictures of docs/; a test checks that those in the repository are current.
+"""Writes the generated tables and pictures of docs/; a test checks that those in the repository are current.
 
 usage: make_docs.py [--check]
 
 | what | from |
 |---|---|
-| docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
-| docs/columns.md | `kafkarec.format.schema`, the one table of columns (`doc_columns.py`) |
-| the versions in docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
+| tables of docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
+| those of docs/columns.md | `kafkarec.format.schema`, the one table of columns (`doc_columns.py`) |
+| that of docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
 | the map in CONTRIBUTING.md | docs/packages.toml |
 | docs/pictures/ | real bytes, verify's report, benchmarks/RESULTS.md, GROWTH.md (`pictures.py`) |
 
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,16 +36,6 @@ import doc_spark  # noqa: E402
 import imports  # noqa: E402
 import pictures  # noqa: E402
 
-MAP_BEGIN, MAP_END = "<!-- map, written by make docs -->\n", "<!-- end of the map -->\n"
-
-
-def contributing() -> str:
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    before, rest = page.split(MAP_BEGIN)
-    after = rest.split(MAP_END)[1]
-    rows = ["| folder | holds |", "|---|---|"] + [f"| `{path_of(row.name)}` | {row.holds} |" for row in imports.table()]
-    return before + MAP_BEGIN + "\n" + "\n".join(rows) + "\n\n" + MAP_END + after
-
 
 def path_of(name: str) -> str:
     """The folder or file of a row of docs/packages.toml."""
@@ -53,12 +44,37 @@ def path_of(name: str) -> str:
     return f"{found}/" if (ROOT / found).is_dir() else found
 
 
+def package_map() -> str:
+    rows = [f"| `{path_of(row.name)}` | {row.holds} |\n" for row in imports.table()]
+    return "| folder | holds |\n|---|---|\n" + "".join(rows)
+
+
+# page -> the name between its markers -> what stands there
+TABLES: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/damage.md": {
+        "reasons": doc_damage.reasons,
+        "findings": doc_damage.findings,
+        "exceptions": doc_damage.exceptions,
+    },
+    "docs/columns.md": {"columns of records": doc_columns.records, "columns of batches": doc_columns.batches},
+    "docs/spark/reference.md": {"versions": doc_spark.block},
+    "CONTRIBUTING.md": {"map": package_map},
+}
+
+
+def with_tables(name: str) -> str:
+    """The page with the tables of now."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for table, make in TABLES[name].items():
+        begin, end = f"<!-- {table}, written by make docs -->\n", f"<!-- end of the {table} -->\n"
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n{make()}\n{end}{rest.split(end)[1]}"
+    return text
+
+
 PAGES = {
-    "docs/damage.md": doc_damage.page,
-    "docs/columns.md": doc_columns.page,
-    "docs/spark/reference.md": doc_spark.page,
+    **{name: partial(with_tables, name) for name in TABLES},
     **{f"docs/pictures/{name}": draw for name, draw in pictures.PICTURES.items()},
-    "CONTRIBUTING.md": contributing,
 }
 BUILT = {"docs/reference/cli.md": doc_cli.page, "docs/reference/api.md": doc_api.page}
 

@@ -19,7 +19,7 @@ import pytest
 from paths import ROOT
 
 import kafkarec
-from kafkarec.format.schema import BATCH_FIELDS, RECORD_FIELDS, Field
+from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS, Field
 
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 SEGMENT = ROOT / "examples" / "data" / "all-codecs-0" / "00000000000000000000.log"
@@ -212,6 +212,13 @@ def test_the_page_of_columns_has_every_column_and_its_type(title: str, fields: d
         columns = re.findall(r"`(\w+)`", names)
         types_by_column |= dict(zip(columns, split if len(split) > 1 else split * len(columns), strict=True))
     assert types_by_column == {name: field.type for name, field in fields.items()}
+
+
+def test_the_page_of_columns_says_which_are_default_and_never_null() -> None:
+    page = " ".join((ROOT / "docs" / "columns.md").read_text().split())
+    assert f"return by default: {', '.join(f'`{name}`' for name in DEFAULT_RECORD_COLUMNS)}." in page
+    required = " and ".join(f"`{name}`" for name, field in RECORD_FIELDS.items() if not field.nullable)
+    assert f"In the Arrow schema {required} are `not null`" in page
 
 
 def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
