@@ -3,8 +3,7 @@
 | picture | drawn from |
 |---|---|
 | terminal.svg, damage.svg | what verify and salvage say of a file that is damaged here (`pictures_damage.py`) |
-| batch.svg, worked-example.svg | the spans of `kafkarec.ops.explain` (`pictures_batch.py`) |
-| magic3.svg | the broker's batch, as `kafkarec.experimental` writes it (`pictures_magic3.py`) |
+| batch.svg | the spans of `kafkarec.ops.explain` (`pictures_batch.py`) |
 | growth.svg | benchmarks/GROWTH.md (`pictures_growth.py`); `python benchmarks/growth.py` draws it, too |
 | speed.svg | benchmarks/RESULTS.md (`pictures_speed.py`); `make bench` draws it, too |
 
@@ -16,15 +15,12 @@ from __future__ import annotations
 import pictures_batch
 import pictures_damage
 import pictures_growth
-import pictures_magic3
 import pictures_speed
 
 PICTURES = {
     "terminal.svg": pictures_damage.terminal,
     "damage.svg": pictures_damage.damage,
     "batch.svg": pictures_batch.batch,
-    "worked-example.svg": pictures_batch.worked_example,
-    "magic3.svg": pictures_magic3.magic3,
     "growth.svg": pictures_growth.growth,
     "speed.svg": pictures_speed.speed,
 }

@@ -58,7 +58,7 @@ def test_the_estimated_ratio_over_many_batches(codec: str, shrinks: bool, kafka:
 
 
 def test_the_worked_example_is_what_kafka_writes(kafka: Oracle, tmp_path: Path) -> None:
-    """The batch of docs/explanation/worked-example.md."""
+    """The batch of docs/explanation/batch.md."""
     rows = [{"timestamp": 1714000000000, "value": value} for value in (b"hello", b"world")]
     (tmp_path / "batches").write_bytes(kafkarec.encode(rows))
     answer = kafka.ask("encoded", tmp_path / "batches", 16384)

@@ -1,4 +1,4 @@
-"""The batch of docs/explanation/worked-example.md, byte for byte: each field with its size and value."""
+"""The batch of docs/explanation/batch.md, byte for byte: each field with its size and value."""
 
 from __future__ import annotations
 
