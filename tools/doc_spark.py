@@ -79,9 +79,12 @@ def expected_error(line: Line, version: str) -> str | None:
 
 
 def block() -> str:
-    """The lines as a table; what a version cannot do is written as what does the same there."""
+    """What each version can do as a list, the rest as a table: what a version cannot do is written as what does the
+    same there."""
+    everywhere = "".join(f"* {line.what}\n" for line in LINES if line.works_on("3.5"))
     rows = [f"| | {' | '.join(RELEASES.values())} |", f"|---|{'---|' * len(RELEASES)}"]
     for line in LINES:
-        cells = ["yes" if line.works_on(version) else line.instead for version in RELEASES]
-        rows.append(f"| {line.what} | {' | '.join(cells)} |")
-    return "\n".join(rows) + "\n"
+        if not line.works_on("3.5"):
+            cells = ["yes" if line.works_on(version) else line.instead for version in RELEASES]
+            rows.append(f"| {line.what} | {' | '.join(cells)} |")
+    return f"On each:\n\n{everywhere}\n" + "\n".join(rows) + "\n"
