@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(ROOT), str(ROOT / "tools")]  # the modules here, kafkarec as built in place, the pictures
+sys.path[:0] = [str(HERE), str(ROOT)]  # the modules here, kafkarec as built in place
 
 from growth_inputs import Facts  # noqa: E402
 from shared import machine  # noqa: E402
@@ -195,8 +195,6 @@ def measure(place: Path, dimension: str, rounds: int, base: dict[str, Run]) -> I
 
 
 def report(lines: list[str], rounds: int) -> None:
-    import pictures_growth
-
     import kafkarec
 
     said = [
@@ -214,7 +212,6 @@ def report(lines: list[str], rounds: int) -> None:
     bounds = ["", "## What bounds each", "", "| | memory | in figures | time |", "|---|---|---|---|"]
     bounds += [f"| {name} | {one.holds} | {one.figures()} | {one.does} |" for name, one in LIMITS.items()]
     (HERE / "GROWTH.md").write_text("\n".join([*said, *lines, *bounds]) + "\n")
-    pictures_growth.PATH.write_text(pictures_growth.growth())
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ usage: make_docs.py [--check]
 | those of docs/columns.md | `kafkarec.format.schema`, the one table of columns (`doc_columns.py`) |
 | that of docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
 | the map in CONTRIBUTING.md | docs/packages.toml |
-| docs/pictures/ | real bytes, verify's report, benchmarks/RESULTS.md, GROWTH.md (`pictures.py`) |
+| docs/pictures/ | a batch of a broker (`pictures_batch.py`), verify on a damaged file (`pictures_damage.py`) |
 
 Not in the repository, only in the site:
 
@@ -34,7 +34,8 @@ import doc_columns  # noqa: E402
 import doc_damage  # noqa: E402
 import doc_spark  # noqa: E402
 import imports  # noqa: E402
-import pictures  # noqa: E402
+import pictures_batch  # noqa: E402
+import pictures_damage  # noqa: E402
 
 
 def path_of(name: str) -> str:
@@ -74,7 +75,9 @@ def with_tables(name: str) -> str:
 
 PAGES = {
     **{name: partial(with_tables, name) for name in TABLES},
-    **{f"docs/pictures/{name}": draw for name, draw in pictures.PICTURES.items()},
+    "docs/pictures/batch.svg": pictures_batch.batch,
+    "docs/pictures/damage.svg": pictures_damage.damage,
+    "docs/pictures/terminal.svg": pictures_damage.terminal,
 }
 BUILT = {"docs/reference/cli.md": doc_cli.page, "docs/reference/api.md": doc_api.page}
 

@@ -27,17 +27,12 @@ _STYLE = {
     ".title": f"font:600 16px {_SANS}",
     ".soft": "fill:var(--soft);font-size:12px",
     ".label": "font-size:12.5px",
-    ".small": "font-size:11.5px",
     ".mark": "font-size:14px",
     ".byte": f"font:14px {_MONO};text-anchor:middle",
     ".address": f"font:11.5px {_MONO};fill:var(--soft);text-anchor:end",
-    ".edge": "fill:none;stroke:var(--edge);stroke-width:1.4",
-    ".lazy": "stroke-dasharray:4 4",
-    ".box": "fill:var(--code);stroke:var(--line)",
     ".line": f"font:11.5px {_MONO};white-space:pre",
     ".command": "font-weight:700",
     **{f".{name}": f"fill:var(--{name})" for name in (*field_groups.GROUPS, *_STATES)},
-    **{f".curve.{name}": f"fill:none;stroke:var(--{name});stroke-width:1.6" for name in _STATES},
     # a mark in a text has the colour of its field, with an edge
     **{f".mark.{name}": "stroke:var(--edge);stroke-width:.6" for name in field_groups.GROUPS},
 }
