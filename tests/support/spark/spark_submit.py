@@ -37,9 +37,9 @@ def quick_conf(python: str) -> dict[str, str]:
     if not archive.exists():
         made = archive.with_name(f"{archive.name}.{os.getpid()}")
         options = f"spark.driver.extraJavaOptions={QUICK_JVM} -XX:ArchiveClassesAtExit={made}"
-        command = [Path(python).parent / "spark-submit", "--master", "local[1]", "--conf", options]
+        command = [str(Path(python).parent / "spark-submit"), "--master", "local[1]", "--conf", options]
         env = os.environ | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
-        done = subprocess.run([*command, APPLICATIONS / "classes.py"], env=env, capture_output=True, check=False)
+        done = subprocess.run([*command, str(APPLICATIONS / "classes.py")], env=env, capture_output=True, check=False)
         assert done.returncode == 0 and made.exists(), done.stderr.decode()
         made.replace(archive)
     options = f"{QUICK_JVM} -XX:SharedArchiveFile={archive}"
