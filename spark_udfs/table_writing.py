@@ -23,14 +23,14 @@ from . import bootstrap, cluster, shipping
 from .decoding import REASON_FIELDS
 from .read_functions import Splits, Tasks, collected, keys, over_tasks, texts
 from .schema import SparkColumn
-from .source import batch, columns, description, destination, options, planning, selection
+from .source import batch, columns, description, destination, growing_log, options, planning, selection
+from .source.growing_log import GrowingLog
 from .source.listing import Listing
 from .source.offsets import Offsets, parse, to_json
 from .source.paths import PartitionLog, TopicPartition, shown
 from .source.planning import Split
 from .source.publishing import TableCommit
 from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
-from .source.stream import GrowingLog
 from .task_log import log_to_stderr, logger
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _planned(
     listed = selection.chosen(chosen, found)
     bounds = selection.ranges(chosen, listed)
     plan = _Plan(job, [], None, before, {}, {}, [])
-    pieces, ranges, transactions = {}, {}, {}
+    spans = {}
     for key in sorted(listed):
         log, (first, last) = GrowingLog(chosen), bounds[key]
         log.update(listed[key])
@@ -236,12 +236,10 @@ def _planned(
                 f"{key[0]}-{key[1]}: a transaction is open since offset {stable}, and read_committed ends there; the "
                 f"log ends at {log.end}. While it is open no later offset is written; kafkarec txn says if it hangs"
             )
-        if begin < end:
-            pieces[key], ranges[key] = log.between(begin, end)
-            transactions[key] = log.uncommitted(begin, end)
+        spans[key] = log, begin, end
     for note in plan.notes:
         logger.warning("kafkarec write_table: %s", note)
-    return plan._replace(tasks=planning.tasks(chosen, planning.plan(chosen, pieces, ranges, transactions)))
+    return plan._replace(tasks=planning.tasks(chosen, growing_log.plan(chosen, spans)))
 
 
 def _commit(plan: _Plan, layout: _Layout, mode: str, results: Sequence[Mapping[str, Any]]) -> None:

@@ -18,6 +18,7 @@
 | columns | a user's schema or list of columns, metadata, the batches view |
 | batch | the reader of `spark.read` |
 | stream | the reader of `spark.readStream`: a micro-batch is the plan of two offsets of each partition |
+| growing_log | one log while it grows, for streams and write_table |
 | offsets | a stream's offsets as JSON |
 | writing, rows_by_partition, partitioner | the writer of `df.write`: assigns rows to partitions |
 | destination | the path that a job writes to: a folder, or one in a bucket |

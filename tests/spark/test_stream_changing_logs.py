@@ -18,7 +18,7 @@ from stream_broker import Broker
 from stream_engine import Query, Reads
 
 import kafkarec
-from spark_udfs.source import stream
+from spark_udfs.source import growing_log
 from spark_udfs.source.listing import DataLoss
 
 pytestmark = pytest.mark.spark
@@ -147,7 +147,7 @@ def test_a_cleaner_that_runs_all_the_time(broker: Broker) -> None:
 
 
 def test_an_unchanged_folder_is_not_opened(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "_SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(growing_log, "_SETTLED_SECONDS", 0.05)
     for partition in range(20):
         broker.write(10, partition=partition)
     query = Query(broker.root)
@@ -167,7 +167,7 @@ def test_an_unchanged_folder_is_not_opened(broker: Broker, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str) -> None:
-    monkeypatch.setattr(stream, "_SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(growing_log, "_SETTLED_SECONDS", 0.05)
     broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
     broker.writer(preallocate=True)
     query = Query(broker.root, isolationLevel=isolation)
@@ -183,7 +183,7 @@ def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest
 def test_a_segment_with_its_old_size_and_new_content_is_noticed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "_SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(growing_log, "_SETTLED_SECONDS", 0.05)
     fill(broker, 2)
     query = Query(broker.root)
     query.run()
