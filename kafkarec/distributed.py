@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     )
     from .storage.batch_frames import fingerprint, first_offset, has_valid_checksum, incomplete_end, is_unchanged
     from .storage.finding import overlap
-    from .storage.key_folders import inferred_type, key_value
+    from .storage.key_folders import ParameterError, UnknownKeyError, inferred_type, key_value
     from .storage.names import folder_owner, is_log_folder, is_segment
+    from .storage.ranges import segments_in_range
     from .storage.recorded_ends import is_compacted
     from .storage.segment_summary import SegmentSummary, summarize
     from .support.durable import make_folder, sync_folder, write_file
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
 __all__ = [
     "EndedAndOpen",
     "LogFinder",
+    "ParameterError",
     "PartitionedFiles",
     "SegmentSummary",
+    "UnknownKeyError",
     "WrittenFile",
     "arrow_filesystem",
     "display_url",
@@ -61,6 +64,7 @@ __all__ = [
     "overlap",
     "remote_error",
     "sample_shares",
+    "segments_in_range",
     "summarize",
     "sync_folder",
     "write_file",
@@ -88,8 +92,9 @@ __getattr__ = names_of(
             "is_unchanged",
         ),
         "storage.finding": ("overlap",),
-        "storage.key_folders": ("inferred_type", "key_value"),
+        "storage.key_folders": ("ParameterError", "UnknownKeyError", "inferred_type", "key_value"),
         "storage.names": ("folder_owner", "is_log_folder", "is_segment"),
+        "storage.ranges": ("segments_in_range",),
         "storage.recorded_ends": ("is_compacted",),
         "storage.segment_summary": ("SegmentSummary", "summarize"),
         "support.durable": ("make_folder", "sync_folder", "write_file"),

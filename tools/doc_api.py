@@ -73,7 +73,16 @@ PACKAGES: dict[str, set[str]] = {
     "ops.salvage": set(),
     "ops.study": {"BATCH_SIZES", "CODECS", "FORMATS", "codec_and_level", "format_name"},
     "state.transactions": {"listing"},
-    "distributed": {"PartitionedFiles", "WrittenFile", "make_folder", "sync_folder", "write_file"},
+    "distributed": {
+        "ParameterError",
+        "PartitionedFiles",
+        "UnknownKeyError",
+        "WrittenFile",
+        "make_folder",
+        "segments_in_range",
+        "sync_folder",
+        "write_file",
+    },
 }
 # module -> its names for users
 MODULES: dict[str, tuple[str, ...]] = {

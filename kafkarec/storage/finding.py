@@ -25,11 +25,10 @@ from kafkarec.sources.remote_errors import display_url
 from . import names, opening
 from .data_folder import DataFolderFiles
 from .globs import matches
-from .key_folders import Keys, KeyValues, Where, keys_below, log_name, values_of, with_key
-from .log_reading import last_batch
+from .key_folders import Keys, KeyValues, ParameterError, Where, keys_below, log_name, values_of, with_key
+from .log_reading import next_offset
 from .partition_folder import FolderFiles, LeftOut, PartitionFiles
 from .segment_file import SegmentFile
-from .segment_summary import summarize
 
 # Names that a job of Hadoop or Spark gives to what is no data begin with one of these.
 _NO_DATA = "_."
@@ -47,12 +46,13 @@ def overlap(name: str, first: tuple[str, str], second: tuple[str, str], conditio
     condition: of `where`, which leaves the second one out; "": their keys are the same
     """
     copy = " Both have the same ones: is one a copy?" if first[1] == second[1] else ""
-    folders = f"Load one of the two folders: {os.path.dirname(first[0])} or {os.path.dirname(second[0])}"
-    advice = f'Leave one folder out: where="{condition}"' if condition else folders
-    return ValueError(
+    what = (
         f"{name}: {first[0]} has offsets {first[1]}, and {second[0]} has offsets {second[1]}: they overlap, so records "
-        f"would be read twice.{copy} {advice}"
+        f"would be read twice.{copy} "
     )
+    if condition:
+        return ParameterError("where", "", condition, before=f"{what}Leave one folder out: ")
+    return ValueError(f"{what}Load one of the two folders: {os.path.dirname(first[0])} or {os.path.dirname(second[0])}")
 
 
 class Finder:
@@ -248,15 +248,12 @@ class Finder:
         if segment.listed_size is None:
             return None
         try:
-            end = summarize(segment).next_offset
-            if end is None:
-                last = last_batch(segment)
-                end = segment.base_offset if last is None else int(last["next_offset"])
+            end = next_offset(segment)
         except FileNotFoundError:
             raise  # removed since it was listed
         except (KafkaRecordError, OSError):
             return None
-        return end
+        return segment.base_offset if end is None else end
 
 
 def is_archive(opened: opening.Opened) -> bool:

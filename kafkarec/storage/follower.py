@@ -188,8 +188,7 @@ class Follower:
 
     def _begin(self, listed: Sequence[str]) -> None:
         """Starts at the segment that contains the first offset of the range."""
-        first = self._range.first_offset
-        self._enter(listed[0] if first is None else _last_from(listed, first, listed[0]))
+        self._enter(_first_with(listed, self._range.first_offset))
         self._stable_from = listed[0]
 
     def _enter(self, name: str) -> None:
@@ -357,7 +356,7 @@ class Follower:
             left_out = isolation.excluded(group, skip=True, restore=self._request.options.restore)
         stable = left_out.stable_offset
         reached = self._marks[-1].next_offset if self._marks else 0
-        self._stable_from = _last_from(listed, reached if stable is None else min(reached, stable), start)
+        self._stable_from = _first_with(listed, reached if stable is None else min(reached, stable))
         return left_out
 
     def _match(self, matched: _Matched, chosen: Sequence[str], settled: int) -> None:
@@ -486,9 +485,9 @@ def _place(name: str) -> tuple[int, str]:
     return (names.base_offset(name) or 0, name)
 
 
-def _last_from(listed: Sequence[str], offset: int, default: str) -> str:
-    """The last segment that begins at or below an offset."""
-    return max((name for name in listed if _place(name)[0] <= offset), key=_place, default=default)
+def _first_with(listed: Sequence[str], offset: int | None) -> str:
+    """The first segment that may have this offset or a later one."""
+    return listed[ranges.segments_in_range([names.base_offset(name) for name in listed], offset, None)[0]]
 
 
 def _owner(name: str) -> tuple[str | None, int | None] | None:

@@ -27,6 +27,28 @@ Keys = dict[str, str | None]
 KeyValues = dict[str, list[str | None]]
 """The same of several paths."""
 
+
+class ParameterError(ValueError):
+    """What is wrong with a parameter of `find`, in parts, for who has another name for it.
+
+    parameter       where or base_path
+    value           None: the message does not show it
+    before, after   the rest of the message
+    """
+
+    def __init__(self, parameter: str, after: str, value: str | None = None, before: str = "") -> None:
+        super().__init__(parameter, after, value, before)
+        self.parameter, self.after, self.value, self.before = parameter, after, value, before
+
+    def __str__(self) -> str:
+        value = "" if self.value is None else f"={self.value!r}"
+        return f"{self.before}{self.parameter}{value}{self.after}"
+
+
+class UnknownKeyError(ParameterError):
+    """A condition is on a key that no folder has."""
+
+
 _ESCAPED = re.compile(r"%([0-9a-fA-F]{2})")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -61,7 +83,7 @@ def keys_below(path: str, base: str) -> Keys:
     """The keys of a path's own folders below `base`. ValueError if the path is not below it."""
     parts, above = _parts(path), _parts(base)
     if parts[: len(above)] != above:
-        raise ValueError(f"base_path={base!r}: {path} is not below it")
+        raise ParameterError("base_path", f": {path} is not below it", base)
     keys: Keys = {}
     for part in parts[len(above) :]:
         if key := key_of(part):
@@ -174,7 +196,8 @@ class _Condition(NamedTuple):
         try:
             literal = key_value(self.literal, kind)
         except ValueError as error:
-            raise ValueError(f"where: {error}, and the folders of {self.name} are such: {path}") from None
+            why = f": {error}, and the folders of {self.name} are such: {path}"
+            raise ParameterError("where", why) from None
         return _COMPARE[self.sign](key_value(value, kind), literal)
 
 
@@ -194,7 +217,7 @@ class Where:
         while more and text is not None:
             found = _CONDITION.match(text, position)
             if found is None:
-                raise ValueError(f"where={text!r}: {text[position:].strip()!r} cannot be read; {_EXAMPLE}")
+                raise ParameterError("where", f": {text[position:].strip()!r} cannot be read; {_EXAMPLE}", text)
             literal = found["literal"]
             if literal[0] in "'\"":
                 literal = literal[1:-1].replace(literal[0] * 2, literal[0])
@@ -230,9 +253,9 @@ class Where:
             if any(map(condition.is_for, known)):
                 continue
             if not known:
-                raise ValueError(
-                    f"where: no folder {condition.name}=... is below the path. It chooses folders, and no records"
-                )
+                why = f": no folder {condition.name}=... is below the path. It chooses folders, and no records"
+                raise UnknownKeyError("where", why)
             near = difflib.get_close_matches(condition.name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(f"where: no folder has the key {condition.name!r}{hint}; there are: {', '.join(known)}")
+            why = f": no folder has the key {condition.name!r}{hint}; there are: {', '.join(known)}"
+            raise UnknownKeyError("where", why)

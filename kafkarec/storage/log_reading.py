@@ -15,7 +15,7 @@ from kafkarec.read.passes import Excluded, as_columns, batch_table, joined, read
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, asked, walk
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
-from . import ranges
+from . import ranges, segment_summary
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import SegmentBytes
 from .segment_file import SegmentFile
@@ -138,6 +138,14 @@ def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
     return last
 
 
+def next_offset(segment: SegmentFile) -> int | None:
+    """The offset after the last batch; None: there is none. From the last batches, if these tell; else from all
+    headers. OSError if it cannot be read."""
+    end = segment_summary.summarize(segment).next_offset
+    last = last_batch(segment) if end is None else None
+    return end if last is None else int(last["next_offset"])
+
+
 def record_batches(
     segment: SegmentFile, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING
 ) -> Iterator[RecordBatch]:
@@ -150,14 +158,5 @@ def record_batches(
 
 
 def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Sequence[SegmentFile]:
-    """The segments that may have offsets of the range, by the base offsets in their names."""
-    chosen = []
-    for number, segment in enumerate(group):
-        next_base = group[number + 1].base_offset if number + 1 < len(group) else None
-        first, end, base = record_range.first_offset, record_range.end_offset, segment.base_offset
-        if first is not None and next_base is not None and base is not None and base < next_base <= first:
-            continue
-        if end is not None and base is not None and base >= end and number > 0:
-            continue
-        chosen.append(segment)
-    return chosen
+    bases = [segment.base_offset for segment in group]
+    return [group[at] for at in ranges.segments_in_range(bases, record_range.first_offset, record_range.end_offset)]

@@ -17,7 +17,7 @@ from kafkarec.sources.folders import Folder
 from kafkarec.sources.remote import FolderEntry
 
 from . import names, tiered
-from .log_reading import last_batch
+from .log_reading import next_offset
 from .segment_file import InFolder, SegmentFile
 
 
@@ -167,12 +167,10 @@ class PartitionFiles(FolderFiles):
 
     @property
     def next_offset(self) -> int | None:
-        """The log end offset: the offset after the last batch. Reads the headers of the last non-empty segment."""
-        for segment in reversed(self.segments):
-            last = last_batch(segment)
-            if last is not None:
-                return int(last["next_offset"])
-        return self.start_offset
+        """The log end offset: the offset after the last batch. Reads the end of the last non-empty segment, and all of
+        its headers if that does not tell."""
+        ends = map(next_offset, reversed(self.segments))
+        return next((end for end in ends if end is not None), self.start_offset)
 
     def __len__(self) -> int:
         return len(self.segments)

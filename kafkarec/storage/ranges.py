@@ -7,6 +7,7 @@ Kafka's lookup: LogSegment.translateOffset and findOffsetByTimestamp.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -55,6 +56,21 @@ class RecordRange(NamedTuple):
 
 
 EVERYTHING = RecordRange()
+
+
+def segments_in_range(bases: Sequence[int | None], first: int | None, end: int | None) -> list[int]:
+    """The numbers of a log's segments that may have offsets of [first, end), None: no bound; at least one of them.
+
+    bases: the base offset of each segment, in order; None: unknown. Where two have the same one, neither is left out
+    """
+    chosen = []
+    for number, base in enumerate(bases):
+        later = bases[number + 1] if number + 1 < len(bases) else None
+        if first is not None and base is not None and later is not None and base < later <= first:
+            continue
+        if number == 0 or end is None or base is None or base < end:
+            chosen.append(number)
+    return chosen
 
 
 def _number(name: str, value: int | None) -> int | None:

@@ -44,6 +44,8 @@ _HADOOP_PATH = re.compile(r"(?!file:)([a-z][a-z0-9+.-]+):/(?!/)")
 FOLDERS = (
     "It reads and writes folders that the driver and all executors share (dbfs:/x is /dbfs/x), s3://, gs:// and abfs://"
 )
+# Parameters of kafkarec.find, as options.
+_OPTIONS = {"where": "where", "base_path": "basePath"}
 _OF_RECORDS = "for records there are subscribe, assign, startingOffsets, startingTimestamp and their ends"
 
 
@@ -109,14 +111,9 @@ class PartitionLog(NamedTuple):
 
     def in_range(self, start: int | None, end: int | None) -> list[int]:
         """The numbers of the segments that may have offsets of a range, by the base offsets in their names."""
-        chosen = []
-        for number, segment in enumerate(self.segments):
-            base, later = segment.base_offset, self.next_base(number)
-            if start is not None and later is not None and (base or 0) < later <= start:
-                continue
-            if end is None or base is None or base < end or not number:
-                chosen.append(number)
-        return chosen
+        from kafkarec import distributed
+
+        return distributed.segments_in_range([each.base_offset for each in self.segments], start, end)
 
 
 # ---- what kafkarec.find finds ------------------------------------------------------------------------------------
@@ -165,6 +162,8 @@ def finder(options: SourceOptions) -> distributed.LogFinder:
 def as_spark_says(options: SourceOptions) -> Iterator[None]:
     """Errors of a Finder as Spark's, and with the names of options. AnalysisException for a path that does not exist,
     ValueError for a scheme that nothing here reads, with what does; FileNotFoundError for what is removed meanwhile."""
+    from kafkarec import distributed
+
     try:
         yield
     except OSError as error:
@@ -185,13 +184,12 @@ def as_spark_says(options: SourceOptions) -> Iterator[None]:
             f"kafkarec cannot read {path}: {why}. {FOLDERS}. A path of any scheme that Spark itself reads: "
             f'kafka_explode(spark.read.format("binaryFile").load({path!r}), "content"), for files below 2 GiB'
         ) from None
-    except ValueError as error:
-        text = re.sub(r'where="(.*)"$', r'.option("where", "\1")', str(error))
-        if text.startswith(("where", "base_path")):
-            text = f"option {text}".replace("option base_path=", "option basePath=")
-        if text == str(error):
-            raise
-        raise ValueError(f"{text}; {_OF_RECORDS}" if ": no folder" in text else text) from None
+    except distributed.ParameterError as error:
+        name = _OPTIONS[error.parameter]
+        value = "" if error.value is None else f"={error.value!r}"
+        option = f'.option("{name}", "{error.value}")' if error.before else f"option {name}{value}"
+        more = f"; {_OF_RECORDS}" if isinstance(error, distributed.UnknownKeyError) else ""
+        raise ValueError(f"{error.before}{option}{error.after}{more}") from None
 
 
 def hadoop_scheme(path: str) -> str | None:

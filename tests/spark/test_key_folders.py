@@ -519,8 +519,8 @@ def test_an_idle_stream_reads_no_borders_again(days: Path, monkeypatch: pytest.M
     query = Query(days)
     query.run()
     calls: list[str] = []
-    real: Callable[..., Any] = finding.summarize
-    monkeypatch.setattr(finding, "summarize", lambda opened: (calls.append(opened.path), real(opened))[1])
+    real: Callable[..., Any] = finding.next_offset
+    monkeypatch.setattr(finding, "next_offset", lambda opened: (calls.append(opened.path), real(opened))[1])
     assert query.run() == 0 and calls == []
     log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
     assert query.run() == 1 and len(calls) == 1
