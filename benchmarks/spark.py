@@ -103,7 +103,7 @@ class Repeating(batch.BatchReader):
 
 
 def repeated_splits(
-    chosen: options.SourceOptions, wanted: tuple[schema.SparkColumn, ...], splits: tuple[Split, ...]
+    chosen: options.ReadOptions, wanted: tuple[schema.SparkColumn, ...], splits: tuple[Split, ...]
 ) -> Iterator[pa.RecordBatch]:
     """The same for `read_log`, which reads where Spark has no data sources in Python."""
     from spark_udfs.source import reading

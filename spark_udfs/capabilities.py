@@ -21,7 +21,7 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyspark
@@ -166,10 +166,10 @@ def check(feature: Feature) -> None:
         raise NeedsNewerSpark(text)
 
 
-def check_options(chosen: Mapping[str, Any]) -> None:
+def check_options(given: Iterable[str]) -> None:
     """NeedsNewerSpark for an option of the data source that this Spark cannot do."""
     for name, feature in _OPTIONS.items():
-        if chosen.get(name):
+        if name in given:
             check(feature)
 
 

@@ -54,11 +54,11 @@ def count(spark: Any, path: str | Iterable[str], **given: Any) -> RecordCount:
     return RecordCount(partitions)
 
 
-def _check(chosen: options.SourceOptions) -> None:
+def _check(chosen: options.ReadOptions) -> None:
     """ValueError for options with which a DataFrame has rows that are no records."""
-    if chosen["view"] != "records":
+    if chosen.view != "records":
         raise ValueError(
-            f"count counts records, and view={chosen['view']} has none; "
+            f"count counts records, and view={chosen.view} has none; "
             'spark.read.format("kafkarec").option("view", "batches").load(path).count() counts batches, by headers too'
         )
     if "columnNameOfCorruptRecord" in chosen.given:
@@ -68,7 +68,7 @@ def _check(chosen: options.SourceOptions) -> None:
         )
 
 
-def _count(chosen: options.SourceOptions, splits: Splits) -> Iterator[Any]:
+def _count(chosen: options.ReadOptions, splits: Splits) -> Iterator[Any]:
     """In a task: the rows of its splits."""
     import pyarrow as pa  # type: ignore[import-untyped]
 

@@ -181,7 +181,7 @@ def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark, tuple(keys))
 
 
-def _check(chosen: options.SourceOptions, splits: Splits) -> Iterator[Any]:
+def _check(chosen: options.ReadOptions, splits: Splits) -> Iterator[Any]:
     """In a task: what `check_split` counts in each of its splits, as JSON."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -197,7 +197,7 @@ def _check(chosen: options.SourceOptions, splits: Splits) -> Iterator[Any]:
     yield pa.RecordBatch.from_arrays([pa.array([json.dumps(each) for each in results], pa.string())], ["result"])
 
 
-def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
+def check_split(split: Split, chosen: options.ReadOptions) -> dict[str, Any]:
     """Reads one split completely and counts what is good and what is damaged. A file that cannot be read is damage too.
     So is one that a broker has removed, replaced or truncated since it was planned.
     """
@@ -218,16 +218,16 @@ def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
     return counts
 
 
-def _check_part(counts: dict[str, Any], part: kafkarec.Segment, split: Split, chosen: options.SourceOptions) -> None:
+def _check_part(counts: dict[str, Any], part: kafkarec.Segment, split: Split, chosen: options.ReadOptions) -> None:
     end = SplitEnd(part, split)
     stream = part.stream(
         batch_bytes=_PIECE_BYTES,
         columns=["offset"],
         control=True,
-        check_crcs=chosen["checkCrcs"],
+        check_crcs=chosen.checkCrcs,
         errors="skip",
-        restore=chosen["restore"],
-        max_decompressed_bytes=chosen["maxDecompressedBytes"],
+        restore=chosen.restore,
+        max_decompressed_bytes=chosen.maxDecompressedBytes,
     )
     with closing(stream) as pieces:
         for piece in pieces:
@@ -249,7 +249,7 @@ def _check_part(counts: dict[str, Any], part: kafkarec.Segment, split: Split, ch
     if incomplete is None:
         return
     counts |= {"incomplete": incomplete.length, "incomplete_position": incomplete.position}
-    if chosen["endOfLog"] == "strict":
+    if chosen.endOfLog == "strict":
         counts["remaining"] -= incomplete.length
         counts["bytes"] -= incomplete.length  # which _count adds again
         _count(counts, [incomplete])

@@ -10,7 +10,6 @@ One call of kafkarec.encode per value. The options are one literal: the name of 
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -19,7 +18,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import arguments, bootstrap, schema
+from . import arguments, bootstrap, function_options, schema
 from .worker_errors import cause_first
 
 # The options, under their names in kafkarec.encode.
@@ -48,8 +47,7 @@ def make(given: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
         if name not in OPTIONS:
-            near = difflib.get_close_matches(name, OPTIONS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(OPTIONS)}"
+            hint = function_options.did_you_mean(name, OPTIONS)
             raise ValueError(f"kafka_encode has no option {name!r}; {hint}")
     bootstrap.load()
     import kafkarec

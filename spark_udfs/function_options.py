@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -56,9 +56,7 @@ def make(**given: Any) -> FunctionOptions:
     known: dict[str, type] = {field.name: type(field.default) for field in fields(FunctionOptions)}
     for name, value in given.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(known)}"
-            raise ValueError(f"kafka_decode has no option {name!r}{hint}")
+            raise ValueError(f"kafka_decode has no option {name!r}; {did_you_mean(name, known)}")
         if type(value) is not known[name]:  # exactly this type: True is not a number of bytes
             raise TypeError(f"option {name} must be {known[name].__name__}, not {type(value).__name__}")
         if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
@@ -68,6 +66,12 @@ def make(**given: Any) -> FunctionOptions:
     if "end_of_log" in given:
         given["end_of_log"] = _check_end(given["end_of_log"])
     return FunctionOptions(**given)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The most similar one of the names that there are, or all of them."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
 
 
 def of(arguments: Mapping[str, Any]) -> FunctionOptions:

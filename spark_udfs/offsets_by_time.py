@@ -33,7 +33,7 @@ def offsets_at(
     return found
 
 
-def look_up(chosen: options.SourceOptions, since: int) -> list[tuple[str, int, int]]:
+def look_up(chosen: options.ReadOptions, since: int) -> list[tuple[str, int, int]]:
     """(topic, partition, offset) of each partition; must run on a machine that can read the files."""
     bootstrap.load()
     offsets = Listing(chosen).retry(lambda found: selection.offsets_at(chosen, selection.chosen(chosen, found), since))

@@ -40,25 +40,25 @@ def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
     return over_tasks(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
 
 
-def _read(chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...], splits: Splits) -> Iterator[Any]:
+def _read(chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...], splits: Splits) -> Iterator[Any]:
     from .source import reading
 
     return reading.read_splits(splits, chosen, wanted)
 
 
-def keys(chosen: options.SourceOptions) -> KeyTypes:
+def keys(chosen: options.ReadOptions) -> KeyTypes:
     """The keys of key=value folders; must run on a machine that can read the files."""
     bootstrap.load()
     return key_types(chosen)
 
 
-def plan(chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
+def plan(chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
     """The splits of each task; must run on a machine that can read the files. wanted: the columns of the rows"""
     bootstrap.load()
     return planning.tasks(chosen, BatchReader(chosen, wanted).splits())
 
 
-def _planned(spark: Any, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
+def _planned(spark: Any, chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
     """`plan(chosen, wanted)`, with Spark Connect in a task, since only the cluster can read the files."""
     if not cluster.is_connect(spark):
         return plan(chosen, wanted)
@@ -66,7 +66,7 @@ def _planned(spark: Any, chosen: options.SourceOptions, wanted: tuple[SparkColum
     return tasks
 
 
-def _pickled_plan(chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> str:
+def _pickled_plan(chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...]) -> str:
     return b64encode(pickle.dumps(plan(chosen, wanted))).decode()
 
 
@@ -128,7 +128,7 @@ def over_tasks(
     spark: Any,
     verb: str,
     tasks: Tasks,
-    chosen: options.SourceOptions,
+    chosen: options.ReadOptions,
     body: Callable[[Splits], Iterator[Any]],
     result: Any,
 ) -> Any:
@@ -139,7 +139,7 @@ def over_tasks(
 
 
 def rows_of_tasks(
-    spark: Any, verb: str, chosen: options.SourceOptions, body: Callable[[Splits], Iterator[Any]], result: str
+    spark: Any, verb: str, chosen: options.ReadOptions, body: Callable[[Splits], Iterator[Any]], result: str
 ) -> list[Any]:
     """Plans, and collects what `body` yields for the splits of each task, in their order; without a split no job."""
     log_to_stderr()

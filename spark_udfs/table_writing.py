@@ -166,7 +166,7 @@ def _check(format: str, value_as: str | None, compression: str, mode: str) -> No
             raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(str, valid))}")
 
 
-def _layout(chosen: options.SourceOptions, found: Any, by: tuple[str, ...], compression: str, as_text: bool) -> _Layout:
+def _layout(chosen: options.ReadOptions, found: Any, by: tuple[str, ...], compression: str, as_text: bool) -> _Layout:
     key_names = [name for name, _ in found]
     known = dict.fromkeys(("topic", "partition", DATE, *key_names))
     if not set(by) <= known.keys() or len(set(by)) < len(by):
@@ -185,10 +185,10 @@ def _layout(chosen: options.SourceOptions, found: Any, by: tuple[str, ...], comp
 # ---- on the driver, or with Spark Connect in a task ---------------------------------------------------------------
 
 
-def _begun(chosen: options.SourceOptions, layout: _Layout, out: str, mode: str) -> str:
+def _begun(chosen: options.ReadOptions, layout: _Layout, out: str, mode: str) -> str:
     """The pickled plan."""
     bootstrap.load()
-    storage = chosen["storageOptions"]
+    storage = chosen.storageOptions
     target = destination.resolve_table(out, storage)
     publisher = destination.publisher(target, storage)
     table = publisher.table()
@@ -211,7 +211,7 @@ def _begun(chosen: options.SourceOptions, layout: _Layout, out: str, mode: str) 
 
 
 def _planned(
-    chosen: options.SourceOptions,
+    chosen: options.ReadOptions,
     job: WriteJob,
     before: Offsets,
     found: dict[TopicPartition, PartitionLog],
@@ -287,7 +287,7 @@ def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
 # ---- in a task -----------------------------------------------------------------------------------------------------
 
 
-def _write(job: WriteJob, chosen: options.SourceOptions, layout: _Layout, splits: Splits) -> Iterator[Any]:
+def _write(job: WriteJob, chosen: options.ReadOptions, layout: _Layout, splits: Splits) -> Iterator[Any]:
     """Stages the rows of splits; yields a JSON object of the files (path, rows, bytes) and the damaged ranges."""
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark import TaskContext

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from spark_udfs import bootstrap, capabilities
+from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceReader, InputPartition
 from spark_udfs.schema import SparkColumn
 from spark_udfs.task_log import log_to_stderr, logger
@@ -28,12 +28,11 @@ _SHOWN = 10
 def schema(given: Mapping[str, str]) -> Any:
     """The StructType of the columns that the options select."""
     chosen = options.parse(given, "read or stream")
-    capabilities.check_options(chosen)
     bootstrap.load()
     return columns.struct(columns.chosen(chosen, paths.key_types(chosen)))
 
 
-def columns_of(wanted: Any, chosen: options.SourceOptions) -> tuple[SparkColumn, ...]:
+def columns_of(wanted: Any, chosen: options.ReadOptions) -> tuple[SparkColumn, ...]:
     """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
     keys: paths.KeyTypes = ()
     if not columns.are_own(wanted.fieldNames(), chosen):
@@ -45,7 +44,7 @@ def columns_of(wanted: Any, chosen: options.SourceOptions) -> tuple[SparkColumn,
 class BatchReader(DataSourceReader):
     """On the driver Spark calls `partitions`; pickled to each task, `read`."""
 
-    def __init__(self, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
+    def __init__(self, chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...]) -> None:
         self.options = chosen
         self.columns = wanted
 
@@ -79,7 +78,7 @@ class BatchReader(DataSourceReader):
 
 
 def warn_of_names(
-    chosen: options.SourceOptions, found: Mapping[TopicPartition, PartitionLog], left_out: Iterable[str]
+    chosen: options.ReadOptions, found: Mapping[TopicPartition, PartitionLog], left_out: Iterable[str]
 ) -> None:
     """Logs that there are no segments, which folders have no topic in their names, and which with segments are left out
     for their names. On the driver."""
@@ -98,22 +97,21 @@ def warn_of_names(
             logger.warning("%s: %s%s", what, ", ".join(sorted(folders)[:_SHOWN]), more)
 
 
-def warn_of_mode(chosen: options.SourceOptions, wanted: Iterable[SparkColumn]) -> None:
+def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> None:
     """Logs, on the driver, what the mode makes of damage that no row will show."""
     column = "columnNameOfCorruptRecord"
-    if chosen["mode"] == "FAILFAST":
+    if chosen.mode == "FAILFAST":
         if column in chosen.given:
             logger.warning("option %s has no effect in mode FAILFAST, which ends at damage; set PERMISSIVE", column)
-    elif chosen["mode"] == "DROPMALFORMED" or chosen[column] not in [each.name for each in wanted]:
+    elif chosen.mode == "DROPMALFORMED" or chosen.columnNameOfCorruptRecord not in [each.name for each in wanted]:
         logger.warning(
             "mode %s leaves damage out, and only the executors' logs have it: PERMISSIVE with the option %s has a row "
             "for each range, and %s lists them",
-            *(chosen["mode"], column, description.damage_report_of(chosen)),
+            *(chosen.mode, column, description.damage_report_of(chosen)),
         )
 
 
 def reader(given: Mapping[str, str], wanted: Any, cores: int | None) -> DataSourceReader:
     """The reader of the columns in `wanted`, a StructType. It has no pushFilters: see docs/explanation/design.md."""
     chosen = options.parse(given, "read", cores)
-    capabilities.check_options(chosen)
     return BatchReader(chosen, columns_of(wanted, chosen))

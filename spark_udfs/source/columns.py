@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 from spark_udfs import schema
 from spark_udfs.schema import SparkColumn
 
-from .options import SourceOptions
+from .options import ReadOptions
 from .paths import Keys, KeyTypes
 from .planning import Split
 
@@ -75,18 +75,18 @@ def struct(columns: tuple[SparkColumn, ...]) -> T.StructType:
     return T.StructType([T.StructField(column.name, _BY_SQL[column.type]) for column in columns])
 
 
-def chosen(options: SourceOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]:
+def chosen(options: ReadOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]:
     """The columns that the options select, in order. keys: of the key=value folders."""
-    if options["columns"] is not None:
-        return tuple(_known(name, options, keys) for name in _without_repeats(options["columns"]))
+    if options.columns is not None:
+        return tuple(_known(name, options, keys) for name in _without_repeats(options.columns))
     corrupt = (corrupt_column(options),) if "columnNameOfCorruptRecord" in options.given else ()
-    if options["view"] == "batches":
+    if options.view == "batches":
         return BATCHES + corrupt + key_columns(keys, options)
-    headers = RECORDS if options["includeHeaders"] else RECORDS[:-1]
-    return headers + (METADATA if options["includeMetadata"] else ()) + corrupt + key_columns(keys, options)
+    headers = RECORDS if options.includeHeaders else RECORDS[:-1]
+    return headers + (METADATA if options.includeMetadata else ()) + corrupt + key_columns(keys, options)
 
 
-def from_schema(given: Any, options: SourceOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]:
+def from_schema(given: Any, options: ReadOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]:
     """The columns of a StructType that a user (or `chosen`) gave; ValueError names the valid ones."""
     selected = []
     key_names = {name for name, _ in keys if name not in NAMING}
@@ -103,12 +103,12 @@ def from_schema(given: Any, options: SourceOptions, keys: KeyTypes = ()) -> tupl
     return tuple(selected)
 
 
-def are_own(names: Iterable[str], options: SourceOptions) -> bool:
+def are_own(names: Iterable[str], options: ReadOptions) -> bool:
     """Whether all names are columns that do not need key=value folders."""
     return set(names) <= _own(options).keys()
 
 
-def key_columns(keys: KeyTypes, options: SourceOptions) -> tuple[SparkColumn, ...]:
+def key_columns(keys: KeyTypes, options: ReadOptions) -> tuple[SparkColumn, ...]:
     """The columns of the keys; `topic` and `partition` name the log. ValueError for the name of another column."""
     own = {name.lower() for name in _own(options)}
     for name, _ in keys:
@@ -149,19 +149,19 @@ def check_key_values(splits: Iterable[Split], columns: tuple[SparkColumn, ...]) 
             key_values(split.keys, columns, split.path)
 
 
-def corrupt_column(options: SourceOptions) -> SparkColumn:
-    name = options["columnNameOfCorruptRecord"]
+def corrupt_column(options: ReadOptions) -> SparkColumn:
+    name = options.columnNameOfCorruptRecord
     if any(column.name == name for column in (*RECORDS, *METADATA, *BATCHES)):
         raise ValueError(f"columnNameOfCorruptRecord={name!r} is the name of another column")
     return SparkColumn(None, name, "string")
 
 
-def _own(options: SourceOptions) -> dict[str, SparkColumn]:
-    own = {column.name: column for column in (BATCHES if options["view"] == "batches" else RECORDS + METADATA)}
-    return own | {options["columnNameOfCorruptRecord"]: corrupt_column(options)}
+def _own(options: ReadOptions) -> dict[str, SparkColumn]:
+    own = {column.name: column for column in (BATCHES if options.view == "batches" else RECORDS + METADATA)}
+    return own | {options.columnNameOfCorruptRecord: corrupt_column(options)}
 
 
-def _known(name: str, options: SourceOptions, keys: KeyTypes) -> SparkColumn:
+def _known(name: str, options: ReadOptions, keys: KeyTypes) -> SparkColumn:
     valid = _own(options)
     if name not in valid:
         valid |= {column.name: column for column in key_columns(keys, options)}

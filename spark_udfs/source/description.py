@@ -11,12 +11,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from .options import TABLE, SourceOptions, StorageOptions
+from .options import ReadOptions, StorageOptions
 from .paths import shown
 from .planning import Split
 
 
-def of_tasks(chosen: SourceOptions, tasks: Sequence[Sequence[Split]]) -> str:
+def of_tasks(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:
     """tasks: the splits of each."""
     splits = [split for task in tasks for split in task]
     sizes = [None if split.end is None else split.end - split.begin for split in splits]
@@ -27,19 +27,19 @@ def of_tasks(chosen: SourceOptions, tasks: Sequence[Sequence[Split]]) -> str:
     return f"{amount}: {of_options(chosen)}"
 
 
-def of_options(chosen: SourceOptions) -> str:
+def of_options(chosen: ReadOptions) -> str:
     """The options that were given, with paths, in the order of the table of options."""
-    return " ".join(f"{each.name}={_text(each.name, chosen[each.name])}" for each in TABLE if each.name in chosen.given)
+    return " ".join(f"{name}={_text(name, value)}" for name, value in chosen.given.items())
 
 
-def damage_report_of(chosen: SourceOptions) -> str:
+def damage_report_of(chosen: ReadOptions) -> str:
     """The call that lists the damage of what is read."""
     return f"spark_udfs.damage_report(spark, {paths_of(chosen)})"
 
 
-def paths_of(chosen: SourceOptions) -> str:
+def paths_of(chosen: ReadOptions) -> str:
     """The path that is read, or the list of them, as Python writes it."""
-    return repr(shown(chosen["path"]) if chosen["path"] else [*map(shown, chosen["paths"])])
+    return repr(shown(chosen.path) if chosen.path else [*map(shown, chosen.paths)])
 
 
 def _text(name: str, value: Any) -> str:

@@ -57,7 +57,7 @@ class GrowingLog:
     rewritten    the offsets before which the last segment had other batches since the last call of `keep`
     """
 
-    def __init__(self, chosen: options.SourceOptions) -> None:
+    def __init__(self, chosen: options.ReadOptions) -> None:
         self._options = chosen
         self._before: dict[int, _LogBatch] = {}  # offset -> the last batch that begins below it
         self._seen: Any = None
@@ -219,7 +219,7 @@ class GrowingLog:
 
     def stable_end(self, start: int) -> int:
         """Where reading from `start` on ends: with read_committed at the last stable offset."""
-        if planning.is_read_committed(self._options) and self._transactions_of != (self._seen, self.end):
+        if self._options.is_read_committed and self._transactions_of != (self._seen, self.end):
             # all transactions that began before the last stable offset have ended
             if self._transactions_of is None:
                 self._aborted.clear()
@@ -240,7 +240,7 @@ class GrowingLog:
 
 
 def plan(
-    chosen: options.SourceOptions, spans: Mapping[TopicPartition, tuple[GrowingLog, int, int]]
+    chosen: options.ReadOptions, spans: Mapping[TopicPartition, tuple[GrowingLog, int, int]]
 ) -> list[planning.Split]:
     """The splits of what each partition's log has between two offsets, in order of the partitions."""
     parts: dict[TopicPartition, PartitionLog] = {}

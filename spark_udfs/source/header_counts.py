@@ -27,8 +27,8 @@ from spark_udfs import schema
 from . import planning, reading
 from .isolation import NO_END, Uncommitted
 from .log_end import SplitEnd
-from .options import SourceOptions
-from .planning import Split, is_read_committed
+from .options import ReadOptions
+from .planning import Split
 
 if TYPE_CHECKING:
     import kafkarec
@@ -43,7 +43,7 @@ class _Counts(NamedTuple):
     records: int
 
 
-def count_split(split: Split, options: SourceOptions, counters: reading.TaskCounters) -> int:
+def count_split(split: Split, options: ReadOptions, counters: reading.TaskCounters) -> int:
     """The records of one split that the data source returns. Errors are those of the data source."""
     import kafkarec
 
@@ -63,10 +63,13 @@ def count_split(split: Split, options: SourceOptions, counters: reading.TaskCoun
         return counts.records
 
 
-def _by_headers(part: kafkarec.Segment, split: Split, options: SourceOptions, end: SplitEnd) -> _Counts | None:
+def _by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions, end: SplitEnd) -> _Counts | None:
     """None: the data source has to read it. Adds the batches to `end`."""
     size = batches = records = 0
-    skip = {"errors": "raise" if options["mode"] == "FAILFAST" else "skip", "check_crcs": options["checkCrcs"]}
+    skip: dict[str, Any] = {
+        "errors": "raise" if options.mode == "FAILFAST" else "skip",
+        "check_crcs": options.checkCrcs,
+    }
     tables = part.scan_pieces(start_offset=split.start_offset, end_offset=split.end_offset, **skip)
     with closing(tables):
         for table in tables:
@@ -89,7 +92,7 @@ def _by_headers(part: kafkarec.Segment, split: Split, options: SourceOptions, en
     return _Counts(size, batches, records)
 
 
-def _decoded(part: kafkarec.Segment, split: Split, options: SourceOptions, ranges: list[tuple[int, int]]) -> int | None:
+def _decoded(part: kafkarec.Segment, split: Split, options: ReadOptions, ranges: list[tuple[int, int]]) -> int | None:
     """The records in these ranges of bytes; None: the data source has to read the split."""
     if ranges and split.end is None:
         return None  # a compressed file is unpacked each time that it is opened
@@ -106,10 +109,10 @@ def _decoded(part: kafkarec.Segment, split: Split, options: SourceOptions, range
 class _Headers:
     """The headers of some batches, and which of them count."""
 
-    def __init__(self, headers: pa.RecordBatch, split: Split, options: SourceOptions) -> None:
+    def __init__(self, headers: pa.RecordBatch, split: Split, options: ReadOptions) -> None:
         self.headers = headers
-        self.control = options["includeControl"]
-        self.uncommitted = split.uncommitted if is_read_committed(options) else None
+        self.control = options.includeControl
+        self.uncommitted = split.uncommitted if options.is_read_committed else None
         self.start = -NO_END if split.start_offset is None else split.start_offset
         self.end = NO_END if split.end_offset is None else split.end_offset
         if self.uncommitted is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .options import SourceOptions
+from .options import ReadOptions
 from .paths import PartitionLog
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Uncommitted(NamedTuple):
     last_stable_offset: int
 
 
-def read_transactions(partition: PartitionLog, options: SourceOptions, start: int | None) -> Uncommitted:
+def read_transactions(partition: PartitionLog, options: ReadOptions, start: int | None) -> Uncommitted:
     """The transactions of a partition, from the segment that holds `start` on.
 
     start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
@@ -46,7 +46,7 @@ def read_transactions(partition: PartitionLog, options: SourceOptions, start: in
         open_before = _open_before(log.segments[number]) if number else {}
         if open_before is None:
             number, open_before = 0, {}
-        state = _scan_segments(log.segments[number:], open_before, options["mode"] != "FAILFAST")
+        state = _scan_segments(log.segments[number:], open_before, options.mode != "FAILFAST")
         if not number or state.last_stable_offset >= (partition.segments[number].base_offset or 0):
             return state
         number = partition.in_range(state.last_stable_offset, None)[0]

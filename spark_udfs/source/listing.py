@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import paths
-from .options import SourceOptions
+from .options import ReadOptions
 from .paths import PartitionLog, TopicPartition
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ class DataLoss(RuntimeError):
     """Offsets that the query should read no longer exist; with failOnDataLoss=false it continues without them."""
 
 
-def lost(options: SourceOptions, what: str) -> None:
+def lost(options: ReadOptions, what: str) -> None:
     """DataLoss, or a warning if failOnDataLoss is false. what: where, a colon, and what has happened."""
-    if options["failOnDataLoss"]:
+    if options.failOnDataLoss:
         raise DataLoss(f"data loss in {what}. failOnDataLoss=false continues with the records that exist")
     logger.warning("data loss in %s; failOnDataLoss is false", what)
 
@@ -51,7 +51,7 @@ def lost(options: SourceOptions, what: str) -> None:
 class Listing:
     """`current()` returns the partitions that exist now; remote folders are listed only once per call."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._names: _Names = {}
         self._logs: list[Any] = []

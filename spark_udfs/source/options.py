@@ -1,25 +1,28 @@
-"""Every option of the data source: one table for reading, streaming and writing.
+"""Every option of the data source, as fields of two frozen dataclasses, for reading (and streaming) and for writing.
 
-    options.parse({"maxpartitionbytes": "64m"}, "read")["maxPartitionBytes"]      67108864
+    options.parse({"maxpartitionbytes": "64m"}, "read").maxPartitionBytes      67108864
 
-Spark passes names in lower case and values as text. An option that Spark's Kafka source also has means the same here. A
-name that is not in the table, or not for this use, is an error with the most similar name.
+Spark passes names in lower case and values as text, which are parsed here alone; a field has the name of its option. An
+option that Spark's Kafka source also has means the same here. A name that is no option, or not for this use, is an
+error with the most similar name.
 """
 
+# ruff: noqa: RUF009 (the fields of a dataclass are made by a function of this module)
 from __future__ import annotations
 
 import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from spark_udfs import bootstrap, schema
+from spark_udfs import bootstrap, capabilities, function_options, schema
 
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 # An incomplete batch at a log's end: where a broker is or was writing, or damage.
-ENDS = ("tail", "strict")
+ENDS = function_options.ENDS
 VIEWS = ("records", "batches")
 # What an overwrite replaces: each topic that the option or the rows name, in all its partitions; or the partitions that
 # have rows. The words are those of spark.sql.sources.partitionOverwriteMode.
@@ -39,60 +42,58 @@ class Option(NamedTuple):
     meaning: str
 
 
-class SourceOptions(dict[str, Any]):
-    """The values of all options by name, including defaults. `given`: the names of those that the user has set."""
-
-    given: frozenset[str] = frozenset()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (dict(self), self.given)
-
-
-def _restored(values: dict[str, Any], given: frozenset[str]) -> SourceOptions:
-    options = SourceOptions(values)
-    options.given = given
-    return options
-
-
-def parse(given: Mapping[str, str], use: str, cores: int | None = None) -> SourceOptions:
-    """All options for one use ("read", "stream" or "write"); ValueError names the option, its value and what is valid.
+def parse(given: Mapping[str, str], use: str, cores: int | None = None) -> ReadOptions:
+    """The options for "read" or "stream"; ValueError names the option, its value and what is valid. NeedsNewerSpark for
+    one that this Spark cannot do.
 
     "read or stream": options of either use, since Spark asks for a schema without saying for which of them.
 
     cores: the default of minPartitions; None: not known
     """
-    options = _restored({each.name: each.default for each in TABLE if _is_for(use, each)}, frozenset())
+    set_by_user = _parsed(given, use)
+    chosen = ReadOptions(**{"minPartitions": cores or 1, **_fields(set_by_user)}, given=set_by_user)
+    for several in (
+        ("subscribe", "subscribePattern", "assign"),
+        ("isolationLevel", "kafka.isolation.level"),
+        ("maxOffsetsPerTrigger", "maxBytesPerTrigger"),
+    ):
+        both = [name for name in several if name in chosen.given]
+        if len(both) > 1:
+            raise ValueError(f"only one of the options {', '.join(several)} can be set, not {' and '.join(both)}")
+    if use == "stream" and chosen.endOfLog == "strict":
+        raise ValueError(_NO_STRICT_STREAM)
+    capabilities.check_options(chosen.given)
+    return chosen
+
+
+def parse_for_write(given: Mapping[str, str]) -> WriteOptions:
+    """The options for writing; errors as `parse`."""
+    set_by_user = _parsed(given, "write")
+    return WriteOptions(**_fields(set_by_user), given=set_by_user)
+
+
+def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace(".", "_"): value for name, value in values.items()}
+
+
+def _parsed(given: Mapping[str, str], use: str) -> dict[str, Any]:
+    """Name -> value of the options that the user has set, in the order of the table."""
     known = {each.name.lower(): each for each in TABLE}
-    names = []
+    values: dict[str, Any] = {}
     for name, text in given.items():
         option = known.get(name.lower())
         if option is None or not _is_for(use, option):
             raise ValueError(_unknown(name, option, use))
         try:
-            options[option.name] = option.read(text)
+            values[option.name] = option.read(text)
         except ValueError as error:
             shown = f"option {option.name}" if option.read is storage else f"option {option.name}={text!r}"
             raise ValueError(f"{shown}: {error}") from None
-        names.append(option.name)
-    options.given = frozenset(names)
-    if "minPartitions" not in options.given:
-        options["minPartitions"] = cores or 1
-    _check_one_of(options, "subscribe", "subscribePattern", "assign")
-    _check_one_of(options, "isolationLevel", "kafka.isolation.level")
-    _check_one_of(options, "maxOffsetsPerTrigger", "maxBytesPerTrigger")
-    if use == "stream" and options["endOfLog"] == "strict":
-        raise ValueError(_NO_STRICT_STREAM)
-    return options
+    return {each.name: values[each.name] for each in TABLE if each.name in values}
 
 
 def _is_for(use: str, option: Option) -> bool:
     return any(each in option.uses.split() for each in use.split(" or "))
-
-
-def _check_one_of(options: SourceOptions, *names: str) -> None:
-    both = [name for name in names if name in options.given]
-    if len(both) > 1:
-        raise ValueError(f"only one of the options {', '.join(names)} can be set, not {' and '.join(both)}")
 
 
 def _unknown(name: str, option: Option | None, use: str) -> str:
@@ -253,18 +254,22 @@ def path_list(given: str) -> tuple[str, ...]:
     return tuple(str(each) for each in json.loads(given))
 
 
-def offsets(given: str) -> str | dict[str, dict[str, int]]:
+PerPartition = dict[str, dict[str, int]]
+"""A number for each partition, which is a text as in JSON, of topics."""
+
+
+def offsets(given: str) -> str | PerPartition:
     """earliest, latest, or {"topic": {"0": 23, "1": -2}}; -2 is earliest, -1 is latest."""
     if given.strip().lower() in ("earliest", "latest"):
         return given.strip().lower()
     return per_partition(given, 'earliest, latest, or JSON such as {"topic": {"0": 23, "1": -2}}')
 
 
-def timestamps(given: str) -> dict[str, dict[str, int]]:
+def timestamps(given: str) -> PerPartition:
     return per_partition(given, 'JSON such as {"topic": {"0": 1700000000000}}, milliseconds since 1970')
 
 
-def per_partition(given: str, example: str) -> dict[str, dict[str, int]]:
+def per_partition(given: str, example: str) -> PerPartition:
     try:
         parsed = json.loads(given)
         values = {topic: {str(int(number)): value for number, value in each.items()} for topic, each in parsed.items()}
@@ -295,72 +300,113 @@ _NO_STRICT_STREAM = (
     "endOfLog=strict fails on them"
 )
 
-# ---- the table ----------------------------------------------------------------------------------------------
+# ---- the options -------------------------------------------------------------------------------------------
 
-TABLE = (
-    # where
-    Option("path", text, None, "read stream write", "a file, folder, glob or URL"),
-    Option("paths", path_list, (), "read stream", "the paths of load([a, b])"),
-    Option("storageOptions", storage, StorageOptions(), "read stream write", "JSON: key, secret, endpoint_url, ..."),
-    Option("basePath", text, None, "read stream", "the folder below which key=value folders become columns"),
-    Option("where", str, None, "read stream", "which key=value folders are read"),
+
+def _option(read: Callable[[str], Any], default: Any, meaning: str, uses: str = "read stream", name: str = "") -> Any:
+    """A field. name: of the option, if it is not that of the field."""
+    row = Option(name, read, default, uses, meaning)
+    return field(default_factory=lambda: default, metadata={"row": row})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """given: name and value of each option that the user has set."""
+
+    given: Mapping[str, Any] = field(default_factory=dict)
+    path: str | None = _option(text, None, "a file, folder, glob or URL", "read stream write")
+    storageOptions: StorageOptions = _option(
+        storage, StorageOptions(), "JSON: key, secret, endpoint_url, ...", "read stream write"
+    )
+    topic: str | None = _option(
+        text, None, "read: of folders without one; write: instead of the column", "read stream write"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions(_Options):
+    """The options for spark.read, spark.readStream and the functions that read."""
+
+    paths: tuple[str, ...] = _option(path_list, (), "the paths of load([a, b])")
+    basePath: str | None = _option(text, None, "the folder below which key=value folders become columns")
+    where: str | None = _option(str, None, "which key=value folders are read")
     # which partitions and offsets
-    Option("subscribe", names, None, "read stream", "topics, with commas between them; default: all"),
-    Option("subscribePattern", pattern, None, "read stream", "a regular expression for the whole topic name"),
-    Option("assign", assigned, None, "read stream", 'partitions: {"topic": [0, 1]}'),
-    Option("startingOffsets", offsets, "earliest", "read stream", "earliest, latest (streams), or JSON by partition"),
-    Option("endingOffsets", offsets, "latest", "read", "latest, or JSON by partition; exclusive"),
-    Option("startingOffsetsByTimestamp", timestamps, None, "read stream", "JSON of milliseconds by partition"),
-    Option("endingOffsetsByTimestamp", timestamps, None, "read", "JSON of milliseconds by partition"),
-    Option("startingTimestamp", instant, None, "read stream", "one time for all partitions: milliseconds or ISO 8601"),
-    Option("endingTimestamp", instant, None, "read", "one time for all partitions; exclusive"),
-    Option(
-        "startingOffsetsByTimestampStrategy",
-        one_of(("error", "latest")),
-        "error",
-        "read stream",
-        "if no record is that late: error or latest",
-    ),
-    Option("failOnDataLoss", flag, True, "read stream", "fail if requested offsets do not exist (any more)"),
-    Option("isolationLevel", one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "read stream", "as a consumer's"),
-    Option("kafka.isolation.level", one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "read stream", "the same"),
-    Option("topic", text, None, "read stream write", "read: of folders without one; write: instead of the column"),
+    subscribe: tuple[str, ...] | None = _option(names, None, "topics, with commas between them; default: all")
+    subscribePattern: str | None = _option(pattern, None, "a regular expression for the whole topic name")
+    assign: dict[str, list[int]] | None = _option(assigned, None, 'partitions: {"topic": [0, 1]}')
+    startingOffsets: str | PerPartition = _option(
+        offsets, "earliest", "earliest, latest (streams), or JSON by partition"
+    )
+    endingOffsets: str | PerPartition = _option(offsets, "latest", "latest, or JSON by partition; exclusive", "read")
+    startingOffsetsByTimestamp: PerPartition | None = _option(timestamps, None, "JSON of milliseconds by partition")
+    endingOffsetsByTimestamp: PerPartition | None = _option(
+        timestamps, None, "JSON of milliseconds by partition", "read"
+    )
+    startingTimestamp: int | None = _option(instant, None, "one time for all partitions: milliseconds or ISO 8601")
+    endingTimestamp: int | None = _option(instant, None, "one time for all partitions; exclusive", "read")
+    startingOffsetsByTimestampStrategy: str = _option(
+        one_of(("error", "latest")), "error", "if no record is that late: error or latest"
+    )
+    failOnDataLoss: bool = _option(flag, True, "fail if requested offsets do not exist (any more)")
+    isolationLevel: str = _option(one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "as a consumer's")
+    kafka_isolation_level: str = _option(
+        one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "the same", name="kafka.isolation.level"
+    )
     # which columns
-    Option("includeHeaders", flag, False, "read stream", "the column headers"),
-    Option("includeMetadata", flag, False, "read stream", "columns of file and batch: _file_path, _base_offset, ..."),
-    Option("columns", names, None, "read stream", "only these, in this order"),
-    Option("view", one_of(VIEWS), VIEWS[0], "read", "records; batches: one row per batch, headers only"),
-    Option("includeControl", flag, False, "read stream", "also the records of control batches"),
+    includeHeaders: bool = _option(flag, False, "the column headers")
+    includeMetadata: bool = _option(flag, False, "columns of file and batch: _file_path, _base_offset, ...")
+    columns: tuple[str, ...] | None = _option(names, None, "only these, in this order")
+    view: str = _option(one_of(VIEWS), VIEWS[0], "records; batches: one row per batch, headers only", "read")
+    includeControl: bool = _option(flag, False, "also the records of control batches")
     # damage
-    Option("mode", one_of(MODES), MODES[0], "read stream", "FAILFAST, PERMISSIVE, DROPMALFORMED"),
-    Option("columnNameOfCorruptRecord", text, schema.CORRUPT, "read stream", "adds this column, for damaged ranges"),
-    Option("checkCrcs", flag, True, "read stream", "verify the checksum of every batch"),
-    Option("restore", flag, True, "read stream", "not in FAILFAST: return batches with proven header fields"),
-    Option(
-        "endOfLog", one_of(ENDS), ENDS[0], "read stream", "an incomplete batch at a log's end: tail, or strict: damage"
-    ),
+    mode: str = _option(one_of(MODES), MODES[0], "FAILFAST, PERMISSIVE, DROPMALFORMED")
+    columnNameOfCorruptRecord: str = _option(text, schema.CORRUPT, "adds this column, for damaged ranges")
+    checkCrcs: bool = _option(flag, True, "verify the checksum of every batch")
+    restore: bool = _option(flag, True, "not in FAILFAST: return batches with proven header fields")
+    endOfLog: str = _option(one_of(ENDS), ENDS[0], "an incomplete batch at a log's end: tail, or strict: damage")
     # tasks
-    Option("maxPartitionBytes", size, 128 << 20, "read stream", "approximate bytes per task"),
-    Option("minPartitions", count, None, "read stream", "at least this many tasks; default: a task for each core"),
-    Option("splitScan", flag, False, "read stream", "split also remote segments without an index, by their headers"),
-    Option("maxRecordsPerBatch", count, 1 << 20, "read stream", "rows of one Arrow batch"),
-    Option("maxDecompressedBytes", size, 128 << 20, "read stream", "limit of one compressed payload; above it: damage"),
-    Option("pushDownFilters", refused(_NO_PUSHED_FILTERS), None, "read", "not supported"),
+    maxPartitionBytes: int = _option(size, 128 << 20, "approximate bytes per task")
+    minPartitions: int = _option(count, None, "at least this many tasks; default: a task for each core")
+    splitScan: bool = _option(flag, False, "split also remote segments without an index, by their headers")
+    maxRecordsPerBatch: int = _option(count, 1 << 20, "rows of one Arrow batch")
+    maxDecompressedBytes: int = _option(size, 128 << 20, "limit of one compressed payload; above it: damage")
+    pushDownFilters: None = _option(refused(_NO_PUSHED_FILTERS), None, "not supported", "read")
     # how much at once
-    Option("maxOffsetsPerTrigger", count, None, "stream", "offsets per micro-batch, all partitions together"),
-    Option("maxBytesPerTrigger", size, None, "stream", "about as many bytes, by the mean size of an offset"),
-    Option("minOffsetsPerTrigger", refused(_NO_LOWER_LIMIT), None, "stream", "not supported"),
-    # what is written
-    Option(
-        "partitionOverwriteMode",
+    maxOffsetsPerTrigger: int | None = _option(
+        count, None, "offsets per micro-batch, all partitions together", "stream"
+    )
+    maxBytesPerTrigger: int | None = _option(size, None, "about as many bytes, by the mean size of an offset", "stream")
+    minOffsetsPerTrigger: None = _option(refused(_NO_LOWER_LIMIT), None, "not supported", "stream")
+
+    @property
+    def is_read_committed(self) -> bool:
+        return "read_committed" in (self.isolationLevel, self.kafka_isolation_level)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions(_Options):
+    """The options for df.write and df.writeStream."""
+
+    partitionOverwriteMode: str | None = _option(
         one_of(OVERWRITES),
         None,
-        "write",
         "what overwrite replaces: static, each topic written; dynamic, the partitions that have rows",
-    ),
-    Option("numPartitions", count, None, "write", "for the partitioner; default: as many as the topic has, or 1"),
-    Option("compression", codec, "none", "write", "the name of a codec, such as zstd"),
-    Option("level", whole, None, "write", "level of the codec; default: Kafka's"),
-    Option("batchSize", size, 16384, "write", "bytes of a batch before it is compressed, as batch.size"),
-    Option("segmentBytes", size, 1 << 30, "write", "bytes of a segment, as segment.bytes"),
+        "write",
+    )
+    numPartitions: int | None = _option(
+        count, None, "for the partitioner; default: as many as the topic has, or 1", "write"
+    )
+    compression: str = _option(codec, "none", "the name of a codec, such as zstd", "write")
+    level: int | None = _option(whole, None, "level of the codec; default: Kafka's", "write")
+    batchSize: int = _option(size, 16384, "bytes of a batch before it is compressed, as batch.size", "write")
+    segmentBytes: int = _option(size, 1 << 30, "bytes of a segment, as segment.bytes", "write")
+
+
+TABLE = tuple(
+    {
+        each.name: row._replace(name=row.name or each.name)
+        for kind in (ReadOptions, WriteOptions)
+        for each in fields(kind)
+        for row in each.metadata.values()
+    }.values()
 )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 
-from .options import SourceOptions
+from .options import ReadOptions
 
 if TYPE_CHECKING:
     import kafkarec
@@ -119,9 +119,9 @@ class PartitionLog(NamedTuple):
 # ---- what kafkarec.find finds ------------------------------------------------------------------------------------
 
 
-def given_paths(options: SourceOptions) -> list[str]:
+def given_paths(options: ReadOptions) -> list[str]:
     """The options path and paths, those of this machine absolute. kafkarec must be importable: bootstrap.load()."""
-    given = [*([options["path"]] if options["path"] else []), *options["paths"]]
+    given = [*([options.path] if options.path else []), *options.paths]
     if not given:
         raise ValueError('kafkarec needs a path: .load("/kafka/data/orders-0")')
     return list(map(absolute, given))
@@ -137,29 +137,29 @@ def absolute(path: str) -> str:
     return os.path.abspath(local.removeprefix("file:") if local.startswith("file:/") else local)
 
 
-def finder(options: SourceOptions) -> distributed.LogFinder:
+def finder(options: ReadOptions) -> distributed.LogFinder:
     """What finds the logs. A key folder that cannot be listed is an error, unless failOnDataLoss is false."""
     from kafkarec import distributed
 
     def unreadable(error: OSError) -> None:
-        if options["failOnDataLoss"]:
+        if options.failOnDataLoss:
             error.add_note("failOnDataLoss=false reads the other folders")
             raise error
         logger.warning("%s: left out; failOnDataLoss is false", error)
 
-    base = options["basePath"]
+    base = options.basePath
     with as_spark_says(options):
         return distributed.LogFinder(
             given_paths(options),
             base and absolute(base),
-            options["where"],
-            options["storageOptions"],
+            options.where,
+            options.storageOptions,
             unreadable=unreadable,
         )
 
 
 @contextmanager
-def as_spark_says(options: SourceOptions) -> Iterator[None]:
+def as_spark_says(options: ReadOptions) -> Iterator[None]:
     """Errors of a Finder as Spark's, and with the names of options. AnalysisException for a path that does not exist,
     ValueError for a scheme that nothing here reads, with what does; FileNotFoundError for what is removed meanwhile."""
     from kafkarec import distributed
@@ -219,7 +219,7 @@ def has_segments(folder: str) -> bool:
         return False
 
 
-def key_types(options: SourceOptions) -> KeyTypes:
+def key_types(options: ReadOptions) -> KeyTypes:
     """The keys of the first log that is found, and the type that the values of each have in the folders seen on the way
     to it; where there is no log, of the deepest folder. ValueError if the option `where` names another key."""
     from kafkarec import distributed
@@ -232,7 +232,7 @@ def key_types(options: SourceOptions) -> KeyTypes:
 
 
 def partitions(
-    options: SourceOptions, found: distributed.LogFinder, logs: Iterable[Any]
+    options: ReadOptions, found: distributed.LogFinder, logs: Iterable[Any]
 ) -> dict[TopicPartition, PartitionLog]:
     """The partitions of logs that a Finder has found, by topic and number. ValueError where two folders have the same
     offsets of a partition, or other keys."""
@@ -245,7 +245,7 @@ def partitions(
             parts = {(each.path, -1): (each.copy(later_segment=False),) for each in log.segments}
         else:
             parts = {(log.topic, log.partition): log.segments}
-        topic = options["topic"] if log.topic is None else log.topic
+        topic = options.topic if log.topic is None else log.topic
         partitions |= {key: PartitionLog(topic, log.partition, each, found.unchecked) for key, each in parts.items()}
     return partitions
 
@@ -263,12 +263,12 @@ def _check_same_keys(logs: Iterable[Any]) -> None:
 
 
 def open_segment(
-    path: str, options: SourceOptions, topic: str | None = None, partition: int | None = None
+    path: str, options: ReadOptions, topic: str | None = None, partition: int | None = None
 ) -> kafkarec.Segment:
     """A file by its path or URL; IsADirectoryError if it is a folder now."""
     import kafkarec
 
-    opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=options["storageOptions"])
+    opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=options.storageOptions)
     if not isinstance(opened, kafkarec.Segment):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown(path))
     return opened

@@ -22,7 +22,7 @@ from spark_udfs.capabilities import InputPartition
 from . import isolation
 from .isolation import NO_END, Uncommitted
 from .listing import lost
-from .options import SourceOptions
+from .options import ReadOptions
 from .paths import CutPoint, Keys, OffsetRange, PartitionLog, TopicPartition, open_segment, shown
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Task(InputPartition):
 
 
 def plan(
-    options: SourceOptions,
+    options: ReadOptions,
     partitions: dict[TopicPartition, PartitionLog],
     ranges: dict[TopicPartition, OffsetRange],
     transactions: Mapping[TopicPartition, Uncommitted] | None = None,
@@ -100,7 +100,7 @@ def plan(
     splits: list[Split] = []
     for key, partition in partitions.items():
         uncommitted = None
-        if is_read_committed(options):
+        if options.is_read_committed:
             known = (transactions or {}).get(key)
             uncommitted = known or isolation.read_transactions(partition, options, ranges[key][0])
         for number in _within(partition, *ranges[key]):
@@ -125,7 +125,7 @@ def plan(
                         file=file,
                         keys=tuple(segment.keys.items()),
                         followed_by=partition.followed_by.get(segment.path),
-                        next_base_offset=later if is_end and not is_cut and not options["where"] else None,
+                        next_base_offset=later if is_end and not is_cut and not options.where else None,
                     )
                 )
     return splits
@@ -144,7 +144,7 @@ def file_of(segment: kafkarec.Segment) -> PlannedFile | None:
 
 
 @contextmanager
-def opened(options: SourceOptions, split: Split) -> Iterator[kafkarec.Segment | None]:
+def opened(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | None]:
     """In a task: the bytes of a split. DataLoss if its file was removed, replaced or truncated since it was planned; if
     failOnDataLoss is false, None, or what a truncated file still has."""
     try:
@@ -160,7 +160,7 @@ def opened(options: SourceOptions, split: Split) -> Iterator[kafkarec.Segment | 
         yield part
 
 
-def _open_planned(options: SourceOptions, split: Split) -> kafkarec.Segment:
+def _open_planned(options: ReadOptions, split: Split) -> kafkarec.Segment:
     """FileNotFoundError unless an inactive segment still has its size, and an active one its size or its inode. The
     inode alone proves nothing: file systems reuse inodes of deleted files."""
     whole = open_segment(split.path, options, split.topic, split.partition)
@@ -189,7 +189,7 @@ def _named(split: Split) -> str:
     return "" if split.topic is None else f"{split.topic}-{split.partition}: "
 
 
-def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
+def tasks(options: ReadOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
     """Combines consecutive splits into tasks of about equal size, as many as _task_count says if there are enough.
     Splits of one file that follow each other become one."""
     pieces = Counter(split.path for split in splits)
@@ -207,19 +207,15 @@ def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]
     return [tuple(each) for each in combined.values()]
 
 
-def _task_count(options: SourceOptions, cost: int, size: int) -> int:
+def _task_count(options: ReadOptions, cost: int, size: int) -> int:
     """The number of tasks for `size` bytes that cost as much as `cost` in one file: at least minPartitions; if that is
     the number of cores, a multiple, unless tasks would be too small: a small log has one, which may also write it."""
-    least: int = options["minPartitions"]
-    count: int = -(-cost // options["maxPartitionBytes"])
+    least: int = options.minPartitions
+    count: int = -(-cost // options.maxPartitionBytes)
     if "minPartitions" in options.given:
         return max(least, count)
     least = max(1, min(least, size // _LEAST_TASK))
     return max(least, -(-count // least) * least)
-
-
-def is_read_committed(options: SourceOptions) -> bool:
-    return "read_committed" in (options["isolationLevel"], options["kafka.isolation.level"])
 
 
 def _of_segment(uncommitted: Uncommitted | None, segment: kafkarec.Segment, later: int | None) -> Uncommitted | None:
@@ -243,7 +239,7 @@ def _within(partition: PartitionLog, start: int | None, end: int | None) -> Iter
 
 
 def _pieces(
-    options: SourceOptions, partition: PartitionLog, number: int, most: int, wanted: OffsetRange
+    options: ReadOptions, partition: PartitionLog, number: int, most: int, wanted: OffsetRange
 ) -> Iterator[tuple[CutPoint, CutPoint]]:
     """The borders (begin, end) of each piece of a segment that may have records of a range."""
     segment, (first, border) = partition.segments[number], partition.span(number)
@@ -267,7 +263,7 @@ def _pieces(
 
 
 def _cuts(
-    options: SourceOptions, opened: kafkarec.Segment, base_offset: int | None, span: tuple[int, int], most: int
+    options: ReadOptions, opened: kafkarec.Segment, base_offset: int | None, span: tuple[int, int], most: int
 ) -> list[CutPoint]:
     """The cuts within the bytes [begin, end)."""
     from kafkarec import distributed
@@ -275,7 +271,7 @@ def _cuts(
     cuts = _indexed_cuts(opened, base_offset, span, most)
     if cuts is not None:
         return cuts
-    if opened.fetch_counter is not None and not options["splitScan"]:
+    if opened.fetch_counter is not None and not options.splitScan:
         return []
     # The file may have grown since it was listed.
     borders = [begin for begin, _ in opened.between(*span).splits(most)][1:]

@@ -28,9 +28,9 @@ from spark_udfs.worker_errors import cause_first
 from . import description, planning
 from .columns import key_values
 from .log_end import SplitEnd
-from .options import SourceOptions
+from .options import ReadOptions
 from .paths import open_segment, shown
-from .planning import Split, is_read_committed
+from .planning import Split
 
 if TYPE_CHECKING:
     import kafkarec
@@ -48,7 +48,7 @@ _POSITION = {"records": "batch_position", "batches": "position"}
 
 
 def read_splits(
-    splits: Iterable[Split], options: SourceOptions, columns: tuple[SparkColumn, ...]
+    splits: Iterable[Split], options: ReadOptions, columns: tuple[SparkColumn, ...]
 ) -> Iterator[pa.RecordBatch]:
     """The work of a task: loads kafkarec, reads each split, logs its error if it fails, and then one line."""
     with closing(TaskCounters()) as counters:
@@ -57,7 +57,7 @@ def read_splits(
 
 @cause_first
 def _read_splits(
-    splits: Iterable[Split], options: SourceOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters
+    splits: Iterable[Split], options: ReadOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
     bootstrap.load()
     for split in splits:
@@ -65,7 +65,7 @@ def _read_splits(
 
 
 def read_split(
-    split: Split, options: SourceOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters | None = None
+    split: Split, options: ReadOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of one split, of at most 64 MiB and maxRecordsPerBatch rows, in the file's order.
 
@@ -88,13 +88,13 @@ def read_split(
                     counters.add_piece(piece)
                     end.add(piece)
                     _check_next_folder(piece, split)
-                    yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
+                    yield from _cut(rows.batch(piece), options.maxRecordsPerBatch)
             counters.log_gap(end)
             yield from _incomplete_end(end, rows, options, counters)
     except kafkarec.KafkaRecordError as error:
         if error.reason == "out_of_memory":
             raise  # not damage
-        if options["mode"] == "FAILFAST":
+        if options.mode == "FAILFAST":
             counters.add(0, 0, 0, damaged=1)
             if not hasattr(error, "__notes__"):
                 error.add_note(_advice(split, error, options))
@@ -106,17 +106,17 @@ def read_split(
 
 
 def _incomplete_end(
-    end: SplitEnd, rows: _RowBuilder, options: SourceOptions, counters: TaskCounters
+    end: SplitEnd, rows: _RowBuilder, options: ReadOptions, counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
     """The row of an incomplete batch at the log's end, if endOfLog=strict; in FAILFAST mode its error."""
     incomplete = end.incomplete()
     if incomplete is None:
         return
-    is_damage = options["endOfLog"] == "strict"
+    is_damage = options.endOfLog == "strict"
     counters.add_incomplete(incomplete, is_logged=not is_damage)
     if not is_damage:
         return
-    if options["mode"] == "FAILFAST":
+    if options.mode == "FAILFAST":
         error = decoding.error_of(incomplete)
         grown = "the file has grown since it was listed: endOfLog=strict is for logs that nothing writes to. "
         error.add_note(
@@ -128,25 +128,25 @@ def _incomplete_end(
     yield rows.damage_only([incomplete])
 
 
-def pieces(part: kafkarec.Segment, split: Split, options: SourceOptions, sources: list[str]) -> Generator[Piece]:
+def pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: list[str]) -> Generator[Piece]:
     """The records (view=batches: the batches) of a split in these bytes. sources: the columns that kafkarec decodes."""
-    errors = "raise" if options["mode"] == "FAILFAST" else "skip"
+    errors = "raise" if options.mode == "FAILFAST" else "skip"
     wanted: dict[str, Any] = {"start_offset": split.start_offset, "end_offset": split.end_offset}
-    if options["view"] == "batches":
+    if options.view == "batches":
         yield from part.scan_pieces(errors=errors, **wanted)
         return
-    if is_read_committed(options) and split.uncommitted is not None:
+    if options.is_read_committed and split.uncommitted is not None:
         wanted |= {"isolation": "read_committed", "last_stable_offset": split.uncommitted.last_stable_offset}
         wanted["aborted"] = split.uncommitted.aborted  # with the markers' offsets, so no scan for markers is needed
     yield from part.stream(
         **wanted,
         batch_bytes=PIECE_BYTES,
         columns=sources,
-        control=options["includeControl"],
-        check_crcs=options["checkCrcs"],
+        control=options.includeControl,
+        check_crcs=options.checkCrcs,
         errors=errors,
-        restore=options["restore"],
-        max_decompressed_bytes=options["maxDecompressedBytes"],
+        restore=options.restore,
+        max_decompressed_bytes=options.maxDecompressedBytes,
         timestamp_unit="us",
     )
 
@@ -175,7 +175,7 @@ _PERMISSIVE = "mode PERMISSIVE keeps everything else; the column columnNameOfCor
 _GZIP = b"\x1f\x8b"
 
 
-def _advice(split: Split, error: kafkarec.KafkaRecordError, options: SourceOptions) -> str:
+def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions) -> str:
     if not decoding.begins_without_batch(error):
         return _PERMISSIVE
     with open_segment(split.path, options) as opened:
@@ -191,12 +191,12 @@ def _advice(split: Split, error: kafkarec.KafkaRecordError, options: SourceOptio
 class _RowBuilder:
     """Makes record batches of one schema from the pieces of a split. `sources`: the columns that kafkarec decodes."""
 
-    def __init__(self, split: Split, options: SourceOptions, columns: tuple[SparkColumn, ...]) -> None:
+    def __init__(self, split: Split, options: ReadOptions, columns: tuple[SparkColumn, ...]) -> None:
         self.columns = columns
         self.schema = pa.schema(list(schema.arrow_struct(columns)))
-        self.corrupt = options["columnNameOfCorruptRecord"]
-        self.position_column = _POSITION[options["view"]]
-        self.has_reasons = options["mode"] == "PERMISSIVE" and self.corrupt in self.schema.names
+        self.corrupt = options.columnNameOfCorruptRecord
+        self.position_column = _POSITION[options.view]
+        self.has_reasons = options.mode == "PERMISSIVE" and self.corrupt in self.schema.names
         path = shown(split.path)
         self.constants = {
             "topic": split.topic,
@@ -209,7 +209,7 @@ class _RowBuilder:
         sources = schema.sources(columns)
         if (self.has_reasons or "_batch_crc" in self.schema.names) and self.position_column not in sources:
             sources.append(self.position_column)
-        self.sources = sources or [_CHEAPEST[options["view"]]]
+        self.sources = sources or [_CHEAPEST[options.view]]
 
     def batch(self, piece: Piece) -> pa.RecordBatch:
         """The rows of one piece, with a row for each damaged range in its place."""

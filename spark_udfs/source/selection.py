@@ -12,12 +12,12 @@ that is read; -2 is earliest, -1 is latest.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .log_end import missing_at
-from .options import SourceOptions, instant_text
+from .options import ReadOptions, instant_text
 from .paths import OffsetRange, PartitionLog, TopicPartition
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ EARLIEST, LATEST = -2, -1
 
 
 def chosen(
-    options: SourceOptions, partitions: dict[TopicPartition, PartitionLog], *, must_exist: bool = True
+    options: ReadOptions, partitions: dict[TopicPartition, PartitionLog], *, must_exist: bool = True
 ) -> dict[TopicPartition, PartitionLog]:
     """The partitions that subscribe, subscribePattern or assign name. must_exist: ValueError for one that does not;
     while a stream runs they may appear and disappear."""
-    topics, pattern, assigned = (options[name] for name in ("subscribe", "subscribePattern", "assign"))
+    topics, pattern, assigned = options.subscribe, options.subscribePattern, options.assign
     if must_exist:
         _check_names(topics or (), {topic for topic, _ in partitions}, "subscribe")
         keys = [(topic, number) for topic, numbers in (assigned or {}).items() for number in numbers]
@@ -45,7 +45,7 @@ def chosen(
     }
 
 
-def ranges(options: SourceOptions, partitions: dict[TopicPartition, PartitionLog]) -> dict[TopicPartition, OffsetRange]:
+def ranges(options: ReadOptions, partitions: dict[TopicPartition, PartitionLog]) -> dict[TopicPartition, OffsetRange]:
     """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
     then those that exist are read."""
     begins, ends = starts(options, partitions), _end_of_each(options, partitions)
@@ -54,7 +54,7 @@ def ranges(options: SourceOptions, partitions: dict[TopicPartition, PartitionLog
     checked = {}
     for key, partition in partitions.items():
         bounds = _LogEnds(partition)
-        start = bounds.offset(begins[key], key, options["startingOffsetsByTimestampStrategy"])
+        start = bounds.offset(begins[key], key, options.startingOffsetsByTimestampStrategy)
         end = bounds.offset(ends[key], key, "no bound")
         checked[key] = (
             _checked(start, "startingOffsets", key, bounds, options),
@@ -64,7 +64,7 @@ def ranges(options: SourceOptions, partitions: dict[TopicPartition, PartitionLog
 
 
 def offsets_at(
-    options: SourceOptions, partitions: dict[TopicPartition, PartitionLog], time: int
+    options: ReadOptions, partitions: dict[TopicPartition, PartitionLog], time: int
 ) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
     ends = {key: _LogEnds(partition) for key, partition in partitions.items()}
@@ -75,25 +75,25 @@ def offsets_at(
 _RequestedOffset = tuple[str, int]
 
 
-def starts(options: SourceOptions, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, _RequestedOffset]:
+def starts(options: ReadOptions, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, _RequestedOffset]:
     """Where reading each of these partitions begins: ("offset", n), n also EARLIEST or LATEST, or ("time", ms)."""
-    if options["startingTimestamp"] is not None:
-        return dict.fromkeys(partitions, ("time", options["startingTimestamp"]))
-    if options["startingOffsetsByTimestamp"] is not None:
-        return _by_partition(options["startingOffsetsByTimestamp"], partitions, "startingOffsetsByTimestamp", "time")
-    given = options["startingOffsets"]
+    if options.startingTimestamp is not None:
+        return dict.fromkeys(partitions, ("time", options.startingTimestamp))
+    if options.startingOffsetsByTimestamp is not None:
+        return _by_partition(options.startingOffsetsByTimestamp, partitions, "startingOffsetsByTimestamp", "time")
+    given = options.startingOffsets
     return _offsets(given, partitions, "startingOffsets")
 
 
-def _end_of_each(
-    options: SourceOptions, partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, _RequestedOffset]:
-    if options["endingTimestamp"] is not None:
-        return dict.fromkeys(partitions, ("time", options["endingTimestamp"]))
-    if options["endingOffsetsByTimestamp"] is not None:
-        return _by_partition(options["endingOffsetsByTimestamp"], partitions, "endingOffsetsByTimestamp", "time")
-    given = options["endingOffsets"]
-    if given == "earliest" or (given != "latest" and EARLIEST in [at for one in given.values() for at in one.values()]):
+def _end_of_each(options: ReadOptions, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, _RequestedOffset]:
+    if options.endingTimestamp is not None:
+        return dict.fromkeys(partitions, ("time", options.endingTimestamp))
+    if options.endingOffsetsByTimestamp is not None:
+        return _by_partition(options.endingOffsetsByTimestamp, partitions, "endingOffsetsByTimestamp", "time")
+    given = options.endingOffsets
+    if given == "earliest" or (
+        not isinstance(given, str) and EARLIEST in [at for one in given.values() for at in one.values()]
+    ):
         raise ValueError("endingOffsets cannot be earliest (-2): nothing would be read")
     return _offsets(given, partitions, "endingOffsets")
 
@@ -105,7 +105,7 @@ def _offsets(given: Any, partitions: Iterable[TopicPartition], option: str) -> d
 
 
 def _by_partition(
-    given: dict[str, dict[str, int]], partitions: Iterable[TopicPartition], option: str, kind: str
+    given: Mapping[str, Mapping[str, int]], partitions: Iterable[TopicPartition], option: str, kind: str
 ) -> dict[TopicPartition, _RequestedOffset]:
     requested = {(topic, int(number)): (kind, at) for topic, each in given.items() for number, at in each.items()}
     keys = list(partitions)
@@ -163,14 +163,12 @@ def no_record(key: TopicPartition, time: int) -> ValueError:
     )
 
 
-def _checked(
-    offset: int | None, option: str, key: TopicPartition, ends: _LogEnds, options: SourceOptions
-) -> int | None:
+def _checked(offset: int | None, option: str, key: TopicPartition, ends: _LogEnds, options: ReadOptions) -> int | None:
     """The offset itself. ValueError if the log does not have it, which Spark's Kafka source calls data loss."""
     if offset is None or option not in options.given:
         return offset
     first, last = ends.log.start_offset, ends.log.next_offset
-    if not options["failOnDataLoss"] or first is None or last is None:
+    if not options.failOnDataLoss or first is None or last is None:
         return offset  # reads the offsets in the requested range that exist
     missing = missing_at(ends.partition, offset) if option == "startingOffsets" else None
     if not first <= offset <= last:

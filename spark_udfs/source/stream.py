@@ -47,18 +47,16 @@ def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
     kind = StreamReader if capabilities.LIMITS.present else SimpleStreamReader
     try:
         chosen = options.parse(given, "stream")
-        capabilities.check_options(chosen)
-        chosen["view"] = options.VIEWS[0]
         return kind(chosen, columns_of(wanted, chosen))
     except Exception as error:
-        return kind(options.SourceOptions(), (), error)
+        return kind(options.ReadOptions(), (), error)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One instance is on the driver while the query runs; others are made for each plan and pickled to the tasks."""
 
     def __init__(
-        self, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...], error: Exception | None = None
+        self, chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...], error: Exception | None = None
     ) -> None:
         self.options = chosen
         self.columns = wanted
@@ -115,7 +113,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             offset = log.paths.log.offset_for_timestamp(requested)
             if offset is not None:
                 return offset
-            if self.options["startingOffsetsByTimestampStrategy"] == "error":
+            if self.options.startingOffsetsByTimestampStrategy == "error":
                 raise selection.no_record(key, requested)
             requested = selection.LATEST
         if requested == selection.LATEST:
@@ -181,10 +179,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cause_first
     def getDefaultReadLimit(self) -> ReadLimit:
         self._begin()
-        if self.options["maxOffsetsPerTrigger"] is not None:
-            return ReadMaxRows(self.options["maxOffsetsPerTrigger"])
-        if self.options["maxBytesPerTrigger"] is not None:
-            return ReadMaxBytes(self.options["maxBytesPerTrigger"])
+        if self.options.maxOffsetsPerTrigger is not None:
+            return ReadMaxRows(self.options.maxOffsetsPerTrigger)
+        if self.options.maxBytesPerTrigger is not None:
+            return ReadMaxBytes(self.options.maxBytesPerTrigger)
         return ReadAllAvailable()
 
     @cause_first

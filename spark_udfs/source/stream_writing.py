@@ -30,10 +30,10 @@ _SPARK_OPTIONS = ("checkpointlocation", "queryname")
 def writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> DataSourceStreamArrowWriter:
     """The writer of `df.writeStream`. overwrite: complete mode, in which each batch overwrites, see options.OVERWRITES;
     None: append."""
-    chosen = options.parse({name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS}, "write")
+    chosen = options.parse_for_write({name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS})
     path, plan = planned(chosen, schema)
-    overwrite = overwrite and (chosen["partitionOverwriteMode"] or overwrite)
-    return StreamWriter(path, plan, overwrite, chosen["storageOptions"])
+    overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
+    return StreamWriter(path, plan, overwrite, chosen.storageOptions)
 
 
 class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):

@@ -53,10 +53,10 @@ class StagedMessage(WriterCommitMessage):
 def writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> DataSourceArrowWriter:
     """The writer of `df.write`. overwrite: what the session's overwrites replace, one of options.OVERWRITES; None:
     append. ValueError for options, columns and paths that cannot be written."""
-    chosen = options.parse(given, "write")
+    chosen = options.parse_for_write(given)
     path, plan = planned(chosen, schema)
-    overwrite = overwrite and (chosen["partitionOverwriteMode"] or overwrite)
-    job = WriteJob(path, str(uuid4()), overwrite, plan.settings, plan.topic, storage=chosen["storageOptions"])
+    overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
+    job = WriteJob(path, str(uuid4()), overwrite, plan.settings, plan.topic, storage=chosen.storageOptions)
     destination.publisher(path, job.storage).begin(job)
     return BatchWriter(job, plan)
 
@@ -96,21 +96,21 @@ def log_commit(job: WriteJob, rows: list[dict[str, Any]], started: float) -> Non
 # ---- on the driver, before anything is written --------------------------------------------------------------
 
 
-def planned(chosen: options.SourceOptions, schema: Any) -> tuple[str, WritePlan]:
+def planned(chosen: options.WriteOptions, schema: Any) -> tuple[str, WritePlan]:
     """The absolute path and the plan for all tasks."""
-    path, existing = destination.resolve(chosen["path"], chosen["storageOptions"])
+    path, existing = destination.resolve(chosen.path, chosen.storageOptions)
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
-    topic = chosen["topic"]
+    topic = chosen.topic
     if topic is not None:
         check_topic(topic)
     elif "topic" not in names:
         raise ValueError("no topic: add the column topic, or set the option topic")
-    settings = WriteSettings(chosen["compression"], chosen["level"], chosen["batchSize"], chosen["segmentBytes"])
+    settings = WriteSettings(chosen.compression, chosen.level, chosen.batchSize, chosen.segmentBytes)
     import kafkarec
 
     # so that a wrong level is an error here and not in every task
     kafkarec.encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
-    return path, WritePlan(settings, names, topic, chosen["numPartitions"], existing)
+    return path, WritePlan(settings, names, topic, chosen.numPartitions, existing)
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:

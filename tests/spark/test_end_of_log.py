@@ -213,7 +213,7 @@ def test_a_log_that_is_written_to_between_listing_and_reading(tmp_path: Path, en
 def test_a_stream_takes_the_tail_only() -> None:
     with pytest.raises(ValueError, match="endOfLog=strict is for read, not for stream: a stream reads whole batches"):
         options.parse({"endoflog": "STRICT"}, "stream")
-    assert options.parse({"endoflog": "tail"}, "stream")["endOfLog"] == "tail"
+    assert options.parse({"endoflog": "tail"}, "stream").endOfLog == "tail"
     with pytest.raises(ValueError, match="must be one of tail, strict"):
         options.parse({"endOfLog": "lenient"}, "read")
 

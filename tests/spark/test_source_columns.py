@@ -117,7 +117,7 @@ def test_wrong_options_are_refused(source_options: dict[str, str], message: str)
 def test_times_are_parsed(text: str, number: int) -> None:
     given = {"startingtimestamp": text, "endingtimestamp": text}
     parsed = options.parse(given, "read")
-    assert parsed["startingTimestamp"] == parsed["endingTimestamp"] == number
+    assert parsed.startingTimestamp == parsed.endingTimestamp == number
     shown = options.instant_text(number)
     assert options.instant(shown.partition(" ")[0]) == number and shown.endswith(f" ({number} ms)")
 
@@ -126,13 +126,13 @@ def test_times_are_parsed(text: str, number: int) -> None:
     ("text", "number"), [("1", 1), ("64m", 64 << 20), ("64MB", 64 << 20), ("2 GiB", 2 << 30), ("8k", 8 << 10)]
 )
 def test_sizes_are_parsed(text: str, number: int) -> None:
-    assert options.parse({"maxpartitionbytes": text}, "read")["maxPartitionBytes"] == number
+    assert options.parse({"maxpartitionbytes": text}, "read").maxPartitionBytes == number
 
 
 def test_an_option_for_reading_is_refused_for_writing() -> None:
     only_read = next(each.name for each in options.TABLE if each.uses == "read")
     with pytest.raises(ValueError, match=f"option {only_read} is for read, not for write"):
-        options.parse({only_read: "1"}, "write")
+        options.parse_for_write({only_read: "1"})
     lower = [each.name.lower() for each in options.TABLE]
     assert len(set(lower)) == len(lower) and all(each.meaning for each in options.TABLE)
 

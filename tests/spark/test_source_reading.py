@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +139,12 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
         path.write_bytes(data[: cut // 2])
         with pytest.raises(DataLoss, match="when the query was planned: it was truncated"):
             [batch for task in source.tasks for batch in source.reader.read(task)]
-        source.reader.options["failOnDataLoss"] = False
+        source.reader.options = replace(source.reader.options, failOnDataLoss=False)
         less = [row for task in source.tasks for batch in source.reader.read(task) for row in batch.to_pylist()]
         assert less and less == before[: len(less)]
         path.unlink()
         assert [batch for task in source.tasks for batch in source.reader.read(task)] == []
-        source.reader.options["failOnDataLoss"] = True
+        source.reader.options = replace(source.reader.options, failOnDataLoss=True)
         with pytest.raises(DataLoss, match=f"live-0: {path} no longer exists"):
             [batch for task in source.tasks for batch in source.reader.read(task)]
 
