@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions
 
 from .worker_errors import cause_first
 
 # Errors of a call that are raised again here with the same message, without the worker's traceback.
 _ERRORS = {each.__name__: each for each in (AnalysisException, FileNotFoundError, PermissionError, ValueError)}
+# Of sessions of Spark Connect.
+_cores: dict[str, int] = {}
 
 
 def is_connect(spark: Any) -> bool:
@@ -24,11 +27,14 @@ def is_connect(spark: Any) -> bool:
 
 
 def cores(spark: Any) -> int:
-    """The cores of the cluster, as far as the driver knows them; with Spark Connect what its settings say."""
+    """The cores of the cluster, as far as Spark knows them; with Spark Connect the number of partitions that it makes
+    of a range, by a small job in each session."""
     if not is_connect(spark):
         return int(spark.sparkContext.defaultParallelism)
-    executors = int(spark.conf.get("spark.executor.instances", "1")) * int(spark.conf.get("spark.executor.cores", "1"))
-    return int(spark.conf.get("spark.default.parallelism", str(executors)))
+    if spark.session_id not in _cores:
+        numbers = spark.range(1 << 12).select(functions.spark_partition_id().alias("number"))
+        _cores[spark.session_id] = numbers.agg(functions.max("number")).first()[0] + 1
+    return _cores[spark.session_id]
 
 
 def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:

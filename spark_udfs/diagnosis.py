@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import bootstrap, shipping
+from . import bootstrap, cluster, shipping
 
 # Number of tasks per core, and seconds that each one sleeps, so that every executor gets some.
 TASKS_PER_CORE = 4
@@ -67,7 +67,7 @@ class Diagnosis:
 def doctor(spark: Any) -> Diagnosis:
     """See `spark_udfs.doctor`."""
     shipping.ship(spark)
-    tasks = _cores(spark) * TASKS_PER_CORE
+    tasks = cluster.cores(spark) * TASKS_PER_CORE
     frame = spark.range(0, tasks, 1, tasks).mapInArrow(_probe, "result string")
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for line in frame.collect():
@@ -90,13 +90,6 @@ def _advice(spark: Any) -> Iterator[str]:
         yield f"{ROWS}=500 if values are whole batches of 10 kB or more"
     if has_unix_sockets() and spark.conf.get(_SOCKETS, _DEFAULT_SOCKETS) == _DEFAULT_SOCKETS:
         yield f"{_SOCKETS}=true, before Spark starts"
-
-
-def _cores(spark: Any) -> int:
-    """The number of cores: the default number of partitions of a range, since Spark Connect has no SparkContext."""
-    from pyspark.sql import functions as F
-
-    return int(spark.range(1 << 12).select(F.spark_partition_id()).distinct().count())
 
 
 def _probe(batches: Iterator[Any]) -> Iterator[Any]:

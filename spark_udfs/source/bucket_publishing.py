@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 from . import bucket_lock
 from .appending import append, last_batch, leader_epoch
 from .bucket_lock import BucketLock
-from .bucket_staging import BucketStagingWriter, files, temporary_folder, upload
+from .bucket_staging import files, temporary_folder, upload
 from .buckets import Bucket
 from .staging import EMPTY_LOG, METADATA, ListedFile, StagedPartition, WriteJob, row_of, staging_folder
 
@@ -49,9 +49,6 @@ class PublishingBucket(Bucket):
 
     _lock: BucketLock | None = None
 
-    def staging_writer(self, job: WriteJob, task: int, attempt: int) -> BucketStagingWriter:
-        return BucketStagingWriter(self, job, task, attempt)
-
     @contextmanager
     def locked(self, job: str, stale: float | None = None) -> Iterator[None]:
         """Waits until no other job publishes here. stale: after so many seconds without renewal another job's lock is
@@ -65,19 +62,21 @@ class PublishingBucket(Bucket):
         assert self._lock is not None
         self._lock.heartbeat()
 
-    # ---- files of a table
-
     @contextmanager
     def staged_files(self, job: WriteJob, name: str) -> Iterator[str]:
-        """A local folder for files that a task stages as <job>/<name>/...; an error removes them."""
+        """A local folder for files that a task stages as <job>/<name>/...; an error removes them. A job that fails
+        meanwhile removes what it finds then, and the task the rest."""
         try:
             with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=temporary_folder()) as local:
                 yield local
-                upload(self, job, local, name)
+                if os.listdir(local):
+                    upload(self, job, local, name)
         except BaseException:
             with suppress(Exception):
                 self.drop(f"{staging_folder(job.job)}/{name}")
             raise
+
+    # ---- files of a table
 
     def replace(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
         """Deletes objects, and copies others to their final names."""

@@ -1,7 +1,7 @@
 """Stages what a task writes for a bucket: first on the local disk, since objects cannot be appended to, then there
 
-    <local>/kafkarec-x1y2/_temporary/<job>/00003.0-5f3a91c2/orders-0/...     while the task runs
-    <url>/_temporary/<job>/00003.0-5f3a91c2/orders-0/...                     when it ends
+    <local>/kafkarec-x1y2/orders-0/...                       while the task runs
+    <url>/_temporary/<job>/00003.0-5f3a91c2/orders-0/...     when it ends
 
 So SPARK_LOCAL_DIRS, which Spark sets, or TMPDIR must have space for everything that a task writes.
 """
@@ -9,48 +9,13 @@ So SPARK_LOCAL_DIRS, which Spark sets, or TMPDIR must have space for everything 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import Any
 
 from .buckets import Bucket
-from .staging import BEGUN, StagedPartition, StagingWriter, WriteJob, staging_folder
+from .staging import BEGUN, WriteJob, staging_folder
 
 _AT_ONCE = 8
-
-
-class BucketStagingWriter:
-    """The staging.StagingWriter for a URL."""
-
-    def __init__(self, bucket: Bucket, job: WriteJob, task: int, attempt: int) -> None:
-        self._bucket, self._job = bucket, job
-        self._local = tempfile.mkdtemp(prefix="kafkarec-", dir=temporary_folder())
-        self._stage = StagingWriter(self._local, job.job, task, attempt, job.settings, target=job.path)
-        self._staging = staging_folder(job.job)
-        self._name = f"{self._staging}/{os.path.basename(self._stage.folder)}"
-        self.folder = f"{bucket.path}/{self._name}"
-
-    def put(self, topic: str, partition: int, table: Any, given: bool) -> None:
-        self._stage.put(topic, partition, table, given)
-
-    def close(self) -> tuple[StagedPartition, ...]:
-        """Closes the logs and uploads them; returns what was staged. A job that fails meanwhile removes what it finds
-        then, so afterwards the task looks again, also if that made an upload fail, and `drop` removes the rest."""
-        staged = self._stage.close()
-        if staged:
-            upload(self._bucket, self._job, self._stage.folder, os.path.basename(self._stage.folder))
-        shutil.rmtree(self._local, ignore_errors=True)
-        return staged
-
-    def drop(self) -> None:
-        """Removes what the failed task has written, as far as that is possible."""
-        with suppress(Exception):
-            self._stage.drop()
-        shutil.rmtree(self._local, ignore_errors=True)
-        with suppress(Exception):
-            self._bucket.drop(self._name)
 
 
 def upload(bucket: Bucket, job: WriteJob, folder: str, name: str) -> None:

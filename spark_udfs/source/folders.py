@@ -25,7 +25,6 @@ from .staging import (
     TEMPORARY,
     ListedFile,
     StagedPartition,
-    StagingWriter,
     WriteJob,
     job_folder,
     make_in_begun,
@@ -47,9 +46,6 @@ class SharedFolder:
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
-
-    def staging_writer(self, job: WriteJob, task: int, attempt: int) -> StagingWriter:
-        return StagingWriter(job.path, job.job, task, attempt, job.settings, begun=job.query is None)
 
     @contextmanager
     def locked(self, job: str, stale: float | None = None) -> Iterator[None]:
@@ -121,18 +117,23 @@ class SharedFolder:
             return sorted(entry.name for entry in os.scandir(self._in(folder)) if entry.is_dir())
         return []
 
-    # ---- files of a table
-
     @contextmanager
     def staged_files(self, job: WriteJob, name: str) -> Iterator[str]:
-        """A local folder for files that a task stages as <job>/<name>/...; an error removes them."""
+        """A local folder for files that a task stages as <job>/<name>/...; an error removes them. FileNotFoundError if
+        the job has ended; a stream's batch is begun by its tasks."""
+        from kafkarec import distributed
+
         folder = os.path.join(job.folder, name)
-        make_in_begun(job.folder, folder)
+        if job.query is not None:
+            distributed.make_folder(job.folder, lambda parent: None)  # it need not survive a power failure
+        make_in_begun(folder)
         try:
             yield folder
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+
+    # ---- files of a table
 
     def replace(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
         """Deletes files, and gives others their final names, continuing where an earlier attempt stopped."""

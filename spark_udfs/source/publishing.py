@@ -20,12 +20,24 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_udfs.errors import Conflict
 
-from .staging import ADVICE, BEGUN, LOCKS, METADATA, TEMPORARY, StagedPartition, WriteJob, staging_folder
+from .staging import (
+    ADVICE,
+    BEGUN,
+    LOCKS,
+    METADATA,
+    TEMPORARY,
+    StagedPartition,
+    StagingWriter,
+    WriteJob,
+    attempt_name,
+    staging_folder,
+)
 
 if TYPE_CHECKING:
     from .bucket_publishing import PublishingBucket
@@ -65,6 +77,18 @@ class Publisher:
     def begin(self, job: WriteJob) -> None:
         """Makes that without which tasks write nothing, so that a task that outlives an abort leaves nothing."""
         self.store.put(f"{staging_folder(job.job)}/{BEGUN}", b"")
+
+    @contextmanager
+    def staging_writer(self, job: WriteJob, task: int, attempt: int) -> Iterator[StagingWriter]:
+        """What an attempt of a task writes with. What is written when it is closed is staged at the end; nothing after
+        an error."""
+        name = attempt_name(task, attempt)
+        with self.store.staged_files(job, name) as folder:
+            writer = StagingWriter(job, task, name, folder)
+            try:
+                yield writer
+            finally:
+                writer.drop()
 
     def commit(self, job: WriteJob, staged: Iterable[StagedPartition]) -> list[dict[str, Any]]:
         """Publishes what is staged, in order of the tasks. A repeated call finishes an unfinished commit, or does

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -123,13 +122,13 @@ def attempt_name(task: int, attempt: int) -> str:
     return f"{task:05d}.{attempt}-{secrets.token_hex(4)}"
 
 
-def make_in_begun(job: str, *folders: str) -> None:
-    """Makes folders, outer ones first, in the folder of a job; FileNotFoundError if the job has ended."""
+def make_in_begun(folder: str) -> None:
+    """Makes a folder in the one of a job or of an attempt; FileNotFoundError if the job has ended."""
     try:
-        for each in folders:
-            with suppress(FileExistsError):
-                os.mkdir(each)
+        with suppress(FileExistsError):
+            os.mkdir(folder)
     except FileNotFoundError:
+        job = os.path.dirname(folder)
         text = f"{job} is gone: the job has ended, or the driver and its executors do not share this folder"
         raise FileNotFoundError(text) from None
 
@@ -161,24 +160,12 @@ class _OpenPartition:
 class StagingWriter:
     """Writes the rows of a task, a table of one partition at a time, in their order. Not thread-safe.
 
-    begun: the driver has made the job's folder; if it no longer exists, nothing is written
-    target: the path or URL that the job writes to, if that is not `path`
+    name: of the attempt; folder: of this machine, for its files
     """
 
-    def __init__(
-        self,
-        path: str,
-        job: str,
-        task: int,
-        attempt: int,
-        settings: WriteSettings,
-        begun: bool = False,
-        target: str | None = None,
-    ) -> None:
-        self._begun, self._target = begun, target or os.path.abspath(path)
-        self._path, self._settings, self._task = path, settings, task
-        self._name = attempt_name(task, attempt)
-        self.folder = os.path.join(job_folder(path, job), self._name)
+    def __init__(self, job: WriteJob, task: int, name: str, folder: str) -> None:
+        self._job, self._task, self._folder, self.name = job, task, folder, name
+        self._settings = job.settings
         self._partitions: dict[tuple[str, int], _OpenPartition] = {}
         self._writers: OrderedDict[tuple[str, int], kafkarec.SegmentWriter] = OrderedDict()
         self._buffered_bytes = 0
@@ -212,7 +199,7 @@ class StagingWriter:
                 topic,
                 partition,
                 self._task,
-                f"{self._name}/{topic}-{partition}",
+                f"{self.name}/{topic}-{partition}",
                 one.records,
                 one.size,
                 one.largest,
@@ -224,12 +211,11 @@ class StagingWriter:
         )
 
     def drop(self) -> None:
-        """Removes what the failed task has written, as far as that is possible."""
+        """Closes the files that an error has left open."""
         for writer in self._writers.values():
             with suppress(Exception):
                 writer.close()
         self._writers.clear()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _flush_all(self) -> None:
         for key, one in self._partitions.items():
@@ -270,21 +256,16 @@ class StagingWriter:
         while len(self._writers) >= MAX_OPEN_WRITERS:
             self._close(next(iter(self._writers)))
         topic, partition = key
-        folder = os.path.join(self.folder, f"{topic}-{partition}")
-        self._make(folder)
+        folder = os.path.join(self._folder, f"{topic}-{partition}")
+        make_in_begun(folder)
         writer = kafkarec.SegmentWriter(
-            folder, segment_bytes=self._settings.segment_bytes, topic_id=topic_id(self._target, topic), check_all=False
+            folder,
+            segment_bytes=self._settings.segment_bytes,
+            topic_id=topic_id(self._job.path, topic),
+            check_all=False,
         )
         self._writers[key] = writer
         return writer
-
-    def _make(self, folder: str) -> None:
-        if not self._begun:
-            from kafkarec import distributed
-
-            distributed.make_folder(folder, lambda parent: None)  # what is staged need not survive a power failure
-            return
-        make_in_begun(os.path.dirname(self.folder), self.folder, folder)
 
     def _close(self, key: tuple[str, int]) -> None:
         writer = self._writers.pop(key)

@@ -137,19 +137,15 @@ def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessa
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
-    staging_writer = destination.publisher(job.path, job.storage).store.staging_writer(job, task, attempt)
-    try:
+    with destination.publisher(job.path, job.storage).staging_writer(job, task, attempt) as staging:
         splitter = PartitionSplitter(plan, task)
         for batch in batches:
             for topic, partition, table, given in splitter.by_partition(batch):
-                staging_writer.put(topic, partition, table, given)
-        staged = staging_writer.close()
-    except BaseException:
-        staging_writer.drop()
-        raise
+                staging.put(topic, partition, table, given)
+        staged = staging.close()
     records, size = sum(one.records for one in staged), sum(one.size for one in staged)
     seconds = time.monotonic() - started
     log_to_stderr()
     text = "kafkarec staged partitions=%d bytes=%d records=%d seconds=%.3f path=%s"
-    _log.info(text, len(staged), size, records, seconds, staging_writer.folder)
+    _log.info(text, len(staged), size, records, seconds, f"{job.folder}/{staging.name}")
     return StagedMessage(job, staged)

@@ -92,22 +92,24 @@ def _write_by_spark(folder: Path) -> Path:
     import pyarrow as pa
 
     from spark_udfs.source import destination
-    from spark_udfs.source.staging import StagingWriter, WriteJob, WriteSettings
+    from spark_udfs.source.staging import WriteJob, WriteSettings
 
     names = ("timestamp", "key", "value", "headers")
     kinds = (pa.int64(), pa.binary(), pa.binary(), pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})))
     for number in range(2):
         write_job = WriteJob(str(folder), f"job-{number}", None, WriteSettings("zstd", None, 1200, 6000))
+        publisher = destination.publisher(write_job.path)
+        publisher.begin(write_job)
         staged = []
         for task in range(2):
             some = rows()[task * 150 :][:150]
             part = [(at, key, value, [*map(_pair, headers)]) for _, at, key, value, headers in some]
             arrays = (pa.array(column, kind) for column, kind in zip(zip(*part, strict=True), kinds, strict=True))
             table = pa.table(dict(zip(names, arrays, strict=True)))
-            stage = StagingWriter(write_job.path, write_job.job, task, 0, write_job.settings)
-            stage.put("w-spark", 0, table, False)
-            staged += stage.close()
-        destination.publisher(write_job.path).commit(write_job, staged)
+            with publisher.staging_writer(write_job, task, 0) as stage:
+                stage.put("w-spark", 0, table, False)
+                staged += stage.close()
+        publisher.commit(write_job, staged)
     return folder / "w-spark-0"
 
 

@@ -18,9 +18,9 @@ import kafkarec
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
-from bucket_jobs import Dying, an_hour_later, content, job, new_store, objects, publish, stage
+from bucket_jobs import Dying, an_hour_later, content, job, new_store, objects, publish
 from long_run import LONG
-from publish_jobs import Crash, numbered, publisher, table
+from publish_jobs import Crash, numbered, publisher, stage, staging_of, table
 
 from spark_udfs.source import bucket_lock, destination
 from spark_udfs.source.options import StorageOptions
@@ -98,8 +98,6 @@ def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(
     before = objects(store)
     made = job(store, "job-2")
     publisher(made).begin(made)
-    writer = publisher(made).store.staging_writer(made, 0, 0)
-    writer.put("t", 0, table(["b"], None), False)
     upload, first = Dying.upload, threading.Lock()
     aborted = threading.Event()
 
@@ -114,10 +112,9 @@ def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(
         upload(bucket, path, name)
 
     monkeypatch.setattr(Dying, "upload", failing_meanwhile)
-    with pytest.raises(FileNotFoundError, match="job-2 is gone: the job has ended"):
+    with pytest.raises(FileNotFoundError, match="job-2 is gone: the job has ended"), staging_of(made) as writer:
+        writer.put("t", 0, table(["b"], None), False)
         writer.close()
-    assert objects(store) != before
-    writer.drop()
     assert objects(store) == before
 
 
@@ -202,13 +199,11 @@ def test_only_the_attempts_named_by_commit_messages_are_published(store: str) ->
     publisher(write_job).begin(write_job)
     stage(write_job, 0, {"t-0": ["lost"]})
     good = stage(write_job, 0, {"t-0": ["a"]})
-    late = publisher(write_job).store.staging_writer(write_job, 0, 2)
-    publisher(write_job).commit(write_job, good)
-    assert content(store) == {"t-0": numbered("a")}
-    late.put("t", 0, table(["late"]), False)
-    with pytest.raises(FileNotFoundError, match="the job has ended"):
+    with pytest.raises(FileNotFoundError, match="the job has ended"), staging_of(write_job) as late:
+        publisher(write_job).commit(write_job, good)
+        assert content(store) == {"t-0": numbered("a")}
+        late.put("t", 0, table(["late"]), False)
         late.close()
-    late.drop()
     assert [name for name in objects(store) if name.startswith("_temporary")] == []
 
 

@@ -31,13 +31,13 @@ from publish_jobs import (
     publish,
     publisher,
     stage,
+    staging_of,
     table,
 )
 from pyspark.sql import types as T
 
 from spark_udfs.source import KafkarecDataSource, destination, folders, staging
 from spark_udfs.source.publishing import UnfinishedCommit
-from spark_udfs.source.staging import StagingWriter, WriteSettings
 
 
 def test_staged_data_is_invisible_until_it_is_published(tmp_path: Path) -> None:
@@ -179,9 +179,8 @@ def test_descending_offsets_within_a_task_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("topic", ["../out", "a/b", "", ".", "..", "x" * 250, "sp ace", None])
 def test_invalid_topic_names_are_refused(tmp_path: Path, topic: Any) -> None:
-    write_job = StagingWriter(str(tmp_path), "job-1", 0, 0, WriteSettings())
-    with pytest.raises(ValueError, match="topic"):
-        write_job.put(topic, 0, table(["a"]), False)
+    with staging_of(job(tmp_path)) as writer, pytest.raises(ValueError, match="topic"):
+        writer.put(topic, 0, table(["a"]), False)
 
 
 def test_a_part_that_no_message_names_is_not_published(tmp_path: Path) -> None:
@@ -195,17 +194,18 @@ def test_a_part_that_no_message_names_is_not_published(tmp_path: Path) -> None:
 def test_a_task_that_outlives_its_job_publishes_nothing(tmp_path: Path) -> None:
     write_job = job(tmp_path)
     publisher(write_job).begin(write_job)
-    early, late = (
-        StagingWriter(write_job.path, write_job.job, task, 0, write_job.settings, begun=True) for task in (0, 1)
-    )
-    early.put("t", 0, table(["a"]), False)
-    early._flush_all()
-    publisher(write_job).abort(write_job)
-    for one, number in ((early, 1), (late, 0)):
-        one.put("t", number, table(["b"]), False)
-        with pytest.raises(FileNotFoundError, match="the job has ended"):
-            one.close()
-        one.drop()
+    with (
+        pytest.raises(FileNotFoundError, match="the job has ended"),
+        publisher(write_job).staging_writer(write_job, 0, 0) as early,
+    ):
+        early.put("t", 0, table(["a"]), False)
+        early._flush_all()
+        publisher(write_job).abort(write_job)
+        early.put("t", 1, table(["b"]), False)
+        early.close()
+    late = publisher(write_job).staging_writer(write_job, 1, 0)
+    with pytest.raises(FileNotFoundError, match="the job has ended"), late:
+        pass
     assert leftovers(tmp_path) == [] and content(tmp_path) == {}
 
 
@@ -213,10 +213,11 @@ def test_more_partitions_than_permitted_open_files(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(staging, "MAX_OPEN_WRITERS", 2)
     monkeypatch.setattr(staging, "FLUSH_BYTES", 1)
     write_job = job(tmp_path, batch_size=1)
-    one = StagingWriter(write_job.path, write_job.job, 0, 0, write_job.settings)
-    for number in range(20):
-        one.put("t", number % 5, table([str(number)]), False)
-    publisher(write_job).commit(write_job, one.close())
+    with staging_of(write_job) as one:
+        for number in range(20):
+            one.put("t", number % 5, table([str(number)]), False)
+        staged = one.close()
+    publisher(write_job).commit(write_job, staged)
     assert content(tmp_path) == {f"t-{n}": numbered(*(str(m) for m in range(n, 20, 5))) for n in range(5)}
 
 

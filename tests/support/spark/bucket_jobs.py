@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from publish_jobs import Crash, publisher, table
+from publish_jobs import Crash, publisher, stage
 
 import kafkarec
 from spark_udfs.source import bucket_lock, bucket_publishing, destination
 from spark_udfs.source.bucket_publishing import PublishingBucket
 from spark_udfs.source.options import StorageOptions
-from spark_udfs.source.staging import StagedPartition, WriteJob, WriteSettings
+from spark_udfs.source.staging import WriteJob, WriteSettings
 
 CALLS = ("put", "upload", "copy", "delete", "drop", "read", "download", "names", "folders")
 Rows = dict[str, list[str]]
@@ -71,16 +71,6 @@ def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def job(url: str, name: str = "job-1", **options: Any) -> WriteJob:
     settings = WriteSettings(**{key: options.pop(key) for key in list(options) if key in WriteSettings._fields})
     return WriteJob(url, name, options.pop("overwrite", None), settings, **options)
-
-
-def stage(made: WriteJob, task: int, rows: Rows, offsets: dict[str, list[int]] | None = None) -> list[StagedPartition]:
-    """Stage the rows of one task. rows: by partition folder."""
-    one = publisher(made).store.staging_writer(made, task, 0)
-    for name, values in rows.items():
-        topic, _, partition = name.rpartition("-")
-        given = (offsets or {}).get(name)
-        one.put(topic, int(partition), table(values, given), given is not None)
-    return list(one.close())
 
 
 def publish(url: str, name: str, *tasks: Rows, offsets: dict[str, list[int]] | None = None, **options: Any) -> Any:

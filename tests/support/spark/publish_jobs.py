@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,19 @@ def stage(
     job: WriteJob, task: int, rows: dict[str, list[str]], offsets: dict[str, list[int]] | None = None
 ) -> list[StagedPartition]:
     """Stage the rows of one task. rows: by partition folder."""
-    made = StagingWriter(job.path, job.job, task, 0, job.settings)
-    for name, values in rows.items():
-        topic, _, partition = name.rpartition("-")
-        given = (offsets or {}).get(name)
-        made.put(topic, int(partition), table(values, given), given is not None)
-    return list(made.close())
+    with staging_of(job, task) as made:
+        for name, values in rows.items():
+            topic, _, partition = name.rpartition("-")
+            given = (offsets or {}).get(name)
+            made.put(topic, int(partition), table(values, given), given is not None)
+        return list(made.close())
+
+
+def staging_of(job: WriteJob, task: int = 0) -> AbstractContextManager[StagingWriter]:
+    """The writer of a task, also of a job that was not begun."""
+    if "://" not in job.path:
+        os.makedirs(job.folder, exist_ok=True)
+    return publisher(job).staging_writer(job, task, 0)
 
 
 def job(path: Path, name: str = "job-1", **options: Any) -> WriteJob:
