@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
@@ -81,6 +82,13 @@ class SplitTasks:
         self.__name__ = name
         self.body = body
         self.pickled = [pickle.dumps(each) for each in tasks]  # so that a task unpickles no splits of others
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Compressed, since Spark sends it with each task: 5,000 splits are 70 kB, and not 860."""
+        return {**self.__dict__, "pickled": zlib.compress(pickle.dumps(self.pickled), 1)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, pickled=pickle.loads(zlib.decompress(state["pickled"])))
 
     @cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
