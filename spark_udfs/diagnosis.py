@@ -65,7 +65,8 @@ class Diagnosis:
 
 
 def doctor(spark: Any) -> Diagnosis:
-    """See `spark_udfs.doctor`."""
+    """Runs a small job and reports, per executor: Python, libc, cache path, wheels, versions. Also which settings of
+    Spark are faster. Printable."""
     shipping.ship(spark)
     tasks = cluster.cores(spark) * TASKS_PER_CORE
     frame = spark.range(0, tasks, 1, tasks).mapInArrow(_probe, "result string")

@@ -12,19 +12,35 @@ from typing import Any
 
 from . import bootstrap, cluster, shipping
 from .read_functions import only, texts, time_text
-from .source import options, selection
+from .source import selection
 from .source.listing import Listing
+from .source.options import ReadOptions, instant, parse
 
 OPTIONS = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where", "failOnDataLoss")
 
 
 def offsets_at(
-    spark: Any, path: str | Iterable[str], time: int | str | date, **given: Any
+    spark: Any, path: str | Iterable[str], time: int | str | date, **options: Any
 ) -> dict[str, dict[int, int]]:
-    """See `spark_udfs.offsets_at`."""
-    only("offsets_at", given, OPTIONS)
+    """The offset of the first record at or after a time: {"orders": {0: 42, 1: 57}}.
+
+    path     files, folders, globs or URLs
+    time     milliseconds since 1970, an aware datetime, a date, or a text such as 2026-11-01T12:30+02:00 (UTC without a
+             zone), as the option startingTimestamp takes it
+    options  of the data source: subscribe, subscribePattern, assign, storageOptions, basePath, where, failOnDataLoss
+
+    A partition without a record that late has its end: the offset of the next record that is written. So each number is
+    valid in startingOffsets and endingOffsets: `.option("endingOffsets", json.dumps(offsets_at(...)))`.
+
+    It is what KafkaConsumer.offsetsForTimes has: the record may be a transaction marker, and if times do not rise with
+    offsets, later records may be older than `time`.
+
+    >>> offsets_at(spark, "tests/vectors/segments", "2023-11-14T22:13:20.300Z", subscribe="txn")
+    {'txn': {0: 30}}
+    """
+    only("offsets_at", options, OPTIONS)
     since = _milliseconds(time)
-    chosen = options.parse(texts(path, given), "read")
+    chosen = parse(texts(path, options), "read")
     if cluster.is_connect(spark):
         shipping.ship(spark)
     found: dict[str, dict[int, int]] = {}
@@ -33,7 +49,7 @@ def offsets_at(
     return found
 
 
-def look_up(chosen: options.ReadOptions, since: int) -> list[tuple[str, int, int]]:
+def look_up(chosen: ReadOptions, since: int) -> list[tuple[str, int, int]]:
     """(topic, partition, offset) of each partition; must run on a machine that can read the files."""
     bootstrap.load()
     offsets = Listing(chosen).retry(lambda found: selection.offsets_at(chosen, selection.chosen(chosen, found), since))
@@ -43,6 +59,6 @@ def look_up(chosen: options.ReadOptions, since: int) -> list[tuple[str, int, int
 def _milliseconds(time: int | str | date) -> int:
     text = time_text(time) if isinstance(time, date) else str(time)
     try:
-        return options.instant(text)
+        return instant(text)
     except ValueError as error:
         raise ValueError(f"time {time!r}: {error}") from None

@@ -17,8 +17,9 @@ from typing import Any
 
 from . import bootstrap, cluster, shipping
 from .schema import SparkColumn
-from .source import columns, description, options, planning
+from .source import columns, description, planning
 from .source.batch import BatchReader, warn_of_mode
+from .source.options import ReadOptions, parse
 from .source.paths import KeyTypes, key_types
 from .source.planning import Split
 from .task_log import log_to_stderr
@@ -29,9 +30,18 @@ Tasks = list[Splits]
 _DESCRIPTION = "spark.job.description"
 
 
-def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
-    """See `spark_udfs.read_log`."""
-    chosen = options.parse(texts(path, given), "read", cluster.cores(spark))
+def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
+    """The rows of spark.read.format("kafkarec").load(path) by mapInArrow; for Spark 3.5.
+
+    path     files, folders, globs or URLs
+    options  of that source, as Python values: subscribe="orders", columns=["offset", "value"], view="batches", ...
+
+    Returns a DataFrame. The files are listed, and options checked, at once; tasks read what was listed then.
+
+    >>> read_log(spark, "tests/vectors/segments", subscribe="txn").groupBy("topic", "partition").count().first()
+    Row(topic='txn', partition=0, count=267)
+    """
+    chosen = parse(texts(path, options), "read", cluster.cores(spark))
     shipping.ship(spark)
     found = cluster.call(spark, keys, chosen) if cluster.is_connect(spark) else keys(chosen)
     wanted = columns.chosen(chosen, tuple((name, kind) for name, kind in found))
@@ -41,25 +51,25 @@ def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
     return over_tasks(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
 
 
-def _read(chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...], splits: Splits) -> Iterator[Any]:
+def _read(chosen: ReadOptions, wanted: tuple[SparkColumn, ...], splits: Splits) -> Iterator[Any]:
     from .source import reading
 
     return reading.read_splits(splits, chosen, wanted)
 
 
-def keys(chosen: options.ReadOptions) -> KeyTypes:
+def keys(chosen: ReadOptions) -> KeyTypes:
     """The keys of key=value folders; must run on a machine that can read the files."""
     bootstrap.load()
     return key_types(chosen)
 
 
-def plan(chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
+def plan(chosen: ReadOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
     """The splits of each task; must run on a machine that can read the files. wanted: the columns of the rows"""
     bootstrap.load()
     return planning.tasks(chosen, BatchReader(chosen, wanted).splits())
 
 
-def _planned(spark: Any, chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
+def _planned(spark: Any, chosen: ReadOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
     """`plan(chosen, wanted)`, with Spark Connect in a task, since only the cluster can read the files."""
     if not cluster.is_connect(spark):
         return plan(chosen, wanted)
@@ -67,7 +77,7 @@ def _planned(spark: Any, chosen: options.ReadOptions, wanted: tuple[SparkColumn,
     return tasks
 
 
-def _pickled_plan(chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...]) -> str:
+def _pickled_plan(chosen: ReadOptions, wanted: tuple[SparkColumn, ...]) -> str:
     return b64encode(pickle.dumps(plan(chosen, wanted))).decode()
 
 
@@ -136,7 +146,7 @@ def over_tasks(
     spark: Any,
     verb: str,
     tasks: Tasks,
-    chosen: options.ReadOptions,
+    chosen: ReadOptions,
     body: Callable[[Splits], Iterator[Any]],
     result: Any,
 ) -> Any:
@@ -147,7 +157,7 @@ def over_tasks(
 
 
 def rows_of_tasks(
-    spark: Any, verb: str, chosen: options.ReadOptions, body: Callable[[Splits], Iterator[Any]], result: str
+    spark: Any, verb: str, chosen: ReadOptions, body: Callable[[Splits], Iterator[Any]], result: str
 ) -> list[Any]:
     """Plans, and collects what `body` yields for the splits of each task, in their order; without a split no job."""
     log_to_stderr()

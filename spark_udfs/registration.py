@@ -45,8 +45,15 @@ class Registered:
 ROWS, DEFAULT_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"
 
 
-def register(spark: Any, rows_at_once: int | None) -> Registered:
-    """See `spark_udfs.register`."""
+def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
+    """Ships kafkarec to the executors of this session and registers its SQL functions; may be called again.
+
+    spark         a SparkSession, classic or Connect
+    rows_at_once  sets spark.sql.execution.arrow.maxRecordsPerBatch of this session, the values that Spark holds in its
+                  heap for a SQL function: 500 for values of 10 kB and more. None: leaves it as it is
+
+    Returns a printable table of what is registered.
+    """
     if rows_at_once is not None:
         spark.conf.set(ROWS, str(rows_at_once))
     shipped = shipping.ship(spark)
@@ -121,7 +128,7 @@ def _register_source(spark: Any, session: str) -> str | None:
         f"this Spark uses the installed data source, for which {_OVERWRITE_MODE}=dynamic has no effect: an overwrite "
         f'replaces whole topics, unless each has option("partitionOverwriteMode", "dynamic")'
     )
-    warnings.warn(problem, stacklevel=4)
+    warnings.warn(problem, stacklevel=3)
     return problem
 
 
@@ -140,7 +147,7 @@ def _problem(spark: Any) -> str | None:
             f"{found}, the Python of Spark's workers, has no {lacking}: queries with kafkarec will fail, some with "
             f"'Python worker exited unexpectedly' alone. Install pyarrow and pandas for it, or set PYSPARK_PYTHON"
         )
-        warnings.warn(problem, stacklevel=4)
+        warnings.warn(problem, stacklevel=3)
         return problem
     folder = os.path.dirname(os.path.dirname(python)) or "."
     problem = (
@@ -148,7 +155,7 @@ def _problem(spark: Any) -> str | None:
         f'Python has no spark_udfs installed, format("kafkarec"). Unpack the archive there too, in {os.getcwd()}: '
         f"mkdir -p {folder} && tar -xzf ARCHIVE -C {folder}"
     )
-    warnings.warn(problem, stacklevel=4)
+    warnings.warn(problem, stacklevel=3)
     return problem
 
 

@@ -48,7 +48,13 @@ class Lag:
 
 
 def lag(of: Any) -> Lag | None:
-    """See `spark_udfs.lag`."""
+    """The lag of a stream in offsets. Printable. None if the query has made no progress report yet.
+
+    of: a StreamingQuery, one of its progress reports (also as dict or JSON), or the event of a StreamingQueryListener
+
+    `.partitions` is {"clicks-0": 70, ...}, `.total` their sum; `.metrics` uses the names of the metrics of Spark's
+    Kafka source. Queries that read from Spark's Kafka source are accepted too.
+    """
     progress = _progress(of)
     if progress is None:
         return None

@@ -23,10 +23,13 @@ from . import bootstrap, cluster, shipping
 from .decoding import REASON_FIELDS
 from .read_functions import Splits, Tasks, collected, keys, over_tasks, texts
 from .schema import SparkColumn
-from .source import batch, columns, description, destination, growing_log, options, planning, selection
+from .source import batch, columns, description, destination, growing_log, planning, selection
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
 from .source.offsets import Offsets, parse, to_json
+from .source.options import MODES as DAMAGE_MODES
+from .source.options import ReadOptions
+from .source.options import parse as parse_options
 from .source.paths import PartitionLog, TopicPartition, shown
 from .source.planning import Split
 from .source.publishing import TableCommit
@@ -115,19 +118,38 @@ def write_table(
     path: str | Iterable[str],
     out: str,
     *,
-    format: str,
-    partition_by: str | Iterable[str],
-    columns: Sequence[str] | None,
-    value_as: str | None,
-    compression: str,
-    mode: str,
-    read_mode: str,
-    **given: Any,
+    format: str = "parquet",
+    partition_by: str | Iterable[str] = ("topic", "date"),
+    columns: Sequence[str] | None = None,
+    value_as: str | None = None,
+    compression: str = "zstd",
+    mode: str = "append",
+    read_mode: str = "FAILFAST",
+    **options: Any,
 ) -> WrittenTable:
-    """See `spark_udfs.write_table`."""
+    """Writes the records of logs to a table, a folder of Parquet files; the tasks write them, no row passes the JVM.
+
+    path          files, folders, globs or URLs, as for spark.read.format("kafkarec")
+    out           a new folder that driver and executors share, a table that write_table has made, or a URL of one
+    format        "parquet"; "iceberg" and "delta" are a ValueError
+    partition_by  some of topic, partition, date (the UTC day of the timestamp) and the keys of key=value folders
+    columns       as the option of that source: without it key, value, topic, partition, offset, timestamp, ...
+    value_as      "utf8": the value is a string, and bytes that are not UTF-8 are a ValueError. None: bytes
+    compression   "zstd", "snappy", "gzip", "lz4" or "none"
+    mode          "append": what the table lacks, by the offsets of its last commit; "overwrite"; "errorifexists"
+    read_mode     the source's option mode. "FAILFAST": damage fails the job. "PERMISSIVE", "DROPMALFORMED": it is left
+                  out, and stands in the result and in <out>/_quarantine, as JSON Lines
+    options       of that source, as Python values: subscribe="orders", isolationLevel="read_committed", ...
+
+    All of a call is in the table, or nothing. DataLoss where a log ends before the table's end, or begins after it:
+    failOnDataLoss=False continues with the records that exist. Conflict if another job has changed the table meanwhile.
+
+    >>> write_table(spark, "tests/vectors/segments", "table", subscribe="txn").offsets
+    {'txn': {0: [0, 293]}}
+    """
     _check(format, value_as, compression, mode)
     named = {} if columns is None else {"columns": columns}
-    chosen = options.parse(texts(path, {**given, **named, "mode": read_mode}), "read", cluster.cores(spark))
+    chosen = parse_options(texts(path, {**options, **named, "mode": read_mode}), "read", cluster.cores(spark))
     for name, why in _REFUSED.items():
         if name in chosen.given:
             raise ValueError(f"write_table has no option {name}: {why}")
@@ -154,7 +176,7 @@ def write_table(
 def _check(format: str, value_as: str | None, compression: str, mode: str) -> None:
     if format in ("iceberg", "delta"):
         raise ValueError(f"write_table does not write format={format!r} yet; format='parquet' is a folder of files")
-    if mode.upper() in options.MODES:
+    if mode.upper() in DAMAGE_MODES:
         raise ValueError(f"mode is what happens to the table: {', '.join(MODES)}. For damage set read_mode={mode!r}")
     for name, value, valid in (
         ("format", format, ("parquet",)),
@@ -166,7 +188,7 @@ def _check(format: str, value_as: str | None, compression: str, mode: str) -> No
             raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(str, valid))}")
 
 
-def _layout(chosen: options.ReadOptions, found: Any, by: tuple[str, ...], compression: str, as_text: bool) -> _Layout:
+def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: str, as_text: bool) -> _Layout:
     key_names = [name for name, _ in found]
     known = dict.fromkeys(("topic", "partition", DATE, *key_names))
     if not set(by) <= known.keys() or len(set(by)) < len(by):
@@ -185,7 +207,7 @@ def _layout(chosen: options.ReadOptions, found: Any, by: tuple[str, ...], compre
 # ---- on the driver, or with Spark Connect in a task ---------------------------------------------------------------
 
 
-def _begun(chosen: options.ReadOptions, layout: _Layout, out: str, mode: str) -> str:
+def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> str:
     """The pickled plan."""
     bootstrap.load()
     storage = chosen.storageOptions
@@ -211,7 +233,7 @@ def _begun(chosen: options.ReadOptions, layout: _Layout, out: str, mode: str) ->
 
 
 def _planned(
-    chosen: options.ReadOptions,
+    chosen: ReadOptions,
     job: WriteJob,
     before: Offsets,
     found: dict[TopicPartition, PartitionLog],
@@ -287,7 +309,7 @@ def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
 # ---- in a task -----------------------------------------------------------------------------------------------------
 
 
-def _write(job: WriteJob, chosen: options.ReadOptions, layout: _Layout, splits: Splits) -> Iterator[Any]:
+def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> Iterator[Any]:
     """Stages the rows of splits; yields a JSON object of the files (path, rows, bytes) and the damaged ranges."""
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark import TaskContext

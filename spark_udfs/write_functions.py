@@ -21,7 +21,15 @@ REQUIRED = ("topic", "partition", "offset", "value")
 
 
 def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> None:
-    """See `spark_udfs.write_log`."""
+    """Writes records with their offsets to partition folders below `path`; each partition by one task, sorted.
+
+    df       columns topic (or the option topic), partition, offset and value; key, headers and timestamp are optional
+    path     the folder that holds the partitions' folders; driver and executors must share it
+    mode     "append": offsets must follow the end of the existing log; "overwrite": replaces the partitions of df
+    options  of df.write.format("kafkarec"): compression="zstd", segmentBytes="256m", ...
+
+    ValueError for a missing column. An offset that occurs twice in a partition fails the job, and nothing is published.
+    """
     missing = [name for name in REQUIRED if name not in df.columns and not (name == "topic" and "topic" in options)]
     if missing:
         hint = 'to write records without offsets use df.write.format("kafkarec"), which assigns them'
@@ -70,9 +78,23 @@ class _StagingTask:
         yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], ["message"])
 
 
-def sweep(path: str, older_than_hours: float, spark: Any, storage: Mapping[str, Any] | None) -> list[str]:
-    """See `spark_udfs.sweep`."""
-    given = StorageOptions(storage or {})
+def sweep(
+    path: str,
+    older_than_hours: float = 24.0,
+    *,
+    spark: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """Removes what jobs of dead drivers have left below `path`, also in a table, and finishes their commits.
+
+    A job with a file younger than `older_than_hours` may still be running and is left unchanged. Returns the ids of the
+    jobs that were removed.
+
+    spark: the session; needed with Spark Connect only, where a task does the work and `path` is a path of the cluster.
+        Without it, `path` is a path of this machine; FileNotFoundError if there is no such folder
+    storage_options: for a URL, as the option storageOptions of the job; None: from the environment
+    """
+    given = StorageOptions(storage_options or {})
     if spark is None or not cluster.is_connect(spark):
         return _sweep(path, older_than_hours, given)
     shipping.ship(spark)
