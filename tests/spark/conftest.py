@@ -46,10 +46,11 @@ def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fat wheel of the same kafkarec under another version."""
     folder = tmp_path_factory.mktemp("other_version")
     version = f"{wheelhouse.version()}.post1"
-    tag = f"cp{RUNNING.replace('.', '')}-"
-    carried = [wheel for wheel in fat.parent.glob("*.whl") if f"-{tag}" in wheel.name or "-py3-none" in wheel.name]
+    tag, here = f"-cp{RUNNING.replace('.', '')}-", platform.machine()
+    wheels = [wheel for wheel in fat.parent.glob("*.whl") if wheel.name.endswith((f"_{here}.whl", "-any.whl"))]
+    carried = [wheel for wheel in wheels if tag in wheel.name or "-py3-none" in wheel.name]
     carried = [wheel for wheel in carried if not wheel.name.startswith(("kafkarec-", "spark_udfs-"))]
-    (ours,) = fat.parent.glob("kafkarec-*.whl")
+    (ours,) = (wheel for wheel in wheels if wheel.name.startswith("kafkarec-"))
     files, dist_info = wheelhouse_pack.read_wheel(ours)
     old, new = (text.encode() for text in (wheelhouse.version(), version))
     renamed = {name.replace(dist_info, f"kafkarec-{version}.dist-info"): content for name, content in files.items()}
