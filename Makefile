@@ -71,11 +71,11 @@ bench: ## kafkarec and its peers by size, headers, codec, ...; writes benchmarks
 	@! command -v mvn >/dev/null || tools/kafka_jars >/dev/null
 	@$(ENV) $(PYTHON) benchmarks/run.py $(ARGS)
 
-sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on each, kills streams of 4.1 (LONG=1: more of both)
+sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on each (LONG=1: more, and kills streams of 4.1)
 	@sh tools/setup test
 	@environments=$$($(PYTHON) tools/spark_versions.py) && \
 	CI=1 $(if $(LONG),KAFKAREC_LONG=1) KAFKAREC_SPARK_ENVIRONMENTS=$$environments $(MAKE) test \
-	    ARGS='$(addprefix tests/spark/test_,versions.py stream_kills.py $(if $(LONG),stream_submit.py cause_first.py payloads.py)) -rP $(ARGS)'
+	    ARGS='$(addprefix tests/spark/test_,versions.py $(if $(LONG),stream_kills.py stream_submit.py cause_first.py payloads.py)) -rP $(ARGS)'
 
 damages: ## random damage to random logs, compared with what was written (ARGS='--count 100000 --seed 1')
 	@sh tools/setup build

@@ -1,7 +1,7 @@
 """Drivers killed inside a micro-batch that is not the first, and started again: every record once, read and written.
 
-Runs on the newest Spark, or, with KAFKAREC_SPARK_ENVIRONMENTS, on 4.1, which has no limits of micro-batches: some of
-the kills, or with KAFKAREC_LONG=1 all.
+Runs on the newest Spark, or, with KAFKAREC_SPARK_ENVIRONMENTS (`make sparks LONG=1`), on 4.1, which has no limits of
+micro-batches.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 from copied_streams import BATCHES, ROWS, check, content, make_source
-from long_run import LONG, MINUTES
+from long_run import MINUTES
 from spark_submit import APPLICATIONS, Application, applications_removed, older_python
 
 import kafkarec
@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
 # Executors outlive their driver for a while. Where the driver alone is at work, it has none: they take long to start.
 EXECUTORS, DRIVER_ONLY = "local-cluster[1,2,1024]", "local[2]"
-ALL = LONG or older_python("4.1") is None
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,6 @@ def python(request: pytest.FixtureRequest) -> Iterator[str]:
 # ---- read ---------------------------------------------------------------------------------------------------
 
 PLACES = {"reading": EXECUTORS, "planned": DRIVER_ONLY, "read": EXECUTORS, "in the sink": DRIVER_ONLY}
-CHOSEN = tuple(PLACES) if ALL else ("reading", "in the sink")
 
 
 def test_a_reading_stream_returns_every_record_once(python: str, fat: Path, tmp_path: Path) -> None:
@@ -48,7 +46,7 @@ def test_a_reading_stream_returns_every_record_once(python: str, fat: Path, tmp_
         master = PLACES.get(place, DRIVER_ONLY)
         return Application("killed_reading.py", fat, python, tmp_path, *words, environ=environ, master=master)
 
-    for batch, place in enumerate(CHOSEN, 1):
+    for batch, place in enumerate(PLACES, 1):
         started(place).killed()
         killed = json.loads((tmp_path / f"killed {place}").read_text())
         assert killed["batch"] == killed["offsets"][-1] == batch, (place, killed)
@@ -87,7 +85,7 @@ class Kill(NamedTuple):
     master: str = DRIVER_ONLY
 
 
-EVERY_KILL = (
+KILLS = (
     Kill("a task has begun to stage", 1, "open", r"_temporary/[^/]+-1/.*\.log ", master=EXECUTORS),
     Kill("the tasks have staged, the commit begins", 2, "open", r"/out None", master=EXECUTORS),
     Kill("one of the partitions is published", 3, "ctypes.dlsym", r"renameat2", 2, published="some"),
@@ -96,7 +94,6 @@ EVERY_KILL = (
     Kill("everything is done but Spark's own commit", 5, "os.scandir", r"/out/_temporary$", 2, published="all"),
     Kill("the driver only, its commit goes on", 6, "ctypes.dlsym", r"renameat2", with_process=False, published="later"),
 )
-KILLS = EVERY_KILL if ALL else (EVERY_KILL[2], EVERY_KILL[5])
 
 
 def test_a_writing_stream_stores_every_record_once_in_order(python: str, fat: Path, tmp_path: Path) -> None:
