@@ -3,8 +3,8 @@
 usage: mutants.py [--seed N] [--count N | --all] [--file record.pxd] [--only 17,18] [--show 17] [--list]
 
 All mutants of one run are compiled into one build (see mutants_rewrite.py) in .work/mutants; mutants_run.py runs the
-tests that reach each. Ends with status 1 below 95 percent, or if tests/mutants_explained.toml, which lists the
-mutants that no test can detect, with reasons, has an entry that is not a mutant (any more).
+tests that reach each. tests/mutants_explained.toml lists the mutants that no test can detect, with reasons; these run
+with --only alone. Ends with status 1 below 95 percent, or if that file has an entry that is not a mutant (any more).
 """
 
 from __future__ import annotations
@@ -231,23 +231,19 @@ def explained(found: list[Mutant]) -> set[tuple[str, str, str, str]]:
     return keys
 
 
-def report(found: list[Mutant], answers: list[dict[str, object]], known: set[tuple[str, str, str, str]]) -> float:
+def report(found: list[Mutant], answers: list[dict[str, object]]) -> float:
     """Prints the survivors and the score; returns the score in percent."""
     by_number = {mutant.number: mutant for mutant in found}
-    survivors = []
-    for answer in sorted(answers, key=lambda answer: answer["number"]):
-        mutant = by_number[answer["number"]]
-        if answer["verdict"] in UNNOTICED and mutant.key not in known:
-            survivors.append(f"{answer['verdict']:9} {mutant}")
-    counted = [a for a in answers if by_number[a["number"]].key not in known]
+    survivors = [
+        f"{answer['verdict']:9} {by_number[answer['number']]}"
+        for answer in sorted(answers, key=lambda answer: answer["number"])
+        if answer["verdict"] in UNNOTICED
+    ]
     print("\n".join(survivors))
-    score = 100 * (1 - len(survivors) / max(len(counted), 1))
+    score = 100 * (1 - len(survivors) / max(len(answers), 1))
     verdicts = Counter(str(answer["verdict"]) for answer in answers)
     print(f"mutants: {', '.join(f'{n} {verdict}' for verdict, n in sorted(verdicts.items()))}")
-    print(
-        f"mutants: {len(counted) - len(survivors)} of {len(counted)} noticed ({score:.1f} %), "
-        f"{len(answers) - len(counted)} explained"
-    )
+    print(f"mutants: {len(answers) - len(survivors)} of {len(answers)} noticed ({score:.1f} %)")
     (BUILD / "survivors.txt").write_text("".join(line + "\n" for line in survivors), encoding="utf-8")
     return score
 
@@ -278,10 +274,12 @@ def main() -> int:
     if options.list:
         print("\n".join(map(str, picked)))
         return 0
-    print(f"mutants: {len(picked)} of {len(found)} candidates, seed {options.seed}", flush=True)
-    inside = build(texts, found, {mutant.number for mutant in picked})
+    wanted = {mutant.number for mutant in picked if options.only or mutant.key not in known}
+    left = f", {len(picked) - len(wanted)} of them explained and left out" if len(wanted) < len(picked) else ""
+    print(f"mutants: {len(picked)} of {len(found)} candidates, seed {options.seed}{left}", flush=True)
+    inside = build(texts, found, wanted)
     print(f"mutants: built in {time.monotonic() - started:.0f} s", flush=True)
-    score = report(found, run(sorted(inside), options.jobs), known)
+    score = report(found, run(sorted(inside), options.jobs))
     print(f"mutants: {(time.monotonic() - started) / 60:.1f} minutes")
     return int(score < options.least)
 
