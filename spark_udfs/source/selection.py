@@ -81,8 +81,7 @@ def starts(options: ReadOptions, partitions: Iterable[TopicPartition]) -> dict[T
         return dict.fromkeys(partitions, ("time", options.startingTimestamp))
     if options.startingOffsetsByTimestamp is not None:
         return _by_partition(options.startingOffsetsByTimestamp, partitions, "startingOffsetsByTimestamp", "time")
-    given = options.startingOffsets
-    return _offsets(given, partitions, "startingOffsets")
+    return _offsets(options.startingOffsets, partitions, "startingOffsets")
 
 
 def _end_of_each(options: ReadOptions, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, _RequestedOffset]:
