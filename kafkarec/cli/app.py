@@ -8,12 +8,11 @@ printed only with --debug.
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from kafkarec._version import __version__
@@ -71,8 +70,15 @@ class _Parser(argparse.ArgumentParser):
         """Return a hint with the option that is most similar to the first unknown word."""
         word = words.split()[0].partition("=")[0]
         known = [option for option in self._option_string_actions if option.startswith("--")]
-        near = difflib.get_close_matches(word, known, 1, 0.7) if word.startswith("--") else []
-        return f"; did you mean {near[0]}?" if near else ""
+        return _nearest(word, known, 0.7) if word.startswith("--") else ""
+
+
+def _nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return a hint with the most similar of the known words; the empty text: none is similar."""
+    import difflib  # not at the top: no verb needs it
+
+    near = difflib.get_close_matches(word, list(known), 1, cutoff)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -184,8 +190,7 @@ def _no_such_verb(verb: str | None, words: Sequence[str]) -> int:
     elif os.path.exists(verb):
         say(f"{verb} is a path; the verb comes first: {command('cat', [verb])} or {command('scan', [verb])}")
     else:
-        near = difflib.get_close_matches(verb, VERBS, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = _nearest(verb, VERBS)
         say(f"no such verb: {verb}{hint} Verbs: {known}" if hint else f"no such verb: {verb}; verbs: {known}")
     return WRONG_USE
 

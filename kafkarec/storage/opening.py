@@ -9,7 +9,6 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from kafkarec.internal_topics import transactional_ids
 from kafkarec.read.decode_options import request
 from kafkarec.sources import remote
 from kafkarec.sources.files import FileObject
@@ -167,11 +166,15 @@ def prepared_transactions(segment: SegmentFile) -> dict[tuple[int, int], bool]:
     """What `__transaction_state` beside the log of a segment says of the log's transactions."""
     if segment.topic is None or segment.partition is None or not os.path.exists(segment.path):
         return {}
+    from kafkarec.internal_topics import transactional_ids  # not at the top: an eighth of a first `ls`
+
     return transactional_ids.prepared(states_beside(segment.path), segment.topic, segment.partition)
 
 
 def states_beside(path: str) -> Iterator[RecordColumns]:
     """The records of `__transaction_state` in the data folder that a path is in, or that it is."""
+    from kafkarec.internal_topics import transactional_ids
+
     wanted = request(columns=transactional_ids.COLUMNS, errors="skip")
     for log in logs_beside(path, transactional_ids.TOPIC):
         for _, piece in log_reading.pieces([log.segments], wanted):

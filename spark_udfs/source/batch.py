@@ -69,12 +69,14 @@ class BatchReader(DataSourceReader):
         logger.info("kafkarec planned %s", description.of_tasks(self.options, tasks))
         return [planning.Task(each) for each in tasks]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The record batches of one task. Without any partition Spark calls this with InputPartition(None)."""
+    def read(self, partition: InputPartition | None) -> Iterator[Any]:
+        """The record batches of one task. Without any partition Spark calls this with InputPartition(None), before 4.2
+        with None."""
         from . import reading
 
         log_to_stderr()
-        return reading.read_splits(partition.value or (), self.options, self.columns)
+        splits = partition.value if partition is not None else None
+        return reading.read_splits(splits or (), self.options, self.columns)
 
 
 def warn_of_names(

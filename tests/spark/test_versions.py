@@ -231,7 +231,7 @@ def test_rows_of_files(run: Run) -> None:
     assert found["none"] == 0
     source = run.rows("read")
     if source is not None:
-        assert source == {"all": both, "view": len(batches)}
+        assert source == {"all": both, "view": len(batches), "none": 0}
 
 
 def test_the_number_of_records_and_offsets_at_a_time(run: Run) -> None:

@@ -309,7 +309,9 @@ def lateral():
 def read():
     reader = spark.read.format("kafkarec").option("subscribe", "txn,all-codecs").options(**HEADERS)
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW txn USING kafkarec OPTIONS (path '{SEGMENTS}/txn-0', view 'batches')")
-    return {"all": of_files(reader.load(str(SEGMENTS))), "view": spark.table("txn").count()}
+    (WORK / "nothing-0").mkdir()
+    none = spark.read.format("kafkarec").load(str(WORK / "nothing-0")).count()
+    return {"all": of_files(reader.load(str(SEGMENTS))), "view": spark.table("txn").count(), "none": none}
 
 
 @step
