@@ -7,7 +7,7 @@
 
 Paths alone do not identify files: with symbolic links, hard links, bind mounts and file systems that ignore case one
 file has several names. So files and folders are compared by device and inode, and all parent folders of an output are
-checked, before and after links are resolved.
+checked, before and after links are resolved. An existing file with several names is never an output.
 
 * A partition folder holds a file that a broker writes for segments (an index or a snapshot with 20 digits,
   leader-epoch-checkpoint, partition.metadata), or is named topic-partition and a .log or an index in it is read. So
@@ -34,7 +34,6 @@ from . import globs, names
 STANDARD_INPUT = STANDARD_OUTPUT = "-"
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/(\d+)(?:/task/\d+)?)/fd/(\d+)")
 _LINKS_AT_MOST = 40  # as Linux follows
-_LEVELS = 3  # of folders below an input: topic, partition, files; folders key=value are not counted
 # Files that only a broker writes: directly in a partition folder, in a data folder.
 _OF_A_PARTITION = ("leader-epoch-checkpoint", "partition.metadata")
 _OF_A_BROKER = (
@@ -45,6 +44,7 @@ _OF_A_BROKER = (
     "cleaner-offset-checkpoint",
     ".kafka_cleanshutdown",
 )
+_OTHER_NAMES = "has other names (hard links), one of which may be an input"
 _SUFFIXES = (".log", ".checkpoint", *names.SIDECARS)
 
 Identity = tuple[int, int]
@@ -140,7 +140,6 @@ class Inputs:
         self._files: dict[Identity, str] = {}
         self._folders: dict[Identity, tuple[str, str]] = {}  # its name, what it is
         self._devices: dict[int, str] = {}
-        self._roots: list[str] = []  # folders whose files are read
         self._checked_around: set[tuple[str, bool, bool]] = set()  # each folder once, also with a thousand files in it
         for path in paths:
             for each in globs.expanded(path):
@@ -172,41 +171,30 @@ class Inputs:
             raise Refused(f"{shown} exists already; --force replaces it")
 
     def demand_apart(self, path: str, shown: str) -> None:
-        """Raises Refused if `path` is an input, or is in a folder that is an input or holds one."""
+        """Raises Refused if `path` is an input, is in a folder that is an input or holds one, or is a file with several
+        names, any of which may be in such a folder."""
         bare = path.rstrip("/") or path
         real, parent = os.path.realpath(bare), os.path.realpath(os.path.dirname(bare) or os.curdir)
         resolved = f"{shown} is a link to {real}, which" if real != os.path.abspath(bare) else shown
         target = identity(bare)
         if target is not None and target in self._files:
             raise Refused(f"{_same(shown, bare, real, self._files[target])}one of the inputs; choose another name")
-        around: dict[Identity | None, bool] = {}  # -> whether it is the output itself
+        if os.path.isfile(bare) and os.stat(bare).st_nlink > 1:
+            raise Refused(f"{shown} {_OTHER_NAMES}; choose another name")
         for start, begin in ((real, resolved), (parent, shown)):
             for folder in above(start):
-                who, own = identity(folder), folder == real
+                who = identity(folder)
                 if who in self._folders:
-                    raise Refused(_inside(begin, *self._folders[who], own))
-                around.setdefault(who, own)
+                    raise Refused(_inside(begin, *self._folders[who], folder == real))
         self._demand_other_device(next(filter(os.path.isdir, above(parent))), shown)
-        around.pop(None, None)
-        links = _links(bare)
-        for entry in self._below():
-            if _is_folder(entry):
-                if (who := identity(entry.path)) in around:
-                    raise Refused(_inside(resolved, entry.path, "which is read", around[who]))
-            elif target is not None and _leads_to(entry, target, links):
-                raise Refused(f"{_same(shown, bare, real, entry.path)}one of the inputs; choose another name")
 
     def demand_none_in(self, folder: str, shown: str) -> None:
         """Raises Refused if the folder, which would be replaced, holds an input."""
         with os.scandir(folder) as entries:
-            held = {entry.path: target for entry in entries if (target := identity(entry.path)) is not None}
-        for path, target in held.items():
-            links = _links(path)
-            files = (entry.path for entry in self._below() if _leads_to(entry, target, links))
-            read = self._files.get(target) or next(files, None)
-            if read is not None:
-                what = f"its {os.path.basename(path)} is {read}, which is read"
-                raise Refused(f"{shown} would be replaced, and {what}; choose another name")
+            for entry in entries:
+                if (read := self._files.get(identity(entry.path) or (0, 0))) is not None:
+                    what = f"its {entry.name} is {read}, which is read"
+                    raise Refused(f"{shown} would be replaced, and {what}; choose another name")
 
     def demand_stream(self, descriptor: int, shown: str) -> None:
         """Raises Refused if an open descriptor is an input, which would grow while it is read, or is truncated now."""
@@ -214,15 +202,15 @@ class Inputs:
             status = os.fstat(descriptor)
         except OSError:
             return
-        target = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
             return
-        read, name = self._files.get(target), os.path.basename(_path_of(descriptor))
-        if read is None and (status.st_nlink > 1 or _is_kafkas(name) or name == str(descriptor)):
-            files = (entry.path for entry in self._below() if _is_kafkas(entry.name))
-            read = next((path for path in files if identity(path) == target), None)
+        read, path = self._files.get((status.st_dev, status.st_ino)), _path_of(descriptor)
+        if read is None and _is_kafkas(os.path.basename(path)):
+            read = next((path for each in above(os.path.dirname(path)) if identity(each) in self._folders), None)
         if read is not None:
             raise Refused(f"{shown} is written to {read}, which is read; choose another file")
+        if status.st_nlink > 1:
+            raise Refused(f"{shown} is written to {path}, which {_OTHER_NAMES}; choose another file")
 
     def _add(self, path: str) -> None:
         place = _path_of(0) if path == STANDARD_INPUT else remote.local_path(path) or ""
@@ -232,7 +220,7 @@ class Inputs:
             return
         shown = path if place == path else place.replace("/dev/fd/0", "standard input")
         if stat.S_ISDIR(status.st_mode):
-            self._guard(place, "one of the inputs", read=True)
+            self._guard(place, "one of the inputs")
         elif stat.S_ISBLK(status.st_mode):
             self._devices[status.st_rdev] = shown
         elif not stat.S_ISCHR(status.st_mode):
@@ -262,17 +250,15 @@ class Inputs:
             return
         self._checked_around.add(about)
         if is_file and (_is_partition(folder) or (_named_as_partition(folder) and about[-1])):
-            self._guard(folder, f"the partition folder of {shown}", read=True)
+            self._guard(folder, f"the partition folder of {shown}")
         for each in (folder, os.path.dirname(folder)) if is_file else (folder,):
             if any(os.path.lexists(os.path.join(each, name)) for name in _OF_A_BROKER):
-                self._guard(each, f"the data folder that holds {shown}", read=False)
+                self._guard(each, f"the data folder that holds {shown}")
 
-    def _guard(self, folder: str, what: str, read: bool) -> None:
+    def _guard(self, folder: str, what: str) -> None:
         target = identity(folder)
-        if target is not None and target not in self._folders:
-            self._folders[target] = folder, what
-            if read:
-                self._roots.append(folder)
+        if target is not None:
+            self._folders.setdefault(target, (folder, what))
 
     def _demand_other_device(self, folder: str, shown: str) -> None:
         device = os.stat(folder).st_dev
@@ -280,20 +266,6 @@ class Inputs:
             raise Refused(
                 f"{shown} is on the file system of {self._devices[device]}, which is read; choose another disk"
             )
-
-    def _below(self) -> Iterator[os.DirEntry[str]]:
-        """All entries of the folders that are read: by links and bind mounts they may have other paths as well."""
-        pending, seen = [(root, _LEVELS) for root in self._roots], set[Identity | None]()
-        while pending:
-            folder, levels = pending.pop()
-            if (who := identity(folder)) in seen:
-                continue
-            seen.add(who)
-            with suppress(OSError), os.scandir(folder) as entries:
-                for entry in entries:
-                    yield entry
-                    if levels > 1 and _is_folder(entry):
-                        pending.append((entry.path, levels - ("=" not in entry.name)))
 
 
 def _mode(path: str) -> int | None:
@@ -332,23 +304,6 @@ def _inside(shown: str, folder: str, what: str, own: bool) -> str:
         return f"{shown} is {what}: nothing is written there; choose another path"
     name = "the current folder" if folder == os.curdir else folder
     return f"{shown} is in {name}, {what}: nothing is written there; choose another path"
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    return entry.is_dir(follow_symlinks=False) or (entry.is_symlink() and os.path.isdir(entry.path))
-
-
-def _links(path: str) -> int:
-    """The number of hard links to a file; 0: it does not exist."""
-    try:
-        return os.stat(path).st_nlink
-    except OSError:
-        return 0
-
-
-def _leads_to(entry: os.DirEntry[str], target: Identity, links: int) -> bool:
-    """Whether an entry is a link to the file `target`, which has `links` hard links."""
-    return (links > 1 or entry.is_symlink()) and identity(entry.path) == target
 
 
 def _split(path: str) -> tuple[str, str]:
