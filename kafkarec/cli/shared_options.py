@@ -7,7 +7,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.command_line import quoted
@@ -52,6 +51,8 @@ class CouldNot(Exception):
 
 def when(text: str) -> int:
     """Return a time in ms: `-1h` (before now; units ms s m h d w), a number of ms, or ISO 8601 (UTC if bare)."""
+    from datetime import UTC, datetime  # not at the top, as in text_table.timestamp_text
+
     relative = _RELATIVE.fullmatch(text)
     if relative:
         return int(time.time() * 1000) - int(relative[1]) * _UNITS_MS[relative[2]]

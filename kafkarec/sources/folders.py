@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from . import remote
 from .files import ByteSource, LocalFile
-from .remote_libraries import FolderEntry
+from .remote_object import FolderEntry
 
 S = TypeVar("S")
 T = TypeVar("T")

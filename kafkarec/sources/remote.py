@@ -19,11 +19,13 @@ import re
 import threading
 from collections.abc import Mapping
 from contextlib import closing
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any
 
 from .remote_errors import S3, RemoteError, RemoteNotFoundError, RemotePermissionError, display_url, remote_error
-from .remote_libraries import WINDOW, Arrow, FolderEntry, Fsspec, Library, RemoteObject
+from .remote_object import WINDOW, FolderEntry, RemoteObject
+
+if TYPE_CHECKING:
+    from .remote_libraries import Library
 
 __all__ = [
     "FolderEntry",
@@ -55,8 +57,8 @@ _PACKAGES = {
     **dict.fromkeys(("abfs", "abfss", "az"), "fsspec adlfs"),
     **dict.fromkeys(("http", "https"), "fsspec aiohttp"),
 }
-LIBRARIES: tuple[type[Library], ...] = (Fsspec, Arrow)
-"""Tried in this order."""
+LIBRARIES = ("Fsspec", "Arrow")
+"""The classes of remote_libraries, tried in this order."""
 
 
 class RemoteSource:
@@ -143,6 +145,8 @@ def local_path(path: str) -> str | None:
     """A path as it is, that of a file:// URL (or fsspec's local://); None for any other URL."""
     if not is_url(path):
         return path
+    from urllib.parse import unquote, urlsplit  # not at the top: a tenth of `kafkarec --help` with all its users
+
     parts = urlsplit(path)
     if parts.scheme not in ("file", "local") or parts.netloc not in ("", "localhost"):
         return None
@@ -196,6 +200,8 @@ def read_whole(url: str, storage_options: Mapping[str, Any] | None = None) -> by
 def arrow_filesystem(url: str, storage_options: Mapping[str, Any]) -> tuple[Any, str, str | None]:
     """For code that writes: the filesystem of pyarrow.fs for a URL, the URL's path in it, and the endpoint if one is
     set. Errors of the filesystem are pyarrow's: see `remote_error`."""
+    from .remote_libraries import Arrow
+
     library = Arrow(url, url.partition("://")[0], dict(storage_options))
     return library.filesystem, library.path(url), library.endpoint
 
@@ -218,6 +224,10 @@ def _library(url: str, storage_options: Mapping[str, Any] | None) -> Library:
     """The first of LIBRARIES that reads the scheme and is installed; RemoteError names the package to install."""
     if not is_url(url):
         raise RemoteError(f"{url}: not a URL such as s3://bucket/folder/", url)
+    from urllib.parse import urlsplit
+
+    from . import remote_libraries  # not at the top: no file of this machine needs them
+
     scheme = re.split(r"://|::", url, maxsplit=1)[0].lower()
     options = dict(storage_options or {})
     if scheme in S3 and "@" in urlsplit(url).netloc:
@@ -229,7 +239,8 @@ def _library(url: str, storage_options: Mapping[str, Any] | None) -> Library:
     reasons: list[Exception] = []
     for library in LIBRARIES:
         try:
-            return library(url, scheme, options)
+            opened: Library = getattr(remote_libraries, library)(url, scheme, options)
+            return opened
         except ImportError as error:
             reasons.append(error)
         except RemoteError:

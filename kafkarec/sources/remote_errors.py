@@ -10,7 +10,6 @@ import errno
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 S3 = ("s3", "s3a", "s3n")
 
@@ -174,6 +173,8 @@ def display_url(url: str) -> str:
     signature. A path as it is."""
     if "://" not in url:
         return url
+    from urllib.parse import urlsplit
+
     parts = urlsplit(url)
     if parts.scheme in ("http", "https"):
         url = url.split("?", 1)[0].split("#", 1)[0]

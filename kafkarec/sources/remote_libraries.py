@@ -7,31 +7,15 @@ raised.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from .remote_errors import S3, RemoteError, display_url
+from .remote_object import WINDOW, FolderEntry, RemoteObject
 
-WINDOW = 2 << 20
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
-
-
-class FolderEntry(NamedTuple):
-    """One entry of a listing. size: bytes; 0 for a folder, and if the server does not report it."""
-
-    name: str
-    size: int
-    is_dir: bool
-
-
-class RemoteObject(NamedTuple):
-    """One open object. read(start, stop): may be called by several threads at once."""
-
-    size: int
-    read: Callable[[int, int], bytes]
-    close: Callable[[], object] = lambda: None
 
 
 class Fsspec:

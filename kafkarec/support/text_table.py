@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 NOTHING = "-"
 _DURATIONS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
@@ -86,10 +84,13 @@ def lost_offsets(first: int | None, last: int | None) -> str:
 
 def timestamp_text(ms: int | None) -> str:
     """A timestamp (ms) as ISO 8601 in UTC; the number itself outside of the years 1 to 9999."""
+    from datetime import UTC, datetime, timedelta  # not at the top: a twentieth of `kafkarec --help`
+
     if ms is None:
         return NOTHING
     try:
-        return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
         return str(ms)
 

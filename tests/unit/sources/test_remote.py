@@ -21,7 +21,6 @@ from kafkarec.logs import logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.remote import FolderEntry, RemoteError, RemoteNotFoundError, RemotePermissionError
 from kafkarec.sources.remote_errors import display_url, remote_error
-from kafkarec.sources.remote_libraries import Arrow, Fsspec
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 SEGMENT = "txn-0/00000000000000000030.log"
@@ -48,7 +47,7 @@ def server(bucket: Server) -> Server:
 @pytest.fixture(params=["fsspec", "pyarrow"])
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The library that reads URLs in this test."""
-    monkeypatch.setattr(remote, "LIBRARIES", [{"fsspec": Fsspec, "pyarrow": Arrow}[request.param]])
+    monkeypatch.setattr(remote, "LIBRARIES", [{"fsspec": "Fsspec", "pyarrow": "Arrow"}[request.param]])
     return request.param
 
 
