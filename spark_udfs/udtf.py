@@ -10,27 +10,22 @@ docs/spark/decode.md has both figures. Arguments are checked in `analyze`, befor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pyspark.sql.functions import udtf
 from pyspark.sql.types import BinaryType, NullType
 
 from . import bootstrap, capabilities, decoding, function_options, schema
 from .capabilities import AnalyzeArgument, AnalyzeResult
-from .source import columns
+from .source.columns import struct
 from .worker_errors import cause_first
 
-if TYPE_CHECKING:
-    import kafkarec
-
 NAME = "kafka_explode"
-_NAMES = tuple(column.name for column in schema.RECORD_COLUMNS)
+_TIME = [column.name for column in schema.RECORD_COLUMNS].index("timestamp")
 _CONSTANTS = ("mode", "check_crcs", "max_decompressed_bytes", "control", "restore", "end_of_log")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NULLS = (None,) * (len(_NAMES) - 1)
 
 
 class KafkaExplode:
@@ -52,7 +47,7 @@ class KafkaExplode:
             if not argument.isConstantExpression:
                 raise ValueError(f"the argument {name} of kafka_explode must be a literal")
         function_options.make(**{name: argument.value for name, argument in constants.items()})
-        return AnalyzeResult(columns.struct(schema.RECORD_COLUMNS))
+        return AnalyzeResult(struct(schema.RECORD_COLUMNS))
 
     @cause_first
     def eval(
@@ -78,53 +73,13 @@ class KafkaExplode:
 @cause_first
 def rows(value: bytes, chosen: function_options.FunctionOptions) -> Iterator[tuple[Any, ...]]:
     """A tuple per record in the order of kafka_decode's columns, and one for each damaged range between them."""
-    import kafkarec
+    import pyarrow as pa  # type: ignore[import-untyped]
 
-    try:
-        pieces = kafkarec.decode_each(
-            [value],
-            columns=schema.sources(schema.RECORD_COLUMNS),
-            errors=chosen.errors,
-            check_crcs=chosen.check_crcs,
-            max_decompressed_bytes=chosen.max_decompressed_bytes,
-            timestamp_unit="us",
-            control=chosen.control,
-            restore=chosen.restore,
-        )
-        for piece in pieces:
-            yield from _with_damage(_records(piece), decoding.damage_of(piece, chosen))
-    except kafkarec.KafkaRecordError as error:
-        if chosen.mode != "PERMISSIVE":
-            kept = "mode => 'PERMISSIVE' keeps everything else, with the reason in a separate row"
-            error.add_note(decoding.NO_BATCH if decoding.begins_without_batch(error) else kept)
-            raise
-        # errors="skip" raises only for a value with more records than one array can have
-        lost = kafkarec.Damage(None, 0, len(value), None, None, len(value), str(error.reason), str(error))
-        yield (*_NULLS, decoding.corrupt_text(lost))
-
-
-def _records(piece: kafkarec.RecordLists) -> Iterator[tuple[Any, ...]]:
-    converted: dict[str, Callable[[Any], Any]] = {
-        "timestamp": _time,
-        "timestamp_type": lambda kind: schema.NO_TIMESTAMP_TYPE if kind is None else int(kind),
-        "headers": lambda headers: list(headers) if headers else None,
-    }
-    filled: list[Iterable[Any]] = []
-    for name in (column.source for column in schema.RECORD_COLUMNS):
-        values = repeat(None) if name is None else piece.records.column(name)
-        filled.append(map(converted[name], values) if name in converted else values)
-    return zip(*filled, strict=False)  # columns without a source repeat None without end
-
-
-def _with_damage(
-    rows: Iterator[tuple[Any, ...]], damage: Iterable[tuple[int, int, kafkarec.Damage]]
-) -> Iterator[tuple[Any, ...]]:
-    done = 0
-    for _, index, damaged in damage:
-        yield from islice(rows, index - done)
-        yield (*_NULLS, decoding.corrupt_text(damaged))
-        done = index
-    yield from rows
+    for lists in decoding.decode_values(pa.array([value], pa.binary()), chosen):
+        columns = lists.values.flatten()
+        times = columns[_TIME].cast(pa.int64()).to_pylist()
+        cells = [each.to_pylist() if number != _TIME else map(_time, times) for number, each in enumerate(columns)]
+        yield from zip(*cells, strict=True)
 
 
 def _time(microseconds: int | None) -> datetime | None:
@@ -149,5 +104,5 @@ class NoKafkaExplode:
 def table_function() -> Any:
     """The argument of `spark.udtf.register`. The class can be imported by its name, so it is pickled by reference."""
     if capabilities.missing(capabilities.LATERAL):
-        return udtf(cast(Any, NoKafkaExplode), returnType=columns.struct(schema.RECORD_COLUMNS))
+        return udtf(cast(Any, NoKafkaExplode), returnType=struct(schema.RECORD_COLUMNS))
     return udtf(cast(Any, KafkaExplode))

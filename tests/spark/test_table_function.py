@@ -32,11 +32,7 @@ def rows_of_kafka_decode(value: bytes, options: function_options.FunctionOptions
 
 
 def rows_of_udtf(value: bytes, options: function_options.FunctionOptions) -> list[dict[str, Any]]:
-    rows = [dict(zip(NAMES, row, strict=True)) for row in udtf.rows(value, options)]
-    for row in rows:
-        if row["headers"] is not None:
-            row["headers"] = [{"key": key, "value": each} for key, each in row["headers"]]
-    return rows
+    return [dict(zip(NAMES, row, strict=True)) for row in udtf.rows(value, options)]
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
