@@ -6,8 +6,9 @@ task can list them.
 
 from __future__ import annotations
 
-import json
+import pickle
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -15,8 +16,9 @@ from pyspark.sql import functions
 
 from .worker_errors import cause_first
 
-# Errors of a call that are raised again here with the same message, without the worker's traceback.
-_ERRORS = {each.__name__: each for each in (AnalysisException, FileNotFoundError, PermissionError, ValueError)}
+# Errors of a call that are raised again here with the same message, without the worker's traceback. Their subclasses
+# are not: a client may not have kafkarec.
+_ERRORS = (AnalysisException, FileNotFoundError, PermissionError, ValueError)
 # Of sessions of Spark Connect.
 _cores: dict[str, int] = {}
 
@@ -38,33 +40,28 @@ def cores(spark: Any) -> int:
 
 
 def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)` on the driver or, with Spark Connect, in a task: only the cluster can read the files. Its
-    result must be JSON-serialisable."""
+    """`function(*arguments)` on the driver or, with Spark Connect, in a task: only the cluster can read the files."""
     return call(spark, function, *arguments) if is_connect(spark) else function(*arguments)
 
 
 def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)` in one task. The function is pickled by its name; its result must be JSON-serialisable."""
-    frame = spark.range(0, 1, 1, 1).mapInArrow(_RemoteCall(function, arguments), "result string")
-    result = json.loads(frame.first()[0])
-    if "error" in result:
-        raise _ERRORS[result["error"]](result["message"])
-    return result["result"]
+    """`function(*arguments)` in one task. The function is pickled by its name; the result must not have objects of
+    kafkarec."""
+    frame = spark.range(0, 1, 1, 1).mapInArrow(partial(_called, function, arguments), "result binary")
+    error, result = pickle.loads(frame.first()[0])
+    if error is not None:
+        raise error(result)
+    return result
 
 
-class _RemoteCall:
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self.function = function
-        self.arguments = arguments
+@cause_first
+def _called(function: Callable[..., Any], arguments: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa  # type: ignore[import-untyped]
 
-    @cause_first
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        for _ in batches:
-            try:
-                result = {"result": self.function(*self.arguments)}
-            except tuple(_ERRORS.values()) as error:
-                kind = next(name for name, each in _ERRORS.items() if isinstance(error, each))
-                result = {"error": kind, "message": str(error)}
-            yield pa.RecordBatch.from_arrays([pa.array([json.dumps(result)], pa.string())], ["result"])
+    for _ in batches:
+        outcome: tuple[type[Exception] | None, Any]
+        try:
+            outcome = None, function(*arguments)
+        except _ERRORS as error:
+            outcome = next(each for each in _ERRORS if isinstance(error, each)), str(error)
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(outcome)], pa.binary())], ["result"])

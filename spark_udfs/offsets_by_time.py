@@ -15,6 +15,7 @@ from .read_functions import only, texts, time_text
 from .source import selection
 from .source.listing import Listing
 from .source.options import ReadOptions, instant, parse
+from .source.paths import TopicPartition
 
 OPTIONS = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where", "failOnDataLoss")
 
@@ -44,16 +45,15 @@ def offsets_at(
     if cluster.is_connect(spark):
         shipping.ship(spark)
     found: dict[str, dict[int, int]] = {}
-    for topic, partition, offset in cluster.call_where_files_are(spark, look_up, chosen, since):
+    for (topic, partition), offset in cluster.call_where_files_are(spark, look_up, chosen, since).items():
         found.setdefault(topic, {})[partition] = offset
     return found
 
 
-def look_up(chosen: ReadOptions, since: int) -> list[tuple[str, int, int]]:
-    """(topic, partition, offset) of each partition; must run on a machine that can read the files."""
+def look_up(chosen: ReadOptions, since: int) -> dict[TopicPartition, int]:
+    """The offset of each partition; must run on a machine that can read the files."""
     bootstrap.load()
-    offsets = Listing(chosen).retry(lambda found: selection.offsets_at(chosen, selection.chosen(chosen, found), since))
-    return [(*key, offset) for key, offset in offsets.items()]
+    return Listing(chosen).retry(lambda found: selection.offsets_at(chosen, selection.chosen(chosen, found), since))
 
 
 def _milliseconds(time: int | str | date) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import pickle
 import zlib
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from functools import partial
@@ -43,11 +42,10 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     """
     chosen = parse(texts(path, options), "read", cluster.cores(spark))
     shipping.ship(spark)
-    found = cluster.call(spark, keys, chosen) if cluster.is_connect(spark) else keys(chosen)
-    wanted = columns.chosen(chosen, tuple((name, kind) for name, kind in found))
+    wanted = columns.chosen(chosen, cluster.call_where_files_are(spark, keys, chosen))
     log_to_stderr()
     warn_of_mode(chosen, wanted)
-    tasks = _planned(spark, chosen, wanted)
+    tasks = cluster.call_where_files_are(spark, plan, chosen, wanted)
     return over_tasks(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
 
 
@@ -67,18 +65,6 @@ def plan(chosen: ReadOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
     """The splits of each task; must run on a machine that can read the files. wanted: the columns of the rows"""
     bootstrap.load()
     return planning.tasks(chosen, BatchReader(chosen, wanted).splits())
-
-
-def _planned(spark: Any, chosen: ReadOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
-    """`plan(chosen, wanted)`, with Spark Connect in a task, since only the cluster can read the files."""
-    if not cluster.is_connect(spark):
-        return plan(chosen, wanted)
-    tasks: Tasks = pickle.loads(b64decode(cluster.call(spark, _pickled_plan, chosen, wanted)))
-    return tasks
-
-
-def _pickled_plan(chosen: ReadOptions, wanted: tuple[SparkColumn, ...]) -> str:
-    return b64encode(pickle.dumps(plan(chosen, wanted))).decode()
 
 
 class SplitTasks:
@@ -162,7 +148,7 @@ def rows_of_tasks(
     """Plans, and collects what `body` yields for the splits of each task, in their order; without a split no job."""
     log_to_stderr()
     shipping.ship(spark)
-    tasks = _planned(spark, chosen)
+    tasks = cluster.call_where_files_are(spark, plan, chosen)
     if not tasks:
         return []
     return collected(

@@ -94,11 +94,11 @@ def sweep(
         Without it, `path` is a path of this machine; FileNotFoundError if there is no such folder
     storage_options: for a URL, as the option storageOptions of the job; None: from the environment
     """
-    given = StorageOptions(storage_options or {})
+    given = path, older_than_hours, StorageOptions(storage_options or {})
     if spark is None or not cluster.is_connect(spark):
-        return _sweep(path, older_than_hours, given)
+        return _sweep(*given)
     shipping.ship(spark)
-    jobs: list[str] = cluster.call(spark, _sweep, path, older_than_hours, given)
+    jobs: list[str] = cluster.call(spark, _sweep, *given)
     return jobs
 
 

@@ -17,7 +17,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
-from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from spark_udfs import schema
 from spark_udfs.schema import SparkColumn
@@ -54,25 +55,13 @@ BATCHES = (
 # Keys that name the log, which has these columns anyway.
 NAMING = ("topic", "partition")
 _OF_KEYS = ("int", "bigint", "date", "string")
-_HEADER = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
-_TYPES: tuple[T.DataType, ...] = (
-    T.StringType(),
-    T.BinaryType(),
-    T.BooleanType(),
-    T.ByteType(),
-    T.ShortType(),
-    T.IntegerType(),
-    T.LongType(),
-    T.DateType(),
-    T.TimestampType(),
-    T.ArrayType(_HEADER),
-)
-_BY_SQL = {each.simpleString(): each for each in _TYPES}
 
 
-def struct(columns: tuple[SparkColumn, ...]) -> T.StructType:
+def struct(columns: tuple[SparkColumn, ...]) -> StructType:
     """The columns as Spark's schema, made without a JVM."""
-    return T.StructType([T.StructField(column.name, _BY_SQL[column.type]) for column in columns])
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    return from_arrow_schema(pa.schema(list(schema.arrow_struct(columns))))
 
 
 def chosen(options: ReadOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]:
