@@ -20,12 +20,11 @@
 | stream | the reader of `spark.readStream`: a micro-batch is the plan of two offsets of each partition |
 | growing_log | one log while it grows, for streams and write_table |
 | offsets | a stream's offsets as JSON |
-| writing, rows_by_partition, partitioner | the writer of `df.write`: assigns rows to partitions |
+| writing, rows_by_partition, partitioner | the writers of `df.write` and `df.writeStream`: assign rows to partitions |
 | destination | the path that a job writes to: a folder, or one in a bucket |
 | staging, publishing, appending | tasks stage their records; the driver publishes all records of a job, or none |
 | folders | how that is done in a folder |
-| bucket_staging, bucket_publishing, buckets, bucket_lock | how that is done in a bucket |
-| stream_writing | the writer of `df.writeStream` |
+| bucket_publishing, buckets, bucket_lock | how that is done in a bucket |
 | worker_path | pickles that make this package importable in the processes of a stream |
 """
 
@@ -85,9 +84,9 @@ class KafkarecDataSource(PicklesWithPackage, DataSource):
 
     @cause_first
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
-        from .stream_writing import writer
+        from .writing import stream_writer
 
-        return writer(self.options, schema, self.overwrites if overwrite else None)
+        return stream_writer(self.options, schema, self.overwrites if overwrite else None)
 
 
 class DynamicOverwriteSource(KafkarecDataSource):

@@ -1,5 +1,7 @@
 """Publishing below a URL, with copies and deletions of whole objects; the steps are in `publishing`
 
+    0  stage      <local>/kafkarec-x1y2/orders-0/...     while a task runs, since objects cannot be appended to
+                  <job>/00003.0-5f3a91c2/orders-0/...    when it ends
     1  prepare    <job>/new/orders-0      what the driver writes itself
     3  publish    orders-0/...            replaced objects are deleted, new ones copied
 
@@ -12,6 +14,8 @@ from the last one on, new ones copied from the first one on. Indexes and other s
 and deleted after it, so a reader always finds whole segments from the start of the log, all old or all new, with
 matching indexes. Producer snapshots are written for a new log only. Appending does not read the existing log, and
 without it the producers are not known; a broker rebuilds missing snapshots.
+
+SPARK_LOCAL_DIRS, which Spark sets, or TMPDIR must have space for everything that a task writes.
 """
 
 from __future__ import annotations
@@ -27,11 +31,10 @@ from typing import Any, NamedTuple, TypeVar
 from . import bucket_lock
 from .appending import append, last_batch, leader_epoch
 from .bucket_lock import BucketLock
-from .bucket_staging import files, temporary_folder, upload
 from .buckets import Bucket
-from .staging import EMPTY_LOG, METADATA, ListedFile, StagedPartition, WriteJob, row_of, staging_folder
+from .staging import BEGUN, EMPTY_LOG, METADATA, ListedFile, StagedPartition, WriteJob, row_of, staging_folder
 
-# Number of requests at the same time, each for another partition.
+# Number of requests at the same time, each for another partition or file.
 AT_ONCE = 16
 _SEGMENT = re.compile(r"[0-9]{20}\.(index|timeindex|txnindex|snapshot|log)")
 T = TypeVar("T")
@@ -67,31 +70,51 @@ class PublishingBucket(Bucket):
         """A local folder for files that a task stages as <job>/<name>/...; an error removes them. A job that fails
         meanwhile removes what it finds then, and the task the rest."""
         try:
-            with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=temporary_folder()) as local:
+            with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as local:
                 yield local
                 if os.listdir(local):
-                    upload(self, job, local, name)
+                    self._upload(job, local, name)
         except BaseException:
             with suppress(Exception):
                 self.drop(f"{staging_folder(job.job)}/{name}")
             raise
+
+    def _upload(self, job: WriteJob, folder: str, name: str) -> None:
+        """Uploads the files of a local folder, and of those in it, to <job>/<name>, and deletes them here.
+        FileNotFoundError if the job has ended, also if it ends meanwhile."""
+        staging = staging_folder(job.job)
+        paths = [os.path.join(parent, each) for parent, _, names in os.walk(folder) for each in names]
+
+        def send(path: str) -> None:
+            self.upload(path, f"{staging}/{name}/{os.path.relpath(path, folder)}")
+            os.unlink(path)
+
+        def check_begun() -> None:
+            if job.query is None and self.read(f"{staging}/{BEGUN}") is None:  # a stream's batches have no `begin`
+                raise FileNotFoundError(f"{self.path}/{staging} is gone: the job has ended")
+
+        check_begun()
+        try:
+            _in_parallel(send, sorted(path for path in paths if not os.path.basename(path).startswith(".")))
+        finally:
+            check_begun()
 
     # ---- files of a table
 
     def replace(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
         """Deletes objects, and copies others to their final names."""
 
-        def copy(pair: tuple[str, str]) -> None:
-            self.heartbeat()
-            self.copy(*pair)
-
-        def delete(name: str) -> None:
-            self.heartbeat()
-            self.delete(name)
-
-        _in_parallel(delete, gone)
-        _in_parallel(copy, files)
+        _in_parallel(self._delete, gone)
+        _in_parallel(lambda pair: self._copy(*pair), files)
         self.heartbeat()
+
+    def _delete(self, name: str) -> None:
+        self.heartbeat()
+        self.delete(name)
+
+    def _copy(self, source: str, target: str) -> None:
+        self.heartbeat()
+        self.copy(source, target)
 
     # ---- prepare
 
@@ -103,7 +126,7 @@ class PublishingBucket(Bucket):
         for listed in self.names(staging_folder(job.job)):
             folder, _, name = listed.name.rpartition("/")
             staged.setdefault(folder, []).append(listed._replace(name=name))
-        with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=temporary_folder()) as scratch:
+        with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as scratch:
             return _in_parallel(
                 lambda name: self._prepared(job, name, parts[name], ids[name], staged, os.path.join(scratch, name)),
                 parts,
@@ -146,7 +169,7 @@ class PublishingBucket(Bucket):
             )
             offsets = (offsets[0] if fit else added.start), added.stop
         new = f"{staging}/new/{name}"
-        for file in filter(_is_appended, files(scratch) if rest else ()):
+        for file in sorted(filter(_is_appended, os.listdir(scratch) if rest else ())):
             path = os.path.join(scratch, file)
             objects[file] = f"{new}/{file}", os.path.getsize(path)
             self.upload(path, f"{new}/{file}")
@@ -213,13 +236,11 @@ class PublishingBucket(Bucket):
         if row["made"]["replaces"]:
             # Last segment first, and of each segment the .log first, so that what is left is always the start of a log.
             for each in sorted(published, key=_order, reverse=True):
-                self.heartbeat()
-                self.delete(f"{name}/{each}")
+                self._delete(f"{name}/{each}")
             published = {}
         for source, size, target in row["made"]["objects"]:
             if published.get(target) != size:
-                self.heartbeat()
-                self.copy(source, f"{name}/{target}")
+                self._copy(source, f"{name}/{target}")
 
 
 def _accepts_unchanged(log: ExistingLog, part: StagedPartition) -> bool:
@@ -255,8 +276,11 @@ def _order(name: str) -> tuple[str, bool, str]:
 
 def _in_parallel(work: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
     """The results in order of the items; AT_ONCE threads, as each call waits for the store."""
-    given = list(items)
-    if AT_ONCE < 2 or len(given) < 2:
-        return [work(each) for each in given]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(work, given))
+        return list(pool.map(work, items))
+
+
+def _temporary_folder() -> str | None:
+    """The folder for temporary files of this machine: the first writable one of SPARK_LOCAL_DIRS, else the system's."""
+    writable = (each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if os.access(each, os.W_OK))
+    return next(writable, tempfile.gettempdir())

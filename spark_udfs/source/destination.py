@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from spark_udfs import bootstrap
 
 from .bucket_publishing import PublishingBucket
-from .buckets import SCHEMES, Bucket
+from .buckets import SCHEMES
 from .folders import SharedFolder
 from .paths import FOLDERS, absolute, hadoop_scheme
 from .publishing import TABLE, Publisher, partition_of
@@ -30,10 +29,9 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
     written to."""
     if not path:
         raise ValueError('kafkarec needs a path, and has no tables: .mode("append").save("/backup/kafka")')
-    bootstrap.load()
+    path, names = _listed(path, storage)
     from kafkarec import distributed
 
-    path, names = _listed(path, storage)
     if "meta.properties" in names:
         raise ValueError(
             f"{path} is a broker's data folder: write to another one, and move the partitions' folders while the "
@@ -54,7 +52,6 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
 
 def resolve_table(path: str, storage: Mapping[str, Any]) -> str:
     """The absolute path or URL of a table; ValueError for one that holds anything else."""
-    bootstrap.load()
     path, names = _listed(path, storage)
     others = sorted(name for name in names if not name.startswith((TEMPORARY, ".")))
     if others and TABLE not in names and not publisher(path, storage).table():
@@ -64,24 +61,11 @@ def resolve_table(path: str, storage: Mapping[str, Any]) -> str:
 
 def _listed(path: str, storage: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The absolute path or URL, and the names in it."""
-    if hadoop_scheme(path) is not None:
-        raise ValueError(f"kafkarec cannot write to {path}. {FOLDERS}")
+    bootstrap.load()
     path = absolute(path)
-    return _bucket(path, storage) if "://" in path else _folder(path)
-
-
-def _folder(path: str) -> tuple[str, list[str]]:
-    if not os.path.exists(path):
-        return path, []
-    if not os.path.isdir(path):
-        raise NotADirectoryError(f"{path} is a file; name a folder")
-    return path, os.listdir(path)
-
-
-def _bucket(url: str, storage: Mapping[str, Any]) -> tuple[str, list[str]]:
-    scheme = url.partition("://")[0]
-    if scheme not in SCHEMES:
-        raise ValueError(f"kafkarec cannot write to {scheme}://. {FOLDERS}")
-    bucket = Bucket(url, storage)
-    bucket.check_access()
-    return bucket.path, [*bucket.folders(), *(one.name for one in bucket.names(below=False))]
+    scheme, is_url, _ = path.partition("://")
+    if hadoop_scheme(path) is not None or (is_url and scheme not in SCHEMES):
+        raise ValueError(f"kafkarec cannot write to {scheme + is_url if is_url else path}. {FOLDERS}")
+    store = publisher(path, storage).store
+    store.check_access()
+    return store.path, [*store.folders(), *(one.name for one in store.names(below=False))]

@@ -47,6 +47,10 @@ class SharedFolder:
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
 
+    def check_access(self) -> None:
+        if os.path.lexists(self.path) and not os.path.isdir(self.path):
+            raise NotADirectoryError(f"{self.path} is a file; name a folder")
+
     @contextmanager
     def locked(self, job: str, stale: float | None = None) -> Iterator[None]:
         """Waits until no other job publishes here; without effect where the file system has no locks."""

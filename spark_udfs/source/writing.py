@@ -1,10 +1,15 @@
-"""`df.write.format("kafkarec").mode("append" or "overwrite").save(path)`: rows to partition folders
+"""`df.write` and `df.writeStream` with `format("kafkarec")`: rows to partition folders
 
     driver   writer(): checks options and columns, names the job
     tasks    write(): stages the rows by topic and partition; returns a StagedMessage
     driver   commit(): publishes what the messages list; abort(): removes what is staged; see publishing
 
 The columns are those of Spark's Kafka sink, and offset: value; key, headers, timestamp, topic, partition, offset.
+
+Of a stream each micro-batch is a job of its own, whose id consists of query and batch, which Spark passes to every
+task: a batch that runs again after a restart finds that it is already published (_streams.json below the path), and
+changes nothing. Spark unpickles a new writer for each commit, so the tasks' messages contain everything that a commit
+needs.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from uuid import uuid4
 
 from pyspark import TaskContext
 
-from spark_udfs.capabilities import DataSourceArrowWriter, WriterCommitMessage
+from spark_udfs.capabilities import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from spark_udfs.schema import CORRUPT
 from spark_udfs.task_log import log_to_stderr
 from spark_udfs.worker_errors import cause_first
@@ -26,6 +31,7 @@ from spark_udfs.worker_errors import cause_first
 from . import destination, options
 from .rows_by_partition import PartitionSplitter, WritePlan
 from .staging import StagedPartition, WriteJob, WriteSettings, check_topic
+from .worker_path import PicklesWithPackage
 
 _log = logging.getLogger("spark_udfs")
 _BYTES = ("binary", "string")
@@ -41,6 +47,9 @@ _COLUMNS = {
 }
 # Columns of spark.read that are ignored: they follow from the records.
 _NOT_WRITTEN = ("timestampType", CORRUPT)
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+# Spark's own options of a stream, which it passes on.
+_SPARK_OPTIONS = ("checkpointlocation", "queryname")
 
 
 class StagedMessage(WriterCommitMessage):
@@ -53,12 +62,16 @@ class StagedMessage(WriterCommitMessage):
 def writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> DataSourceArrowWriter:
     """The writer of `df.write`. overwrite: what the session's overwrites replace, one of options.OVERWRITES; None:
     append. ValueError for options, columns and paths that cannot be written."""
-    chosen = options.parse_for_write(given)
-    path, plan = planned(chosen, schema)
-    overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
-    job = WriteJob(path, str(uuid4()), overwrite, plan.settings, plan.topic, storage=chosen.storageOptions)
-    destination.publisher(path, job.storage).begin(job)
+    job, plan = planned(given, schema, overwrite)
+    job = job._replace(job=str(uuid4()))
+    destination.publisher(job.path, job.storage).begin(job)
     return BatchWriter(job, plan)
+
+
+def stream_writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> DataSourceStreamArrowWriter:
+    """The writer of `df.writeStream`. overwrite: in complete mode, in which each batch overwrites; else as `writer`."""
+    own = {name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS}
+    return StreamWriter(*planned(own, schema, overwrite))
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -73,20 +86,49 @@ class BatchWriter(DataSourceArrowWriter):
 
     @cause_first
     def commit(self, messages: Sequence[Any]) -> None:
-        started = time.monotonic()
-        rows = destination.publisher(self.job.path, self.job.storage).commit(self.job, staged_of(messages))
-        log_commit(self.job, rows, started)
+        _publish(self.job, messages)
 
     @cause_first
     def abort(self, messages: Sequence[Any]) -> None:
         destination.publisher(self.job.path, self.job.storage).abort(self.job)
 
 
-def staged_of(messages: Sequence[Any]) -> list[StagedPartition]:
-    return [one for message in messages if message is not None for one in message.staged]
+class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
+    """Pickled to each task for `write`, and unpickled again for each commit or abort. job: without id, query, batch."""
+
+    def __init__(self, job: WriteJob, plan: WritePlan) -> None:
+        self.job, self.plan = job, plan
+
+    @cause_first
+    def write(self, iterator: Iterator[Any]) -> StagedMessage:
+        context = TaskContext.get()
+        query, batch = (context.getLocalProperty(name) if context else None for name in (_QUERY, _BATCH))
+        if query is None or batch is None:
+            raise RuntimeError(f"Spark has not set the properties {_QUERY} and {_BATCH} of its task")
+        return write(self.job._replace(job=f"{query}-{batch}", query=query, batch=int(batch)), self.plan, iterator)
+
+    @cause_first
+    def commit(self, messages: Sequence[Any], batchId: int) -> None:
+        job = _job_of(messages)
+        if job is not None:
+            _publish(job, messages)
+
+    @cause_first
+    def abort(self, messages: Sequence[Any], batchId: int) -> None:
+        """Ends the batch's job. If there is no message, the query's next commit or a sweep removes what is staged."""
+        job = _job_of(messages)
+        if job is not None:
+            destination.publisher(job.path, job.storage).abort(job)
 
 
-def log_commit(job: WriteJob, rows: list[dict[str, Any]], started: float) -> None:
+def _job_of(messages: Sequence[Any]) -> WriteJob | None:
+    return next((message.job for message in messages if message is not None), None)
+
+
+def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
+    started = time.monotonic()
+    staged = [one for message in messages if message is not None for one in message.staged]
+    rows = destination.publisher(job.path, job.storage).commit(job, staged)
     records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
     log_to_stderr()
     text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
@@ -96,11 +138,12 @@ def log_commit(job: WriteJob, rows: list[dict[str, Any]], started: float) -> Non
 # ---- on the driver, before anything is written --------------------------------------------------------------
 
 
-def planned(chosen: options.WriteOptions, schema: Any) -> tuple[str, WritePlan]:
-    """The absolute path and the plan for all tasks."""
-    path, existing = destination.resolve(chosen.path, chosen.storageOptions)
+def planned(given: Mapping[str, str], schema: Any, overwrite: str | None) -> tuple[WriteJob, WritePlan]:
+    """The job, without an id, and the plan for all tasks."""
+    chosen = options.parse_for_write(given)
+    storage, topic = chosen.storageOptions, chosen.topic
+    path, existing = destination.resolve(chosen.path, storage)
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
-    topic = chosen.topic
     if topic is not None:
         check_topic(topic)
     elif "topic" not in names:
@@ -110,7 +153,9 @@ def planned(chosen: options.WriteOptions, schema: Any) -> tuple[str, WritePlan]:
 
     # so that a wrong level is an error here and not in every task
     kafkarec.encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
-    return path, WritePlan(settings, names, topic, chosen.numPartitions, existing)
+    overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
+    job = WriteJob(path, "", overwrite, settings, topic, storage=storage)
+    return job, WritePlan(settings, names, topic, chosen.numPartitions, existing)
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:

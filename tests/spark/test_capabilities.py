@@ -41,7 +41,7 @@ for name in ("pyspark.sql.datasource", "pyspark.sql.streaming.datasource"):
 functions.pandas_udf = lambda body, result, kind: body
 del functions.arrow_udf, udtfs.AnalyzeArgument, udtfs.AnalyzeResult
 from spark_udfs import capabilities, functions, registration, read_functions, write_functions, udtf, damage
-from spark_udfs.source import batch, planning, stream, stream_writing, writing
+from spark_udfs.source import batch, planning, stream, writing
 from spark_udfs.source.options import parse
 print([each.present for each in (capabilities.DATA_SOURCES, capabilities.ANALYZE, capabilities.LIMITS)])
 print(planning.Task((1, 2)).value, udtf.table_function().func.__name__)

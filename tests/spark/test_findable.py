@@ -25,9 +25,9 @@ sys.path.insert(0, sys.argv[1])
 from pyspark import cloudpickle
 from spark_udfs.source import KafkarecDataSource
 from spark_udfs.source.stream import StreamReader
-from spark_udfs.source.stream_writing import StreamWriter
+from spark_udfs.source.writing import StreamWriter
 objects = {"data source": KafkarecDataSource({"path": "/x"}), "reader": StreamReader({}, ())}
-objects["writer"] = StreamWriter("/x", 1, 2, {})
+objects["writer"] = StreamWriter("/x", 1)
 def closure(one): return lambda: one
 for name, one in objects.items():
     with open(f"{sys.argv[2]}/{name}", "wb") as file: file.write(cloudpickle.dumps(closure(one)))
@@ -45,7 +45,7 @@ if broken:
     os.link = os.replace = refuse
 loaded = cloudpickle.loads(open(pickled, "rb").read())()
 import spark_udfs
-print(json.dumps([type(loaded).__name__, spark_udfs.__file__, getattr(loaded, "path", None)]))
+print(json.dumps([type(loaded).__name__, spark_udfs.__file__, getattr(loaded, "job", None)]))
 """
 
 
