@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -230,43 +231,28 @@ def reassemble(
 ) -> pa.ListArray:
     """One RecordLists of kafkarec as Spark's array<struct>, with an element for each damaged range."""
     lists = pa.array(piece)
-    records = lists.values
-    count = len(records)
-    layout = _DamageRows(count, damage) if damage else None
-    by_name = {field.name: index for index, field in enumerate(lists.type.value_type)}
+    rows, texts = _range(len(lists.values)), pa.nulls(len(lists.values), pa.string())
+    extra = [0] * len(lists.offsets)
+    if damage:
+        indices = [row for _, row, _ in damage]
+        rows = insert(rows, indices, pa.nulls(len(damage), rows.type))
+        texts = insert(texts, indices, pa.array([corrupt_text(each) for _, _, each in damage], texts.type))
+        for value, _, _ in damage:
+            extra[value - piece.start + 1] += 1
     children = []
     for column in columns:
         target = schema.arrow_type(column.type)
         if column.source is not None:
-            child = convert(records.field(by_name[column.source]), column, target)
-            child = child.take(layout.rows) if layout else child
-        elif layout and column.name == schema.CORRUPT:
-            child = layout.texts
+            child = convert(lists.values.field(column.source), column, target)
+            children.append(child.take(rows) if damage else child)
         else:
-            child = pa.nulls(layout.count if layout else count, target)
-        children.append(child)
-    struct = pa.StructArray.from_arrays(children, fields=list(schema.arrow_struct(columns)))
-    validity, offsets = lists.buffers()[:2]
-    if layout:
-        offsets = _shifted(lists.offsets, [value - piece.start for value, _, _ in damage])
-    return pa.ListArray.from_buffers(
+            children.append(texts if column.name == schema.CORRUPT else pa.nulls(len(rows), target))
+    return pa.ListArray.from_arrays(
+        pc.add(lists.offsets, pa.array(accumulate(extra), pa.int32())),
+        pa.StructArray.from_arrays(children, fields=list(schema.arrow_struct(columns))),
         schema.arrow_result(columns),
-        len(lists),
-        [_realigned(validity, lists) if layout else validity, offsets],
-        offset=0 if layout else lists.offset,
-        children=[struct],
+        mask=lists.is_null() if lists.null_count else None,
     )
-
-
-class _DamageRows:
-    """Inserts rows for damaged ranges: `rows` are indices for `take`, null for such a row."""
-
-    def __init__(self, count: int, damage: Iterable[tuple[int, int, kafkarec.Damage]]) -> None:
-        indices = [row for _, row, _ in damage]
-        texts = pa.array([corrupt_text(each) for _, _, each in damage], pa.string())
-        self.rows = insert(_range(count), indices, pa.nulls(len(indices), pa.int64()))
-        self.texts = insert(pa.nulls(count, pa.string()), indices, texts)
-        self.count = len(self.rows)
 
 
 def insert(array: pa.Array, indices: list[int], elements: pa.Array) -> pa.Array:
@@ -291,32 +277,6 @@ def corrupt_text(damage: kafkarec.Damage) -> str:
     return json.dumps(reason)
 
 
-def _shifted(offsets: pa.Array, damaged: Iterable[int]) -> pa.Buffer:
-    """List offsets after the insertion of damage rows: each start plus the number of damage rows before it."""
-    extra = [0] * len(offsets)
-    for value in damaged:
-        extra[value + 1] += 1
-    total = 0
-    for index, more in enumerate(extra):
-        total += more
-        extra[index] = total
-    return pc.add(offsets, pa.array(extra, pa.int32())).buffers()[1]
-
-
-def _realigned(validity: pa.Buffer | None, lists: pa.ListArray) -> pa.Buffer | None:
-    """The validity bitmap, shifted so that it begins at bit 0."""
-    if validity is None or not lists.offset:
-        return validity
-    return _bitmap(lists.is_valid())
-
-
-def _bitmap(flags: pa.BooleanArray) -> pa.Buffer:
-    """The data of a boolean array, copied if it does not begin at bit 0: a validity bitmap."""
-    if flags.offset:
-        flags = pa.concat_arrays([flags, pa.array([], pa.bool_())])
-    return flags.buffers()[1]
-
-
 def convert(child: pa.Array, column: SparkColumn, target: pa.DataType) -> pa.Array:
     """Converts kafkarec's array to Spark's type; CONVERSIONS lists the columns that need more than a cast."""
     conversion = CONVERSIONS.get(column.name)
@@ -334,12 +294,9 @@ def _headers(child: pa.ListArray, target: pa.ListType) -> pa.Array:
     pairs = child.values
     if not len(pairs):
         return pa.nulls(len(child), target)
-    fields = list(target.value_type)
-    struct = pa.StructArray.from_arrays([pairs.field(0), pairs.field(1)], fields=fields)
-    if child.offset:
-        return pa.ListArray.from_arrays(child.offsets, struct, type=target)
-    present = _bitmap(pc.greater(pc.list_value_length(child), 0))
-    return pa.ListArray.from_buffers(target, len(child), [present, child.buffers()[1]], children=[struct])
+    struct = pa.StructArray.from_arrays([pairs.field(0), pairs.field(1)], fields=list(target.value_type))
+    offsets = pc.add(child.offsets, 0) if child.offset else child.offsets  # with a mask a slice is refused
+    return pa.ListArray.from_arrays(offsets, struct, target, mask=pc.equal(pc.list_value_length(child), 0))
 
 
 def _microseconds(child: pa.Array, target: pa.DataType) -> pa.Array:

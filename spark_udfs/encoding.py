@@ -69,15 +69,8 @@ def to_literal(chosen: dict[str, Any]) -> str:
 
 def from_literal(text: str | None) -> dict[str, Any]:
     """The inverse of `to_literal`; in SQL a user may have written the text."""
-    if text is None:
-        raise ValueError("the options of kafka_encode are null: pass the name of a codec or a JSON object")
-    if not text.lstrip().startswith("{"):
-        return make({"compression": text})
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"the options of kafka_encode are not a JSON object: {error}") from None
-    return make(given)
+    example = '{"compression": "zstd", "level": 3}'
+    return make(function_options.parsed_literal(text, "kafka_encode", "compression", example))
 
 
 @cause_first

@@ -101,12 +101,16 @@ def to_literal(options: FunctionOptions) -> str:
 
 def from_literal(text: str | None) -> FunctionOptions:
     """The inverse of `to_literal`; in SQL a user may have written the text."""
+    return make(**parsed_literal(text, "kafka_decode", "mode", '{"mode": "PERMISSIVE", "end_of_log": "strict"}'))
+
+
+def parsed_literal(text: str | None, function: str, main: str, example: str) -> dict[str, Any]:
+    """The options in a literal of a SQL function: the value of its option `main` alone, or JSON as in the example."""
     if text is None:
-        raise ValueError(f"the mode of kafka_decode is null; the modes are {' and '.join(MODES)}")
+        raise ValueError(f"the {main} of {function} is null; pass one, or JSON such as {example}")
     if not text.lstrip().startswith("{"):
-        return make(mode=text)
+        return {main: text}
     try:
-        return make(**json.loads(text))
+        return dict(json.loads(text))
     except json.JSONDecodeError as error:
-        example = '{"mode": "PERMISSIVE", "end_of_log": "strict"}'
-        raise ValueError(f"the options of kafka_decode must be JSON such as {example}: {error}") from None
+        raise ValueError(f"the options of {function} must be JSON such as {example}: {error}") from None

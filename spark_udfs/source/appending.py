@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .staging import StagedPartition
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import kafkarec
 
 _LAST_OFFSET = (1 << 62) - 1
+_PIECE_BYTES = 8 << 20
 
 
 def append(
@@ -28,27 +29,14 @@ def append(
         with kafkarec.SegmentWriter(folder, assign_offsets=not given, check_all=False, **options) as writer:
             start = parts[0].first_offset if given else writer.next_offset
             for path in (path for part in parts for path in segments(part)):
-                for data in _pieces(path):
-                    writer.append(data)
+                segment = kafkarec.open(path)
+                assert isinstance(segment, kafkarec.Segment)
+                with segment:
+                    for begin, end in segment.splits(_PIECE_BYTES):
+                        writer.append(segment.raw(begin, end - begin))
             return range(start, writer.next_offset)
     except ValueError as error:
         raise ValueError(f"{parts[0].name}: {error}") from error
-
-
-def _pieces(path: str) -> Iterator[bytes]:
-    """Yields the bytes of a log in pieces of whole batches."""
-    import kafkarec
-
-    rest = b""
-    with open(path, "rb") as file:
-        while piece := file.read(8 << 20):
-            data = rest + piece
-            end = len(data) - kafkarec.scan(data).remaining
-            if end:
-                yield data[:end]
-            rest = data[end:]
-    if rest:
-        raise ValueError(f"{path} ends within a batch")
 
 
 def last_batch(segment: kafkarec.Segment) -> Any:

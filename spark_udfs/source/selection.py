@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .log_end import missing_at
@@ -48,17 +47,19 @@ def chosen(
 def ranges(options: ReadOptions, partitions: dict[TopicPartition, PartitionLog]) -> dict[TopicPartition, OffsetRange]:
     """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
     then those that exist are read."""
-    begins, ends = starts(options, partitions), _end_of_each(options, partitions)
+    begins, ends = starts(options, partitions), _requested(options, partitions, "ending")
     if ("offset", LATEST) in begins.values():
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
+    if ("offset", EARLIEST) in ends.values():
+        raise ValueError("endingOffsets cannot be earliest (-2): nothing would be read")
     checked = {}
     for key, partition in partitions.items():
-        bounds = _LogEnds(partition)
-        start = bounds.offset(begins[key], key, options.startingOffsetsByTimestampStrategy)
-        end = bounds.offset(ends[key], key, "no bound")
+        log = partition.log
+        start = _offset(log, begins[key], key, options.startingOffsetsByTimestampStrategy)
+        end = _offset(log, ends[key], key, "no bound")
         checked[key] = (
-            _checked(start, "startingOffsets", key, bounds, options),
-            _checked(end, "endingOffsets", key, bounds, options),
+            _checked(start, "startingOffsets", key, partition, log, options),
+            _checked(end, "endingOffsets", key, partition, log, options),
         )
     return checked
 
@@ -67,8 +68,7 @@ def offsets_at(
     options: ReadOptions, partitions: dict[TopicPartition, PartitionLog], time: int
 ) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
-    ends = {key: _LogEnds(partition) for key, partition in partitions.items()}
-    return {key: each.offset(("time", time), key, "latest") or 0 for key, each in ends.items()}
+    return {key: _offset(each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()}
 
 
 # A bound from the options: an offset (-2, -1: earliest, latest), or a time.
@@ -77,30 +77,22 @@ _RequestedOffset = tuple[str, int]
 
 def starts(options: ReadOptions, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, _RequestedOffset]:
     """Where reading each of these partitions begins: ("offset", n), n also EARLIEST or LATEST, or ("time", ms)."""
-    if options.startingTimestamp is not None:
-        return dict.fromkeys(partitions, ("time", options.startingTimestamp))
-    if options.startingOffsetsByTimestamp is not None:
-        return _by_partition(options.startingOffsetsByTimestamp, partitions, "startingOffsetsByTimestamp", "time")
-    return _offsets(options.startingOffsets, partitions, "startingOffsets")
+    return _requested(options, partitions, "starting")
 
 
-def _end_of_each(options: ReadOptions, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, _RequestedOffset]:
-    if options.endingTimestamp is not None:
-        return dict.fromkeys(partitions, ("time", options.endingTimestamp))
-    if options.endingOffsetsByTimestamp is not None:
-        return _by_partition(options.endingOffsetsByTimestamp, partitions, "endingOffsetsByTimestamp", "time")
-    given = options.endingOffsets
-    if given == "earliest" or (
-        not isinstance(given, str) and EARLIEST in [at for one in given.values() for at in one.values()]
-    ):
-        raise ValueError("endingOffsets cannot be earliest (-2): nothing would be read")
-    return _offsets(given, partitions, "endingOffsets")
-
-
-def _offsets(given: Any, partitions: Iterable[TopicPartition], option: str) -> dict[TopicPartition, _RequestedOffset]:
-    if isinstance(given, str):
-        return dict.fromkeys(partitions, ("offset", EARLIEST if given == "earliest" else LATEST))
-    return _by_partition(given, partitions, option, "offset")
+def _requested(
+    options: ReadOptions, partitions: Iterable[TopicPartition], which: str
+) -> dict[TopicPartition, _RequestedOffset]:
+    """which: starting or ending, the first part of the options' names"""
+    time, offsets = getattr(options, f"{which}Timestamp"), getattr(options, f"{which}Offsets")
+    by_time = getattr(options, f"{which}OffsetsByTimestamp")
+    if time is not None:
+        return dict.fromkeys(partitions, ("time", time))
+    if by_time is not None:
+        return _by_partition(by_time, partitions, f"{which}OffsetsByTimestamp", "time")
+    if isinstance(offsets, str):
+        return dict.fromkeys(partitions, ("offset", EARLIEST if offsets == "earliest" else LATEST))
+    return _by_partition(offsets, partitions, f"{which}Offsets", "offset")
 
 
 def _by_partition(
@@ -132,26 +124,15 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-class _LogEnds:
-    """The start and end of a partition's log, which is opened when they are needed."""
-
-    def __init__(self, partition: PartitionLog) -> None:
-        self.partition = partition
-
-    @cached_property
-    def log(self) -> kafkarec.Log:
-        return self.partition.log
-
-    def offset(self, requested: _RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
-        """The requested offset; None: no bound. fallback: "error", "latest" or "no bound" if no record is that
-        late."""
-        kind, value = requested
-        if kind == "offset":
-            return None if value in (EARLIEST, LATEST) else value
-        offset = self.log.offset_for_timestamp(value)
-        if offset is None and fallback == "error":
-            raise no_record(key, value)
-        return self.log.next_offset if offset is None and fallback == "latest" else offset
+def _offset(log: kafkarec.Log, requested: _RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
+    """The requested offset; None: no bound. fallback: "error", "latest" or "no bound" if no record is that late."""
+    kind, value = requested
+    if kind == "offset":
+        return None if value in (EARLIEST, LATEST) else value
+    offset = log.offset_for_timestamp(value)
+    if offset is None and fallback == "error":
+        raise no_record(key, value)
+    return log.next_offset if offset is None and fallback == "latest" else offset
 
 
 def no_record(key: TopicPartition, time: int) -> ValueError:
@@ -162,14 +143,21 @@ def no_record(key: TopicPartition, time: int) -> ValueError:
     )
 
 
-def _checked(offset: int | None, option: str, key: TopicPartition, ends: _LogEnds, options: ReadOptions) -> int | None:
+def _checked(
+    offset: int | None,
+    option: str,
+    key: TopicPartition,
+    partition: PartitionLog,
+    log: kafkarec.Log,
+    options: ReadOptions,
+) -> int | None:
     """The offset itself. ValueError if the log does not have it, which Spark's Kafka source calls data loss."""
     if offset is None or option not in options.given:
         return offset
-    first, last = ends.log.start_offset, ends.log.next_offset
+    first, last = log.start_offset, log.next_offset
     if not options.failOnDataLoss or first is None or last is None:
         return offset  # reads the offsets in the requested range that exist
-    missing = missing_at(ends.partition, offset) if option == "startingOffsets" else None
+    missing = missing_at(partition, offset) if option == "startingOffsets" else None
     if not first <= offset <= last:
         missing = f"which has {first} to {last} (exclusive): the others were deleted, or never existed"
     if missing is not None:

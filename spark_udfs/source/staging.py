@@ -12,13 +12,15 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from .options import StorageOptions
+from .paths import TopicPartition
 
 if TYPE_CHECKING:
     import kafkarec
@@ -49,7 +51,8 @@ class ListedFile(NamedTuple):
     modified: float
 
 
-class StagedPartition(NamedTuple):
+@dataclass
+class StagedPartition:
     """One partition's records of one task. folder: relative to the job's. given: the rows have offsets.
     largest: upper bound of a batch's size in bytes."""
 
@@ -57,12 +60,12 @@ class StagedPartition(NamedTuple):
     partition: int
     task: int
     folder: str
-    records: int
-    size: int
-    largest: int
-    first_offset: int
-    next_offset: int
     given: bool
+    records: int = 0
+    size: int = 0
+    largest: int = 0
+    first_offset: int = -1
+    next_offset: int = 0
 
     @property
     def name(self) -> str:
@@ -148,15 +151,6 @@ def check_topic(topic: str | None) -> str:
     return topic
 
 
-class _OpenPartition:
-    """One partition of the task. rows: buffered tables, of `buffered_bytes` bytes in total."""
-
-    def __init__(self, given: bool) -> None:
-        self.given, self.rows, self.buffered_bytes = given, list[Any](), 0
-        self.records, self.first = 0, -1
-        self.end, self.size, self.largest = 0, 0, 0
-
-
 class StagingWriter:
     """Writes the rows of a task, a table of one partition at a time, in their order. Not thread-safe.
 
@@ -166,9 +160,10 @@ class StagingWriter:
     def __init__(self, job: WriteJob, task: int, name: str, folder: str) -> None:
         self._job, self._task, self._folder, self.name = job, task, folder, name
         self._settings = job.settings
-        self._partitions: dict[tuple[str, int], _OpenPartition] = {}
-        self._writers: OrderedDict[tuple[str, int], kafkarec.SegmentWriter] = OrderedDict()
-        self._buffered_bytes = 0
+        self._partitions: dict[TopicPartition, StagedPartition] = {}
+        self._writers: OrderedDict[TopicPartition, kafkarec.SegmentWriter] = OrderedDict()
+        self._rows: dict[TopicPartition, list[Any]] = {}  # tables that are not written yet
+        self._buffered: Counter[TopicPartition | None] = Counter()  # their bytes; None: of all
 
     def put(self, topic: str, partition: int, table: Any, given: bool) -> None:
         """Adds a pyarrow.Table of the columns key, value, timestamp, headers and, if `given`, offset."""
@@ -178,15 +173,15 @@ class StagingWriter:
             check_topic(topic)
             if not 0 <= partition <= INT_MAX:
                 raise ValueError(f"partition {partition} of topic {topic}: must be 0 or more")
-            state = self._partitions[key] = _OpenPartition(given)
+            folder = f"{self.name}/{topic}-{partition}"
+            state = self._partitions[key] = StagedPartition(topic, partition, self._task, folder, given)
         if state.given != given:
             raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
-        state.rows.append(table)
-        state.buffered_bytes += table.nbytes
-        self._buffered_bytes += table.nbytes
-        if state.buffered_bytes >= max(FLUSH_BYTES, 4 * self._settings.batch_size):
+        self._rows.setdefault(key, []).append(table)
+        self._buffered.update({key: table.nbytes, None: table.nbytes})
+        if self._buffered[key] >= max(FLUSH_BYTES, 4 * self._settings.batch_size):
             self._flush(key)
-        elif self._buffered_bytes >= MAX_BUFFERED_BYTES:
+        elif self._buffered[None] >= MAX_BUFFERED_BYTES:
             self._flush_all()
 
     def close(self) -> tuple[StagedPartition, ...]:
@@ -194,21 +189,7 @@ class StagingWriter:
         self._flush_all()
         while self._writers:
             self._close(next(iter(self._writers)))
-        return tuple(
-            StagedPartition(
-                topic,
-                partition,
-                self._task,
-                f"{self.name}/{topic}-{partition}",
-                one.records,
-                one.size,
-                one.largest,
-                one.first,
-                one.end,
-                one.given,
-            )
-            for (topic, partition), one in sorted(self._partitions.items())
-        )
+        return tuple(self._partitions[key] for key in sorted(self._partitions))
 
     def drop(self) -> None:
         """Closes the files that an error has left open."""
@@ -218,17 +199,15 @@ class StagingWriter:
         self._writers.clear()
 
     def _flush_all(self) -> None:
-        for key, one in self._partitions.items():
-            if one.rows:
-                self._flush(key)
+        for key in list(self._rows):
+            self._flush(key)
 
-    def _flush(self, key: tuple[str, int]) -> None:
+    def _flush(self, key: TopicPartition) -> None:
         import pyarrow as pa  # type: ignore[import-untyped]
 
         one, (topic, partition) = self._partitions[key], key
-        table = pa.concat_tables(one.rows)
-        self._buffered_bytes -= one.buffered_bytes
-        one.rows, one.buffered_bytes = [], 0
+        table = pa.concat_tables(self._rows.pop(key))
+        self._buffered[None] -= self._buffered.pop(key)
         settings = self._settings
         options: dict[str, Any] = {"compression": settings.compression, "level": settings.level}
         options["batch_size"] = min(settings.batch_size, settings.segment_bytes)
@@ -239,12 +218,12 @@ class StagingWriter:
         except ValueError as error:
             why = f"; {ADVICE}" if one.given else ""
             raise ValueError(f"{topic}-{partition}: {error}{why}") from None
-        one.first = offsets.start if one.first < 0 else one.first
-        one.end = offsets.stop
+        one.first_offset = offsets.start if one.first_offset < 0 else one.first_offset
+        one.next_offset = offsets.stop
         one.records += table.num_rows
         one.largest = max(one.largest, 2 * settings.batch_size + _largest(table))
 
-    def _writer(self, key: tuple[str, int]) -> kafkarec.SegmentWriter:
+    def _writer(self, key: TopicPartition) -> kafkarec.SegmentWriter:
         """The open writer of a partition. At most MAX_OPEN_WRITERS are open: the least recently used one is closed, and
         opened again when needed."""
         import kafkarec
@@ -267,7 +246,7 @@ class StagingWriter:
         self._writers[key] = writer
         return writer
 
-    def _close(self, key: tuple[str, int]) -> None:
+    def _close(self, key: TopicPartition) -> None:
         writer = self._writers.pop(key)
         writer.close()
         self._partitions[key].size = sum(segment.size for segment in writer.segments)

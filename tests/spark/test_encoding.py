@@ -200,8 +200,8 @@ def test_options_are_passed_as_one_literal(given: dict[str, Any], literal: str |
         ('{"compression": "zstd", "level": 99}', "levels -131072 to 22, not 99"),
         ('{"magic": 5}', "magic 5: one of 0, 1, 2"),
         ('{"base_offset": -1}', "base_offset -1"),
-        ('{"magic"', "are not a JSON object"),
-        (None, "are null: pass the name of a codec"),
+        ('{"magic"', 'the options of kafka_encode must be JSON such as {"compression": "zstd", "level": 3}: '),
+        (None, 'the compression of kafka_encode is null; pass one, or JSON such as {"compression": "zstd"'),
     ],
 )
 def test_wrong_options_are_refused(text: str | None, message: str) -> None:
