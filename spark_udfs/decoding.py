@@ -71,16 +71,22 @@ class Explode:
                 records = [child.take(rows) if rows else child for child in lists.values.flatten()]
                 repeated = [column.slice(done, len(lists)).take(parents) for column in kept]
                 whole = pa.RecordBatch.from_arrays([*repeated, *records], names)
-                yield from _cut(whole, chosen.max_output_bytes)
+                yield from cut(whole, chosen.max_output_bytes)
                 done += len(lists)
 
 
-def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    """Cuts a large batch (of one large value) between records: Spark then processes one part while the next is sent."""
-    pieces = max(1, batch.nbytes // most)
-    rows = max(1, -(-batch.num_rows // pieces))
-    for start in range(0, max(batch.num_rows, 1), rows):
-        yield batch.slice(start, rows)
+def cut(batch: pa.RecordBatch, most_bytes: int, most_rows: int = 1 << 31) -> Iterator[pa.RecordBatch]:
+    """Halves a batch until each part is small enough; a single row that is larger stays whole. Spark processes one part
+    while the next is sent."""
+    rows = batch.num_rows
+    if rows > most_rows:
+        for start in range(0, rows, most_rows):
+            yield from cut(batch.slice(start, most_rows), most_bytes)
+    elif rows > 1 and batch.nbytes > most_bytes:
+        yield from cut(batch.slice(0, rows // 2), most_bytes)
+        yield from cut(batch.slice(rows // 2), most_bytes)
+    elif rows:
+        yield batch
 
 
 def _outer_rows(lists: pa.ListArray) -> tuple[pa.Array | None, pa.Array]:

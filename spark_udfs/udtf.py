@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, cast
 
 from pyspark.sql.functions import udtf
@@ -31,9 +32,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class KafkaExplode:
     """The handler: Spark makes one per task and calls `eval` for each row."""
 
-    def __init__(self) -> None:
-        self._chosen: dict[tuple[Any, ...], function_options.FunctionOptions] = {}
-
     @staticmethod
     @cause_first
     def analyze(value: AnalyzeArgument, mode: AnalyzeArgument | None = None, **given: AnalyzeArgument) -> AnalyzeResult:
@@ -51,23 +49,16 @@ class KafkaExplode:
 
     @cause_first
     def eval(
-        self,
-        value: bytes | None,
-        mode: str = function_options.FunctionOptions.mode,
-        check_crcs: bool = function_options.FunctionOptions.check_crcs,
-        max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
-        control: bool = function_options.FunctionOptions.control,
-        restore: bool = function_options.FunctionOptions.restore,
-        end_of_log: str = function_options.FunctionOptions.end_of_log,
+        self, value: bytes | None, mode: str = function_options.FunctionOptions.mode, **given: Any
     ) -> Iterator[tuple[Any, ...]]:
-        """The records of one value; none for NULL."""
+        """The records of one value; none for NULL. The arguments are checked in `analyze`."""
         if value is None:
             return iter(())
-        key = (mode, check_crcs, max_decompressed_bytes, control, restore, end_of_log)
-        if key not in self._chosen:
-            self._chosen[key] = function_options.make(**dict(zip(_CONSTANTS, key, strict=True)))
         bootstrap.load()
-        return rows(bytes(value), self._chosen[key])
+        return rows(bytes(value), _made(mode=mode, **given))
+
+
+_made = cache(function_options.make)
 
 
 @cause_first

@@ -141,14 +141,15 @@ class _Headers:
     def _aborted(self, uncommitted: Uncommitted) -> Any:
         """Whether each batch belongs to an aborted transaction: one of its producer, from the first offset to the
         marker's."""
-        spans: dict[int, list[tuple[int, int]]] = {}
-        for producer, first, marker in sorted(uncommitted.aborted):
-            spans.setdefault(producer, []).append((first, marker))
-        suspects = pc.and_(self["is_transactional"], pc.is_in(self["producer_id"], pa.array(spans, pa.int64())))
-        suspects = pc.and_not(suspects, self["is_control"])
-        producers, bases = (self[name].filter(suspects).to_pylist() for name in ("producer_id", "base_offset"))
-        aborted = [_holds(spans[producer], base) for producer, base in zip(producers, bases, strict=True)]
-        return pc.replace_with_mask(suspects, suspects, pa.array(aborted, pa.bool_()))
+        spans = sorted((producer, first, marker) for producer, first, marker in uncommitted.aborted)
+
+        def is_in_span(producer: int, base: int) -> bool:
+            at = bisect_right(spans, (producer, base, NO_END)) - 1
+            return at >= 0 and spans[at][0] == producer and base <= spans[at][2]
+
+        suspects = pc.and_not(self["is_transactional"], self["is_control"])
+        columns = (self[name].filter(suspects).to_pylist() for name in ("producer_id", "base_offset"))
+        return pc.replace_with_mask(suspects, suspects, pa.array(map(is_in_span, *columns), pa.bool_()))
 
     def _ranges(self, mask: Any) -> Iterator[tuple[int, int]]:
         """The bytes of the chosen batches; adjacent batches are one range."""
@@ -162,8 +163,3 @@ class _Headers:
             end = position + size
         if end:
             yield begin, end
-
-
-def _holds(spans: list[tuple[int, int]], base_offset: int) -> bool:
-    at = bisect_right(spans, (base_offset, NO_END)) - 1
-    return at >= 0 and base_offset <= spans[at][1]

@@ -15,7 +15,6 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -88,7 +87,7 @@ def read_split(
                     counters.add_piece(piece)
                     end.add(piece)
                     _check_next_folder(piece, split)
-                    yield from _cut(rows.batch(piece), options.maxRecordsPerBatch)
+                    yield from decoding.cut(rows.batch(piece), LARGEST_BATCH, options.maxRecordsPerBatch)
             counters.log_gap(end)
             yield from _incomplete_end(end, rows, options, counters)
     except kafkarec.KafkaRecordError as error:
@@ -272,19 +271,6 @@ def _crc_of_each_record(batches: kafkarec.BatchTable, positions: pa.Array, wante
     table = pa.table(batches)
     rows = pc.index_in(positions, value_set=_one_array(table.column("position")))
     return _one_array(table.column("crc")).cast(wanted).take(rows)
-
-
-def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
-    """Halves a batch until each part is small enough; a single record that is larger stays whole."""
-    rows = batch.num_rows
-    if rows > most_rows:
-        for start, stop in pairwise([*range(0, rows, most_rows), rows]):
-            yield from _cut(batch.slice(start, stop - start), most_rows)
-    elif rows > 1 and batch.nbytes > LARGEST_BATCH:
-        yield from _cut(batch.slice(0, rows // 2), most_rows)
-        yield from _cut(batch.slice(rows // 2), most_rows)
-    elif rows:
-        yield batch
 
 
 class TaskCounters:
