@@ -21,6 +21,7 @@ from . import cluster
 from .decoding import REASON_FIELDS
 from .read_functions import Splits, only, rows_of_tasks, texts
 from .source import planning
+from .source.description import amount_of
 from .source.listing import DataLoss
 from .source.log_end import GAP, SplitEnd
 from .source.options import ReadOptions, parse
@@ -108,21 +109,21 @@ class DamageReport:
         bad = [each for each in self.files if each["damaged"]]
         cut = [each for each in self.files if each["incomplete"] and each["remaining"]]
         ends = f", {len(cut)} {'ends' if len(cut) == 1 else 'end'} in an incomplete batch" if cut else ""
-        missing = f", {_many(sums['missing_offsets'], 'offset')} missing" if sums["missing_offsets"] else ""
-        control = f" and {_many(sums['control_records'], 'control record')}" if sums["control_records"] else ""
+        missing = f", {amount_of(sums['missing_offsets'], 'offset')} missing" if sums["missing_offsets"] else ""
+        control = f" and {amount_of(sums['control_records'], 'control record')}" if sums["control_records"] else ""
         lines = [
-            f"{len(bad)} of {len(self.files)} files damaged{ends}{missing}: {_many(sums['damaged'], 'range')}, "
-            f"{sums['damaged_bytes']} of {sums['bytes']} bytes; {_many(sums['batches'], 'batch', 'batches')} with "
-            f"{_many(sums['records'], 'record')}{control} are good"
+            f"{len(bad)} of {len(self.files)} files damaged{ends}{missing}: {amount_of(sums['damaged'], 'range')}, "
+            f"{sums['damaged_bytes']} of {sums['bytes']} bytes; {amount_of(sums['batches'], 'batch', 'batches')} with "
+            f"{amount_of(sums['records'], 'record')}{control} are good"
         ]
         shown = self.rows[:_SHOWN]
         for number, row in enumerate(shown):
             if not number or shown[number - 1]["file"] != row["file"]:
                 lines.append(f"  {row['file']}")
             what = f"{row['reason']}{_lost(row)}" if row["length"] else row["detail"]
-            lines.append(f"    byte {row['position']}, {_many(row['length'], 'byte')}: {what}")
+            lines.append(f"    byte {row['position']}, {amount_of(row['length'], 'byte')}: {what}")
         if len(self.rows) + self.left_out > len(shown):
-            lines.append(f"  and {_many(len(self.rows) + self.left_out - len(shown), 'range')} more")
+            lines.append(f"  and {amount_of(len(self.rows) + self.left_out - len(shown), 'range')} more")
         return "\n".join([*lines, *_incomplete_ends(cut)])
 
     __repr__ = __str__
@@ -133,15 +134,12 @@ def _incomplete_ends(files: list[dict[str, Any]]) -> Iterator[str]:
         last = each["last_offset"]
         after = "without a batch before it" if last is None else f"after offset {last}"
         yield f"  {each['file']}"
-        yield f"    byte {each['incomplete_position']}, {_many(each['incomplete'], 'byte')}: incomplete batch, {after}"
+        size = amount_of(each["incomplete"], "byte")
+        yield f"    byte {each['incomplete_position']}, {size}: incomplete batch, {after}"
     if len(files) > _SHOWN:
-        yield f"  and {_many(len(files) - _SHOWN, 'incomplete batch', 'incomplete batches')} more"
+        yield f"  and {amount_of(len(files) - _SHOWN, 'incomplete batch', 'incomplete batches')} more"
     if files:
         yield "  (incomplete batch: a broker is or was writing it, or the file was cut; endOfLog=strict: it is damage)"
-
-
-def _many(count: int, one: str, several: str | None = None) -> str:
-    return f"{count} {one if count == 1 else several or one + 's'}"
 
 
 def _lost(row: dict[str, Any]) -> str:

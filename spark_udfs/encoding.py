@@ -57,18 +57,16 @@ def make(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def options_literal(given: Mapping[str, Any]) -> str | None:
-    """The literal for a Column call; None: all options have their defaults, so it is not needed."""
+    """The literal for a Column call: the name of the codec if that is the only option, else JSON. None: all options
+    have their defaults, so it is not needed."""
     chosen = {name: value for name, value in make(given).items() if value != _DEFAULTS.get(name)}
-    return to_literal(chosen) if chosen else None
-
-
-def to_literal(chosen: dict[str, Any]) -> str:
-    """The name of the codec if that is the only option, else JSON."""
-    return chosen["compression"] if set(chosen) == {"compression"} else json.dumps(chosen, sort_keys=True)
+    if set(chosen) == {"compression"}:
+        return str(chosen["compression"])
+    return json.dumps(chosen, sort_keys=True) if chosen else None
 
 
 def from_literal(text: str | None) -> dict[str, Any]:
-    """The inverse of `to_literal`; in SQL a user may have written the text."""
+    """The inverse of `options_literal`; in SQL a user may have written the text."""
     example = '{"compression": "zstd", "level": 3}'
     return make(function_options.parsed_literal(text, "kafka_encode", "compression", example))
 

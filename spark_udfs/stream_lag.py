@@ -10,11 +10,11 @@ accepts the queries of both sources.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-_ENDS = ("endOffset", "latestOffset")
+from .source.description import amount_of
+from .source.offsets import Offsets, parse
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Lag:
     def __str__(self) -> str:
         worst = sorted(self.partitions.items(), key=lambda each: -each[1])[:3]
         largest = ", ".join(f"{name} {offsets}" for name, offsets in worst if offsets)
-        count = len(self.partitions)
-        where = "1 partition" if count == 1 else f"{count} partitions"
-        return f"{self.total} offsets behind in {where}" + (f" ({largest})" if largest else "")
+        return f"{self.total} offsets behind in {amount_of(len(self.partitions), 'partition')}" + (
+            f" ({largest})" if largest else ""
+        )
 
 
 def lag(of: Any) -> Lag | None:
@@ -60,7 +60,8 @@ def lag(of: Any) -> Lag | None:
         return None
     lags: dict[str, int] = {}
     for source in progress["sources"]:
-        lags |= dict(_lags(*(_offsets(source.get(name)) for name in _ENDS)))
+        done, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
+        lags |= {f"{key[0]}-{key[1]}": max(0, end - done[key]) for key, end in latest.items() if key in done}
     return Lag(lags)
 
 
@@ -78,21 +79,9 @@ def _progress(of: Any) -> dict[str, Any] | None:
     return progress
 
 
-def _offsets(progress: Any) -> dict[str, dict[str, int]]:
-    """The offsets of one source; empty for another kind of source."""
-    if isinstance(progress, str):
-        try:
-            progress = json.loads(progress)
-        except ValueError:
-            return {}
-    if not isinstance(progress, dict) or not all(isinstance(each, dict) for each in progress.values()):
+def _offsets(progress: Any) -> Offsets:
+    """The offsets of one source; none for another kind of source."""
+    try:
+        return parse(json.loads(progress) if isinstance(progress, str) else progress)
+    except ValueError:
         return {}
-    return progress
-
-
-def _lags(done: dict[str, dict[str, int]], latest: dict[str, dict[str, int]]) -> Iterator[tuple[str, int]]:
-    for topic, each in latest.items():
-        for number, end in each.items():
-            at = done.get(topic, {}).get(number)
-            if at is not None:
-                yield f"{topic}-{number}", max(0, end - at)

@@ -20,9 +20,9 @@ def of_tasks(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:
     """tasks: the splits of each."""
     splits = [split for task in tasks for split in task]
     sizes = [None if split.end is None else split.end - split.begin for split in splits]
-    unknown = "" if None not in sizes else f" and {_number(sizes.count(None), 'file')} of unknown size"
+    unknown = "" if None not in sizes else f" and {amount_of(sizes.count(None), 'file')} of unknown size"
     amount = (
-        f"{_number(len(tasks), 'task')}, {_number(len(splits), 'split')}, {sum(filter(None, sizes))} bytes{unknown}"
+        f"{amount_of(len(tasks), 'task')}, {amount_of(len(splits), 'split')}, {sum(filter(None, sizes))} bytes{unknown}"
     )
     return f"{amount}: {of_options(chosen)}"
 
@@ -52,5 +52,6 @@ def _text(name: str, value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else json.dumps(value)
 
 
-def _number(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+def amount_of(count: int, one: str, several: str = "") -> str:
+    """`1 file`, `2 files`."""
+    return f"{count} {one if count == 1 else several or one + 's'}"

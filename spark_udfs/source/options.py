@@ -101,9 +101,9 @@ def _unknown(name: str, option: Option | None, use: str) -> str:
         return f"option {option.name} is for {' and '.join(option.uses.split())}, not for {use}"
     if name.lower() in ("owner", "location"):  # properties that Spark sets for tables; their path is not passed on
         return "kafkarec supports views, not tables: CREATE TEMPORARY VIEW v USING kafkarec OPTIONS (path '...')"
-    for option_of_files, instead in _OF_FILE_SOURCES.items():
-        if name.lower() == option_of_files.lower():
-            return f"kafkarec has no option {option_of_files}: {instead}"
+    for refused, instead in _OF_OTHER_SOURCES.items():
+        if name.lower() == refused.lower():
+            return f"kafkarec has no option {refused}: {instead}"
     names = {each.name.lower(): each.name for each in TABLE if _is_for(use, each) and each.name != "paths"}
     near = difflib.get_close_matches(name.lower(), names, 1)
     told = f"{name!r}, as Spark passes it, in lower case" if name.islower() else repr(name)
@@ -112,22 +112,25 @@ def _unknown(name: str, option: Option | None, use: str) -> str:
     return f"kafkarec has no option {told} for {use}; there are: {', '.join(names.values())}"
 
 
-# Options of Spark's file sources, and what takes their place.
-_OF_FILE_SOURCES = {
+# Options of Spark's other sources that are not supported, and what takes their place.
+_OF_OTHER_SOURCES = {
     "pathGlobFilter": "a glob in the path chooses files, such as /backup/orders-0/*.log; subscribe chooses topics",
     "recursiveFileLookup": "a glob in the path finds folders further below, such as /backup/**/orders-*",
     "modifiedBefore": "endingTimestamp is for the times of records",
     "modifiedAfter": "startingTimestamp is for the times of records",
     "ignoreMissingFiles": "set failOnDataLoss=false",
     "ignoreCorruptFiles": "set mode=PERMISSIVE",
+    "minOffsetsPerTrigger": "a lower limit is not supported; set maxOffsetsPerTrigger, maxBytesPerTrigger or neither",
+    # PythonScanBuilder.pushFilters saves the plan with the pushed filters in the DataFrame's source (Spark 4.1 to 4.3)
+    "pushDownFilters": (
+        "Spark would also apply the filters of one use of this DataFrame to its other uses, which then lack rows. "
+        "Leave the option out, and limit what is read by subscribe, assign, startingOffsets, startingTimestamp and "
+        "their ends"
+    ),
 }
 
 
 # ---- texts to values ----------------------------------------------------------------------------------------
-
-
-def text(given: str) -> str:
-    return given
 
 
 def flag(given: str) -> bool:
@@ -182,15 +185,6 @@ def instant_text(milliseconds: int) -> str:
         return f"{milliseconds} ms"
     time = datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
     return f"{time.replace('.000+', '+')} ({milliseconds} ms)"
-
-
-def refused(why: str) -> Callable[[str], Any]:
-    """An option of Spark's Kafka source, or of an earlier version, that cannot be supported."""
-
-    def read(given: str) -> Any:
-        raise ValueError(why)
-
-    return read
 
 
 def one_of(choices: Iterable[str]) -> Callable[[str], str]:
@@ -287,13 +281,6 @@ def assigned(given: str) -> dict[str, list[int]]:
     return topics
 
 
-_NO_LOWER_LIMIT = "a lower limit is not supported; set maxOffsetsPerTrigger or maxBytesPerTrigger, or neither"
-# PythonScanBuilder.pushFilters saves the plan with the pushed filters in the DataFrame's source (Spark 4.1 to 4.3).
-_NO_PUSHED_FILTERS = (
-    "Spark would also apply the filters of one use of this DataFrame to its other uses, which then lack rows. Leave "
-    "the option out, and limit what is read by subscribe, assign, startingOffsets, startingTimestamp and their ends"
-)
-
 _NO_STRICT_STREAM = (
     "option endOfLog=strict is for read, not for stream: a stream reads whole batches, and waits for the rest of an "
     "incomplete one at a log's end. spark_udfs.damage_report(spark, path) lists such ends; spark.read with "
@@ -314,12 +301,12 @@ class _Options:
     """given: name and value of each option that the user has set."""
 
     given: Mapping[str, Any] = field(default_factory=dict)
-    path: str | None = _option(text, None, "a file, folder, glob or URL", "read stream write")
+    path: str | None = _option(str, None, "a file, folder, glob or URL", "read stream write")
     storageOptions: StorageOptions = _option(
         storage, StorageOptions(), "JSON: key, secret, endpoint_url, ...", "read stream write"
     )
     topic: str | None = _option(
-        text, None, "read: of folders without one; write: instead of the column", "read stream write"
+        str, None, "read: of folders without one; write: instead of the column", "read stream write"
     )
 
 
@@ -328,7 +315,7 @@ class ReadOptions(_Options):
     """The options for spark.read, spark.readStream and the functions that read."""
 
     paths: tuple[str, ...] = _option(path_list, (), "the paths of load([a, b])")
-    basePath: str | None = _option(text, None, "the folder below which key=value folders become columns")
+    basePath: str | None = _option(str, None, "the folder below which key=value folders become columns")
     where: str | None = _option(str, None, "which key=value folders are read")
     # which partitions and offsets
     subscribe: tuple[str, ...] | None = _option(names, None, "topics, with commas between them; default: all")
@@ -360,7 +347,7 @@ class ReadOptions(_Options):
     includeControl: bool = _option(flag, False, "also the records of control batches")
     # damage
     mode: str = _option(one_of(MODES), MODES[0], "FAILFAST, PERMISSIVE, DROPMALFORMED")
-    columnNameOfCorruptRecord: str = _option(text, schema.CORRUPT, "adds this column, for damaged ranges")
+    columnNameOfCorruptRecord: str = _option(str, schema.CORRUPT, "adds this column, for damaged ranges")
     checkCrcs: bool = _option(flag, True, "verify the checksum of every batch")
     restore: bool = _option(flag, True, "not in FAILFAST: return batches with proven header fields")
     endOfLog: str = _option(one_of(ENDS), ENDS[0], "an incomplete batch at a log's end: tail, or strict: damage")
@@ -370,13 +357,11 @@ class ReadOptions(_Options):
     splitScan: bool = _option(flag, False, "split also remote segments without an index, by their headers")
     maxRecordsPerBatch: int = _option(count, 1 << 20, "rows of one Arrow batch")
     maxDecompressedBytes: int = _option(size, 128 << 20, "limit of one compressed payload; above it: damage")
-    pushDownFilters: None = _option(refused(_NO_PUSHED_FILTERS), None, "not supported", "read")
     # how much at once
     maxOffsetsPerTrigger: int | None = _option(
         count, None, "offsets per micro-batch, all partitions together", "stream"
     )
     maxBytesPerTrigger: int | None = _option(size, None, "about as many bytes, by the mean size of an offset", "stream")
-    minOffsetsPerTrigger: None = _option(refused(_NO_LOWER_LIMIT), None, "not supported", "stream")
 
     @property
     def is_read_committed(self) -> bool:
