@@ -101,9 +101,9 @@ def _unknown(name: str, option: Option | None, use: str) -> str:
         return f"option {option.name} is for {' and '.join(option.uses.split())}, not for {use}"
     if name.lower() in ("owner", "location"):  # properties that Spark sets for tables; their path is not passed on
         return "kafkarec supports views, not tables: CREATE TEMPORARY VIEW v USING kafkarec OPTIONS (path '...')"
-    for refused, instead in _OF_OTHER_SOURCES.items():
-        if name.lower() == refused.lower():
-            return f"kafkarec has no option {refused}: {instead}"
+    for option_of_files, instead in _OF_FILE_SOURCES.items():
+        if name.lower() == option_of_files.lower():
+            return f"kafkarec has no option {option_of_files}: {instead}"
     names = {each.name.lower(): each.name for each in TABLE if _is_for(use, each) and each.name != "paths"}
     near = difflib.get_close_matches(name.lower(), names, 1)
     told = f"{name!r}, as Spark passes it, in lower case" if name.islower() else repr(name)
@@ -112,21 +112,14 @@ def _unknown(name: str, option: Option | None, use: str) -> str:
     return f"kafkarec has no option {told} for {use}; there are: {', '.join(names.values())}"
 
 
-# Options of Spark's other sources that are not supported, and what takes their place.
-_OF_OTHER_SOURCES = {
+# Options of Spark's file sources, and what takes their place.
+_OF_FILE_SOURCES = {
     "pathGlobFilter": "a glob in the path chooses files, such as /backup/orders-0/*.log; subscribe chooses topics",
     "recursiveFileLookup": "a glob in the path finds folders further below, such as /backup/**/orders-*",
     "modifiedBefore": "endingTimestamp is for the times of records",
     "modifiedAfter": "startingTimestamp is for the times of records",
     "ignoreMissingFiles": "set failOnDataLoss=false",
     "ignoreCorruptFiles": "set mode=PERMISSIVE",
-    "minOffsetsPerTrigger": "a lower limit is not supported; set maxOffsetsPerTrigger, maxBytesPerTrigger or neither",
-    # PythonScanBuilder.pushFilters saves the plan with the pushed filters in the DataFrame's source (Spark 4.1 to 4.3)
-    "pushDownFilters": (
-        "Spark would also apply the filters of one use of this DataFrame to its other uses, which then lack rows. "
-        "Leave the option out, and limit what is read by subscribe, assign, startingOffsets, startingTimestamp and "
-        "their ends"
-    ),
 }
 
 
@@ -185,6 +178,15 @@ def instant_text(milliseconds: int) -> str:
         return f"{milliseconds} ms"
     time = datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
     return f"{time.replace('.000+', '+')} ({milliseconds} ms)"
+
+
+def refused(why: str) -> Callable[[str], Any]:
+    """An option of Spark's Kafka source, or of an earlier version, that cannot be supported."""
+
+    def read(given: str) -> Any:
+        raise ValueError(why)
+
+    return read
 
 
 def one_of(choices: Iterable[str]) -> Callable[[str], str]:
@@ -281,6 +283,13 @@ def assigned(given: str) -> dict[str, list[int]]:
     return topics
 
 
+_NO_LOWER_LIMIT = "a lower limit is not supported; set maxOffsetsPerTrigger or maxBytesPerTrigger, or neither"
+# PythonScanBuilder.pushFilters saves the plan with the pushed filters in the DataFrame's source (Spark 4.1 to 4.3).
+_NO_PUSHED_FILTERS = (
+    "Spark would also apply the filters of one use of this DataFrame to its other uses, which then lack rows. Leave "
+    "the option out, and limit what is read by subscribe, assign, startingOffsets, startingTimestamp and their ends"
+)
+
 _NO_STRICT_STREAM = (
     "option endOfLog=strict is for read, not for stream: a stream reads whole batches, and waits for the rest of an "
     "incomplete one at a log's end. spark_udfs.damage_report(spark, path) lists such ends; spark.read with "
@@ -357,11 +366,13 @@ class ReadOptions(_Options):
     splitScan: bool = _option(flag, False, "split also remote segments without an index, by their headers")
     maxRecordsPerBatch: int = _option(count, 1 << 20, "rows of one Arrow batch")
     maxDecompressedBytes: int = _option(size, 128 << 20, "limit of one compressed payload; above it: damage")
+    pushDownFilters: None = _option(refused(_NO_PUSHED_FILTERS), None, "not supported", "read")
     # how much at once
     maxOffsetsPerTrigger: int | None = _option(
         count, None, "offsets per micro-batch, all partitions together", "stream"
     )
     maxBytesPerTrigger: int | None = _option(size, None, "about as many bytes, by the mean size of an offset", "stream")
+    minOffsetsPerTrigger: None = _option(refused(_NO_LOWER_LIMIT), None, "not supported", "stream")
 
     @property
     def is_read_committed(self) -> bool:
