@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from .offsets import to_json
 from .options import ReadOptions, StorageOptions
 from .paths import shown
 from .planning import Split
@@ -49,7 +50,9 @@ def _text(name: str, value: Any) -> str:
         return ",".join(map(shown, [value] if isinstance(value, str) else value))
     if isinstance(value, str):
         return value
-    return ",".join(value) if isinstance(value, tuple) else json.dumps(value)
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return json.dumps(to_json(value) if "Offsets" in name and isinstance(value, dict) else value)
 
 
 def amount_of(count: int, one: str, several: str = "") -> str:

@@ -9,30 +9,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .paths import TopicPartition
-
-Offsets = dict[TopicPartition, int]
+Offsets = dict[tuple[str, int], int]
 OffsetsJson = dict[str, dict[str, int]]
 
 
 def parse(content: Mapping[str, Any]) -> Offsets:
     """Offsets from a checkpoint's JSON; ValueError if another source has written it."""
     try:
-        offsets = {(topic, int(number)): offset for topic, each in content.items() for number, offset in each.items()}
-    except (AttributeError, TypeError, ValueError):
-        raise ValueError(_not_ours(content)) from None
-    if not all(type(offset) is int for offset in offsets.values()):
-        raise ValueError(_not_ours(content))
-    return offsets
+        return numbers(content)
+    except ValueError:
+        ours = '{"topic": {"0": 123}}'
+        raise ValueError(
+            f"the checkpoint has {content!r}, which is not {ours}: it was written by another source"
+        ) from None
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
+def numbers(content: Any) -> Offsets:
+    """A number for each partition, from JSON of this form; ValueError for another one."""
+    try:
+        found = {(topic, int(number)): each for topic, some in content.items() for number, each in some.items()}
+    except (AttributeError, TypeError):
+        raise ValueError("no object of objects") from None
+    if not all(type(each) is int for each in found.values()):
+        raise ValueError("no whole numbers")
+    return found
+
+
+def to_json(offsets: Mapping[tuple[str, int], int]) -> OffsetsJson:
     """Offsets for a checkpoint, sorted: topics by name, partitions by number."""
     sorted_offsets: OffsetsJson = {}
     for (topic, number), offset in sorted(offsets.items()):
         sorted_offsets.setdefault(topic, {})[str(number)] = offset
     return sorted_offsets
-
-
-def _not_ours(content: Any) -> str:
-    return f'the checkpoint has {content!r}, which is not {{"topic": {{"0": 123}}}}: it was written by another source'

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 from spark_udfs import bootstrap, capabilities, function_options, schema
 
+from .offsets import Offsets, numbers
+
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 # An incomplete batch at a log's end: where a broker is or was writing, or damage.
 ENDS = function_options.ENDS
@@ -250,30 +252,22 @@ def path_list(given: str) -> tuple[str, ...]:
     return tuple(str(each) for each in json.loads(given))
 
 
-PerPartition = dict[str, dict[str, int]]
-"""A number for each partition, which is a text as in JSON, of topics."""
-
-
-def offsets(given: str) -> str | PerPartition:
+def offsets(given: str) -> str | Offsets:
     """earliest, latest, or {"topic": {"0": 23, "1": -2}}; -2 is earliest, -1 is latest."""
     if given.strip().lower() in ("earliest", "latest"):
         return given.strip().lower()
     return per_partition(given, 'earliest, latest, or JSON such as {"topic": {"0": 23, "1": -2}}')
 
 
-def timestamps(given: str) -> PerPartition:
+def timestamps(given: str) -> Offsets:
     return per_partition(given, 'JSON such as {"topic": {"0": 1700000000000}}, milliseconds since 1970')
 
 
-def per_partition(given: str, example: str) -> PerPartition:
+def per_partition(given: str, example: str) -> Offsets:
     try:
-        parsed = json.loads(given)
-        values = {topic: {str(int(number)): value for number, value in each.items()} for topic, each in parsed.items()}
-    except (ValueError, AttributeError):
+        return numbers(json.loads(given))
+    except ValueError:
         raise ValueError(f"must be {example}") from None
-    if not all(type(value) is int for each in values.values() for value in each.values()):
-        raise ValueError(f"must be {example}")
-    return values
 
 
 def assigned(given: str) -> dict[str, list[int]]:
@@ -330,14 +324,10 @@ class ReadOptions(_Options):
     subscribe: tuple[str, ...] | None = _option(names, None, "topics, with commas between them; default: all")
     subscribePattern: str | None = _option(pattern, None, "a regular expression for the whole topic name")
     assign: dict[str, list[int]] | None = _option(assigned, None, 'partitions: {"topic": [0, 1]}')
-    startingOffsets: str | PerPartition = _option(
-        offsets, "earliest", "earliest, latest (streams), or JSON by partition"
-    )
-    endingOffsets: str | PerPartition = _option(offsets, "latest", "latest, or JSON by partition; exclusive", "read")
-    startingOffsetsByTimestamp: PerPartition | None = _option(timestamps, None, "JSON of milliseconds by partition")
-    endingOffsetsByTimestamp: PerPartition | None = _option(
-        timestamps, None, "JSON of milliseconds by partition", "read"
-    )
+    startingOffsets: str | Offsets = _option(offsets, "earliest", "earliest, latest (streams), or JSON by partition")
+    endingOffsets: str | Offsets = _option(offsets, "latest", "latest, or JSON by partition; exclusive", "read")
+    startingOffsetsByTimestamp: Offsets | None = _option(timestamps, None, "JSON of milliseconds by partition")
+    endingOffsetsByTimestamp: Offsets | None = _option(timestamps, None, "JSON of milliseconds by partition", "read")
     startingTimestamp: int | None = _option(instant, None, "one time for all partitions: milliseconds or ISO 8601")
     endingTimestamp: int | None = _option(instant, None, "one time for all partitions; exclusive", "read")
     startingOffsetsByTimestampStrategy: str = _option(

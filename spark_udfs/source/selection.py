@@ -96,18 +96,17 @@ def _requested(
 
 
 def _by_partition(
-    given: Mapping[str, Mapping[str, int]], partitions: Iterable[TopicPartition], option: str, kind: str
+    given: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition], option: str, kind: str
 ) -> dict[TopicPartition, _RequestedOffset]:
-    requested = {(topic, int(number)): (kind, at) for topic, each in given.items() for number, at in each.items()}
     keys = list(partitions)
-    _check_names(requested, keys, option)
-    missing = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in requested]
+    _check_names(given, keys, option)
+    missing = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in given]
     if missing:
         raise ValueError(
             f"{option} must name every partition that is read; {_some(missing)} missing. -2 is earliest, -1 latest; "
             f"assign or subscribe choose partitions"
         )
-    return requested
+    return {key: (kind, at) for key, at in given.items()}
 
 
 def _check_names(named: Iterable[Any], existing: Iterable[Any], option: str) -> None:
