@@ -48,6 +48,7 @@ LINES = (
     Line("read_log", "`read_log(spark, path, **options)`"),
     Line("end_of_log", "`endOfLog`, `end_of_log`: logs and values that stop in mid-batch"),
     Line("write_log", "`write_log(df, path)`, appending"),
+    Line("write_table", "`write_table(spark, path, out)`, and again"),
     Line(
         "lateral",
         "`LATERAL kafka_explode(value)`",

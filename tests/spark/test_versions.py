@@ -277,6 +277,15 @@ def test_written_folders(run: Run) -> None:
             assert len({each.partition for each in logs}) == 3
 
 
+def test_a_table_has_the_rows_of_the_log_each_once(run: Run) -> None:
+    found, everything = run.rows("write_table"), of_files("txn-0")
+    assert found["rows"] == ordered(everything)
+    first = sum(row[2] < 30 for row in everything)
+    end = kafkarec.open(SEGMENTS / "txn-0").next_offset
+    assert found["calls"] == [[first, [0, 30]], [len(everything) - first, [30, end]], [0, [end, end]]]
+    assert found["days"] == ["2023-11-14"]
+
+
 def test_streams(run: Run) -> None:
     found = run.rows("stream")
     if found is None:

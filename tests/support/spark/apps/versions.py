@@ -296,6 +296,19 @@ def write_log():
     return message(lambda: spark_udfs.write_log(records.where("offset < 10"), path))
 
 
+@step
+def write_table():
+    """A table of the first segment, of the second one too, and again of nothing new."""
+    path, out, calls = new_log("table-log", 0), str(WORK / "table"), []
+    for segments in ((0,), (0, 30), (0, 30)):
+        new_log("table-log", *segments)
+        written = spark_udfs.write_table(spark, path, out, **HEADERS)
+        calls.append([written.rows, written.offsets["txn"][0]])
+    rows = spark.read.parquet(out)
+    days = sorted(str(row.date) for row in rows.select("date").distinct().collect())
+    return {"calls": calls, "rows": of_files(rows), "days": days}
+
+
 # ---- what needs data sources
 
 
