@@ -153,16 +153,17 @@ class GrowingLog:
                 self._options,
                 f"{name}: {late.path} has appeared, and offsets up to {offset - 1} were read before it",
             )
-        problem = None
+        # the last segment, a broker's new one, may be empty, and what was before it compacted away
+        problem, end = None, max(self.end, self.paths.segments[-1].base_offset or 0)
         if offset < self.start:
             problem = f"the log begins at offset {self.start}: it was truncated"
-        elif offset > self.end:
-            problem = f"the log ends at offset {self.end}: it was truncated"
+        elif offset > end:
+            problem = f"the log ends at offset {end}: it was truncated"
         elif offset in self.rewritten:
             problem = "the log was truncated before it and written again"
         if problem is not None:
             lost(self._options, f"{name}: {why} {offset}, and {problem}")
-        return min(max(offset, self.start), self.end)
+        return min(max(offset, self.start), end)
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""

@@ -299,6 +299,37 @@ def test_a_log_that_begins_after_the_table(source: Path, tmp_path: Path) -> None
     assert values(out) == [*ALL[:3], "t-0 9 x", ALL[3]]
 
 
+def test_the_next_day(source: Path, tmp_path: Path) -> None:
+    """New segments, partitions and topics; retention and compaction have removed what the table has."""
+    out = tmp_path / "table"
+    write(source, out)
+    with kafkarec.SegmentWriter(source / "t-0", segment_bytes=150) as writer:
+        for number in range(6):
+            writer.write([(0, DAY, None, f"day 2 {number}".encode(), [])])
+    grown(source, "new", partition=2)
+    (source / "t-0" / f"{0:020}.log").unlink()  # by retention
+    (source / "t-1" / f"{0:020}.log").write_bytes(b"")  # compacted to nothing: its key has a newer record
+    (source / "t-1" / f"{1:020}.log").write_bytes(builders.good_batch(1, base_offset=4))
+    assert len(list((source / "t-0").glob("*.log"))) > 2
+    written = write(source, out)
+    assert written.offsets == {"t": {0: [3, 9], 1: [1, 5], 2: [0, 1]}} and written.rows == 6 + 1 + 1
+    day_2 = [f"t-0 {3 + number} day 2 {number}" for number in range(6)]
+    assert [each for each in values(out) if not each.startswith("t-1")] == [*ALL[:3], *day_2, "t-2 0 new"]
+    assert [row["offset"] for row in rows(out) if row["partition"] == 1] == [0, 4]
+    assert write(source, out).rows == 0
+
+
+def test_a_log_whose_last_segment_is_new_and_empty_ends_where_that_begins(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    write(source, out)
+    (source / "t-0" / f"{0:020}.log").write_bytes(builders.good_batch(1))  # the others were compacted away
+    (source / "t-0" / f"{3:020}.log").touch()
+    assert write(source, out).offsets["t"][0] == [3, 3]
+    (source / "t-0" / f"{3:020}.log").rename(source / "t-0" / f"{2:020}.log")
+    with pytest.raises(DataLoss, match=r"t-0: the table ends at 3, and the log ends at offset 2"):
+        write(source, out)
+
+
 # ---- damage
 
 
