@@ -193,6 +193,9 @@ def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: s
     known = dict.fromkeys(("topic", "partition", DATE, *key_names))
     if not set(by) <= known.keys() or len(set(by)) < len(by):
         raise ValueError(f"partition_by={by!r}: must be some of {', '.join(known)}, each once")
+    hidden = [name for name in by if name.startswith(("_", "."))]
+    if hidden:
+        raise ValueError(f"partition_by={by!r}: readers ignore folders whose names begin with {hidden[0][0]!r}")
     wanted = columns.chosen(chosen, found)
     names = [each.name for each in wanted]
     if not set(names) - set(by):

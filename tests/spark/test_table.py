@@ -111,6 +111,51 @@ def test_the_rows_are_those_of_the_source(tmp_path: Path, options: dict[str, str
     assert not (tmp_path / "table" / "_temporary").exists()
 
 
+def with_odd_values(folder: Path) -> Path:
+    """Logs with times before 1970, before year 1, after 9999 and none, topics that look like other types, and a key of
+    folders that needs escapes."""
+    times = (-200_000 * DAY, -DAY - 1, -2, 0, 253_402_300_799_999, 253_402_300_800_000, -62_135_596_800_001)
+    dated = (
+        builders.batch([builders.record(value=b"x")], base_offset=at, base_timestamp=time, max_timestamp=time)
+        for at, time in enumerate(times)
+    )
+    log_folder(folder / "region=a%2Fb" / "times-0", (0, b"".join(dated)))
+    log_folder(folder / "region=eu west" / "none-0", (0, builders.message(magic=0, value=b"x")))
+    for topic in ("0042", "1e3", "true", "2024-01-01", "a.b_c"):
+        grown(folder / "region=#1 = 'A'", "x", topic=topic)
+    return folder
+
+
+@pytest.mark.parametrize("by", [("topic", "date"), ("region", "topic", "date"), ()], ids=str)
+def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path: Path, by: tuple[str, ...]) -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    source, out = with_odd_values(tmp_path / "source"), str(tmp_path / "table")
+    write(source, out, partition_by=by)
+    names = ["region", "topic", "partition", "offset", "timestamp", *(["date"] if by else [])]
+    columns = ", ".join(f'"{name}"' for name in names).replace('"timestamp"', "epoch_ms(timestamp)")
+    in_duckdb = duckdb.sql(
+        f"select {columns} from read_parquet('{out}/**/*.parquet', hive_partitioning = true) order by all"
+    ).fetchall()
+    frame = polars.scan_parquet(f"{out}/**/*.parquet", hive_partitioning=True).select(names)
+    in_polars = frame.with_columns(polars.col("timestamp").dt.epoch("ms")).collect().rows()
+    types = pa.schema([("region", pa.string()), ("topic", pa.string()), ("date", pa.date32())])
+    hive = ds.partitioning(pa.schema([types.field(name) for name in by]), flavor="hive")
+    table = ds.dataset(out, format="parquet", partitioning=hive).to_table(names)
+    times = table["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    in_pyarrow = zip(*table.set_column(4, "timestamp", times).to_pydict().values(), strict=True)
+
+    def ordered(found: Any) -> list[Any]:
+        return sorted(map(tuple, found), key=lambda row: row[:4])
+
+    assert len(in_duckdb) == 13 and ordered(in_duckdb) == ordered(in_polars) == ordered(in_pyarrow)
+    regions = {row[1]: row[0] for row in in_duckdb}
+    assert (regions["times"], regions["0042"]) == ("a/b", "#1 = 'A'")
+    if by:
+        day = {row[4]: row[5] for row in in_duckdb if row[1] == "times"}
+        assert [day[time] and str(day[time]) for time in (-2, -DAY - 1, 0)] == ["1969-12-31", "1969-12-30", "1970-01-01"]
+        assert [time for time in day if day[time] is None] == [253_402_300_800_000, -62_135_596_800_001]
+
+
 def test_duckdb_reads_it_with_any_glob_and_files_are_sorted(source: Path, tmp_path: Path) -> None:
     write(source, tmp_path / "table")
     for glob in ("*/*/*.parquet", "**/*.parquet"):
@@ -233,6 +278,14 @@ def test_overwrite_and_errorifexists(source: Path, tmp_path: Path) -> None:
     assert not set(before) & set(files(out)) and not (out / "topic=t").exists()
     assert write(source, out, mode="overwrite").offsets == {"t": {0: [0, 3], 1: [0, 1]}}
     assert values(out) == ALL
+
+
+def test_folders_that_readers_ignore_are_refused(tmp_path: Path) -> None:
+    grown(tmp_path / "source" / "_region=a", "a")
+    with pytest.raises(ValueError, match=r"partition_by=\('_region',\): readers ignore folders .* begin with '_'"):
+        write(tmp_path / "source", tmp_path / "table", partition_by="_region")
+    write(tmp_path / "source", tmp_path / "table")
+    assert [row["_region"] for row in rows(tmp_path / "table")] == ["a"]
 
 
 def test_an_empty_log_makes_an_empty_table(tmp_path: Path) -> None:
