@@ -14,11 +14,12 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
+from .errors import Conflict
 from .worker_errors import cause_first
 
 # Errors of a call that are raised again here with the same message, without the worker's traceback. Their subclasses
 # are not: a client may not have kafkarec.
-_ERRORS = (AnalysisException, FileNotFoundError, PermissionError, ValueError)
+_ERRORS = (AnalysisException, Conflict, FileNotFoundError, PermissionError, ValueError)
 # Of sessions of Spark Connect.
 _cores: dict[str, int] = {}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -147,6 +148,7 @@ def write_table(
     >>> write_table(spark, "tests/vectors/segments", "table", subscribe="txn").offsets
     {'txn': {0: [0, 293]}}
     """
+    began = time.monotonic()
     _check(format, value_as, compression, mode)
     named = {} if columns is None else {"columns": columns}
     chosen = parse_options(texts(path, {**options, **named, "mode": read_mode}), "read", cluster.cores(spark))
@@ -164,13 +166,17 @@ def write_table(
         if plan.tasks:
             body = partial(_write, plan.job, chosen, layout)
             frame = over_tasks(spark, "write_table", plan.tasks, chosen, body, "result string")
-            name = f"kafkarec write_table {description.paths_of(chosen)}"
+            name = f"kafkarec write_table {description.paths_of(chosen)} to {shown(plan.job.path)!r}"
             results = [json.loads(row[0]) for row in collected(spark, frame, name)]
         cluster.call_where_files_are(spark, _commit, plan, layout, mode, results)
     except BaseException:
         cluster.call_where_files_are(spark, _abort, plan.job)
         raise
-    return _written(plan, results)
+    written = _written(plan, results)
+    amount = written.rows, len(written.files), written.bytes, len(written.damage), time.monotonic() - began
+    text = "kafkarec write_table table=%s rows=%d files=%d bytes=%d damaged=%d seconds=%.3f"
+    logger.info(text, shown(plan.job.path), *amount)
+    return written
 
 
 def _check(format: str, value_as: str | None, compression: str, mode: str) -> None:

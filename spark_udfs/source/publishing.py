@@ -136,6 +136,7 @@ class Publisher:
             earlier = self._journal(other)
             if earlier is not None and other != job:
                 self._finish(earlier, which)
+                self._log_finished(other)
 
     def abort(self, job: WriteJob) -> None:
         """Removes what is staged; finishes a commit whose journal is written."""
@@ -205,9 +206,10 @@ class Publisher:
     def _prepare_table(self, job: WriteJob, change: TableCommit) -> dict[str, Any]:
         last = _from_json(self.store.read(TABLE)) or {}
         if last.get("job") != change.follows:
+            other = f"job {last['job']} has changed the table" if last else f"{TABLE} was removed"
             raise Conflict(
-                f"{self.store.path}: job {last.get('job')} has changed the table since this job planned what to write; "
-                f"nothing of this job is there. Run it again: it will write what the table then lacks"
+                f"{self.store.path}: {other} since this job planned what to write; nothing of this job is there. Run "
+                f"it again: it will write what the table then lacks"
             )
         folder = staging_folder(job.job)
         staged = {one.name for one in self.store.names(folder)}
@@ -245,7 +247,10 @@ class Publisher:
             self._discard(job)
         else:
             self._finish(journal)
-            _log.warning("%s: the commit of job %s is finished", self.store.path, job)
+            self._log_finished(job)
+
+    def _log_finished(self, job: str) -> None:
+        _log.warning("%s: the commit of job %s, which its driver had not finished, is finished", self.store.path, job)
 
     def _finish(self, journal: dict[str, Any], which: str = "job") -> None:
         """Steps 3 to 5, as far as an earlier attempt has not done them."""

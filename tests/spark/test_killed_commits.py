@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from killed_commits import (
-    CONFLICT,
     FIRST,
     FOLDER_KINDS,
     KILLED,
@@ -39,8 +38,10 @@ from publish_jobs import content as content_of_folder
 from publish_jobs import numbered
 
 from spark_udfs.source import bucket_lock
+from spark_udfs.source.bucket_publishing import PublishingBucket
 
 pytestmark = [pytest.mark.slow]
+LOCKED = PublishingBucket.locked
 DAY = 86_400_000
 KINDS = (*TABLE_KINDS, *FOLDER_KINDS)
 OLD = {"t-0": numbered("a", "b"), "t-1": numbered("c"), "t-9": numbered("i"), "u-0": numbered("j")}
@@ -135,9 +136,7 @@ def before_and_after(kind: str) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_killed_job_is_finished_or_has_left_nothing(
-    place: Place, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_job_is_finished_or_has_left_nothing(place: Place, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = before_and_after(kind)
     place.new(kind)
     code, calls, journal = place.killed(kind, -1)
@@ -155,7 +154,8 @@ def test_a_killed_job_is_finished_or_has_left_nothing(
             assert place.rows(kind) == (after if decided else before), number
             assert place.left() == [], number
         with monkeypatch.context() as patch:
-            patch.setattr(bucket_lock, "STALE", 0.1)  # the lock of a dead client is an object
+            # the lock of a dead client is an object
+            patch.setattr(PublishingBucket, "locked", lambda self, job, stale=None: LOCKED(self, job, 0))
             if kind in TABLE_KINDS:  # the same call again
                 write_table(str(place.source), place.path, place.storage)
                 expected = after
@@ -167,3 +167,26 @@ def test_a_killed_job_is_finished_or_has_left_nothing(
                 expected = (after if decided else before) | {"t-3": numbered("y")}
         assert place.rows(kind) == expected, number
     assert kills >= 30 and 5 <= committed < kills, (kills, committed)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "stream"])
+def test_of_two_jobs_at_once_none_is_lost_or_there_twice(place: Place, kind: str) -> None:
+    before, after = before_and_after(kind)
+    conflicts = 0
+    for _ in range(6):
+        place.new(kind)
+        started = [place.commits.start(*place.job(kind), name)[0] for name in ("job-2", "job-3")]
+        codes = [place.commits.ended(each) for each in started]
+        conflicts += codes.count(CONFLICT)
+        rows = place.rows(kind)
+        if kind == "append":
+            assert codes == [0, 0]
+            assert {name: sorted(value for _, value in each) for name, each in rows.items()} == {
+                name: sorted([value for _, value in each] + [value for _, value in each if value in "defgh"])
+                for name, each in after.items()
+            }
+            assert all([offset for offset, _ in each] == [*range(len(each))] for each in rows.values())
+        else:
+            assert rows == after and codes in ([0, 0], [0, CONFLICT], [CONFLICT, 0]), codes
+        assert place.left() == []
+    assert conflicts or kind not in TABLE_KINDS

@@ -29,6 +29,7 @@ from bucket_jobs import Dying, an_hour_later, new_store
 from publish_jobs import Crash, crash_at
 from s3server import BUCKET, running
 
+from spark_udfs import cluster
 from spark_udfs.source import destination
 from spark_udfs.source.listing import DataLoss
 from spark_udfs.source.publishing import UnfinishedCommit
@@ -152,7 +153,11 @@ def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path: Path, by: tuple[
     assert (regions["times"], regions["0042"]) == ("a/b", "#1 = 'A'")
     if by:
         day = {row[4]: row[5] for row in in_duckdb if row[1] == "times"}
-        assert [day[time] and str(day[time]) for time in (-2, -DAY - 1, 0)] == ["1969-12-31", "1969-12-30", "1970-01-01"]
+        assert [day[time] and str(day[time]) for time in (-2, -DAY - 1, 0)] == [
+            "1969-12-31",
+            "1969-12-30",
+            "1970-01-01",
+        ]
         assert [time for time in day if day[time] is None] == [253_402_300_800_000, -62_135_596_800_001]
 
 
@@ -236,9 +241,12 @@ def test_values_as_text(source: Path, tmp_path: Path) -> None:
 # ---- append, overwrite, errorifexists
 
 
-def test_append_adds_what_the_table_has_not(source: Path, tmp_path: Path) -> None:
+def test_append_adds_what_the_table_has_not(source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     out = tmp_path / "table"
-    assert write(source, out).offsets == {"t": {0: [0, 3], 1: [0, 1]}}
+    caplog.set_level("INFO", "spark_udfs")
+    first = write(source, out)
+    assert first.offsets == {"t": {0: [0, 3], 1: [0, 1]}}
+    assert f"kafkarec write_table table={out} rows=4 files=3 bytes={first.bytes} damaged=0 seconds=" in caplog.text
     before = files(out)
     again = write(source, out)
     assert (again.rows, again.files, again.offsets) == (0, (), {"t": {0: [3, 3], 1: [1, 1]}})
@@ -489,6 +497,27 @@ def test_of_two_drivers_one_gets_a_conflict(source: Path, tmp_path: Path, mode: 
     assert values(out) == (ALL if is_new else [*ALL[:3], "t-0 3 e", ALL[3]])
 
 
+class InTasks(Frames):
+    def first(self) -> Any:
+        return self.lines[0]
+
+
+def conflicts() -> None:
+    raise spark_udfs.Conflict("the table has changed")
+
+
+def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    write(source, out)
+    grown(source, "e")
+    other = Meanwhile((out / "_table.json").unlink)
+    with pytest.raises(spark_udfs.Conflict, match=r"_table\.json was removed since .* nothing of this job is there"):
+        spark_udfs.write_table(other, str(source), str(out))
+
+    with pytest.raises(spark_udfs.Conflict, match="the table has changed"):
+        cluster.call(InTasks(), conflicts)
+
+
 def test_staged_files_of_another_machine_are_told(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "table"
     other = Meanwhile(lambda: [path.unlink() for path in out.rglob("*.staged")])
@@ -530,7 +559,7 @@ def old_and_new(source: Path, out: Path | str, first: Callable[[], Any]) -> None
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_driver_that_is_killed_at_any_step(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
     """The next call, or a sweep, finishes what was committed; before that nothing is there."""
     out, number, completed, seen = tmp_path / "table", 0, False, set[int]()
@@ -556,6 +585,10 @@ def test_a_driver_that_is_killed_at_any_step(
         spark_udfs.sweep(str(out), 0)
         assert not list(out.glob("_temporary/*")), number
         number += 1
+    assert (
+        f"{out}: the commit of job " in caplog.text
+        and ", which its driver had not finished, is finished" in caplog.text
+    )
     assert number > 20 and len(seen) > 3  # some readers have seen a part of the commit, as the page says
 
 

@@ -33,7 +33,13 @@ FOLDER_KINDS: dict[str, dict[str, Any]] = {
 TABLE_KINDS = {"table append": "append", "table overwrite": "overwrite"}
 _CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "shutil.copyfile", "ctypes.dlsym")
 # Without pyarrow.fs, whose threads do not outlive a fork.
-_PRELOADED = ("killed_commits", "publish_jobs", "damage_reports", "spark_udfs.table_writing", "spark_udfs.source.writing")
+_PRELOADED = (
+    "killed_commits",
+    "publish_jobs",
+    "damage_reports",
+    "spark_udfs.table_writing",
+    "spark_udfs.source.writing",
+)
 _PRELOADED += ("pyarrow.parquet", "pyarrow.compute", "kafkarec.distributed", "spark_udfs.source.bucket_publishing")
 
 
@@ -79,7 +85,7 @@ def _process(kill_at: int | None, folder: str, counted: Any, job: tuple[Any, ...
     def watch(event: str, words: tuple[Any, ...]) -> None:
         nonlocal calls
         writes = event == "open" and isinstance(words[2], int) and words[2] & (os.O_WRONLY | os.O_RDWR)
-        is_ours = event == "ctypes.dlsym" and words[1] == "renameat2" or (words and folder in str(words[0]))
+        is_ours = (event == "ctypes.dlsym" and words[1] == "renameat2") or (words and folder in str(words[0]))
         if (writes or event in _CHANGES) and is_ours:
             if calls == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
