@@ -8,10 +8,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from killed_commits import (
+    CONFLICT,
     FIRST,
     FOLDER_KINDS,
     KILLED,
@@ -32,7 +33,6 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 import pyarrow.dataset as ds
-from bucket_jobs import content as content_of_bucket
 from damage_reports import nothing_is_shipped  # noqa: F401
 from publish_jobs import content as content_of_folder
 from publish_jobs import numbered
@@ -89,36 +89,45 @@ class Place:
             return self.commits.in_folder(number, *self.job(kind))
         return self.commits.in_bucket(self.server, number, *self.job(kind))
 
-    @property
-    def local(self) -> Path:
+    def look(self, kind: str) -> Seen:
+        """What is there now; from a bucket, a copy of it."""
         if self.server is None:
-            return Path(self.path)
+            return Seen(kind, Path(self.path))
         shutil.rmtree(self.root / "copy", ignore_errors=True)
         (self.root / "copy").mkdir()
-        return download(self.server, self.path.removeprefix(f"s3://{BUCKET}/"), self.root / "copy")
+        return Seen(kind, download(self.server, self.path.removeprefix(f"s3://{BUCKET}/"), self.root / "copy"))
 
-    def rows(self, kind: str) -> Any:
+
+class Seen(NamedTuple):
+    kind: str
+    folder: Path
+
+    @property
+    def rows(self) -> Any:
         """What readers see: rows of the table, or records by partition folder."""
-        if kind not in TABLE_KINDS:
-            found = content_of_bucket(self.path, self.storage) if self.server else content_of_folder(Path(self.path))
-            return {name: each for name, each in found.items() if each}
-        local, names = self.local, ["topic", "partition", "offset", "value"]
-        table = ds.dataset(local, partitioning="hive") if list(local.rglob("*.parquet")) else None
+        if self.kind not in TABLE_KINDS:
+            return {name: each for name, each in content_of_folder(self.folder).items() if each}
+        names = ["topic", "partition", "offset", "value"]
+        table = ds.dataset(self.folder, partitioning="hive") if list(self.folder.rglob("*.parquet")) else None
         return sorted(tuple(row[name] for name in names) for row in table.to_table().to_pylist()) if table else []
 
-    def is_committed(self, kind: str) -> bool:
-        """Whether the job of this kind has its journal, or is done."""
-        local = self.local
-        journals = [json.loads(path.read_text())["job"] for path in local.glob("_temporary/*/commit.json")]
-        if kind == "stream":
-            return bool(journals) or json.loads((local / "_streams.json").read_text())["q"]["batch"] == 1
-        if kind in TABLE_KINDS:
-            return bool(journals) or json.loads((local / "_table.json").read_text())["offsets"]["t"]["0"] == 7
-        done = local / "_SUCCESS"
-        return bool(journals) or (done.exists() and json.loads(done.read_text())["job"] == "job-2")
+    @property
+    def is_committed(self) -> bool:
+        """Whether the job has its journal, or is done."""
+        if list(self.folder.glob("_temporary/*/commit.json")):
+            return True
+        if self.kind == "stream":
+            return self._json("_streams.json")["q"]["batch"] == 1
+        if self.kind in TABLE_KINDS:
+            return self._json("_table.json")["offsets"]["t"]["0"] == 7
+        return self._json("_SUCCESS")["job"] == "job-2"
 
+    def _json(self, name: str) -> Any:
+        return json.loads((self.folder / name).read_text())
+
+    @property
     def left(self) -> list[str]:
-        return [str(path) for path in self.local.rglob("*") if path.is_file() and "_temporary" in path.parts]
+        return [str(path) for path in self.folder.rglob("*") if path.is_file() and "_temporary" in path.parts]
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -140,19 +149,20 @@ def test_a_killed_job_is_finished_or_has_left_nothing(place: Place, kind: str, m
     before, after = before_and_after(kind)
     place.new(kind)
     code, calls, journal = place.killed(kind, -1)
-    assert code == 0 and place.rows(kind) == after and place.left() == []
+    done = place.look(kind)
+    assert (code, done.rows, done.left) == (0, after, [])
     kills, committed = 0, 0
     for number in chosen(calls, journal):
         place.new(kind)
         code, _, _ = place.killed(kind, number)
-        decided = place.is_committed(kind)
+        found = place.look(kind)
+        decided = found.is_committed
         kills, committed = kills + (code == KILLED), committed + (code == KILLED and decided)
-        if code == KILLED and not decided:
-            assert place.rows(kind) == before, number
+        assert decided or found.rows == before, number
         if number % 3:
             spark_udfs.sweep(place.path, 0, **({"storage_options": place.storage} if place.server else {}))
-            assert place.rows(kind) == (after if decided else before), number
-            assert place.left() == [], number
+            found = place.look(kind)
+            assert (found.rows, found.left) == (after if decided else before, []), number
         with monkeypatch.context() as patch:
             # the lock of a dead client is an object
             patch.setattr(PublishingBucket, "locked", lambda self, job, stale=None: LOCKED(self, job, 0))
@@ -165,20 +175,20 @@ def test_a_killed_job_is_finished_or_has_left_nothing(place: Place, kind: str, m
             else:  # another job
                 write_folders(place.path, "job-3", ({"t-3": ["y"]},), place.storage)
                 expected = (after if decided else before) | {"t-3": numbered("y")}
-        assert place.rows(kind) == expected, number
+        assert place.look(kind).rows == expected, number
     assert kills >= 30 and 5 <= committed < kills, (kills, committed)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "stream"])
 def test_of_two_jobs_at_once_none_is_lost_or_there_twice(place: Place, kind: str) -> None:
-    before, after = before_and_after(kind)
-    conflicts = 0
+    after, conflicts = before_and_after(kind)[1], 0
     for _ in range(6):
         place.new(kind)
         started = [place.commits.start(*place.job(kind), name)[0] for name in ("job-2", "job-3")]
         codes = [place.commits.ended(each) for each in started]
         conflicts += codes.count(CONFLICT)
-        rows = place.rows(kind)
+        seen = place.look(kind)
+        rows = seen.rows
         if kind == "append":
             assert codes == [0, 0]
             assert {name: sorted(value for _, value in each) for name, each in rows.items()} == {
@@ -188,5 +198,5 @@ def test_of_two_jobs_at_once_none_is_lost_or_there_twice(place: Place, kind: str
             assert all([offset for offset, _ in each] == [*range(len(each))] for each in rows.values())
         else:
             assert rows == after and codes in ([0, 0], [0, CONFLICT], [CONFLICT, 0]), codes
-        assert place.left() == []
+        assert seen.left == []
     assert conflicts or kind not in TABLE_KINDS

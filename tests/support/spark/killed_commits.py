@@ -134,13 +134,12 @@ class Commits:
         return self.ended(process), counted[0], counted[1]
 
     def in_bucket(self, server: Server, kill_at: int, *job: Any) -> tuple[int, int, int]:
-        """As `in_folder`, by requests; one with an even number is not carried out."""
+        """As `in_folder`, by requests; one with an even number is refused, the others are carried out."""
         server.reset()
         pids: list[int] = []
 
         def kill(method: str, path: str) -> None:
-            changes = sum(each[0] in ("PUT", "POST", "DELETE") for each in server.requests)
-            if method != "GET" and changes > kill_at >= 0 and pids:
+            if len(server.requests) > kill_at >= 0 and pids:
                 os.kill(pids.pop(), signal.SIGKILL)
                 if kill_at % 2 == 0:
                     server.refusal = Refusal("503 Slow Down", "SlowDown", "its client is dead")
@@ -149,9 +148,9 @@ class Commits:
         process, _ = self.start(*job)
         pids.append(process.pid)
         try:
-            code, paths = self.ended(process), [path for method, path, _ in server.requests if method == "PUT"]
-            journal = next((at for at, path in enumerate(paths) if path.endswith("commit.json")), len(paths))
-            return code, len(paths), journal
+            code, requests = self.ended(process), [(method, path) for method, path, _ in server.requests]
+            puts = (at for at, each in enumerate(requests) if each[0] == "PUT" and each[1].endswith("commit.json"))
+            return code, len(requests), next(puts, len(requests))
         finally:
             server.before = server.refusal = None
 
