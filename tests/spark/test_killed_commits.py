@@ -1,4 +1,4 @@
-"""Commits of each kind, whose process is killed (SIGKILL) at 30 or more places of each, in a folder and in a bucket: what
+"""Commits of each kind, whose process is killed (SIGKILL) at 30 or more places, in a folder and in a bucket: what
 was committed is finished by whoever comes next, what was not is not there, and nothing is there twice."""
 
 from __future__ import annotations
