@@ -311,7 +311,7 @@ class Watch(threading.Thread):
 
 
 @contextmanager
-def session(cores: int) -> Iterator[SparkSession]:
+def session(cores: int, *, registered: bool = True) -> Iterator[SparkSession]:
     os.environ["PYTHONWARNINGS"] = "ignore"
     quiet = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
     builder = SparkSession.builder.master(f"local[{cores}]").appName("kafkarec benchmark")
@@ -319,9 +319,10 @@ def session(cores: int) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     try:
-        spark_udfs.register(spark)
-        if capabilities.DATA_SOURCES.present:
-            spark.dataSource.register(PassThrough)
+        if registered:
+            spark_udfs.register(spark)
+            if capabilities.DATA_SOURCES.present:
+                spark.dataSource.register(PassThrough)
         yield spark
     finally:
         spark.stop()
