@@ -164,8 +164,9 @@ def download(server: Server, prefix: str, to: Path) -> Path:
     return to
 
 
-def chosen(calls: int, journal: int) -> list[int]:
-    """Numbers of calls: each from the one that commits on, some before it, and the one after the last."""
-    after = list(range(journal, calls + 1))
-    some = max(8, 34 - len(after))
-    return sorted({journal * number // some for number in range(some)} | {*after})
+def chosen(calls: int, journal: int, kills: int) -> list[int]:
+    """Numbers of that many calls, a quarter of them before the one that commits, and the one after the last."""
+    early = min(kills // 4, journal)
+    late = min(kills - early, calls - journal)
+    before = {journal * number // early for number in range(early)}
+    return sorted(before | {journal + (calls - journal) * number // late for number in range(late + 1)})
