@@ -165,8 +165,8 @@ def download(server: Server, prefix: str, to: Path) -> Path:
 
 
 def chosen(calls: int, journal: int, kills: int) -> list[int]:
-    """Numbers of that many calls, a quarter of them before the one that commits, and the one after the last."""
-    early = min(kills // 4, journal)
-    late = min(kills - early, calls - journal)
+    """Numbers of that many calls, a quarter or more of them before the one that commits, and the one after the last."""
+    late = min(3 * kills // 4, calls - journal)
+    early = min(kills - late, journal)
     before = {journal * number // early for number in range(early)}
     return sorted(before | {journal + (calls - journal) * number // late for number in range(late + 1)})
