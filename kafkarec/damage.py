@@ -82,23 +82,23 @@ class Restored(NamedTuple):
     file: str | None              the file, if one was read
     position: int                 where the batch begins
     fields: dict                  name of a batch column -> (stored value, used value)
-    witness: str                  what proves the used values
+    evidence: str                 what proves the used values
     """
 
     file: str | None
     position: int
     fields: dict[str, tuple[int, int]]
-    witness: str
+    evidence: str
 
     @classmethod
     def of(cls, file: str | None, position: int, changes: Mapping[str, tuple[int, int, str]]) -> Restored:
-        """From field -> (stored value, used value, witness)."""
-        witnesses = dict.fromkeys(witness for _, _, witness in changes.values())
+        """From field -> (stored value, used value, evidence)."""
+        reasons = dict.fromkeys(evidence for _, _, evidence in changes.values())
         fields = {name: (stored, used) for name, (stored, used, _) in changes.items()}
-        return cls(file, position, fields, "; ".join(witnesses))
+        return cls(file, position, fields, "; ".join(reasons))
 
     def __str__(self) -> str:
-        return restored_text(self.fields, self.witness)
+        return restored_text(self.fields, self.evidence)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields, for JSON."""

@@ -82,7 +82,7 @@ def _add_header(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--timestamp",
-        type=shared_options.when,
+        type=shared_options.time_ms,
         metavar="T",
         help="the timestamp of rows without one: ISO 8601, ms, or -1h (default: none)",
     )

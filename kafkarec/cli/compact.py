@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--now",
-        type=shared_options.when,
+        type=shared_options.time_ms,
         metavar="T",
         help="the time that these are counted from: ISO 8601, ms, -1h (default: now)",
     )

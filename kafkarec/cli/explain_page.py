@@ -97,11 +97,11 @@ class _Marks:
         self._suspects = found.suspects if found else ()
         self._restored = restored.fields if restored else {}
 
-    def of(self, span: Span) -> bool:
+    def is_wrong(self, span: Span) -> bool:
         """Whether the field is wrong."""
         return span.fault is not None or span.path in self._restored
 
-    def at(self, position: int) -> bool:
+    def is_suspect(self, position: int) -> bool:
         """Whether a hint names the byte."""
         return any(position in one for one in self._suspects)
 
@@ -174,11 +174,11 @@ def _row(section: Section, cells: list[tuple[Span, int]], absolute: int, marks: 
 def _field(section: Section, span: Span, positions: list[int], marks: _Marks, redact: bool) -> str:
     """The bytes of a field that are in one half of a row."""
     classes = ["f", f"g-{field_groups.group_of(span)}"]
-    classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * marks.of(span)
+    classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * marks.is_wrong(span)
     value = shown_value(span, redact)
     title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
     inside = "".join(
-        f"<i{' class=hit' * marks.at(at)}>{'··' if hidden(span, redact) else f'{section.data[at]:02x}'}</i>"
+        f"<i{' class=hit' * marks.is_suspect(at)}>{'··' if hidden(span, redact) else f'{section.data[at]:02x}'}</i>"
         for at in positions
     )
     return f'<span class="{" ".join(classes)}" title="{_text(title)}">{inside}</span>'
@@ -190,7 +190,7 @@ def _table(section: Section, absolute: int, marks: _Marks, redact: bool, full: b
     for span in section.spans:
         hexes = "\n".join(hex_lines(section, span, redact, full))
         note = "\n".join(map(_text, span.note.split("\n")))
-        kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * marks.of(span)
+        kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * marks.is_wrong(span)
         yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{absolute + span.start}</td>'
         yield f'<td class="hex">{hexes}</td><td class="field">{_text(span.path)}</td>'
         yield f'<td class="value">{_text(shown_value(span, redact))}</td><td class="{kinds}">{note}</td></tr>\n'

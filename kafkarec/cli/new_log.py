@@ -225,7 +225,7 @@ class PartitionFolder(OneLog):
         super().__init__(path)
         self._path = os.path.realpath(path.rstrip("/") or path)
         self._folder = folder
-        self._replaces = demand_free(self._path, path, force)
+        self._replaces = replaces_log(self._path, path, force)
         if self._replaces:
             inputs_read.demand_none_in(self._path, f"-o {path}")
         above, name = os.path.split(self._path)
@@ -279,7 +279,7 @@ class PartitionFolder(OneLog):
         if self._writer:
             self._writer.close()
         old_folder = self._part.removesuffix(".part") + ".old"
-        replaces = demand_free(self._path, self.name, self._replaces)
+        replaces = replaces_log(self._path, self.name, self._replaces)
         if replaces:
             os.rename(self._path, old_folder)
         else:
@@ -362,7 +362,7 @@ class PartitionFolders(NewLog):
         return os.path.join(self._path, made[0]) if len(made) == 1 else f"{len(made)} folders in {self._path}"
 
 
-def demand_free(path: str, shown: str, force: bool) -> bool:
+def replaces_log(path: str, shown: str, force: bool) -> bool:
     """Return whether a log exists that --force replaces. Raise WrongUse for anything else that exists."""
     if not os.path.lexists(path):
         return False

@@ -49,7 +49,7 @@ class CouldNot(Exception):
     """The work cannot be done (file, permission, missing extra). Printed in one line; exit status 3."""
 
 
-def when(text: str) -> int:
+def time_ms(text: str) -> int:
     """Return a time in ms: `-1h` (before now; units ms s m h d w), a number of ms, or ISO 8601 (UTC if bare)."""
     from datetime import UTC, datetime  # not at the top, as in text_table.timestamp_text
 
@@ -129,11 +129,11 @@ def add_range(parser: argparse.ArgumentParser, rows: str) -> None:
     group.add_argument("--to-offset", type=int, metavar="N", help="the end offset (exclusive)")
     group.add_argument(
         "--from-time",
-        type=when,
+        type=time_ms,
         metavar="T",
         help="the earliest timestamp: ISO 8601 (UTC without an offset), ms since 1970, or -1h",
     )
-    group.add_argument("--to-time", type=when, metavar="T", help="the end timestamp (exclusive)")
+    group.add_argument("--to-time", type=time_ms, metavar="T", help="the end timestamp (exclusive)")
     some = group.add_mutually_exclusive_group()
     some.add_argument("-n", type=count, metavar="N", dest="first", help=f"the first N {rows} only")
     some.add_argument("--last", type=count, metavar="N", help=f"the last N {rows} only")

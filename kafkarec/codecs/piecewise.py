@@ -1,6 +1,6 @@
 """Decompresses a payload piece by piece, for readers that need only its beginning.
 
-    gzip, zstd     as `gz_stream` does whole files: 1 KiB of gzip data, a block of zstd (128 KiB of content at most)
+    gzip, zstd     as `packed_stream` does whole files: 1 KiB of gzip data, a block of zstd (128 KiB of content at most)
     lz4, snappy    block by block (64 KiB and 32 KiB of content, as Kafka's writers make them)
 
 Each block is checked as in a whole payload; nothing is checked behind the last piece that was taken.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from . import gz_stream, gzip, lz4, snappy, zstd
+from . import gzip, lz4, packed_stream, snappy, zstd
 from .codec_errors import CodecError, LimitReached
 
 _FEED = 1 << 10
@@ -46,7 +46,7 @@ def _streamed(name: str) -> Callable[[Any, int], Iterator[Piece]]:
             start, at = at, min(at + min(count, _FEED), len(payload))
             return bytes(payload[start:at])
 
-        for content in gz_stream.unpack(name, read):
+        for content in packed_stream.unpack(name, read):
             yield Piece(content, at)
 
     return run

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import IO
 
-from kafkarec.codecs import CodecError, gz_stream
+from kafkarec.codecs import CodecError, packed_stream
 from kafkarec.errors import LimitExceededError, MissingCodecError, PackedFileError
 
 from .files import ByteSource
@@ -26,7 +26,7 @@ def unpacked(source: ByteSource, limit: int, least_rest: int) -> ByteSource:
     limit        bytes of content; reading raises LimitExceededError if there are more
     least_rest   bytes that a rest of unknown size, which cannot be decompressed, is taken to have
     """
-    codec = gz_stream.recognise(source.read_at(0, 4)) if source.size else None
+    codec = packed_stream.recognise(source.read_at(0, 4)) if source.size else None
     return source if codec is None else Unpacked(source, codec, limit, least_rest)
 
 
@@ -48,7 +48,7 @@ class Unpacked:
         self._lock = threading.RLock()
         self._at = self._done = 0
         self._spool: IO[bytes] | None = tempfile.TemporaryFile(prefix="kafkarec-")  # noqa: SIM115  until close
-        self._pieces: Iterator[bytes] = gz_stream.unpack(codec, self._read_packed)
+        self._pieces: Iterator[bytes] = packed_stream.unpack(codec, self._read_packed)
 
     @property
     def size(self) -> int:
@@ -56,7 +56,7 @@ class Unpacked:
         self._unpack_to(self._limit + 1)
         if self.failure is None:
             return self._done
-        declared = gz_stream.declared_size(self.packed.read_at(0, gz_stream.HEAD_BYTES))
+        declared = packed_stream.declared_size(self.packed.read_at(0, packed_stream.HEAD_BYTES))
         return declared if self._done < declared <= self._limit else self._done + self._least_rest
 
     @property

@@ -16,7 +16,7 @@ from kafkarec.support.text_table import counted
 
 from . import names
 from .partition_folder import PartitionFiles
-from .recorded_ends import HIGH_WATERMARK, DataFolder, epoch_entries, files_beside
+from .recorded_ends import HIGH_WATERMARK, DataFolderState, epoch_entries, files_beside
 
 
 class MissingFolder(NamedTuple):
@@ -27,7 +27,7 @@ class MissingFolder(NamedTuple):
     why: str
 
 
-def missing_folders(folders: Collection[DataFolder], logs: Iterable[Any]) -> list[MissingFolder]:
+def missing_folders(folders: Collection[DataFolderState], logs: Iterable[Any]) -> list[MissingFolder]:
     """The partitions that data folders which were opened as a whole should have, or once had, and that are in none of
     them and not among the logs. They are listed last: a broker makes a folder after the record that assigns it."""
     expected: dict[Any, MissingFolder] = {}
@@ -45,7 +45,7 @@ def missing_folders(folders: Collection[DataFolder], logs: Iterable[Any]) -> lis
     return sorted(missing for place, missing in expected.items() if place not in there)
 
 
-def _expected(one: DataFolder) -> Iterator[tuple[Any, bool, str]]:
+def _expected(one: DataFolderState) -> Iterator[tuple[Any, bool, str]]:
     """(topic and partition, whether its absence is a loss, why)"""
     for name, offsets in one.offsets.items():
         for place, offset in offsets.items():
@@ -62,13 +62,13 @@ def _expected(one: DataFolder) -> Iterator[tuple[Any, bool, str]]:
             yield at, is_lost, f"no folder here, but {CLUSTER_METADATA} assigns it to broker {broker}{where}"
 
 
-def lost_folders(lost: Sequence[str]) -> str:
+def lost_folders_text(lost: Sequence[str]) -> str:
     """A few words about lost folders, by their paths; empty: there are none."""
     shown = ", ".join(map(os.path.basename, lost[:3])) + ", ..." * (len(lost) > 3)
     return f"{counted(len(lost), 'partition')} without a folder: {shown}" if lost else ""
 
 
-def lost_start(log: PartitionFiles, data_folder: DataFolder) -> tuple[int, int, str] | None:
+def lost_start(log: PartitionFiles, data_folder: DataFolderState) -> tuple[int, int, str] | None:
     """(first, last, why) of the offsets below the first segment of a log of which nothing deletes a segment, as its
     topic is only compacted, and not tiered; None: there are none, or its segments were named one by one."""
     base = min((one.base_offset for one in files_beside(log, ("", ".swap")) if one.suffix == ".log"), default=0)

@@ -200,10 +200,10 @@ def folder(name: str) -> FolderName | None:
     """Parses a partition folder's name, such as `orders-7`, `orders-7.<id>-delete` or `orders-7-<uuid>`; None for any
     other name."""
     tiered = _TIERED_PARTITION.fullmatch(name)
-    if tiered and _plausible(tiered):
+    if tiered and _is_plausible(tiered):
         return FolderName(tiered["topic"], int(tiered["partition"]), topic_id=tiered["topic_id"])
     match = _FOLDER.fullmatch(name)
-    if match is None or not _plausible(match):
+    if match is None or not _is_plausible(match):
         return None
     state = match["state"] or ""
     return FolderName(match["topic"], int(match["partition"]), state, cut=bool(state) and len(name) == _NAME_MAX)
@@ -212,7 +212,7 @@ def folder(name: str) -> FolderName | None:
 def tiered_topic(name: str) -> tuple[str, str] | None:
     """(topic, topic uuid) of `orders-<topic uuid>`, the folder over the partitions in tiered storage."""
     match = _TIERED_TOPIC.fullmatch(name)
-    return (match["topic"], match["topic_id"]) if match and _plausible(match) else None
+    return (match["topic"], match["topic_id"]) if match and _is_plausible(match) else None
 
 
 def tiered_partition(name: str) -> int | None:
@@ -234,7 +234,7 @@ def is_log_folder(name: str, above: str) -> bool:
 def segment(name: str) -> SegmentName | None:
     """Parses the file name of a segment or of one of its side files; None for any other name."""
     match = _SEGMENT.fullmatch(name)
-    if match is None or int(match["offset"]) > _LONG_MAX or not _plausible(match):
+    if match is None or int(match["offset"]) > _LONG_MAX or not _is_plausible(match):
         return None
     suffix, epoch = match["suffix"], match["epoch"]
     if suffix not in (".log", ".checkpoint", *SIDECARS) or (suffix == ".checkpoint") != (epoch is not None):
@@ -282,8 +282,8 @@ def is_segment(name: str) -> bool:
     return parsed is not None and parsed.readable and not (parsed.suffix == ".checkpoint" and parsed.packed_suffix)
 
 
-def sidecar(name: str, suffix: str) -> str:
-    """The name of a side file of the segment `name`: sidecar("0030.log.gz", ".index") is "0030.index"."""
+def side_file_name(name: str, suffix: str) -> str:
+    """The name of a side file of the segment `name`: side_file_name("0030.log.gz", ".index") is "0030.index"."""
     parsed = segment(name)
     if parsed:
         return parsed.stem + suffix
@@ -291,7 +291,7 @@ def sidecar(name: str, suffix: str) -> str:
     return name.rpartition(".")[0] + suffix if "." in name else name + suffix
 
 
-def side_file(name: str) -> SideFile | None:
+def side_file_kind(name: str) -> SideFile | None:
     """The kind of a side file, from the suffix alone; of one that is not in use or is packed, too. None for any other
     name."""
     bare = unpacked(next((name.removesuffix(state) for state in _STATES if name.endswith(state)), name))
@@ -332,7 +332,7 @@ def explain(name: str, is_dir: bool = False) -> Explained:
     if is_dir:
         return _explain_folder(name)
     parsed = segment(name)
-    if parsed is None and (other := side_file(name)) is not None:
+    if parsed is None and (other := side_file_kind(name)) is not None:
         return Explained(FOREIGN, f"{other.what}, by its suffix, but not a name that Kafka gives; left out")
     if parsed is None:
         return Explained(FOREIGN, "not a name that Kafka gives; left out, name the file itself to read it")
@@ -383,7 +383,7 @@ def _explain_plain(name: SegmentName) -> Explained:
     return Explained("segment", f"a log segment{tiered} from offset {name.base_offset} on")
 
 
-def _plausible(match: re.Match[str]) -> bool:
+def _is_plausible(match: re.Match[str]) -> bool:
     """Whether Kafka allows the topic and the partition (Topic.validate, Integer.parseInt)."""
     groups = match.groupdict()
     topic, partition = groups.get("topic"), groups.get("partition")

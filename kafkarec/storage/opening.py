@@ -190,7 +190,7 @@ def _demand_batches(path: str) -> None:
         is_shown = known in names.TEXT_FILES and not remote.is_url(path)
         shown = f"; it is text: less {quoted(as_operand(path))}" if is_shown else ""
         raise ValueError(f"{path} holds no records; it is: {names.FILES[known]}{shown}")
-    side_file, parsed = names.side_file(name), names.segment(name)
+    side_file, parsed = names.side_file_kind(name), names.segment(name)
     if side_file is not None:
         is_dumped = side_file.is_dumped and parsed is not None and not parsed.state
         shown = f", or print it: {command('dump', [path])}" if is_dumped else ""

@@ -63,7 +63,7 @@ def identity(path: str) -> Identity | None:
     return status.st_dev, status.st_ino
 
 
-def above(path: str) -> Iterator[str]:
+def self_and_parents(path: str) -> Iterator[str]:
     """A folder and all its parents; they need not exist."""
     path = os.path.realpath(path)
     while True:
@@ -182,11 +182,11 @@ class Inputs:
         if os.path.isfile(bare) and os.stat(bare).st_nlink > 1:
             raise Refused(f"{shown} {_OTHER_NAMES}; choose another name")
         for start, begin in ((real, resolved), (parent, shown)):
-            for folder in above(start):
+            for folder in self_and_parents(start):
                 who = identity(folder)
                 if who in self._folders:
                     raise Refused(_inside(begin, *self._folders[who], folder == real))
-        self._demand_other_device(next(filter(os.path.isdir, above(parent))), shown)
+        self._demand_other_device(next(filter(os.path.isdir, self_and_parents(parent))), shown)
 
     def demand_none_in(self, folder: str, shown: str) -> None:
         """Raises Refused if the folder, which would be replaced, holds an input."""
@@ -206,7 +206,9 @@ class Inputs:
             return
         read, path = self._files.get((status.st_dev, status.st_ino)), _path_of(descriptor)
         if read is None and _is_kafkas(os.path.basename(path)):
-            read = next((path for each in above(os.path.dirname(path)) if identity(each) in self._folders), None)
+            read = next(
+                (path for each in self_and_parents(os.path.dirname(path)) if identity(each) in self._folders), None
+            )
         if read is not None:
             raise Refused(f"{shown} is written to {read}, which is read; choose another file")
         if status.st_nlink > 1:
@@ -237,7 +239,7 @@ class Inputs:
         if not _has_kafkas_suffix(name):
             return
         for suffix in (".log", *names.SIDECARS):
-            other = os.path.join(parent, names.sidecar(name, suffix))
+            other = os.path.join(parent, names.side_file_name(name, suffix))
             target = identity(other)
             if target is not None:
                 self._files.setdefault(target, other)

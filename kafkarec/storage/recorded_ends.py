@@ -117,7 +117,7 @@ _CHECKPOINTS = {
 }
 
 
-class DataFolder:
+class DataFolderState:
     """The checkpoint files of a broker's data folder, and the topics of its cluster. They count only beside
     meta.properties: a copy of one partition into a folder with other files says nothing.
 
@@ -128,7 +128,7 @@ class DataFolder:
         self.folder = folder
         self.offsets: dict[str, Mapping[offset_checkpoints.TopicPartition, int]] = {}
         self.meta: meta_properties.MetaProperties | None = None
-        self.others: Iterable[DataFolder] = ()
+        self.others: Iterable[DataFolderState] = ()
         data = _quiet(folder, meta_properties.NAME) if folder else None
         if folder is None or data is None:
             return
@@ -143,7 +143,7 @@ class DataFolder:
                 continue  # verify reports it
 
     @classmethod
-    def above(cls, log: PartitionFiles, known: dict[str, DataFolder] | None = None) -> DataFolder:
+    def above(cls, log: PartitionFiles, known: dict[str, DataFolderState] | None = None) -> DataFolderState:
         """The data folder that a partition folder is in: one of `known`, by their paths, or else of a local one the
         folder above, which becomes known."""
         known = {} if known is None else known
@@ -196,7 +196,7 @@ def is_compacted(segment_path: str, topic: str | None, partition: int | None) ->
     """Whether a partition is known to be compacted: by its topic or, on a local disk, by cleaner-offset-checkpoint in
     the broker's data folder. segment_path: of one of its segments"""
     above = None if "://" in segment_path else os.path.dirname(os.path.dirname(os.path.abspath(segment_path)))
-    return DataFolder(LocalFolder(above) if above else None).cleaned(topic, partition) is True
+    return DataFolderState(LocalFolder(above) if above else None).cleaned(topic, partition) is True
 
 
 @lru_cache(2 * len(_CHECKPOINTS))
@@ -205,23 +205,23 @@ def _parsed(data: bytes) -> Mapping[offset_checkpoints.TopicPartition, int]:
     return offset_checkpoints.read(data)
 
 
-def data_folders(folders: Iterable[Folder]) -> dict[str, DataFolder]:
+def data_folders(folders: Iterable[Folder]) -> dict[str, DataFolderState]:
     """Path -> data folder."""
-    found = {os.path.abspath(folder.path): DataFolder(folder) for folder in folders}
+    found = {os.path.abspath(folder.path): DataFolderState(folder) for folder in folders}
     for one in found.values():
         one.others = found.values()
     return found
 
 
 def of_logs(
-    known: dict[str, DataFolder], logs: Iterable[PartitionFiles]
-) -> list[tuple[DataFolder, tuple[Witness, ...]]]:
+    known: dict[str, DataFolderState], logs: Iterable[PartitionFiles]
+) -> list[tuple[DataFolderState, tuple[Witness, ...]]]:
     """The data folder and the witnesses of each log."""
-    folders = [DataFolder.above(log, known) for log in logs]
+    folders = [DataFolderState.above(log, known) for log in logs]
     return [(folder, read(log, folder)) for log, folder in zip(logs, folders, strict=True)]
 
 
-def read(log: PartitionFiles, data_folder: DataFolder) -> tuple[Witness, ...]:
+def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[Witness, ...]:
     """The witnesses of a log, whether or not they are above its end. None count if the folder has a later segment
     than `log`: the log goes on there.
 
@@ -266,7 +266,7 @@ def cleaned_meanwhile(log: PartitionFiles) -> bool | None:
     """Whether the log cleaner has worked on a log by now that its checkpoint did not list; None: not known. The cleaner
     lists a log only when it is done with it. Until then, and for file.delete.delay.ms (60 s) after, a segment that it
     replaced is beside the new one of the same base offset."""
-    if DataFolder.above(log).cleaned(log.topic, log.partition):
+    if DataFolderState.above(log).cleaned(log.topic, log.partition):
         return True
     beside = [one for one in files_beside(log, ("", ".deleted")) if one.suffix == ".log"]
     segments, replaced = ({one.base_offset for one in beside if one.state == state} for state in ("", ".deleted"))

@@ -176,7 +176,7 @@ class SegmentFile(InFolder):
         """
         if self._folder is None or (suffix == producer_snapshot.SUFFIX and names.is_tiered(self.name)):
             return None
-        return self._folder.read(names.sidecar(self.name, suffix))
+        return self._folder.read(names.side_file_name(self.name, suffix))
 
     @property
     def evidence(self) -> Evidence:
@@ -209,7 +209,7 @@ class SegmentFile(InFolder):
         if suffix is None:
             return self._opened_source()
         try:
-            return None if self._folder is None else open_file(self._folder, names.sidecar(self.name, suffix))
+            return None if self._folder is None else open_file(self._folder, names.side_file_name(self.name, suffix))
         except FileNotFoundError:
             return None
 

@@ -112,10 +112,10 @@ def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
         elif complete:
             return _whole(segment, summary)
         elif packed is not None:
-            _first_batch(segment, source, summary)
+            _read_first_batch(segment, source, summary)
         else:
             fresh = deepcopy(summary)
-            sure = _sample(segment, source, summary)
+            sure = _read_both_ends(segment, source, summary)
             if segment.fetch_counter is None and (not sure or source.size <= _TAILS[0]):
                 whole = _whole(segment, fresh)
                 whole.batches = whole.records = None
@@ -126,10 +126,10 @@ def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
     return summary
 
 
-def _sample(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
+def _read_both_ends(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
     """Reads the first and the last batches. False: reading the whole file may find others."""
-    sure = _first_batch(segment, source, summary)
-    return summary.preallocated == summary.size or (_last_batches(segment, source, summary) and sure)
+    sure = _read_first_batch(segment, source, summary)
+    return summary.preallocated == summary.size or (_read_last_batches(segment, source, summary) and sure)
 
 
 def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:
@@ -161,13 +161,13 @@ def _whole(segment: SegmentFile, summary: SegmentSummary) -> SegmentSummary:
     """From all headers, added to a summary without batches; where their offsets contradict each other, from all bytes:
     then it has the headers that are restored."""
     fresh = deepcopy(summary)
-    if _all_headers(segment, summary, HEADERS):
+    if _read_all_headers(segment, summary, HEADERS):
         return summary
-    _all_headers(segment, fresh, CHECKSUMS)
+    _read_all_headers(segment, fresh, CHECKSUMS)
     return fresh
 
 
-def _all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want) -> bool:
+def _read_all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want) -> bool:
     """False: the offsets of the batches fall, or are not those of a segment of this name."""
     base = segment.base_offset
     expected, end = (0, None) if base is None else (base, base + MAX_OFFSETS)
@@ -189,7 +189,7 @@ def _all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want) -> b
     return in_order
 
 
-def _first_batch(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
+def _read_first_batch(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
     """The first batch. False: reading the whole file may find another one."""
     head = source.read_at(0, _HEAD)
     length = batch_length(head) if len(head) >= LOG_OVERHEAD else 0
@@ -223,7 +223,7 @@ def _no_batch_at_start(segment: SegmentFile, summary: SegmentSummary) -> bool:
     return False
 
 
-def _last_batches(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
+def _read_last_batches(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
     """The last batches and the latest timestamp. False: reading the whole file may find others."""
     indexed = _last_index_position(segment, source.size)
     starts = [] if indexed is None else [indexed]

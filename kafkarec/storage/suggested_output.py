@@ -14,7 +14,7 @@ from itertools import count
 from kafkarec.sources import remote
 
 from . import names
-from .output_rules import Inputs, Refused, above
+from .output_rules import Inputs, Refused, self_and_parents
 
 
 def suggested_output(name: str, sources: Iterable[str]) -> str:
@@ -22,7 +22,7 @@ def suggested_output(name: str, sources: Iterable[str]) -> str:
     local = [path for path in sources if not remote.is_url(path)]
     inputs, taken = Inputs(local), {folder for path in local for folder in _folders_of(path)}
     for place in _places():
-        if os.access(place or os.curdir, os.W_OK | os.X_OK) and taken.isdisjoint(above(place or os.curdir)):
+        if os.access(place or os.curdir, os.W_OK | os.X_OK) and taken.isdisjoint(self_and_parents(place or os.curdir)):
             path = next(path for path in _numbered(os.path.join(place, name)) if not os.path.lexists(path))
             try:
                 inputs.demand_apart(path, path)
@@ -47,7 +47,7 @@ def _folders_of(path: str) -> Iterator[str]:
 def _places() -> Iterator[str]:
     """Yields the folders to try, as they are named from the working directory: that itself is empty."""
     yield ""
-    parents = [parent for parent in above(os.curdir) if os.path.dirname(parent) != parent]
+    parents = [parent for parent in self_and_parents(os.curdir) if os.path.dirname(parent) != parent]
     yield from (os.path.join(*[os.pardir] * steps) for steps in range(1, len(parents)))
     yield os.path.expanduser("~")
     yield tempfile.gettempdir()

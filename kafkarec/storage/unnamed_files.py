@@ -45,7 +45,7 @@ def files_with_batches(path: str) -> Iterator[tuple[str, int]]:
     for name in file_names[:_MAX_FILES]:
         file = os.path.join(path, name) if name else path
         own = os.path.basename(file)
-        if own.removesuffix(".tmp") in names.FILES or names.side_file(own) is not None:
+        if own.removesuffix(".tmp") in names.FILES or names.side_file_kind(own) is not None:
             continue
         base = _offset_of_first_batch(file)
         if base is not None:

@@ -28,7 +28,7 @@ from kafkarec.cli.problems import repeated
     ],
 )
 def test_times_are_parsed(text: str, ms: int) -> None:
-    assert shared_options.when(text) == ms
+    assert shared_options.time_ms(text) == ms
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_times_are_parsed(text: str, ms: int) -> None:
     [("-500ms", 0.5), ("-90s", 90), ("-5m", 300), ("-1h", 3600), ("-2d", 172800), ("-1w", 604800)],
 )
 def test_relative_times_are_parsed(text: str, seconds: float) -> None:
-    assert abs(shared_options.when(text) - (time.time() - seconds) * 1000) < 5000
+    assert abs(shared_options.time_ms(text) - (time.time() - seconds) * 1000) < 5000
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "1h", "-1y", "2023-13-01", "12:00", "1e12", "99999999999999999999"])
 def test_other_texts_are_no_times(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a time; write"):
-        shared_options.when(text)
+        shared_options.time_ms(text)
 
 
 @pytest.mark.parametrize(("text", "size"), [("0", 0), ("10", 10), ("64k", 65536), ("128M", 128 << 20), ("2g", 2 << 30)])
@@ -58,7 +58,7 @@ def test_other_texts_are_no_sizes(text: str) -> None:
 
 @given(text=st.text(max_size=8))
 def test_any_text_is_a_value_or_an_argument_error(text: str) -> None:
-    for parse in (shared_options.when, shared_options.size, shared_options.count, shared_options.names(["offset"])):
+    for parse in (shared_options.time_ms, shared_options.size, shared_options.count, shared_options.names(["offset"])):
         try:
             parse(text)
         except argparse.ArgumentTypeError as refusal:

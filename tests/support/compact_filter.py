@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkarec.ops.compact import Filter, FilterStats, RecordFilter
-from kafkarec.ops.compact.batch_table import decode_request
+from kafkarec.ops.compact.batch_records import decode_request
 from kafkarec.read.walk import HEADERS, Buffer, asked, walk
 
 

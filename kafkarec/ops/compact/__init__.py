@@ -1,6 +1,6 @@
 """Compaction: Kafka's log cleaner without a broker
 
-batch_table           the headers and records that a filter reads
+batch_records           the headers and records that a filter reads
 cleaner_settings      the options of compact
 log_state             producers, transactions and the first uncleanable offset of a log
 dirty_keys            its keys, read in the same walk
@@ -12,7 +12,7 @@ rewrite_batch         new bytes of batches that lost records
 run                   compact(), cleaned()
 """
 
-from .batch_table import BatchRecords
+from .batch_records import BatchRecords
 from .cleaner import CleanerStats
 from .filtering import BatchRetention, BatchRetentionResult, Filter, FilterStats, RecordFilter
 from .run import Compacted, cleaned, compact

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.ops.rewrite.batches import SourceBatch
 
-from .batch_table import BatchRecords
+from .batch_records import BatchRecords
 from .cleaned_transactions import CleanedTransactions
 from .filtering import BatchRetention, BatchRetentionResult, FilterStats
 from .log_state import LastRecord

@@ -32,7 +32,7 @@ from kafkarec.read.walk import HEADERS, asked, walk
 from kafkarec.recover.steps import Step
 from kafkarec.write.record_input import record_input_of
 
-from .batch_table import BatchRecords, batches
+from .batch_records import BatchRecords, batches
 from .rewrite_batch import emptied, refuse, rewritten
 
 _LOG_APPEND = 1
@@ -245,7 +245,7 @@ class Filter:
                 LEAST_SIZES[max(batch.magic, BATCH_MAGIC)],
             )
             return _EMPTIED
-        sets = batch.delete_horizon_ms is None and (result.empty_transaction or _tombstones(batch, keep, rows))
+        sets = batch.delete_horizon_ms is None and (result.empty_transaction or _keeps_tombstone(batch, keep, rows))
         if kept == count and batch.magic >= BATCH_MAGIC and not sets:
             stats.batches_copied += 1
             stats.add_retained(
@@ -277,7 +277,7 @@ class _Outcome(NamedTuple):
 _COPIED, _EMPTIED, _REMOVED = _Outcome(-1), _Outcome(-2), _Outcome(-3)
 
 
-def _tombstones(batch: SourceBatch, keep: bytes | bytearray, rows: BatchRecords) -> bool:
+def _keeps_tombstone(batch: SourceBatch, keep: bytes | bytearray, rows: BatchRecords) -> bool:
     """Whether a tombstone is kept."""
     missing = rows.without_value
     if missing is None or missing.find(1, batch.start, batch.stop) < 0:

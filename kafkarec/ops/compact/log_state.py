@@ -100,12 +100,12 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
     state.last_records = {
         one.producer_id: LastRecord(None if one.last_offset < 0 else one.last_offset, one.producer_epoch)
         for one in states.entries()
-        if _active(one, settings.now, settings.producer_expiration_ms)
+        if _is_active(one, settings.now, settings.producer_expiration_ms)
     }
     return state
 
 
-def _active(producer: SnapshotEntry, now: int, expiration: int) -> bool:
+def _is_active(producer: SnapshotEntry, now: int, expiration: int) -> bool:
     """The opposite of ProducerStateManager.isProducerExpired."""
     return producer.current_txn_first_offset >= 0 or now - producer.timestamp < expiration
 

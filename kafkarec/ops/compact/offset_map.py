@@ -14,7 +14,7 @@ from typing import Any
 from kafkarec._verbs import LastOffsets
 from kafkarec.errors import LimitExceededError
 
-from .batch_table import BatchRecords
+from .batch_records import BatchRecords
 
 
 class OffsetMap:

@@ -19,7 +19,7 @@ from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.ops.rewrite.new_batches import empty_batch, new_header
 
-from .batch_table import BatchRecords
+from .batch_records import BatchRecords
 
 _MAX_DELTA = 2**31 - 1
 

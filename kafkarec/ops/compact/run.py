@@ -23,7 +23,7 @@ from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 
-from .batch_table import decode_request
+from .batch_records import decode_request
 from .cleaned_transactions import CleanedTransactions
 from .cleaner import CleanerRecordFilter, CleanerStats
 from .cleaner_settings import DAY_MS, LAST_OFFSET, CleanerSettings

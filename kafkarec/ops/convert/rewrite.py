@@ -179,13 +179,13 @@ def count_losses(group: Group, shape: Shape, stats: ConversionStats) -> None:
         stats.add_loss("timestamps", rows.with_timestamp, location)
     for number in group.ended():
         unit = decoded.units[number]
-        count_header_losses(unit, shape, stats)
+        count_batch_header_losses(unit, shape, stats)
         offsets = decoded.offsets[decoded.bounds[number]], decoded.offsets[decoded.bounds[number + 1] - 1]
         differs = unit.magic >= layout.BATCH_MAGIC and offsets != (unit.base_offset, unit.last_offset)
         stats.add_loss("offset_ranges", differs, unit.location)
 
 
-def count_header_losses(unit: SourceBatch, shape: Shape, stats: ConversionStats) -> None:
+def count_batch_header_losses(unit: SourceBatch, shape: Shape, stats: ConversionStats) -> None:
     location = unit.location
     stats.add_loss("log_append_times", shape.magic == 0 and unit.timestamp_type == LOG_APPEND, location)
     stats.add_loss("transactional_batches", unit.is_transactional, location)

@@ -21,7 +21,7 @@ from kafkarec.read.threads import in_order
 from . import conversion_errors
 from .batch_joining import is_regular, may_follow
 from .decoded_batches import DecodedBatches
-from .rewrite import Group, count_header_losses, count_losses, header_of, recompressed_batch, write_group
+from .rewrite import Group, count_batch_header_losses, count_losses, header_of, recompressed_batch, write_group
 from .source_batches import SourceBatches
 from .stats import ConversionStats, LossError
 from .target import Shape, Target, target
@@ -186,7 +186,7 @@ class Conversion(Iterator[bytes]):
             return True
         if goes_down and not unit.rows:
             self.stats.add_loss("empty_batches", 1, unit.location)
-            count_header_losses(unit, shape, self.stats)
+            count_batch_header_losses(unit, shape, self.stats)
             return True
         return False
 

@@ -10,7 +10,7 @@ plan               what is written for one partition, with
   beside_files       files of other names that have what is missing
   kraft_snapshots    KRaft snapshots of a metadata log
   lost_markers       markers of transactions that damage destroyed
-  open_transactions  batches that a broker fails on
+  plain_batches  batches that a broker fails on
 plan_writing       writes a plan, and reads it back
   copying            copies bytes from file to file
   side_file_writer   indexes, producer snapshots, leader epochs

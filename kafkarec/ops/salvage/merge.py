@@ -83,7 +83,7 @@ def merge(
         row = first.head
         assert row is not None
         damaged = row.damaged
-        around = [stream for stream in remaining if _overlap(stream.head, row)]
+        around = [stream for stream in remaining if _have_common_offsets(stream.head, row)]
         differ = any(stream.head is not None and stream.head.content != row.content for stream in around)
         is_stale = stale and any(
             known > row.epoch >= 0 and rank <= first.rank
@@ -110,7 +110,7 @@ def merge(
         winner = _conflict_winner(remaining)
         if winner is not None:
             for stream in remaining:
-                if stream is not winner and _overlap(stream.head, winner.head):
+                if stream is not winner and _have_common_offsets(stream.head, winner.head):
                     loser = stream.pop()
                     yield _set_aside_batch(loser, _conflict_reason(loser, winner.head))
             continue
@@ -136,7 +136,7 @@ def _sort_key(stream: _BatchStream) -> tuple[int, int, int]:
     return row.base, row.source, row.position
 
 
-def _overlap(one: GoodBatch | None, other: GoodBatch | None) -> bool:
+def _have_common_offsets(one: GoodBatch | None, other: GoodBatch | None) -> bool:
     return one is not None and other is not None and one.base <= other.last and other.base <= one.last
 
 
@@ -155,7 +155,7 @@ def _confirmations(stream: _BatchStream, kept_epoch: int) -> int:
 def _conflict_winner(streams: Sequence[_BatchStream]) -> _BatchStream | None:
     """The stream whose head is kept, among the first one and those whose heads overlap its head; None: no conflict."""
     first = streams[0]
-    overlapping = [stream for stream in streams[1:] if _overlap(stream.head, first.head)]
+    overlapping = [stream for stream in streams[1:] if _have_common_offsets(stream.head, first.head)]
     if not overlapping:
         return None
     return min([first, *overlapping], key=_preference)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kafkarec.storage.output_rules import Refused, above
+from kafkarec.storage.output_rules import Refused, self_and_parents
 
 _LOG_BYTES_PER_INDEX_BYTE = 64  # at the default index interval
 _SPARE = 1 << 20
@@ -17,7 +17,7 @@ class NotEnoughSpace(Refused):
 def check_space(out: str, needed: int) -> None:
     """Raises NotEnoughSpace if the file system of `out` has less free space than a log of `needed` bytes and its
     indexes take."""
-    place = next(place for place in above(out) if os.path.isdir(place))
+    place = next(place for place in self_and_parents(out) if os.path.isdir(place))
     stats = os.statvfs(place)
     free = stats.f_bavail * stats.f_frsize
     wanted = needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE

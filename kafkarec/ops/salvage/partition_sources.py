@@ -24,7 +24,7 @@ from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.finding import Finder, is_archive
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
-from kafkarec.storage.recorded_ends import DataFolder
+from kafkarec.storage.recorded_ends import DataFolderState
 from kafkarec.storage.segment_file import SegmentFile, known_size
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
@@ -52,7 +52,7 @@ class SalvageSource:
     unordered: bool = False
     log: PartitionFiles | None = None
     snapshots: list[SegmentFile] = field(default_factory=list)
-    data_folder: DataFolder = field(default_factory=lambda: DataFolder(None))
+    data_folder: DataFolderState = field(default_factory=lambda: DataFolderState(None))
     holes: list[tuple[int, int]] | None = None
     rank: int = 0
 
@@ -104,7 +104,7 @@ class SalvageInput:
 
     partitions: list[SalvagePartition]
     left_out: list[LeftOut]
-    data_folders: list[DataFolder]
+    data_folders: list[DataFolderState]
 
     def set_later_segments(self) -> None:
         """Marks the segments that are followed by another one: an incomplete batch at their end is a loss, also if the
@@ -142,7 +142,7 @@ def find_partitions(given: Iterable[Any], topic: str | None = None, partition: i
     named = list(data_folders.values())
     for source in (source for one in partitions for source in one.sources):
         if source.log is not None:
-            source.data_folder = DataFolder.above(source.log, data_folders)
+            source.data_folder = DataFolderState.above(source.log, data_folders)
     return SalvageInput(partitions, left_out, named)
 
 
@@ -220,7 +220,7 @@ def unread_side_files(partition: SalvagePartition) -> list[ReadFailure]:
         if not os.path.isdir(folder.path):
             continue
         if source.log is None:
-            beside = [names.sidecar(one.name, suffix) for one in source.segments for suffix in names.SIDECARS]
+            beside = [names.side_file_name(one.name, suffix) for one in source.segments for suffix in names.SIDECARS]
         else:
             beside = [name for name in folder.names() if name in names.TEXT_FILES or _is_side_file(name)]
         failures += [failure for name in beside if (failure := _failure(folder, name)) is not None]
@@ -249,7 +249,7 @@ def _had_segments(log: PartitionFiles) -> bool:
     if log.topic is None or log.partition is None:
         return False
     renamed = any(one.state and one.suffix == ".log" for file in log.left_out if (one := names.segment(file.name)))
-    return renamed or bool(recorded_ends.read(log, recorded_ends.DataFolder.above(log)))
+    return renamed or bool(recorded_ends.read(log, recorded_ends.DataFolderState.above(log)))
 
 
 def _data_folder_files(folder: str) -> list[LeftOut]:

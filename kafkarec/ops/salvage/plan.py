@@ -6,7 +6,7 @@
     end         compared with what other files say of it                      source_witnesses
     markers     of transactions, where damage destroyed them                  lost_markers
     end         with keep_end: a batch without records where the log ended
-    startable   without what a broker fails on, with its small files          open_transactions, side_file_writer
+    startable   without what a broker fails on, with its small files          plain_batches, side_file_writer
     or          for another cluster: without producers                        new_cluster
 
 A dry run ends here. What is written is this plan, byte for byte.
@@ -34,7 +34,7 @@ from . import (
     kraft_snapshots,
     lost_markers,
     new_cluster,
-    open_transactions,
+    plain_batches,
     side_file_writer,
 )
 from .copying import Spool
@@ -334,6 +334,6 @@ def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOp
         with made.log() as log:
             report.problems += side_file_writer.copy_from_sources(log, folder.write, partition)
         with made.log() as log:
-            plain = open_transactions.find_plain_batches(log)
+            plain = plain_batches.find_plain_batches(log)
         folder.change(report, plain)
-        report.problems += open_transactions.sentences(plain)
+        report.problems += plain_batches.sentences(plain)

@@ -124,7 +124,7 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
     ranked = sorted(report.partitions, key=_rank)
     verb = "would save" if report.dry_run else "saved"
     if report.lost_folders:
-        lost = lost_parts.lost_folders([path for path, _ in report.lost_folders])
+        lost = lost_parts.lost_folders_text([path for path, _ in report.lost_folders])
         yield f"lost: {lost}; salvage takes them from a replica or a backup that is named as well"
     for one in ranked[:_MAX_LINES]:
         title, *lines = _partition(one, verb, _IN_ANOTHER_CLUSTER if report.new_cluster else OUTCOMES)
@@ -258,7 +258,7 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         yield f"  restored: header fields of {counted(len(one.restored), 'batch')}, which are saved"
         for each in one.restored[:_MAX_LINES]:
             values = {name: (value["stored"], value["used"]) for name, value in each["fields"].items()}
-            yield f"    {each['file']}, byte {each['position']}: {restored_text(values, each['witness'])}"
+            yield f"    {each['file']}, byte {each['position']}: {restored_text(values, each['evidence'])}"
         if len(one.restored) > _MAX_LINES:
             yield f"    and {counted(len(one.restored) - _MAX_LINES, 'more batch')}"
     if one.missing and one.reports_missing:

@@ -1,6 +1,6 @@
 """Writes a partition folder as a broker does: segments, indexes, producer snapshots, leader epochs, topic id
 
-roll_params      options, and when a segment is rolled
+writer_settings      options, and when a segment is rolled
 append_checks    checks of batches before they are appended
 active_segment   the active segment, to which batches are appended
 recovery         recovery of an existing folder

@@ -20,7 +20,7 @@ from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import fsync, write_file
 
 from .append_checks import AppendedHeader, CheckedBatches
-from .roll_params import INT_MAX, WriterSettings
+from .writer_settings import INT_MAX, WriterSettings
 
 INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
 _LOG = ".log"

@@ -22,7 +22,7 @@ from kafkarec.read import reader
 from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates, read_marker
 from kafkarec.write.stamping import assign
 
-from .roll_params import WriterSettings
+from .writer_settings import WriterSettings
 
 _LONG_MAX = 2**63 - 1
 

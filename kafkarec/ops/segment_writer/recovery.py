@@ -42,7 +42,7 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, fsync, sync_folder, write_file
 
 from .active_segment import WrittenSegment, log_name
-from .roll_params import WriterSettings
+from .writer_settings import WriterSettings
 
 _ADVICE = "nothing was changed; kafkarec salvage copies what is good to a new folder"
 

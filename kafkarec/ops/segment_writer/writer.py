@@ -36,7 +36,7 @@ from .active_segment import ActiveSegment, WrittenSegment
 from .append_checks import AppendedHeader, CheckedBatches, check_batches
 from .folder_lock import FolderLock
 from .recovery import check_is_partition, drop_snapshots, recover, remove_partial_files
-from .roll_params import INT_MAX, WEEK_MS, WriterSettings
+from .writer_settings import INT_MAX, WEEK_MS, WriterSettings
 
 _log = logging.getLogger("kafkarec")
 

@@ -1,7 +1,7 @@
 """Partition leader epochs: each batch of magic 2 has the epoch of the leader that appended it (KIP-101).
 
 They never decrease along a log, as followers truncate records that a leader with a higher epoch does not have. For
-leader-epoch-checkpoint see `epoch_file_checks`.
+leader-epoch-checkpoint see `epoch_checkpoint_checks`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .findings import NO_PLACE, FindingPlace, Findings, place_of
 
 
 @dataclass(slots=True)
-class FileEpochs:
+class FileEpochCheck:
     """The check of the epochs in one file: the first epoch with its position, the highest and the last one so far."""
 
     file: str
@@ -37,7 +37,7 @@ class FileEpochs:
             self.last = epoch
 
 
-def check_between_files(files: Iterable[FileEpochs], findings: Findings) -> None:
+def check_between_files(files: Iterable[FileEpochCheck], findings: Findings) -> None:
     """Adds findings for epochs that decrease from one file of a log to the next."""
     highest: int | None = None
     for file in files:

@@ -98,7 +98,7 @@ def _unread(report: ReportData) -> str:
 def _gone(report: ReportData) -> str:
     """What is lost without damage: folders, and the ends of logs; empty: nothing is known to be."""
     folders = sorted(str(one.file) for one in report.own_findings if one.kind == "folder_lost")
-    return _joined(lost_parts.lost_folders(folders), _beyond_end(report.partitions))
+    return _joined(lost_parts.lost_folders_text(folders), _beyond_end(report.partitions))
 
 
 def _beyond_end(partitions: Sequence[PartitionReport]) -> str:

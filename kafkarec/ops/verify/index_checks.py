@@ -91,7 +91,7 @@ class _IndexCheck(Generic[E]):
         return True
 
 
-class OffsetCheck(_IndexCheck[OffsetEntry]):
+class OffsetIndexCheck(_IndexCheck[OffsetEntry]):
     """Checks an .index. Call `add` with all batches in order, then `finish`."""
 
     order_kind = "index_order"
@@ -182,7 +182,7 @@ class OffsetCheck(_IndexCheck[OffsetEntry]):
             )
 
 
-class TimeCheck(_IndexCheck[TimeEntry]):
+class TimeIndexCheck(_IndexCheck[TimeEntry]):
     """Checks a .timeindex. Call `add` with all batches in order, then `finish`."""
 
     order_kind = "time_order"
@@ -225,7 +225,7 @@ class TimeCheck(_IndexCheck[TimeEntry]):
 
     def finish(self, closed: bool, live: bool = False) -> None:
         """Reports entries beyond the last batch, and a missing last entry. closed: it is not the active segment; live:
-        as for OffsetCheck."""
+        as for OffsetIndexCheck."""
         severity, why = (ANOMALY, _AHEAD) if live else (ERROR, "")
         for number, entry in self._rest():
             end = "is empty" if self._last is None else f"ends at offset {self._last}"

@@ -37,12 +37,12 @@ from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
 
-from .epoch_file_checks import EpochCheck
+from .epoch_checkpoint_checks import EpochCheckpointCheck
 from .finding_kinds import ANOMALY
 from .findings import FindingPlace, Findings
-from .index_checks import OffsetCheck, TimeCheck
+from .index_checks import OffsetIndexCheck, TimeIndexCheck
 from .offset_checks import EPOCH, GAP, OFFSETS
-from .producer_file_checks import TransactionCheck, check_snapshot
+from .producer_file_checks import TxnIndexCheck, check_snapshot
 from .sequence_checks import SequenceCheck
 from .side_file_findings import REINDEX, SideFileFindings
 
@@ -81,7 +81,7 @@ class LogCheck:
         self._own, self._batches = SideFileFindings(path), Findings()
         self._segments: dict[str, SideFileFindings] = {}
         entries = self._own.read_in(log, leader_epochs.NAME, leader_epochs.read)
-        self._epochs = None if entries is None else EpochCheck(entries, leader_epochs.NAME, self._own)
+        self._epochs = None if entries is None else EpochCheckpointCheck(entries, leader_epochs.NAME, self._own)
         self._own.read_in(log, partition_metadata.NAME, partition_metadata.read)
         self._start: LogStart | None = None
         self._base = 0  # of the first segment
@@ -196,10 +196,10 @@ class _SegmentIndexes:
         self._no_transactions = any(exists.values()) and not exists[txn_index.SUFFIX]
         self._live = any(one is not None and one.preallocated for one in (offsets, times))
         findings.is_active = self._live and not later_segment
-        self._offsets = None if offsets is None else OffsetCheck(offsets, name + offset_index.SUFFIX, findings)
-        self._times = None if times is None else TimeCheck(times, name + time_index.SUFFIX, findings)
+        self._offsets = None if offsets is None else OffsetIndexCheck(offsets, name + offset_index.SUFFIX, findings)
+        self._times = None if times is None else TimeIndexCheck(times, name + time_index.SUFFIX, findings)
         self._entries = sorted(self._aborted or (), key=lambda entry: entry.last_offset)
-        self._transactions = TransactionCheck(name + txn_index.SUFFIX, findings)
+        self._transactions = TxnIndexCheck(name + txn_index.SUFFIX, findings)
         if later_segment:
             for suffix, one in ((offset_index.SUFFIX, offsets), (time_index.SUFFIX, times)):
                 if one is not None and one.preallocated:

@@ -16,7 +16,7 @@ from kafkarec.storage.good_batches import DamageCollector, ordered_batches
 from kafkarec.storage.names_by_content import places_by_content
 from kafkarec.storage.partition_folder import PartitionFiles
 
-from .offset_checks import FileOffsets, Gap
+from .offset_checks import FileOffsetCheck, Gap
 from .segment_check import SegmentCheck
 
 
@@ -43,7 +43,7 @@ class LogOrder:
         segments = [one.copy(base_offset=places.get(one, one.base_offset)) for one in log.all_segments]
         segments.sort(key=lambda one: one.base_offset or 0)
         self._numbers = numbers = {one.path: number for number, one in enumerate(segments)}
-        self._offsets = [FileOffsets(one.path) for one in segments]
+        self._offsets = [FileOffsetCheck(one.path) for one in segments]
         self._breaks: list[_Break] = []
         self.next_offset = segments[0].base_offset or 0
         self.lost: list[Gap] = []

@@ -36,7 +36,7 @@ class Gap:
 
 
 @dataclass(slots=True)
-class FileOffsets:
+class FileOffsetCheck:
     """The offset check of one file.
 
     rising               whether offsets must ascend, as in a log's segment

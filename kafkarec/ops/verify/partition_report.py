@@ -43,7 +43,7 @@ _BY_PRODUCERS = frozenset(kind for kind in _COMPARED if kind.startswith(("transa
 def partition_report(
     log: PartitionFiles,
     result: LogResult,
-    recorded: tuple[recorded_ends.DataFolder, Sequence[Witness]],
+    recorded: tuple[recorded_ends.DataFolderState, Sequence[Witness]],
     limit: int,
 ) -> PartitionReport:
     """The report of one log.

@@ -16,7 +16,7 @@ from .finding_kinds import ANOMALY, ERROR, NOTE
 from .side_file_findings import SideFileFindings
 
 
-class TransactionCheck:
+class TxnIndexCheck:
     """Checks a .txnindex. Call `add` with the segment's markers and ended transactions, then `finish` with the
     entries."""
 

@@ -13,7 +13,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import lost_parts, opening, recorded_ends
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.recorded_ends import DataFolder
+from kafkarec.storage.recorded_ends import DataFolderState
 from kafkarec.storage.segment_file import SegmentFile
 
 from . import left_out_files, log_checks
@@ -76,7 +76,7 @@ def verify(
 
 def _reports(
     logs: Sequence[PartitionFiles],
-    data_folders: dict[str, DataFolder],
+    data_folders: dict[str, DataFolderState],
     limit: int,
     sequences: bool,
     workers: Workers,
@@ -86,7 +86,7 @@ def _reports(
     where it was changed again, nothing is known."""
 
     def made(
-        logs: Sequence[PartitionFiles], data_folders: dict[str, DataFolder], progress: FileProgress | None
+        logs: Sequence[PartitionFiles], data_folders: dict[str, DataFolderState], progress: FileProgress | None
     ) -> list[tuple[PartitionReport, bool]]:
         files = [_files(log) for log in logs]
         recorded = recorded_ends.of_logs(data_folders, logs)  # before the logs: a broker may be writing both
@@ -150,7 +150,7 @@ def _worst_first(one: PartitionReport) -> tuple[int, int, int, int, str]:
     return -one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name
 
 
-def _own_findings(x: Any, data_folders: dict[str, DataFolder]) -> tuple[Finding, ...]:
+def _own_findings(x: Any, data_folders: dict[str, DataFolderState]) -> tuple[Finding, ...]:
     """The findings about the input as a whole."""
     findings = Findings()
     if isinstance(x, DataFolderFiles):

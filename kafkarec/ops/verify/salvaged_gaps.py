@@ -11,7 +11,7 @@ from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.support.text_table import counted
 
 from .findings import Findings
-from .offset_checks import FileOffsets, Gap
+from .offset_checks import FileOffsetCheck, Gap
 
 _REPORT = "salvage.json"
 
@@ -42,7 +42,7 @@ class SalvagedGaps:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return cls(())
 
-    def take(self, offsets: FileOffsets, findings: Findings) -> None:
+    def take(self, offsets: FileOffsetCheck, findings: Findings) -> None:
         """Removes the listed gaps within a segment from its offsets, and adds a note about them."""
         before = offsets.gaps
         offsets.gaps = self.others(before, findings)

@@ -23,12 +23,12 @@ from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import is_gone, read_failure
 from kafkarec.storage import other_file_types
 
-from . import audit_findings, header_checks, marker_checks
-from .epoch_checks import FileEpochs
+from . import audit_findings, control_record_checks, header_checks
+from .epoch_checks import FileEpochCheck
 from .finding_kinds import ERROR, NOTE
 from .findings import FindingPlace, Findings
 from .log_checks import LogCheck
-from .offset_checks import APART, EPOCH, HEADER, FileOffsets
+from .offset_checks import APART, EPOCH, HEADER, FileOffsetCheck
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNCHECKED, UNREADABLE, ByteRange, FileReport
 
 MOST_DAMAGE = 50_000
@@ -43,7 +43,11 @@ BytesRead = Callable[[int], None]
 def wanted(limit: int) -> DecodeRequest:
     """What is read for all checks. limit: max decompressed bytes of a payload."""
     found = request(
-        columns=marker_checks.COLUMNS, control=True, errors="skip", check_crcs="all", max_decompressed_bytes=limit
+        columns=control_record_checks.COLUMNS,
+        control=True,
+        errors="skip",
+        check_crcs="all",
+        max_decompressed_bytes=limit,
     )
     return found._replace(options=found.options._replace(audit=True, chunk_bytes=_STEP_BYTES))
 
@@ -59,8 +63,8 @@ class SegmentCheck:
     def __init__(self, segment: Any) -> None:
         self.path, self.name, self.base_offset = segment.path, segment.name, segment.base_offset
         self.findings = Findings(self.path)
-        self.offsets = FileOffsets(self.path, self.is_log)
-        self.epochs = FileEpochs(self.path)
+        self.offsets = FileOffsetCheck(self.path, self.is_log)
+        self.epochs = FileEpochCheck(self.path)
         self.damage: list[Damage] = []
         self.restored: list[Restored] = []
         self.zeros: list[tuple[int, int]] = []
@@ -152,8 +156,8 @@ class SegmentCheck:
             of_step = audit_findings.add(step, self.findings)
             if of_step.size > self.largest_record.size:
                 self.largest_record = of_step
-            marker_checks.check(step, self.findings)
-            self._has_footer = marker_checks.ends_with_footer(step)
+            control_record_checks.check(step, self.findings)
+            self._has_footer = control_record_checks.ends_with_footer(step)
             self._last_position = step.cell("position", len(step) - 1)
         if along is not None:
             along.take(step, flags)
@@ -191,7 +195,7 @@ class SegmentCheck:
 
     def _check_file(self, segment: Any) -> None:
         """Adds findings about the file as a whole."""
-        is_snapshot = marker_checks.is_snapshot(self.name)
+        is_snapshot = control_record_checks.is_snapshot(self.name)
         counted = self.good_bytes + self.damaged_bytes + self.unreadable_bytes + self.remaining
         if counted != self.size and not self.is_unread:
             self.findings.add("bytes_unaccounted", f"{counted} bytes counted of {self.size}")

@@ -106,7 +106,7 @@ def test_a_base_offset_that_exactly_fits(base: int, tmp_path: Path) -> None:
     assert offsets(columns) == list(range(9))
     [restored] = columns.restored
     assert (restored.position, restored.fields) == (len(THREE[0]), {"base_offset": (base, 3)})
-    assert restored.witness == "the offsets before and after it"
+    assert restored.evidence == "the offsets before and after it"
     assert columns.batches.column("base_offset") == [0, 3, 6] and columns.damage == ()
 
 
@@ -126,7 +126,7 @@ def test_an_index_entry_gives_the_base_offset(tmp_path: Path) -> None:
     position = len(THREE[0])
     columns = in_file(tmp_path, hurt(0, bytes(8), 1, pieces), [(42, position)])
     [restored] = columns.restored
-    assert restored.fields == {"base_offset": (0, 40)} and restored.witness == "the .index entry"
+    assert restored.fields == {"base_offset": (0, 40)} and restored.evidence == "the .index entry"
     for wrong in (1, 60, 10**6):  # an entry that does not fit either
         columns = in_file(tmp_path, hurt(0, bytes(8), 1, pieces), [(wrong, position)])
         assert columns.restored == ()
@@ -332,7 +332,7 @@ def test_the_leader_epoch_checkpoint_gives_the_epoch(tmp_path: Path) -> None:
             wanted = [{"partition_leader_epoch": (epoch, right)}] if disproved else []
             assert [one.fields for one in columns.restored] == wanted, (number, epoch)
             if disproved:
-                assert columns.restored[0].witness == "the leader-epoch-checkpoint"
+                assert columns.restored[0].evidence == "the leader-epoch-checkpoint"
             file.write_bytes(leader_epochs.write([(4, 0), (5, 2)]))
             if number < 3:
                 assert in_file(tmp_path, hurt_pieces).restored == ()

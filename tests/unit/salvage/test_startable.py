@@ -14,7 +14,7 @@ from salvage_runs import assert_kafka_loads, leave_unfinished
 
 import kafkarec
 from kafkarec.logs import Log
-from kafkarec.ops.salvage import open_transactions, salvage
+from kafkarec.ops.salvage import plain_batches, salvage
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
 from kafkarec.ops.salvage.salvaged_partition import SalvagedPartition
 from kafkarec.sources.folders import LocalFolder
@@ -88,7 +88,7 @@ def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_pa
     assert [(file.first_offset, file.last_offset) for file in one.files] == [(0, 14), (20, 29)]
     assert (one.start_offset, one.next_offset) == (0, 30)
     assert any("the transaction of producer 7 from offset 10 on is missing" in text for text in one.problems)
-    assert not open_transactions.find_plain_batches(opened(out / "orders-0"))
+    assert not plain_batches.find_plain_batches(opened(out / "orders-0"))
 
 
 def test_without_as_partition_they_stay(source: Path, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
 def test_a_broker_does_not_start_if_they_are_not_set_aside(
     kafka: Oracle, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_transactions, "find_plain_batches", lambda log: [])
+    monkeypatch.setattr(plain_batches, "find_plain_batches", lambda log: [])
     salvage(source, tmp_path / "out", as_partition=True, undecided="open")
     answer = kafka.ask("load", tmp_path / "out" / "orders-0", 4096)
     assert answer.status == 1 and "InvalidTxnStateException" in answer.err

@@ -17,7 +17,7 @@ from paths import SEGMENTS
 
 import kafkarec
 from kafkarec import LimitExceededError
-from kafkarec.codecs import CodecError, gz_stream
+from kafkarec.codecs import CodecError, packed_stream
 from kafkarec.errors import PackedFileError
 from kafkarec.sources.files import FileObject
 from kafkarec.sources.packed import unpacked
@@ -62,7 +62,7 @@ def test_a_compressed_segment_reads_as_the_uncompressed_one(form: str, tmp_path:
     assert source.read_at(0, 17) == PLAIN[:17]
     assert source.read_at(len(PLAIN), 1) == b""
     source.close()
-    suffix = ".gz" if PACKED[form][:2] == gz_stream.GZIP_MAGIC else ".zst"
+    suffix = ".gz" if PACKED[form][:2] == packed_stream.GZIP_MAGIC else ".zst"
     path = tmp_path / "all-codecs-0" / f"{SEGMENT.name}{suffix}"
     path.parent.mkdir()
     path.write_bytes(PACKED[form])
@@ -175,10 +175,10 @@ def test_a_failing_disk_ends_the_content(tmp_path: Path) -> None:
 )
 def test_reasons(packed: bytes, reason: str) -> None:
     file = io.BytesIO(packed)
-    codec = gz_stream.recognise(packed)
+    codec = packed_stream.recognise(packed)
     assert codec is not None
     with pytest.raises(CodecError) as caught:
-        for _ in gz_stream.unpack(codec, file.read):
+        for _ in packed_stream.unpack(codec, file.read):
             pass
     assert caught.value.reason == reason
 
@@ -192,7 +192,7 @@ def test_random_damage_ends_in_one_of_the_reasons() -> None:
             for _ in range(chance.randrange(1, 4)):
                 broken[chance.randrange(4, len(broken))] = chance.randrange(256)
             try:
-                for _ in gz_stream.unpack(gz_stream.recognise(packed) or "", io.BytesIO(broken).read):
+                for _ in packed_stream.unpack(packed_stream.recognise(packed) or "", io.BytesIO(broken).read):
                     pass
             except CodecError as error:
                 assert error.reason.startswith("payload_")

@@ -154,12 +154,12 @@ def test_which_files_belong_to_a_log() -> None:
 
 
 def test_names_of_a_segments_side_files() -> None:
-    assert names.sidecar(f"{OFFSET}.log", ".index") == f"{OFFSET}.index"
-    assert names.sidecar(f"{OFFSET}.log.gz", ".timeindex") == f"{OFFSET}.timeindex"
+    assert names.side_file_name(f"{OFFSET}.log", ".index") == f"{OFFSET}.index"
+    assert names.side_file_name(f"{OFFSET}.log.gz", ".timeindex") == f"{OFFSET}.timeindex"
     tiered = f"{OFFSET}-{SEGMENT_UUID}"
-    assert names.sidecar(f"{tiered}.log", ".rsm-manifest") == f"{tiered}.rsm-manifest"
-    assert names.sidecar("copy.of.a.log.zst", ".index") == "copy.of.a.index"
-    assert names.sidecar("copy", ".index") == "copy.index"
+    assert names.side_file_name(f"{tiered}.log", ".rsm-manifest") == f"{tiered}.rsm-manifest"
+    assert names.side_file_name("copy.of.a.log.zst", ".index") == "copy.of.a.index"
+    assert names.side_file_name("copy", ".index") == "copy.index"
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_which_swap_files_a_broker_completes() -> None:
 def test_any_name_has_an_explanation(name: str, is_dir: bool) -> None:
     assert names.explain(name, is_dir).sentence
     names.segment_owner(name)
-    names.sidecar(name, ".index")
+    names.side_file_name(name, ".index")
 
 
 def test_the_page_about_layouts_names_everything() -> None:

@@ -13,7 +13,7 @@ import pytest
 import kafkarec
 from kafkarec.ops.verify import index_checks
 from kafkarec.ops.verify.findings import Finding
-from kafkarec.ops.verify.index_checks import OffsetCheck, TimeCheck
+from kafkarec.ops.verify.index_checks import OffsetIndexCheck, TimeIndexCheck
 from kafkarec.ops.verify.side_file_findings import SideFileFindings
 from kafkarec.read.walk import HEADERS, Buffer, asked, walk
 from kafkarec.sidecars import offset_index, time_index
@@ -89,7 +89,10 @@ def random_indexes(random: Random, batches: list[Batch]) -> Indexes:
 
 def found(indexes: Indexes, pieces: Iterable[list[Batch]]) -> list[Finding]:
     findings = SideFileFindings(str), SideFileFindings(str)
-    offsets, times = OffsetCheck(indexes.offsets, "i", findings[0]), TimeCheck(indexes.times, "t", findings[1])
+    offsets, times = (
+        OffsetIndexCheck(indexes.offsets, "i", findings[0]),
+        TimeIndexCheck(indexes.times, "t", findings[1]),
+    )
     everything = Buffer(b"".join(batch.data for piece in pieces for batch in piece))
     end = 0
     for piece in pieces:

@@ -19,7 +19,7 @@ from .side_file_findings import SideFileFindings
 _FIRST_LINE = 3  # of the first entry
 
 
-class EpochCheck:
+class EpochCheckpointCheck:
     """Compares the entries with the batches. Call `add` with all batches of a log in order."""
 
     def __init__(self, entries: Sequence[EpochEntry], file: str, findings: SideFileFindings) -> None:
