@@ -15,11 +15,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
 from .errors import Conflict
+from .source.listing import DataLoss
 from .worker_errors import cause_first
 
-# Errors of a call that are raised again here with the same message, without the worker's traceback. Their subclasses
-# are not: a client may not have kafkarec.
-_ERRORS = (AnalysisException, Conflict, FileNotFoundError, PermissionError, ValueError)
+# Errors of a call that are raised again here with the same message, without the worker's traceback. A subclass arrives
+# as one of these: a client may not have kafkarec.
+_ERRORS = (AnalysisException, Conflict, DataLoss, FileNotFoundError, PermissionError, ValueError)
 # Of sessions of Spark Connect.
 _cores: dict[str, int] = {}
 

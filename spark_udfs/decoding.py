@@ -185,7 +185,7 @@ def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: tuple[Spar
 def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
     """Adds notes, which are printed after the message, so that its first line is the one with byte and offset."""
     row = error.value_index
-    if row is not None and row < len(values):
+    if row is not None and row < len(values) > 1:  # LATERAL decodes one value at a time
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
     if begins_without_batch(error):
         error.add_note(NO_BATCH)
@@ -237,11 +237,11 @@ def reassemble(
 ) -> pa.ListArray:
     """One RecordLists of kafkarec as Spark's array<struct>, with an element for each damaged range."""
     lists = pa.array(piece)
-    rows, texts = _range(len(lists.values)), pa.nulls(len(lists.values), pa.string())
+    rows, texts = None, pa.nulls(len(lists.values), pa.string())
     extra = [0] * len(lists.offsets)
     if damage:
         indices = [row for _, row, _ in damage]
-        rows = insert(rows, indices, pa.nulls(len(damage), rows.type))
+        rows = insert(_range(len(texts)), indices, pa.nulls(len(damage), pa.int64()))
         texts = insert(texts, indices, pa.array([corrupt_text(each) for _, _, each in damage], texts.type))
         for value, _, _ in damage:
             extra[value - piece.start + 1] += 1
@@ -250,9 +250,9 @@ def reassemble(
         target = schema.arrow_type(column.type)
         if column.source is not None:
             child = convert(lists.values.field(column.source), column, target)
-            children.append(child.take(rows) if damage else child)
+            children.append(child if rows is None else child.take(rows))
         else:
-            children.append(texts if column.name == schema.CORRUPT else pa.nulls(len(rows), target))
+            children.append(texts if column.name == schema.CORRUPT else pa.nulls(len(texts), target))
     return pa.ListArray.from_arrays(
         pc.add(lists.offsets, pa.array(accumulate(extra), pa.int32())),
         pa.StructArray.from_arrays(children, fields=list(schema.arrow_struct(columns))),
@@ -296,12 +296,14 @@ def _timestamp_type(child: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _headers(child: pa.ListArray, target: pa.ListType) -> pa.Array:
-    """Null where a record has no headers, as in Spark's Kafka source; no buffer is copied."""
+    """Null where a record has no headers, as in Spark's Kafka source; no keys and values are copied."""
     pairs = child.values
     if not len(pairs):
         return pa.nulls(len(child), target)
     struct = pa.StructArray.from_arrays([pairs.field(0), pairs.field(1)], fields=list(target.value_type))
-    offsets = pc.add(child.offsets, 0) if child.offset else child.offsets  # with a mask a slice is refused
+    offsets = (
+        pc.add(child.offsets, pa.scalar(0, pa.int32())) if child.offset else child.offsets
+    )  # with a mask a slice is refused
     return pa.ListArray.from_arrays(offsets, struct, target, mask=pc.equal(pc.list_value_length(child), 0))
 
 

@@ -10,9 +10,7 @@ With Spark Connect a task does what the driver does here, since only the cluster
 from __future__ import annotations
 
 import json
-import pickle
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -157,10 +155,10 @@ def write_table(
             raise ValueError(f"write_table has no option {name}: {why}")
     shipping.ship(spark)
     log_to_stderr()
-    found = tuple((name, kind) for name, kind in cluster.call_where_files_are(spark, keys, chosen))
+    found = cluster.call_where_files_are(spark, keys, chosen)
     by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     layout = _layout(chosen, found, by, compression, value_as is not None)
-    plan: _Plan = pickle.loads(b64decode(cluster.call_where_files_are(spark, _begun, chosen, layout, out, mode)))
+    plan: _Plan = cluster.call_where_files_are(spark, _begun, chosen, layout, out, mode)
     results: list[dict[str, Any]] = []
     try:
         if plan.tasks:
@@ -173,7 +171,8 @@ def write_table(
         cluster.call_where_files_are(spark, _abort, plan.job)
         raise
     written = _written(plan, results)
-    amount = written.rows, len(written.files), written.bytes, len(written.damage), time.monotonic() - began
+    damaged = sum(each["damaged"] for each in results)
+    amount = written.rows, len(written.files), written.bytes, damaged, time.monotonic() - began
     text = "kafkarec write_table table=%s rows=%d files=%d bytes=%d damaged=%d seconds=%.3f"
     logger.info(text, shown(plan.job.path), *amount)
     return written
@@ -216,8 +215,7 @@ def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: s
 # ---- on the driver, or with Spark Connect in a task ---------------------------------------------------------------
 
 
-def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> str:
-    """The pickled plan."""
+def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
     bootstrap.load()
     storage = chosen.storageOptions
     target = destination.resolve_table(out, storage)
@@ -238,7 +236,7 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> str:
     plan = listing.retry(lambda found: _planned(chosen, job, before, found, listing.finder.left_out))
     columns.check_key_values((split for task in plan.tasks for split in task), layout.wanted)
     publisher.begin(job)
-    return b64encode(pickle.dumps(plan._replace(follows=None if table is None else table["job"]))).decode()
+    return plan._replace(follows=None if table is None else table["job"])
 
 
 def _planned(

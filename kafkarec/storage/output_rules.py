@@ -204,15 +204,16 @@ class Inputs:
             return
         if not stat.S_ISREG(status.st_mode):
             return
-        read, path = self._files.get((status.st_dev, status.st_ino)), _path_of(descriptor)
-        if read is None and _is_kafkas(os.path.basename(path)):
-            read = next(
-                (path for each in self_and_parents(os.path.dirname(path)) if identity(each) in self._folders), None
-            )
+        target = status.st_dev, status.st_ino
+        read = self._files.get(target)
+        for folder, _ in self._folders.values():
+            with suppress(OSError), os.scandir(folder) as entries:
+                same = (each.path for each in entries if _is_kafkas(each.name) and identity(each.path) == target)
+                read = read or next(same, None)
         if read is not None:
             raise Refused(f"{shown} is written to {read}, which is read; choose another file")
         if status.st_nlink > 1:
-            raise Refused(f"{shown} is written to {path}, which {_OTHER_NAMES}; choose another file")
+            raise Refused(f"{shown} is written to a file that {_OTHER_NAMES}; choose another one")
 
     def _add(self, path: str) -> None:
         place = _path_of(0) if path == STANDARD_INPUT else remote.local_path(path) or ""
@@ -223,6 +224,10 @@ class Inputs:
         shown = path if place == path else place.replace("/dev/fd/0", "standard input")
         if stat.S_ISDIR(status.st_mode):
             self._guard(place, "one of the inputs")
+            with suppress(OSError), os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.is_dir():  # by a link or a mount it may be on another disk, and not below this folder
+                        self._guard(entry.path, "which is read")
         elif stat.S_ISBLK(status.st_mode):
             self._devices[status.st_rdev] = shown
         elif not stat.S_ISCHR(status.st_mode):

@@ -147,7 +147,9 @@ class _Headers:
             at = bisect_right(spans, (producer, base, NO_END)) - 1
             return at >= 0 and spans[at][0] == producer and base <= spans[at][2]
 
-        suspects = pc.and_not(self["is_transactional"], self["is_control"])
+        producers = pa.array({producer for producer, _, _ in spans}, pa.int64())
+        suspects = pc.and_(self["is_transactional"], pc.is_in(self["producer_id"], producers))
+        suspects = pc.and_not(suspects, self["is_control"])
         columns = (self[name].filter(suspects).to_pylist() for name in ("producer_id", "base_offset"))
         return pc.replace_with_mask(suspects, suspects, pa.array(map(is_in_span, *columns), pa.bool_()))
 

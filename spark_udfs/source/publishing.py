@@ -206,7 +206,7 @@ class Publisher:
     def _prepare_table(self, job: WriteJob, change: TableCommit) -> dict[str, Any]:
         last = _from_json(self.store.read(TABLE)) or {}
         if last.get("job") != change.follows:
-            other = f"job {last['job']} has changed the table" if last else f"{TABLE} was removed"
+            other = f"job {last['job']} has changed the table" if "job" in last else f"{TABLE} is not there any more"
             raise Conflict(
                 f"{self.store.path}: {other} since this job planned what to write; nothing of this job is there. Run "
                 f"it again: it will write what the table then lacks"

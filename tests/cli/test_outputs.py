@@ -136,8 +136,16 @@ def test_no_output_is_written_below_a_data_folder(
 ) -> None:
     """Outputs below an input folder, and a file elsewhere that has several names, one of which may be in it."""
     os.link(tree / "flat" / "txn-0" / INDEX, tree / "hard.svg")
+    (tree / "flat" / "all-codecs-0").symlink_to("../other/all-codecs-0")
     before = content(tree)
-    names = ("flat/new.svg", "flat/new-0/x.svg", f"flat/txn-0/{LOG}", "hard.svg")
+    names = (
+        "flat/all-codecs-0/x",
+        "other/all-codecs-0/x",
+        "flat/new.svg",
+        "flat/new-0/x.svg",
+        f"flat/txn-0/{LOG}",
+        "hard.svg",
+    )
     for target in names:
         for force in ([], ["--force"]) if has_force else ([],):
             ran = run(verb, "flat", option, target, *force)
