@@ -71,7 +71,7 @@ class Explode:
                 records = [child.take(rows) if rows else child for child in lists.values.flatten()]
                 repeated = [column.slice(done, len(lists)).take(parents) for column in kept]
                 whole = pa.RecordBatch.from_arrays([*repeated, *records], names)
-                yield from cut(whole, chosen.max_output_bytes)
+                yield from cut(whole, 2 * chosen.max_output_bytes)  # a piece is a little larger than that
                 done += len(lists)
 
 

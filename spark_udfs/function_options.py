@@ -26,7 +26,7 @@ class FunctionOptions:
     check_crcs: verify the checksum of every batch
     max_value_bytes: a larger value is refused: it may not fit in Spark's heap; for files there is the data source
     max_decompressed_bytes: limit of one value, all its compressed payloads together; above it: limit_exceeded
-    max_output_bytes: a piece of output ends at the value (kafka_explode: the record) that reaches this size
+    max_output_bytes: a piece of output ends at the value that reaches this size; kafka_explode halves larger values
     control: also return the records of control batches
     restore: PERMISSIVE returns batches of which only length or magic is damaged and the checksum proves the right one
     end_of_log: tail leaves an incomplete batch at a value's end out, as a consumer does; strict: it is damage

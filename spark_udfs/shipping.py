@@ -40,10 +40,11 @@ def session_id(spark: Any) -> str:
 
 def ship(spark: Any) -> str:
     """Adds spark_udfs to the session's Python files, once; returns its file name there."""
-    added = [] if cluster.is_connect(spark) else [*map(os.path.basename, spark.sparkContext.listFiles)]
     name = os.path.basename(bootstrap.ORIGIN)
-    if bootstrap.IS_ARCHIVE and name.endswith(".zip") and name in added:
-        return name  # added already, by --py-files with a .zip name
+    if bootstrap.IS_ARCHIVE and name.endswith(".zip"):
+        added = [] if cluster.is_connect(spark) else spark.sparkContext.listFiles
+        if any(os.path.basename(each) == name for each in added):
+            return name  # added already, by --py-files with a .zip name
     path = _zip_copy()
     name = os.path.basename(path)
     if cluster.is_connect(spark):
@@ -51,7 +52,7 @@ def ship(spark: Any) -> str:
         if key not in _shipped:
             spark.addArtifacts(path, pyfile=True)
             _shipped.add(key)
-    elif name not in added:
+    elif not any(os.path.basename(each) == name for each in spark.sparkContext.listFiles):
         spark.sparkContext.addPyFile(path)
     return name
 

@@ -53,7 +53,7 @@ class GrowingLog:
     late         those in folders that have appeared since the update before. A folder of an archive may appear after
                  the following one; a broker adds segments at the end only, to the folder that exists
     start        the first segment's base offset
-    end          the log end offset
+    end          the offset after the last batch; `available` knows a last segment without batches, too
     rewritten    the offsets before which the last segment had other batches since the last call of `keep`
     """
 
