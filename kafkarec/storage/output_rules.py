@@ -227,7 +227,7 @@ class Inputs:
             with suppress(OSError), os.scandir(place) as entries:
                 for entry in entries:
                     if entry.is_dir():  # by a link or a mount it may be on another disk, and not below this folder
-                        self._guard(entry.path, "which is read")
+                        self._guard(entry.path, f"in {place}, one of the inputs")
         elif stat.S_ISBLK(status.st_mode):
             self._devices[status.st_rdev] = shown
         elif not stat.S_ISCHR(status.st_mode):
