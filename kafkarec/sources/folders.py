@@ -37,15 +37,18 @@ class LocalFolder:
         self.path = path
 
     def entries(self) -> list[FolderEntry]:
-        """The folder's entries; an entry whose stat fails (a failing disk) is listed as an empty file."""
-        entries = []
-        with os.scandir(self.path) as listing:
-            for entry in listing:
-                try:
-                    entries.append(FolderEntry(entry.name, entry.stat().st_size, entry.is_dir()))
-                except OSError:
-                    entries.append(FolderEntry(entry.name, 0, False))
-        return sorted(entries)
+        """The folder's entries; an entry whose stat fails (a failing disk) is listed as an empty file. A folder that is
+        replaced meanwhile, as by an overwrite of Spark's, is listed again: of the old one some files may be gone."""
+        while True:
+            entries, listed = [], os.stat(self.path)
+            with os.scandir(self.path) as listing:
+                for entry in listing:
+                    try:
+                        entries.append(FolderEntry(entry.name, entry.stat().st_size, entry.is_dir()))
+                    except OSError:
+                        entries.append(FolderEntry(entry.name, 0, False))
+            if os.path.samestat(listed, os.stat(self.path)):
+                return sorted(entries)
 
     def names(self) -> list[str]:
         return sorted(os.listdir(self.path or "."))

@@ -511,7 +511,9 @@ def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(sour
     write(source, out)
     grown(source, "e")
     other = Meanwhile((out / "_table.json").unlink)
-    with pytest.raises(spark_udfs.Conflict, match=r"_table\.json was removed since .* nothing of this job is there"):
+    with pytest.raises(
+        spark_udfs.Conflict, match=r"_table\.json is not there any more since .* nothing of this job is there"
+    ):
         spark_udfs.write_table(other, str(source), str(out))
 
     with pytest.raises(spark_udfs.Conflict, match="the table has changed"):
