@@ -185,7 +185,7 @@ def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: tuple[Spar
 def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
     """Adds notes, which are printed after the message, so that its first line is the one with byte and offset."""
     row = error.value_index
-    if row is not None and row < len(values) > 1:  # LATERAL decodes one value at a time
+    if row is not None and row < len(values):
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
     if begins_without_batch(error):
         error.add_note(NO_BATCH)

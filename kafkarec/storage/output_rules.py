@@ -139,6 +139,7 @@ class Inputs:
     def __init__(self, paths: Iterable[str]) -> None:
         self._files: dict[Identity, str] = {}
         self._folders: dict[Identity, tuple[str, str]] = {}  # its name, what it is
+        self._unguarded: list[str] = []  # input folders whose own folders are not guarded yet
         self._devices: dict[int, str] = {}
         self._checked_around: set[tuple[str, bool, bool]] = set()  # each folder once, also with a thousand files in it
         for path in paths:
@@ -181,6 +182,7 @@ class Inputs:
             raise Refused(f"{_same(shown, bare, real, self._files[target])}one of the inputs; choose another name")
         if os.path.isfile(bare) and os.stat(bare).st_nlink > 1:
             raise Refused(f"{shown} {_OTHER_NAMES}; choose another name")
+        self._guard_folders_within()
         for start, begin in ((real, resolved), (parent, shown)):
             for folder in self_and_parents(start):
                 who = identity(folder)
@@ -205,11 +207,13 @@ class Inputs:
         if not stat.S_ISREG(status.st_mode):
             return
         target = status.st_dev, status.st_ino
-        read = self._files.get(target)
-        for folder, _ in self._folders.values():
-            with suppress(OSError), os.scandir(folder) as entries:
-                same = (each.path for each in entries if _is_kafkas(each.name) and identity(each.path) == target)
-                read = read or next(same, None)
+        read, name = self._files.get(target), os.path.basename(_path_of(descriptor))
+        if read is None and (_is_kafkas(name) or name == str(descriptor)):
+            self._guard_folders_within()
+            for folder, _ in self._folders.values():
+                with suppress(OSError), os.scandir(folder) as entries:
+                    same = (each.path for each in entries if _is_kafkas(each.name) and identity(each.path) == target)
+                    read = read or next(same, None)
         if read is not None:
             raise Refused(f"{shown} is written to {read}, which is read; choose another file")
         if status.st_nlink > 1:
@@ -224,10 +228,7 @@ class Inputs:
         shown = path if place == path else place.replace("/dev/fd/0", "standard input")
         if stat.S_ISDIR(status.st_mode):
             self._guard(place, "one of the inputs")
-            with suppress(OSError), os.scandir(place) as entries:
-                for entry in entries:
-                    if entry.is_dir():  # by a link or a mount it may be on another disk, and not below this folder
-                        self._guard(entry.path, f"in {place}, one of the inputs")
+            self._unguarded.append(place)
         elif stat.S_ISBLK(status.st_mode):
             self._devices[status.st_rdev] = shown
         elif not stat.S_ISCHR(status.st_mode):
@@ -261,6 +262,16 @@ class Inputs:
         for each in (folder, os.path.dirname(folder)) if is_file else (folder,):
             if any(os.path.lexists(os.path.join(each, name)) for name in _OF_A_BROKER):
                 self._guard(each, f"the data folder that holds {shown}")
+
+    def _guard_folders_within(self) -> None:
+        """Guards the folders in input folders: by a link or a mount they may be on another disk, and not below these.
+        Done for an output alone, as it is a stat for each partition."""
+        while self._unguarded:
+            place = self._unguarded.pop()
+            with suppress(OSError), os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        self._guard(entry.path, f"in {place}, one of the inputs")
 
     def _guard(self, folder: str, what: str) -> None:
         target = identity(folder)

@@ -52,7 +52,8 @@ def _text(name: str, value: Any) -> str:
         return value
     if isinstance(value, tuple):
         return ",".join(value)
-    return json.dumps(to_json(value) if "Offsets" in name and isinstance(value, dict) else value)
+    by_partition = isinstance(value, dict) and any(isinstance(key, tuple) for key in value)
+    return json.dumps(to_json(value) if by_partition else value)
 
 
 def amount_of(count: int, one: str, several: str = "") -> str:

@@ -141,7 +141,7 @@ class _Headers:
     def _aborted(self, uncommitted: Uncommitted) -> Any:
         """Whether each batch belongs to an aborted transaction: one of its producer, from the first offset to the
         marker's."""
-        spans = sorted((producer, first, marker) for producer, first, marker in uncommitted.aborted)
+        spans = sorted(uncommitted.aborted)
 
         def is_in_span(producer: int, base: int) -> bool:
             at = bisect_right(spans, (producer, base, NO_END)) - 1
