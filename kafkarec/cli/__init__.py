@@ -11,6 +11,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (without the program's name) and return its exit status."""
     try:
         from .app import main as run
-    except KeyboardInterrupt:  # importing takes long enough to press Ctrl-C
+
+        return run(argv)
+    except KeyboardInterrupt:  # during an import, or when all is done but the process is not gone
         return 130
-    return run(argv)

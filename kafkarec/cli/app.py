@@ -88,19 +88,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        return _run([word for word in words if word != "--debug"])
+        return _leave(_run([word for word in words if word != "--debug"]))
     except SystemExit as stop:  # argparse: help, version, wrong usage
         return _leave(stop.code if isinstance(stop.code, int) else WRONG_USE)
     except (BrokenPipeError, ClosedPipe):
         return _leave(FINE)
     except KeyboardInterrupt:
-        if argv is None:  # the program ends: a second Ctrl-C must not interrupt the interpreter's shutdown
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _ignore_interrupts(argv)
         return _leave(INTERRUPTED)
     except Exception as error:
         if debug:
             raise
         return _leave(_report(error))
+    finally:
+        _ignore_interrupts(argv)
+
+
+def _ignore_interrupts(argv: Sequence[str] | None) -> None:
+    """Keeps a late Ctrl-C from the interpreter's shutdown, which would end it by the signal, if the program ends now."""
+    if argv is None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _complete(words: Sequence[str]) -> None:

@@ -209,6 +209,16 @@ def test_what_is_printed_to_a_file_stays_out_of_the_terminal(tmp_path: Path) -> 
 
 
 AGAIN = "the same command starts from the beginning"
+# As Python's sitecustomize: 20 MB are verified in less time than the interrupt may take.
+SLOW_BAR = """
+import time
+from kafkarec.cli import progress
+update = progress._Drawn.update
+def slowly(*words, **options):
+    update(*words, **options)
+    time.sleep(0.1)
+progress._Drawn.update = slowly
+"""
 
 
 @pytest.mark.parametrize(
@@ -228,9 +238,10 @@ def test_after_ctrl_c_it_is_said_what_is_left_and_what_to_do(
     folder.mkdir()
     out.mkdir()
     (folder / f"{0:020}.log").write_bytes((CODECS / f"{0:020}.log").read_bytes() * 400)
+    slow = with_customization(SLOW_BAR, tmp_path)
     arguments = [word.replace("OUT", str(out)) for word in words]
     status, _, shown = on_a_terminal(
-        arguments[0], folder, *arguments[1:], interrupt_at="━".encode(), output=tmp_path / "stdout"
+        arguments[0], folder, *arguments[1:], environment=slow, interrupt_at="━".encode(), output=tmp_path / "stdout"
     )
     line = expected.replace("OUT", str(out))
     assert status == 130
@@ -253,8 +264,7 @@ JsonWriter.write = slowly
 def test_after_ctrl_c_the_printed_command_prints_the_rest(tmp_path: Path) -> None:
     log = tmp_path / "long.log"
     log.write_bytes(b"".join(long_batches(4000)))
-    (tmp_path / "sitecustomize.py").write_text(SLOW_CAT)
-    slow = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}"}
+    slow = with_customization(SLOW_CAT, tmp_path)
     status, begin, shown = on_a_terminal("cat", log, environment=slow, interrupt_at=b"MB/s", output=tmp_path / "begin")
     assert status == 130
     said = re.search(rb"interrupted; the output ends with offset (\d+); to print the rest: kafkarec (.*)\r\n", shown)
@@ -262,6 +272,21 @@ def test_after_ctrl_c_the_printed_command_prints_the_rest(tmp_path: Path) -> Non
     assert json.loads(begin.splitlines()[-1])["offset"] == int(said[1])
     _, rest, _ = on_a_terminal(*shlex.split(said[2].decode()), output=tmp_path / "rest")
     assert [json.loads(line)["offset"] for line in (begin + rest).splitlines()] == list(range(400_000))
+
+
+@pytest.mark.parametrize(("words", "status"), [(("ls", TXN), 0), (("ls", "nowhere"), 3)])
+def test_ctrl_c_when_all_is_done_leaves_the_status(words: tuple[object, ...], status: int, tmp_path: Path) -> None:
+    code = "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+    process = interruptible(*words, env=ENVIRONMENT | with_customization(code, tmp_path))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert bool(out) == (status == 0) and b"Interrupt" not in err
+
+
+def with_customization(code: str, folder: Path) -> dict[str, str]:
+    """Return an environment in which Python runs the code at its start."""
+    (folder / "sitecustomize.py").write_text(code)
+    return {"PYTHONPATH": os.pathsep.join([str(folder), ENVIRONMENT["PYTHONPATH"]])}
 
 
 def long_batches(count: int) -> Iterator[bytes]:
