@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ignore_interrupts(argv: Sequence[str] | None) -> None:
-    """Keeps a late Ctrl-C from the interpreter's shutdown, which would end it by the signal, if the program ends now."""
+    """If the program ends now: keeps a late Ctrl-C from the interpreter's shutdown, which would end by the signal."""
     if argv is None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
