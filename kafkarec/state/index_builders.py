@@ -30,7 +30,6 @@ from typing import NamedTuple
 from kafkarec._core import IndexBuilder, Rows
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, offset_index, time_index, txn_index
-from kafkarec.state.producers import EndedTransaction
 
 DEFAULT_INTERVAL = 4096  # index.interval.bytes
 _Pairs = list[tuple[int, int]]
@@ -72,25 +71,25 @@ class SegmentIndexBuilder:
         self._base, self._builder = base_offset, IndexBuilder(base_offset, interval)
         self._index, self._timeindex, self._txnindex = bytearray(), bytearray(), bytearray()
 
-    def add(self, rows: Rows, ended: Iterable[EndedTransaction]) -> None:
-        """Adds the next batches. ended: the transactions that end in them."""
-        self._add(self._builder.take(rows, self._epoch), ended)
+    def add(self, rows: Rows, aborted: Iterable[AbortedTransaction]) -> None:
+        """Adds the next batches. aborted: the transactions that are aborted in them."""
+        self._add(self._builder.take(rows, self._epoch), aborted)
 
-    def append(self, batches: Iterable[tuple[int | None, ...]], ended: Iterable[EndedTransaction]) -> None:
+    def append(self, batches: Iterable[tuple[int | None, ...]], aborted: Iterable[AbortedTransaction]) -> None:
         """As `add`. batches: columns of each, (position, base offset, last offset, max timestamp, leader epoch)"""
-        self._add(self._builder.append(batches, self._epoch), ended)
+        self._add(self._builder.append(batches, self._epoch), aborted)
 
     @property
     def _epoch(self) -> int:
         return self.epochs[-1].epoch if self.epochs else -1
 
-    def _add(self, found: tuple[_Pairs, _Pairs, _Pairs], ended: Iterable[EndedTransaction]) -> None:
+    def _add(self, found: tuple[_Pairs, _Pairs, _Pairs], aborted: Iterable[AbortedTransaction]) -> None:
         entries, times, epochs = found
         self._index += offset_index.write(entries, self._base)
         self._timeindex += time_index.write(times, self._base)
         for epoch, start in epochs:
             leader_epochs.assign(self.epochs, epoch, start)
-        self._txnindex += txn_index.write([txn_index_entry(one) for one in ended if one.aborted])
+        self._txnindex += txn_index.write(aborted)
 
     @property
     def entries(self) -> tuple[int, int]:
@@ -103,8 +102,3 @@ class SegmentIndexBuilder:
         times = self._timeindex + time_index.write(self._builder.last_time(), self._base)
         problems = tuple(self._builder.problems.values())
         return SegmentIndexes(bytes(self._index), bytes(times), bytes(self._txnindex), problems)
-
-
-def txn_index_entry(ended: EndedTransaction) -> AbortedTransaction:
-    """The entry of a .txnindex for an aborted transaction."""
-    return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kafkarec._core import Producers
@@ -28,7 +27,6 @@ NONE = -1
 # its header are used, as in the state of the broker that wrote it; RECOVERY: it is ignored, as by recovery, which loses
 # the epoch; CLEANER: its time is that of a write of the producer, too.
 BROKER, RECOVERY, CLEANER = 1, 2, 3
-_ENDS = {control.ControlRecordType.ABORT: True, control.ControlRecordType.COMMIT: False}
 _PRODUCER, _CODE, _FIRST, _STABLE, _BATCH = map(
     ROW.index, ("producer_id", "code", "first_offset", "last_stable_offset", "batch")
 )
@@ -54,29 +52,15 @@ class Marker(NamedTuple):
     timestamp: int
 
 
-class EndedTransaction(NamedTuple):
-    """An aborted or, by `append`, a committed transaction and its marker: last_offset is the marker's.
-
-    last_stable_offset   the last stable offset once this marker is written: the first offset of the oldest open
-                         transaction of another producer, else the offset after the marker
-    """
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    aborted: bool
-    last_stable_offset: int
-
-
 class Taken(NamedTuple):
     """What `take` found.
 
-    aborted        the transactions that were aborted
+    aborted        the transactions that were aborted, as a .txnindex has them
     empty_aborts   (producer id, offset) of ABORT markers of transactions without data
     plain          (index of a plain batch within an open transaction of its producer, that one's first offset)
     """
 
-    aborted: list[EndedTransaction]
+    aborted: list[AbortedTransaction]
     empty_aborts: list[tuple[int, int]]
     plain: list[tuple[int, int]]
 
@@ -120,16 +104,16 @@ class ProducerStates:
         ended, empty, odd = (array("q", rows) for rows in self._producers.run(step.rows, step.chunk, start, stop, 0))
         self.end_offset = step.cell("last_offset", stop - 1) + 1
         aborted = [
-            EndedTransaction(row[_PRODUCER], row[_FIRST], step.cell("base_offset", row[_BATCH]), True, row[_STABLE])
+            AbortedTransaction(row[_PRODUCER], row[_FIRST], step.cell("base_offset", row[_BATCH]), row[_STABLE])
             for row in _aborts(ended)
         ]
         empty_aborts = [(row[_PRODUCER], step.cell("base_offset", row[_BATCH])) for row in _aborts(empty)]
         found = zip(*[iter(odd)] * len(ODDITY), strict=True)
         return Taken(aborted, empty_aborts, [(row, first) for kind, _, _, first, row in found if kind == PLAIN_DATA])
 
-    def append(self, row: Mapping[str, Any], marker: Marker | None = None) -> EndedTransaction | None:
-        """Appends one batch, a row of a BatchTable. Returns the transaction that it ends, or None. marker: of a control
-        batch; None: the batch has no record, or its record ends no transaction."""
+    def append(self, row: Mapping[str, Any], marker: Marker | None = None) -> AbortedTransaction | None:
+        """Appends one batch, a row of a BatchTable. Returns the transaction that it aborts, or None. marker: of a
+        control batch; None: the batch has no record, or its record ends no transaction."""
         producer_id, base = row["producer_id"], row["base_offset"]
         self.end_offset = row["last_offset"] + 1
         if producer_id is None or producer_id < 0:
@@ -145,31 +129,26 @@ class ProducerStates:
             row["is_control"],
             marker,
         )
-        if ended is None or marker is None:
-            return None
-        first, stable = ended
-        return EndedTransaction(producer_id, first, base, marker.aborted, stable)
+        return _aborted(producer_id, base, ended) if marker is not None and marker.aborted else None
 
-    def end_by_index(self, entry: AbortedTransaction) -> EndedTransaction | None:
+    def end_by_index(self, entry: AbortedTransaction) -> AbortedTransaction | None:
         """Appends the ABORT marker of a .txnindex entry, which the log has lost. None, and nothing is appended, if the
         transaction of the entry is not open."""
         known = self.entry(entry.producer_id)
         if known is None or entry.first_offset < 0 or known.current_txn_first_offset != entry.first_offset:
             return None
-        row = {
-            "producer_id": entry.producer_id,
-            "producer_epoch": known.producer_epoch,
-            "last_sequence": NONE,
-            "base_offset": entry.last_offset,
-            "last_offset": entry.last_offset,
-            "max_timestamp": known.timestamp,
-            "is_transactional": True,
-            "is_control": True,
-        }
-        end, marker = self.end_offset, Marker(True, known.coordinator_epoch, known.timestamp)
-        ended = self.append(row, marker)
-        self.end_offset = end
-        return ended
+        ended = self._producers.append(
+            entry.producer_id,
+            known.producer_epoch,
+            NONE,
+            entry.last_offset,
+            entry.last_offset,
+            known.timestamp,
+            True,
+            True,
+            Marker(True, known.coordinator_epoch, known.timestamp),
+        )
+        return _aborted(entry.producer_id, entry.last_offset, ended)
 
     def violation(self, row: Mapping[str, Any]) -> str | None:
         """The reason for which a broker would have refused the batch, a key of VIOLATIONS; None: it would accept it.
@@ -218,6 +197,11 @@ def at_log_start(sidecar: Callable[[str], bytes | None], base: int, policy: int 
     return LogStart(ProducerStates(entries, base, policy), base == 0 or data is not None, None)
 
 
+def _aborted(producer_id: int, marker_offset: int, ended: tuple[int, int] | None) -> AbortedTransaction | None:
+    """ended: (first offset, last stable offset) of the transaction that a marker ends; None: it ends none."""
+    return ended and AbortedTransaction(producer_id, ended[0], marker_offset, ended[1])
+
+
 def _aborts(rows: array[int]) -> Iterator[array[int]]:
     """Those of the rows of recover.steps.ROW that are ABORT markers."""
     codes = enumerate(rows[_CODE::WIDTH])
@@ -235,20 +219,7 @@ def read_marker(raw: bytes) -> Marker | None:
     if not len(records):
         return None
     key, value, timestamp = (records.column(name)[0] for name in MARKER_COLUMNS)
-    return parse_marker(timestamp, key, value)
-
-
-# Most markers have the same few bytes. Only small keys and values are cached, so that crafted files cannot fill the
-# memory.
-_SMALL = 32
-_parsed = lru_cache(maxsize=4096)(control.parse)
-
-
-def parse_marker(timestamp: int | None, key: bytes | None, value: bytes | None) -> Marker | None:
-    """The marker in a control record; None for control records of KRaft. Raises
-    InvalidRecordError if key or value cannot be read."""
-    small = key is not None and value is not None and len(key) + len(value) <= _SMALL
-    record = _parsed(key, value) if small else control.parse(key, value)
+    record = control.parse(key, value)
     if not isinstance(record, control.EndTxnMarker):
         return None
-    return Marker(_ENDS[record.type], record.coordinator_epoch, _number(timestamp))
+    return Marker(record.type is control.ControlRecordType.ABORT, record.coordinator_epoch, _number(timestamp))

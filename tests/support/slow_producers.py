@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.sidecars.producer_snapshot import in_java_order
-from kafkarec.state.producers import EndedTransaction, Marker
+from kafkarec.state.producers import Marker
 
 KEPT_BATCHES = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the maximum in flight, so that retries are recognized
 NONE = -1
@@ -115,9 +115,9 @@ class SlowStates:
         """The entries of a .snapshot file for `end_offset`, in the order a broker writes them."""
         return tuple(self.producers[producer_id].entry() for producer_id in in_java_order(list(self.producers)))
 
-    def append(self, row: Mapping[str, Any], marker: Marker | None = None) -> EndedTransaction | None:
-        """Appends one batch, a row of a BatchTable. Returns the transaction that it ends, or None. marker: of a control
-        batch; None: the batch has no record, or its record ends no transaction."""
+    def append(self, row: Mapping[str, Any], marker: Marker | None = None) -> AbortedTransaction | None:
+        """Appends one batch, a row of a BatchTable. Returns the transaction that it aborts, or None. marker: of a
+        control batch; None: the batch has no record, or its record ends no transaction."""
         ended = None
         producer_id = row["producer_id"]
         if producer_id is not None and producer_id >= 0:
@@ -162,7 +162,7 @@ class SlowStates:
 
     def append_control(
         self, producer_id: int, epoch: int, base_offset: int, max_timestamp: int, marker: Marker | None
-    ) -> EndedTransaction | None:
+    ) -> AbortedTransaction | None:
         """Appends a control batch with a producer id; -1: no epoch, no timestamp. marker None: ends no transaction."""
         producer = self._producer(producer_id)
         if marker is None:
@@ -174,13 +174,13 @@ class SlowStates:
         producer.set_epoch(epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = marker.timestamp
-        if first is None:  # a transaction without data in this partition: the index does not list it
+        if first is None or not marker.aborted:  # without data in this partition the index does not list it, either
             return None
         after = min(base_offset + 1, _OFFSET_MAX)  # no checksum covers the base offset, so it may be any int64
         stable = after if self.first_undecided_offset is None else self.first_undecided_offset
-        return EndedTransaction(producer_id, first, base_offset, marker.aborted, stable)
+        return AbortedTransaction(producer_id, first, base_offset, stable)
 
-    def end_by_index(self, entry: AbortedTransaction) -> EndedTransaction | None:
+    def end_by_index(self, entry: AbortedTransaction) -> AbortedTransaction | None:
         """Appends the ABORT marker of a .txnindex entry, which the log has lost. None, and nothing is appended, if the
         transaction of the entry is not open."""
         producer = self.producers.get(entry.producer_id)

@@ -19,11 +19,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.ops.rewrite.batches import Progress, steps
 from kafkarec.read.decode_options import request
 from kafkarec.read.walk import MARKERS, asked
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
-from kafkarec.state.producers import EndedTransaction
 
 from .cleaner_settings import CleanerSettings
 from .offset_map import OffsetMap
@@ -110,7 +110,7 @@ class DirtyKeys:
         self._waiting.append(_Waiting(step, segment))
         self._size += self._waiting[-1].size
 
-    def settle(self, aborted: Iterable[EndedTransaction], first_open: int | None) -> None:
+    def settle(self, aborted: Iterable[AbortedTransaction], first_open: int | None) -> None:
         """Puts the keys that are decided after a step. aborted: the transactions that it ended; first_open: the first
         offset of the oldest open one."""
         for one in aborted:

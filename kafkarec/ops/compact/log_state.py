@@ -21,7 +21,7 @@ from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.ops.rewrite.batches import Progress
 from kafkarec.recover.steps import Step
 from kafkarec.sidecars import txn_index
-from kafkarec.state.producers import CLEANER, EndedTransaction, ProducerStates, at_log_start
+from kafkarec.state.producers import CLEANER, ProducerStates, at_log_start
 
 from .cleaner_settings import CleanerSettings
 from .dirty_keys import DirtyKeys
@@ -75,7 +75,7 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
             state.start_offsets.append(segment.base_offset)
             state.next_offset = max(state.next_offset, segment.base_offset)
         state.steps.append(array("q"))
-        markers: dict[tuple[int, int], EndedTransaction | None] = {}
+        markers: dict[tuple[int, int], AbortedTransaction | None] = {}
         tail = None
         for step in keys.steps(segment, number, progress):
             tail = step.tail
@@ -115,7 +115,7 @@ def _first_young(step: Step, youngest: int, next_offset: int) -> int | None:
     return next((first for first, time in offsets if time is not None and time > youngest), None)
 
 
-def _aborted(source: Any, markers: dict[tuple[int, int], EndedTransaction | None]) -> Iterator[Aborted]:
+def _aborted(source: Any, markers: dict[tuple[int, int], AbortedTransaction | None]) -> Iterator[Aborted]:
     """The aborted transactions whose markers are in a segment. An entry of its .txnindex is used only if the marker
     exists, and its first offset only in the new .txnindex: a wrong index must not remove data."""
     entries = {}
@@ -125,7 +125,6 @@ def _aborted(source: Any, markers: dict[tuple[int, int], EndedTransaction | None
     for (producer_id, offset), ended in sorted(markers.items(), key=lambda one: one[0][1]):  # as in the log
         known = entries.get((producer_id, offset))
         if ended is not None:
-            made = AbortedTransaction(producer_id, ended.first_offset, offset, ended.last_stable_offset)
-            yield Aborted(producer_id, ended.first_offset, offset, known or made)
+            yield Aborted(producer_id, ended.first_offset, offset, known or ended)
         elif known is not None:
             yield Aborted(producer_id, offset, offset, known)

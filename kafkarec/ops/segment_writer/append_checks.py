@@ -18,8 +18,9 @@ from kafkarec._verbs import headers_of_good_batches
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
+from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import reader
-from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates, read_marker
+from kafkarec.state.producers import Marker, ProducerStates, read_marker
 from kafkarec.write.stamping import assign
 
 from .writer_settings import WriterSettings
@@ -90,10 +91,10 @@ class CheckedBatches(NamedTuple):
             numbers = one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch
             yield one.position + self.moved, *numbers
 
-    def appended_to(self, states: ProducerStates) -> list[EndedTransaction]:
-        """Appends the batches to the state of their producers; returns the transactions that they end."""
-        ended = [states.append(one._asdict(), self.markers.get(one.position + self.moved)) for one in self.headers]
-        return [one for one in ended if one is not None]
+    def appended_to(self, states: ProducerStates) -> list[AbortedTransaction]:
+        """Appends the batches to the state of their producers; returns the transactions that they abort."""
+        found = [states.append(one._asdict(), self.markers.get(one.position + self.moved)) for one in self.headers]
+        return [one for one in found if one is not None]
 
     def slice(self, start: int, stop: int, at: int) -> CheckedBatches:
         """Batches [start, stop), with positions for a file in which they begin at byte `at`."""

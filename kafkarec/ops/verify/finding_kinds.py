@@ -361,8 +361,3 @@ KINDS: dict[str, Kind] = {
 def of_subject(*subjects: str) -> frozenset[str]:
     """The kinds that are about one of these."""
     return frozenset(name for name, kind in KINDS.items() if kind.subject in subjects)
-
-
-def repaired_by(step: str) -> frozenset[str]:
-    """The kinds for which a report prints this command."""
-    return frozenset(name for name, kind in KINDS.items() if kind.step == step)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import producer_snapshot
-from kafkarec.state.producers import EndedTransaction, ProducerStates, Taken
+from kafkarec.state.producers import ProducerStates, Taken
 
 from .finding_kinds import ANOMALY, ERROR, NOTE
 from .side_file_findings import SideFileFindings
@@ -22,7 +22,7 @@ class TxnIndexCheck:
 
     def __init__(self, file: str, findings: SideFileFindings) -> None:
         self._file, self._findings = file, findings
-        self._expected: dict[tuple[int, int], EndedTransaction] = {}
+        self._expected: dict[tuple[int, int], AbortedTransaction] = {}
         self._abort_markers: set[tuple[int, int]] = set()
         self._lost: set[tuple[int, int]] = set()
 
@@ -94,7 +94,7 @@ class TxnIndexCheck:
                 "correct one",
             )
 
-    def _compare(self, what: str, entry: AbortedTransaction, expected: EndedTransaction, complete: bool) -> None:
+    def _compare(self, what: str, entry: AbortedTransaction, expected: AbortedTransaction, complete: bool) -> None:
         if entry.first_offset != expected.first_offset:
             explained = not complete and entry.first_offset < expected.first_offset
             self._findings.report(
