@@ -16,7 +16,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, compress, takewhile
 from operator import attrgetter, itemgetter, not_
 from typing import Any, NamedTuple
@@ -107,7 +107,6 @@ def _without_data(epoch: int, first: int, segment: int) -> list[int]:
     return [epoch, first, -1, -1, -1, 0, 0, 0, segment, -1, 0]
 
 
-@dataclass
 class Match:
     """The transactions of a log, matched with its markers.
 
@@ -123,22 +122,24 @@ class Match:
     first_offset, next_offset   of the input; None: there is no batch
     """
 
-    raises: bool = False
-    evidence_of: Callable[[Any], Evidence] = attrgetter("evidence")
-    segments: list[Any] = field(default_factory=list)
-    open: dict[int, list[int]] = field(default_factory=dict)
-    ended: array[int] = field(default_factory=lambda: array("q"))
-    without_data: array[int] = field(default_factory=lambda: array("q"))
-    first_offset: int | None = None
-    next_offset: int | None = None
-    notes: list[Note] = field(default_factory=list)
-    damage: list[Damage] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
-    known_holes: list[Hole] = field(default_factory=list)
-    ahead: dict[int, AbortedTransaction] = field(default_factory=dict)
-    prepared: Mapping[tuple[int, int], bool] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        raises: bool = False,
+        evidence_of: Callable[[Any], Evidence] = attrgetter("evidence"),
+        known_holes: Sequence[Hole] = (),
+        prepared: Mapping[tuple[int, int], bool] | None = None,
+    ) -> None:
+        self.raises, self.evidence_of, self.known_holes = raises, evidence_of, [*known_holes]
+        self.prepared = prepared or {}
+        self.segments: list[Any] = []
+        self.open: dict[int, list[int]] = {}
+        self.ended, self.without_data = array("q"), array("q")
+        self.first_offset: int | None = None
+        self.next_offset: int | None = None
+        self.notes: list[Note] = []
+        self.damage: list[Damage] = []
+        self.decisions: list[Decision] = []
+        self.ahead: dict[int, AbortedTransaction] = {}
         self._producers = Producers()
         self._segment = -1
         self._segment_start: int | None = None
@@ -407,7 +408,7 @@ class Match:
             opened = self._resolve(producer, opened, (ABORT, last, -1), entry)
         if opened is not None and all(one.marker_offset != last for one in self.decisions[known:]):
             coordinator = self.coordinator_epoch(producer)
-            self.decisions.append(_decision(producer, coordinator, opened, LISTED, last, last, last))
+            self.decisions.append(_decision(producer, coordinator, opened, LISTED, Hole(last, last), last))
         txn = opened or _without_data(-1, first, self._segment)
         txn[FIRST] = min(first, txn[FIRST])
         self.ended.extend((producer, ABORT, last, -1, -1, self._segment, *txn[:POSITION], *_NO_BATCH))
@@ -542,15 +543,8 @@ class Match:
             if rule.outcome == CONTINUES or (case.is_listed and after is None):
                 carried = current
                 if case.is_listed and entry is not None:
-                    self._decide(
-                        producer,
-                        coordinator,
-                        current,
-                        one.holes[0],
-                        rule,
-                        None,
-                        entry.last_offset,
-                        ended=False,
+                    self.decisions.append(
+                        _decision(producer, coordinator, current, rule, one.holes[0], entry.last_offset)
                     )
             else:
                 carried = None
@@ -607,17 +601,13 @@ class Match:
         hole: Hole,
         rule: Rule,
         marker: LegibleMarker | None = None,
-        offset: int | None = None,
-        ended: bool = True,
     ) -> None:
-        """Records how a transaction ended and, with `ended`, ends it."""
-        epoch, offset, time = txn[EPOCH], offset, -1
+        """Records how a transaction ended, and ends it."""
+        epoch, offset, time = txn[EPOCH], None, -1
         if marker is not None:
             epoch, offset, time = marker.producer_epoch, marker.offset, marker.timestamp
-        decision = _decision(producer, coordinator, txn, rule, hole.first, hole.last, offset)
+        decision = _decision(producer, coordinator, txn, rule, hole, offset)
         self.decisions.append(decision._replace(producer_epoch=epoch, timestamp=time))
-        if not ended:
-            return
         until = offset if offset is not None else txn[LAST] if hole.last is None else hole.last
         code = COMMIT if rule.outcome == COMMITTED else ABORT
         row = (producer, code, until, time, decision.coordinator_epoch, self._segment)
@@ -638,10 +628,9 @@ class Match:
     def listed_ahead(self) -> list[Decision]:
         """The open transactions whose ABORT the .txnindex has behind the log's end. They stay open, as for a broker,
         which rebuilds the index."""
+        end = Hole(self.next_offset or 0, None)
         return [
-            _decision(
-                producer, self.coordinator_epoch(producer), txn, AHEAD, self.next_offset or 0, None, entry.last_offset
-            )
+            _decision(producer, self.coordinator_epoch(producer), txn, AHEAD, end, entry.last_offset)
             for producer, entry in self.ahead.items()
             if (txn := self.open.get(producer)) is not None and self._begins(entry, txn)
         ]
@@ -661,8 +650,7 @@ def _decision(
     coordinator: int,
     txn: list[int],
     rule: Rule,
-    first: int,
-    last: int | None,
+    hole: Hole,
     offset: int | None,
 ) -> Decision:
     return Decision(
@@ -674,8 +662,8 @@ def _decision(
         rule.outcome,
         rule.proof,
         rule.sentence,
-        first,
-        last,
+        hole.first,
+        hole.last,
         offset,
     )
 

@@ -17,8 +17,9 @@ compared, so a batch of a lower rank is kept in rules 2 and 3, and is not set as
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import islice
 from typing import NamedTuple
 
 from kafkarec.storage.good_batches import GoodBatch, SetAsideBatch
@@ -39,27 +40,38 @@ class MergedBatch(NamedTuple):
 
 
 class _BatchStream:
-    """The batches of one source, which has a `rank`, with a look-ahead: `head` is the next batch, `second` the one
-    after it."""
+    """The batches of one source, which has a `rank`; `ahead` has the next one and the one after it."""
 
     def __init__(self, rows: Iterator[GoodBatch], ranks: Sequence[int]) -> None:
         self._rows = rows
-        self.head = next(rows, None)
-        self.second = next(rows, None)
-        self.rank = ranks[self.head.source] if self.head and ranks else 0
+        self.ahead = deque(islice(rows, 2))
+        self.rank = ranks[self.head.source] if self.ahead and ranks else 0
+
+    @property
+    def head(self) -> GoodBatch:
+        return self.ahead[0]
+
+    @property
+    def following_epoch(self) -> int | None:
+        """The leader epoch of the batch after the head; None: there is none."""
+        return self.ahead[1].epoch if len(self.ahead) > 1 else None
 
     def split(self) -> bool:
         """Whether the head was several batches, of which each is alone now."""
-        if self.head is None or self.head.batches == 1:
+        if self.head.batches == 1:
             return False
-        self._rows = chain(self.head.each(), [] if self.second is None else [self.second], self._rows)
-        self.head, self.second = next(self._rows), next(self._rows)
+        self.ahead.extendleft(reversed([*self.ahead.popleft().each()]))
         return True
 
     def pop(self) -> GoodBatch:
-        assert self.head is not None
-        row, self.head, self.second = self.head, self.second, next(self._rows, None)
+        row = self.ahead.popleft()
+        if len(self.ahead) < 2:
+            self.ahead.extend(islice(self._rows, 1))
         return row
+
+    def overlaps(self, row: GoodBatch) -> bool:
+        """Whether the head has some of the offsets of a batch."""
+        return self.head.base <= row.last and row.base <= self.head.last
 
 
 def merge(
@@ -74,17 +86,11 @@ def merge(
     remaining = [_BatchStream(rows, ranks) for rows in streams]
     next_offset, epoch = start, -1
     confirmed_epochs: dict[int, tuple[int, int]] = {}  # source -> (its rank, its highest confirmed epoch)
-    while True:
-        remaining = [stream for stream in remaining if stream.head is not None]
-        if not remaining:
-            return
-        remaining.sort(key=_sort_key)
-        first = remaining[0]
-        row = first.head
-        assert row is not None
+    while remaining := sorted((stream for stream in remaining if stream.ahead), key=_sort_key):
+        first, row = remaining[0], remaining[0].head
         damaged = row.damaged
-        around = [stream for stream in remaining if _have_common_offsets(stream.head, row)]
-        differ = any(stream.head is not None and stream.head.content != row.content for stream in around)
+        around = [stream for stream in remaining if stream.overlaps(row)]
+        differ = any(stream.head.content != row.content for stream in around)
         is_stale = stale and any(
             known > row.epoch >= 0 and rank <= first.rank
             for source, (rank, known) in confirmed_epochs.items()
@@ -97,78 +103,53 @@ def merge(
             yield _set_aside_batch(first.pop(), "overlap")
             continue
         for other in remaining[1:]:
-            while other.head is not None and other.head.content == row.content:
+            while other.ahead and other.head.content == row.content:
                 damaged = damaged or other.head.damaged
                 yield MergedBatch(other.pop(), DUPLICATE)
-        copies = [stream for stream in remaining if _is_equal_but_for_epoch(stream.head, row)]
+        around = [stream for stream in remaining if stream.ahead and stream.overlaps(row)]
+        copies = [stream for stream in around if stream.head._replace(epoch=row.epoch).content == row.content]
         if len(copies) > 1:
             best = max(copies, key=lambda stream: (-stream.rank, _confirmations(stream, epoch)))
             for stream in copies:
                 if stream is not best:
                     yield _set_aside_batch(stream.pop(), "other_epoch")
-            continue
-        winner = _conflict_winner(remaining)
-        if winner is not None:
+        elif len(around) > 1:
+            winner = min(around, key=_preference)
             for stream in remaining:
-                if stream is not winner and _have_common_offsets(stream.head, winner.head):
+                if stream is not winner and stream.ahead and stream.overlaps(winner.head):
                     loser = stream.pop()
-                    yield _set_aside_batch(loser, _conflict_reason(loser, winner.head))
-            continue
-        if is_behind:
+                    has_other_epoch = loser.epoch != winner.head.epoch
+                    yield _set_aside_batch(loser, "conflict_epoch" if has_other_epoch else "conflict_content")
+        elif is_behind:
             yield _set_aside_batch(first.pop(), "overlap")
-            continue
-        if is_stale:
+        elif is_stale:
             yield _set_aside_batch(first.pop(), "stale_epoch")
-            continue
-        if row.batches > 1 or (first.second is not None and first.second.epoch >= row.epoch):
-            confirmed_epochs[row.source] = max(
-                confirmed_epochs.get(row.source, (first.rank, -1)), (first.rank, row.epoch)
-            )
-        gap = None if next_offset is None or row.base == next_offset else (next_offset, row.base - 1)
-        next_offset, epoch = row.last + 1, row.epoch
-        first.pop()
-        yield MergedBatch(row._replace(damaged=damaged), KEEP, gap)
+        else:
+            following = first.following_epoch
+            if row.batches > 1 or (following is not None and following >= row.epoch):
+                confirmed_epochs[row.source] = max(
+                    confirmed_epochs.get(row.source, (first.rank, -1)), (first.rank, row.epoch)
+                )
+            gap = None if next_offset is None or row.base == next_offset else (next_offset, row.base - 1)
+            next_offset, epoch = row.last + 1, row.epoch
+            first.pop()
+            yield MergedBatch(row._replace(damaged=damaged), KEEP, gap)
 
 
 def _sort_key(stream: _BatchStream) -> tuple[int, int, int]:
-    row = stream.head
-    assert row is not None
-    return row.base, row.source, row.position
-
-
-def _have_common_offsets(one: GoodBatch | None, other: GoodBatch | None) -> bool:
-    return one is not None and other is not None and one.base <= other.last and other.base <= one.last
-
-
-def _is_equal_but_for_epoch(one: GoodBatch | None, other: GoodBatch) -> bool:
-    return one is not None and one._replace(epoch=other.epoch).content == other.content
+    return stream.head.base, stream.head.source, stream.head.position
 
 
 def _confirmations(stream: _BatchStream, kept_epoch: int) -> int:
     """The number of adjacent batches with the epoch of the stream's head: of the last kept batch, whose epoch is
     `kept_epoch`, and the next one in the stream."""
-    assert stream.head is not None
-    by_second = stream.second is not None and stream.second.epoch == stream.head.epoch
-    return (stream.head.epoch == kept_epoch) + by_second
-
-
-def _conflict_winner(streams: Sequence[_BatchStream]) -> _BatchStream | None:
-    """The stream whose head is kept, among the first one and those whose heads overlap its head; None: no conflict."""
-    first = streams[0]
-    overlapping = [stream for stream in streams[1:] if _have_common_offsets(stream.head, first.head)]
-    if not overlapping:
-        return None
-    return min([first, *overlapping], key=_preference)
+    own = stream.head.epoch
+    return (own == kept_epoch) + (own == stream.following_epoch)
 
 
 def _preference(stream: _BatchStream) -> tuple[int, int, int, int]:
     row = stream.head
-    assert row is not None
     return stream.rank, -row.epoch, -(row.records or 0), row.source
-
-
-def _conflict_reason(loser: GoodBatch, winner: GoodBatch | None) -> str:
-    return "conflict_epoch" if winner is not None and loser.epoch != winner.epoch else "conflict_content"
 
 
 def _set_aside_batch(row: GoodBatch, reason: str) -> SetAsideBatch:

@@ -88,7 +88,7 @@ class LogCheck:
         self._cleaned = False  # whether offsets were missing so far
         self._is_read = True
         self._sequences = SequenceCheck(self._batches) if sequences else None
-        self._match = Match(False, attrgetter("evidence"))
+        self._match = Match()
 
     def begin(self, segment: SegmentFile) -> None:
         findings = self._segments[segment.path] = SideFileFindings(self._path)

@@ -1,4 +1,12 @@
-"""TransactionListing: the transactions of a log as a sequence, with states, durations and sizes.
+"""The transactions of a log: open, hanging, aborted and committed, with durations and sizes.
+
+Segment, buffer -> read.walk -> recover.marker_matching.Match -> listing
+                                                              -> read.isolation (decode, read)
+
+Those that were open at the log's start are in the producer snapshot of its first segment (KIP-98):
+
+... deleted segments ... | NNN.snapshot  NNN.log ...
+    ^ first offset       | has the producers with an open transaction: its first offset, the last coordinator epoch
 
 The age of an open transaction is told by append times: a producer sets the create time of a record, and events that are
 replayed keep theirs. A broker sets the timestamps of markers, and of all batches with log append time (KIP-32).
@@ -23,11 +31,8 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC, LOG_APPEND_TIME, V2_OVERHEAD, start_of, v2_header
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import match
-from kafkarec.recover.marker_matching import POSITION, Match
+from kafkarec.recover.marker_matching import POSITION, Match, Note
 from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH
-
-from . import open_at_log_start
-from .open_at_log_start import Transaction
 
 OPEN, HANGING, ABORTED, COMMITTED = "open", "hanging", "aborted", "committed"
 STATES = (OPEN, HANGING, ABORTED, COMMITTED)
@@ -36,10 +41,44 @@ STATES = (OPEN, HANGING, ABORTED, COMMITTED)
 HANGING_AFTER = timedelta(minutes=15)
 """The default of transaction.max.timeout.ms, which `kafka-transactions.sh find-hanging` assumes too."""
 
-_CODE, _BATCHES = ROW.index("code"), ROW.index("batches")
-_MARKER, _MARKER_TIME = ROW.index("marker_offset"), ROW.index("marker_timestamp")
+_PRODUCER, _CODE, _MARKER, _MARKER_TIME, _BATCHES = map(
+    ROW.index, ("producer_id", "code", "marker_offset", "marker_timestamp", "batches")
+)
 _STATE_OF = {ABORT: ABORTED, COMMIT: COMMITTED}
 _CODE_OF = {state: code for code, state in _STATE_OF.items()}
+
+
+class Transaction(NamedTuple):
+    """One transaction of one partition. Times are in milliseconds since 1970; None: not known.
+
+    producer_id, producer_epoch: int    the epoch of its last data; the marker may have the next epoch (KIP-890)
+    state: str                          open, hanging, aborted, committed
+    first_offset, last_offset: int      of its data; first_offset may be before the log (from .txnindex or .snapshot);
+                                        last_offset is None without data in the log
+    marker_offset: int                  None while it is open
+    first_timestamp, last_timestamp     of its data
+    duration_ms: int                    from its first record to its marker; while open, how long at least by the append
+                                        times of markers and of batches with log append time; None: none tells
+    batches, records, bytes: int        of its data in the log, without the marker
+    coordinator_epoch: int              of the coordinator that wrote the marker; while open, of the one that wrote the
+                                        producer's previous marker (None: there is none in the log)
+    segments: tuple[str, ...]           files from its first batch to its marker or, while open, to the log's end
+    """
+
+    producer_id: int
+    producer_epoch: int
+    state: str
+    first_offset: int | None
+    last_offset: int | None
+    marker_offset: int | None
+    first_timestamp: int | None
+    last_timestamp: int | None
+    duration_ms: int | None
+    batches: int
+    records: int
+    bytes: int
+    coordinator_epoch: int | None
+    segments: tuple[str, ...]
 
 
 class Spread(NamedTuple):
@@ -164,13 +203,11 @@ class TransactionListing(Transactions):
         self.max_timestamp = _known(found.max_timestamp)
         self.damage: tuple[Damage, ...] = tuple(found.damage)
         names = [None if one.path is None else os.path.basename(one.path) for one in found.segments]
-        ongoing = [self._unfinished(producer, txn, names) for producer, txn in found.open.items()]
-        first_offsets = [txn.first_offset for txn in ongoing if txn.first_offset is not None]
+        ongoing = {producer: self._unfinished(producer, txn, names) for producer, txn in found.open.items()}
+        first_offsets = [txn.first_offset for txn in ongoing.values() if txn.first_offset is not None]
         self.last_stable_offset = min(first_offsets, default=found.next_offset)
-        known = open_at_log_start.with_snapshot(found, ongoing)
-        self.notes = (*found.notes, *known.notes)
-        ongoing = known.ongoing + [self._begun(entry) for entry in known.begun]
-        self.ongoing: tuple[Transaction, ...] = tuple(sorted(ongoing, key=lambda txn: txn.first_offset or 0))
+        self.notes = (*found.notes, *self._add_snapshot(ongoing))
+        self.ongoing = tuple(sorted(ongoing.values(), key=lambda txn: txn.first_offset or 0))
         self.listed_ahead = {(one.producer_id, one.first_offset): one.marker_offset for one in found.listed_ahead()}
         super().__init__(found.ended, range(len(found.ended) // WIDTH), names, self.ongoing)
         self.without_data = Transactions(found.without_data, range(len(found.without_data) // WIDTH), names)
@@ -222,6 +259,38 @@ class TransactionListing(Transactions):
         took = (end - start for start, end in zip(begun, ended, strict=True) if start >= 0 and end >= 0)
         found = {name: list(values) for name, values in {**numbers, "duration_ms": took}.items()}
         return {name: Spread(min(one), sum(one) / len(one), max(one)) for name, one in found.items() if one}
+
+    def _add_snapshot(self, ongoing: dict[int, Transaction]) -> Iterator[Note]:
+        """Adds what the first segment's snapshot has of producers without a marker in the log, for which it is still
+        valid: to their open transactions, and those without data in the log. Yields notes about these, or that the
+        snapshot cannot be read."""
+        found = self._found
+        if not found.segments:
+            return
+        first = found.segments[0]
+        try:
+            entries = [one for one in found.evidence_of(first).snapshot() or () if one.producer_id >= 0]
+        except (KafkaRecordError, OSError) as error:
+            yield Note("snapshot_unreadable", first.path, None, None, str(error))
+            return
+        markers = (found.ended, found.without_data) if entries else ()
+        ended = {producer for rows in markers for producer in rows[_PRODUCER::WIDTH]}
+        for entry in entries:
+            producer, since = entry.producer_id, entry.current_txn_first_offset
+            if producer in ended:
+                continue
+            txn = ongoing.get(producer)
+            if txn is not None:
+                offset = txn.first_offset if since < 0 else since
+                ongoing[producer] = txn._replace(first_offset=offset, coordinator_epoch=_known(entry.coordinator_epoch))
+            elif since >= 0:
+                ongoing[producer] = self._begun(entry)
+                detail = (
+                    f"producer {producer} (epoch {entry.producer_epoch}) has a transaction open since offset {since}, "
+                    "before the start of this log, and no marker here ends it: a broker keeps read_committed consumers "
+                    "at the log's start"
+                )
+                yield Note("begun_before", first.path, since, producer, detail)
 
     def _begun(self, entry: SnapshotEntry) -> Transaction:
         """A transaction that began before the log and has no data in it. Its age is that of its last data."""
