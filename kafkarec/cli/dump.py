@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops import dump
-from kafkarec.ops.dump import decoders
-from kafkarec.ops.dump.run import DumpOptions
+from kafkarec.ops.dump import DumpOptions, decoders
 from kafkarec.sources import remote
 from kafkarec.sources.files import ByteSource
 from kafkarec.sources.folders import LocalFolder, RemoteFolder

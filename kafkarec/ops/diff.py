@@ -363,23 +363,28 @@ class _Comparison:
                 a.next()
                 b.next()
             elif one.last < other.base:
-                self._only(a, difference.only_a, one, b.replica)
+                self._next_is_alone(a, difference.only_a, one, b.replica)
             elif other.last < one.base:
-                self._only(b, difference.only_b, other, a.replica)
+                self._next_is_alone(b, difference.only_b, other, a.replica)
             else:
                 self._overlap(one, other)
-        while a.head is not None:
-            self._only(a, difference.only_a, a.head, None)
-        while b.head is not None:
-            self._only(b, difference.only_b, b.head, None)
+        for side, extents in ((a, difference.only_a), (b, difference.only_b)):
+            while side.head is not None:
+                self._next_is_alone(side, extents, side.head, None)
 
-    def _only(self, side: _Side, extents: list[Extent], batch: ReplicaBatch, other: Replica | None) -> None:
-        """Add a batch of whose offsets the other side has none. `other`: that side; None if it has ended."""
-        kind = HEAD if other is not None and batch.last < (other.start or 0) else ""
-        if other is not None and not kind:
-            self._differs(batch.base, "only one of the two has a batch here")
-        add(extents, Extent(batch.base, batch.last, batch.records, batch.size, kind))
+    def _next_is_alone(self, side: _Side, extents: list[Extent], batch: ReplicaBatch, other: Replica | None) -> None:
+        """Adds the next batch of a side, of whose offsets the other one has none. other: as for `_alone`"""
+        extent = Extent(batch.base, batch.last, batch.records, batch.size)
+        self._alone(extents, extent, "only one of the two has a batch here", other)
         side.next()
+
+    def _alone(self, extents: list[Extent], extent: Extent, what: str, other: Replica | None) -> None:
+        """Adds what the other side has not. other: that side; None if it has ended."""
+        if other is not None and extent.last < (other.start or 0):
+            extent.kind = HEAD
+        elif other is not None:
+            self._differs(extent.first, what)
+        add(extents, extent)
 
     def _differs(self, offset: int, what: str) -> None:
         self._equal_so_far = False
@@ -414,10 +419,15 @@ class _Comparison:
             x = left[i] if i < len(left) else None
             y = right[j] if j < len(right) else None
             if y is None or (x is not None and x[0] < y[0]):
-                differences += self._single(self.difference.only_a, x, "only A has a record here", self.b.replica)
+                offset, _, _, size = left[i]
+                extent = Extent(offset, offset, 1, size)
+                self._alone(self.difference.only_a, extent, "only A has a record here", self.b.replica)
+                differences += 1
                 i += 1
             elif x is None or y[0] < x[0]:
-                differences += self._single(self.difference.only_b, y, "only B has a record here", self.a.replica)
+                extent = Extent(y[0], y[0], 1, y[3])
+                self._alone(self.difference.only_b, extent, "only B has a record here", self.a.replica)
+                differences += 1
                 j += 1
             else:
                 other_epoch = x[2] != y[2] and _NO_EPOCH not in (x[2], y[2])
@@ -429,13 +439,6 @@ class _Comparison:
                 i += 1
                 j += 1
         return differences
-
-    def _single(self, extents: list[Extent], item: Any, what: str, other: Replica) -> int:
-        kind = HEAD if item[0] < (other.start or 0) else ""
-        if not kind:
-            self._differs(item[0], what)
-        add(extents, Extent(item[0], item[0], 1, item[3], kind))
-        return 1
 
 
 def _describe(kind: str, epoch_a: int, epoch_b: int, one: ReplicaBatch, other: ReplicaBatch) -> str:

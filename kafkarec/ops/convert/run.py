@@ -81,7 +81,6 @@ class Conversion(Iterator[bytes]):
         self._run: list[SourceBatch] = []
         self._shape = Shape(2, 0, None)
         self._shapes: dict[tuple[int, int, bool], Shape] = {}
-        self._shared_shapes: dict[Shape, Shape] = {}
         self._rows_written = 0  # rows of the run's first unit that are written
         self._added = self._read = 0  # stored bytes since the last flush; decompressed bytes up to the last flush
         self._steps = self._written(threads)
@@ -137,7 +136,8 @@ class Conversion(Iterator[bytes]):
             self.stats.batches_in += unit.messages
             self.stats.records_in += unit.rows
             self.stats.bytes_in += unit.size_in_bytes
-            shape = self._shape_of(unit)
+            kind = unit.magic, unit.attributes, unit.rows == 0
+            shape = self._shapes.get(kind) or self._shapes.setdefault(kind, self._target.shape(unit))
             if self._run and not self._may_be_joined(unit, shape):
                 yield from self._flush()
             if shape.magic < BATCH_MAGIC and self._is_left_out(unit, shape):
@@ -154,18 +154,9 @@ class Conversion(Iterator[bytes]):
                 yield from self._flush(final=False)
         yield from self._flush()
 
-    def _shape_of(self, unit: SourceBatch) -> Shape:
-        """The shape of a batch; equal shapes are the same object."""
-        kind = unit.magic, unit.attributes, unit.rows == 0
-        shape = self._shapes.get(kind)
-        if shape is None:
-            new_shape = self._target.shape(unit)
-            shape = self._shapes[kind] = self._shared_shapes.setdefault(new_shape, new_shape)
-        return shape
-
     def _may_be_joined(self, unit: SourceBatch, shape: Shape) -> bool:
         """Whether the unit may be joined to the current run; without a limit a run is only decoded together."""
-        if shape is not self._shape:
+        if shape != self._shape:
             return False
         return shape.limit is None or may_follow(self._run[0], self._run[-1], unit, shape)
 

@@ -23,16 +23,17 @@ from .batch_reader import pieces, refuse
 from .log_text import records_of
 from .messages01 import messages
 from .mismatches import Mismatches
+from .record_lines import DumpOptions
 
 _WARM_BYTES = 8192
 
 
 class Checked(NamedTuple):
-    """An index file with its log and the options that apply.
+    """An index file with its log.
 
     display_path, path   the file's path as printed in a line, and the absolute one printed above mismatches
-    sanity        only the check that a broker makes when it starts (--index-sanity-check)
-    verify        prints mismatches only (--verify-index-only)
+    options       index_sanity: only the check that a broker makes when it starts; verify_index: only mismatches are
+                  printed
     """
 
     file: ByteSource
@@ -40,8 +41,7 @@ class Checked(NamedTuple):
     display_path: str
     path: str
     base_offset: int
-    sanity: bool
-    verify: bool
+    options: DumpOptions
 
 
 def _slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
@@ -49,30 +49,30 @@ def _slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
     return list(layout.iter_unpack(source.read_at(0, size)))
 
 
-def offset_index_text(checked: Checked, max_message_size: int, mismatches: Mismatches) -> Iterator[str]:
+def offset_index_text(checked: Checked, mismatches: Mismatches) -> Iterator[str]:
     """The lines of an .index file."""
     slots = _slots(checked.file, OffsetIndex.layout)
     if not slots:
         yield f"{checked.display_path} is empty.\n"
         return
-    if checked.sanity:
+    if checked.options.index_sanity:
         yield _passed(checked, OffsetIndex.layout.size, slots[-1][0])
         return
     for number, (relative, position) in enumerate(slots):
         if number and not relative:
             return
         offset = checked.base_offset + relative
-        found = _batch_at(checked, offset, position, max_message_size)
+        found = _batch_at(checked, offset, position)
         if found != offset:
             mismatches.add("index_mismatch", checked.path, offset, found)
-        if not checked.verify:
+        if not checked.options.verify_index:
             yield f"offset: {offset} position: {position}\n"
 
 
-def time_index_text(checked: Checked, index: ByteSource, mismatches: Mismatches, limit: int) -> Iterator[str]:
+def time_index_text(checked: Checked, index: ByteSource, mismatches: Mismatches) -> Iterator[str]:
     """The lines of a .timeindex file; `index`: the .index file of the same segment."""
     offsets, times = _slots(index, OffsetIndex.layout), _slots(checked.file, TimeIndex.layout)
-    if checked.sanity:
+    if checked.options.index_sanity:
         first, last = (times[0], times[-1]) if times else ((0, 0), (0, 0))
         if last[0] < first[0]:
             _broken(checked, f"the last timestamp {last[0]} is below the first, {first[0]}")
@@ -82,9 +82,9 @@ def time_index_text(checked: Checked, index: ByteSource, mismatches: Mismatches,
     for number, (timestamp, relative) in enumerate(times):
         if number and not relative:
             return
-        for found in _compare(checked, (timestamp, relative), _position_for(offsets, relative), previous, limit):
+        for found in _compare(checked, (timestamp, relative), _position_for(offsets, relative), previous):
             mismatches.add(found[0], checked.path, *found[1:])
-        if not checked.verify:
+        if not checked.options.verify_index:
             yield f"timestamp: {timestamp} offset: {checked.base_offset + relative}\n"
         previous = timestamp
 
@@ -109,9 +109,7 @@ def _position_for(slots: list[tuple[int, ...]], relative: int) -> int:
     return slots[low][1]
 
 
-def _compare(
-    checked: Checked, entry: tuple[int, int], position: int, previous: int, limit: int
-) -> Iterator[tuple[str, int, int]]:
+def _compare(checked: Checked, entry: tuple[int, int], position: int, previous: int) -> Iterator[tuple[str, int, int]]:
     """(kind of mismatch, its two numbers) of an entry (timestamp, relative offset) of a time index."""
     timestamp, offset = entry[0], checked.base_offset + entry[1]
     _inside(checked, offset, position)
@@ -122,7 +120,7 @@ def _compare(
         if found != offset:
             yield "offset_missing", offset, found
             return
-        latest = _latest(batch, limit)
+        latest = _latest(batch, checked.options.limit)
         if latest != timestamp:
             yield "time_mismatch", timestamp, latest
         if previous >= timestamp:
@@ -155,9 +153,10 @@ def _last_offset(batch: DumpedBatch) -> int:
     return wrapped(batch.offset + delta, 64)
 
 
-def _batch_at(checked: Checked, offset: int, position: int, max_message_size: int) -> int:
+def _batch_at(checked: Checked, offset: int, position: int) -> int:
     """The last offset of the batch to which an entry points."""
     _inside(checked, offset, position)
+    max_message_size = checked.options.max_message_size
     end = min(checked.log.size, position + max_message_size)
     for batch in _batches(checked.log, position, end, UP_TO_MAGIC):
         return _last_offset(batch)

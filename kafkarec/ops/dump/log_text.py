@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise, takewhile
 from operator import sub
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkarec.damage import relocated
 from kafkarec.errors import KafkaRecordError
@@ -28,26 +28,13 @@ from .batch_lines import DumpedBatch, batch_at, batch_line
 from .batch_reader import FilePiece, Frame, pieces
 from .messages01 import message_lines
 from .mismatches import Consecutive
-from .record_lines import LineOptions, Records, record_lines
-
-
-class LogTextOptions(NamedTuple):
-    """The options of a log's text.
-
-    style       None: batches without their records
-    max_bytes   reads only batches that end within this many bytes
-    limit       max decompressed bytes of a batch
-    """
-
-    style: LineOptions | None
-    max_bytes: int
-    limit: int
+from .record_lines import DumpOptions, Records, record_lines
 
 
 def log_text(
     source: ByteSource,
     name: str,
-    options: LogTextOptions,
+    options: DumpOptions,
     consecutive: Consecutive,
     progress: Callable[[int], object],
 ) -> Iterator[str]:
@@ -55,21 +42,21 @@ def log_text(
     before it. `progress`: called with the position up to which the text is complete."""
     whole = options.max_bytes == INT_MAX  # the whole file, even above 2 GiB, which Kafka's tool refuses
     end = source.size if whole else min(source.size, options.max_bytes)
-    position = 0
+    position, style = 0, options.style
     for piece in pieces(source, 0, end):
         records = _PieceRecords(piece, options.limit)
         for number, frame in enumerate(piece.frames):
             batch = batch_at(source, piece, frame)
             yield batch_line(batch)
-            if options.style is None:
+            if style is None:
                 continue
             if not isinstance(batch.header, V2Header):
-                yield from message_lines(batch, options.style, consecutive, options.limit)
+                yield from message_lines(batch, style, consecutive, options.limit)
                 continue
-            with_content = options.style.content or bool(batch.header.attributes & layout.CONTROL)
+            with_content = style.content or bool(batch.header.attributes & layout.CONTROL)
             for some in records.of(number, batch, with_content):
                 consecutive.note(some.offsets)
-                yield from record_lines(batch, some, options.style)
+                yield from record_lines(batch, some, style)
         position = batch.position + len(batch.raw)
         progress(position)
     if whole and end > position:

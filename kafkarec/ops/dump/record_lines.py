@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import layout
+from kafkarec.format.java_integers import INT_MAX
 from kafkarec.format.messages import java_text
+from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
 
 from .batch_lines import DumpedBatch
 from .control_text import control_record_text
@@ -49,6 +51,31 @@ class LineOptions(NamedTuple):
     metadata: bool
     content: bool
     decode: Decode | None
+
+
+class DumpOptions(NamedTuple):
+    """kafka-dump-log's flags, and `limit`.
+
+    decode      decoder of keys and values in place of UTF-8 text; implies print_data
+    max_bytes   reads only batches that end within this many bytes
+    limit       max decompressed bytes of a batch
+    """
+
+    print_data: bool = False
+    deep: bool = False
+    skip_metadata: bool = False
+    verify_index: bool = False
+    index_sanity: bool = False
+    max_message_size: int = 5 << 20
+    max_bytes: int = INT_MAX
+    decode: Decode | None = None
+    limit: int = MAX_DECOMPRESSED_BYTES
+
+    @property
+    def style(self) -> LineOptions | None:
+        """The parts of a record's line; None: records are not printed."""
+        content = self.print_data or self.decode is not None
+        return LineOptions(not self.skip_metadata, content, self.decode) if content or self.deep else None
 
 
 def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> Iterator[str]:

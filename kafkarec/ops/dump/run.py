@@ -14,17 +14,15 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkarec.errors import InvalidRecordError
-from kafkarec.format.java_integers import INT_MAX
-from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
 from kafkarec.sources.files import ByteSource
 from kafkarec.storage import names
 
 from . import state_file_text
 from .index_text import Checked, offset_index_text, time_index_text
 from .java_text import absolute_path, java_path, parse_long
-from .log_text import LogTextOptions, log_text
+from .log_text import log_text
 from .mismatches import Consecutive, Mismatches
-from .record_lines import Decode, LineOptions
+from .record_lines import DumpOptions
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 STANDARD_INPUT = "-"
@@ -33,30 +31,6 @@ _BOOTSTRAP = "bootstrap.checkpoint"
 
 Open = Callable[[str], ByteSource]
 Say = Callable[[str], None]
-
-
-class DumpOptions(NamedTuple):
-    """kafka-dump-log's flags, and `limit`.
-
-    decode      decoder of keys and values in place of UTF-8 text; implies print_data
-    limit       max decompressed bytes of a batch
-    """
-
-    print_data: bool = False
-    deep: bool = False
-    skip_metadata: bool = False
-    verify_index: bool = False
-    index_sanity: bool = False
-    max_message_size: int = 5 << 20
-    max_bytes: int = INT_MAX
-    decode: Decode | None = None
-    limit: int = MAX_DECOMPRESSED_BYTES
-
-    @property
-    def style(self) -> LineOptions | None:
-        """The parts of a record's line; None: records are not printed."""
-        content = self.print_data or self.decode is not None
-        return LineOptions(not self.skip_metadata, content, self.decode) if content or self.deep else None
 
 
 def dump(
@@ -117,13 +91,11 @@ class _File(NamedTuple):
 def _log(file: _File, mismatches: Mismatches) -> Iterator[str]:
     heading, missing = _heading(file)
     yield heading
-    options = file.options
     with closing(file.opened(file.display_path)) as source:
         if missing:
             file.note(f"{file.display_path}: its name has no {missing}; Kafka's tool would refuse it")
-        text_options = LogTextOptions(options.style, options.max_bytes, options.limit)
         progress = partial(file.progress, file.display_path)
-        yield from log_text(source, file.name, text_options, Consecutive(mismatches, file.absolute), progress)
+        yield from log_text(source, file.name, file.options, Consecutive(mismatches, file.absolute), progress)
 
 
 def _heading(file: _File) -> tuple[str, str]:
@@ -146,8 +118,8 @@ def _heading(file: _File) -> tuple[str, str]:
 def _offset_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
     base_offset = file.base_offset
     with closing(file.opened(file.neighbour(".log"))) as log, closing(file.opened(file.display_path)) as source:
-        checked = _checked(file, source, log, base_offset)
-        yield from offset_index_text(checked, file.options.max_message_size, mismatches)
+        checked = Checked(source, log, file.display_path, file.absolute, base_offset, file.options)
+        yield from offset_index_text(checked, mismatches)
 
 
 def _time_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
@@ -157,15 +129,8 @@ def _time_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
         closing(file.opened(file.neighbour(".index"))) as index,
         closing(file.opened(file.display_path)) as source,
     ):
-        checked = _checked(file, source, log, base_offset)
-        yield from time_index_text(checked, index, mismatches, file.options.limit)
-
-
-def _checked(file: _File, source: ByteSource, log: ByteSource, base_offset: int) -> Checked:
-    options = file.options
-    return Checked(
-        source, log, file.display_path, file.absolute, base_offset, options.index_sanity, options.verify_index
-    )
+        checked = Checked(source, log, file.display_path, file.absolute, base_offset, file.options)
+        yield from time_index_text(checked, index, mismatches)
 
 
 def _snapshot(file: _File, mismatches: Mismatches) -> Iterator[str]:

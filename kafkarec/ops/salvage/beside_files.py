@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.sidecars import offset_checkpoints
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import good_batches, names, unnamed_files
@@ -82,7 +81,8 @@ def filled(
 ) -> tuple[list[SalvageSource], list[BesideFile]]:
     """The fillers that have something of what `probed`, a salvage without them, lacks, and what is said of all."""
     sources, beside = [], []
-    start, cleaned = log_start(partition), _is_cleaned(partition, probed)
+    start, place = log_start(partition), (partition.topic, partition.partition)
+    cleaned = not probed.reports_missing or any(one.data_folder.cleaned(*place) for one in partition.sources)
     for segment, replaced in partition.fillers:
         holes = _damaged(probed) if replaced else [] if cleaned else list(_known_holes(probed, start))
         if replaced and not holes:
@@ -193,23 +193,7 @@ def _known_holes(probed: SalvagedPartition, start: int) -> Iterator[Hole]:
 
 def log_start(partition: SalvagePartition) -> int:
     """The log start offset, from log-start-offset-checkpoint; 0: not known."""
-    return max((found or 0 for found in _checkpoints(partition, "log-start-offset-checkpoint")), default=0)
-
-
-def _is_cleaned(partition: SalvagePartition, probed: SalvagedPartition) -> bool:
-    known = _checkpoints(partition, "cleaner-offset-checkpoint")
-    return (
-        partition.topic in names.ALWAYS_COMPACTED or any(one is not None for one in known) or not probed.reports_missing
-    )
-
-
-def _checkpoints(partition: SalvagePartition, name: str) -> Iterator[int | None]:
-    """Yields the offset of the partition in a checkpoint file of each source's data folder; None: there is none."""
-    for source in partition.sources:
-        if source.log is None or partition.topic is None or partition.partition is None:
-            continue
-        offsets = source.data_folder.offsets.get(name, {})
-        yield offsets.get(offset_checkpoints.TopicPartition(partition.topic, partition.partition))
+    return max(one.data_folder.log_start(partition.topic, partition.partition) for one in partition.sources)
 
 
 def _why_not(content: _Content | None, probed: SalvagedPartition, start: int, cleaned: bool) -> str:

@@ -19,7 +19,6 @@ from itertools import accumulate, chain
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.layout import V2_OVERHEAD, v2_header
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.isolation import match
 from kafkarec.recover.holes import Hole, examined, marker_bytes
@@ -210,8 +209,7 @@ def _removed(segment: SegmentFile, row: dict[str, Any], aside: Sequence[Decision
         return
     for one in aside:
         if row["producer_id"] == one.producer_id and one.first_offset <= row["base_offset"] <= one.last_offset:
-            header = v2_header(segment.raw(row["position"], V2_OVERHEAD))
-            yield RemovedBatch(segment.name, row["position"], header, one.first_offset, REASON)
+            yield RemovedBatch.of(segment, row["position"], one.first_offset, REASON)
             return
 
 

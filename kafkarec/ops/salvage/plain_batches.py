@@ -11,7 +11,6 @@ order.
 
 from __future__ import annotations
 
-from kafkarec.format.layout import V2_OVERHEAD, v2_header
 from kafkarec.read.walk import MARKERS, asked, walk
 from kafkarec.state.producers import at_log_start
 from kafkarec.storage.partition_folder import PartitionFiles
@@ -28,10 +27,8 @@ def find_plain_batches(log: PartitionFiles) -> list[RemovedBatch]:
     # what salvage writes is read back elsewhere, so no checksum is checked
     for step in walk(log.segments, asked(MARKERS, errors="skip", restore=False)):
         for row, open_since in states.take(step).plain:
-            position = step.cell("position", row)
             # Of magic 2: older messages have no producer.
-            header = v2_header(step.segment.raw(position, V2_OVERHEAD))
-            found.append(RemovedBatch(step.segment.name, position, header, open_since, REASON))
+            found.append(RemovedBatch.of(step.segment, step.cell("position", row), open_since, REASON))
     return found
 
 

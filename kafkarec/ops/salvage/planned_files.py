@@ -44,6 +44,10 @@ class RemovedBatch(NamedTuple):
     first: int
     reason: str
 
+    @classmethod
+    def of(cls, segment: SegmentFile, position: int, first: int, reason: str) -> RemovedBatch:
+        return cls(segment.name, position, v2_header(segment.raw(position, V2_OVERHEAD)), first, reason)
+
 
 class InsertedBatch(NamedTuple):
     """A batch of magic 2 to insert in the segment `name` before the byte `position`."""

@@ -72,7 +72,7 @@ class _Commands:
             steps.append(f"({where}: salvage takes what is missing from a replica, if both folders are named)")
         steps += _for_each(
             [one for one in rest if _has_step(one, TXN, ERROR, ANOMALY)],
-            lambda one: command("txn", [_path(one)]),
+            lambda one: command("txn", [one.path]),
         )
         return steps if steps or has_remedies else self._for_anomalies()
 
@@ -84,13 +84,14 @@ class _Commands:
             return [command("salvage", [self._report.path], ("-o", self._rescued())), remark]
         by_name: dict[str, PartitionReport] = {}
         for one in damaged:
-            by_name.setdefault(one.path if one.topic is None else one.name, one)
+            by_name.setdefault(one.name, one)
         alone = len(by_name) == 1
-        return _for_each(list(by_name.values()), lambda one: self._salvage_with_replicas(one, alone))
-
-    def _salvage_with_replicas(self, one: PartitionReport, alone: bool) -> str:
-        paths = [_path(each) for each in self._replicas(one)]
-        return command("salvage", paths, ("-o", self._target(one, alone)))
+        return _for_each(
+            list(by_name.values()),
+            lambda one: command(
+                "salvage", [each.path for each in self._replicas(one)], ("-o", self._target(one, alone))
+            ),
+        )
 
     def _replicas(self, one: PartitionReport) -> list[PartitionReport]:
         """The logs of the same partition, in the order of their paths; only this one if its topic is not known."""
@@ -118,7 +119,7 @@ class _Commands:
         for one, files in list(wanted.values())[:_MAX_COMMANDS]:
             paths, bases = [path for path, _ in files], [str(base) for _, base in files]
             place = ("--topic", one.topic), ("--partition", one.partition)
-            steps.append(command("salvage", [_path(one), *paths], *place, ("-o", self._target(one, alone))))
+            steps.append(command("salvage", [one.path, *paths], *place, ("-o", self._target(one, alone))))
             where = "offset {}, where the file begins" if len(files) == 1 else "offsets {}, where the files begin"
             steps.append(f"({one.name} lacks {where.format(', '.join(bases))})")
         included = {path for _, files in wanted.values() for path, _ in files}
@@ -141,7 +142,7 @@ class _Commands:
         return []
 
     def _reindex(self, one: PartitionReport) -> str:
-        return command("reindex", [_path(one)], ("-o", self._target(one)))
+        return command("reindex", [one.path], ("-o", self._target(one)))
 
     def _rescued(self) -> str:
         """The folder of all outputs."""
@@ -161,14 +162,10 @@ class _Commands:
 
 
 def _inputs(report: ReportData) -> Sequence[str]:
-    """The verified path, or those of the logs if several paths were verified together."""
+    """The verified path, or those of the logs if several paths were verified together. Files of the working directory
+    that are named one by one have none."""
     single = remote.is_url(report.path) or os.path.exists(report.path)
-    return [report.path] if single else [_path(one) for one in report.partitions]
-
-
-def _path(one: PartitionReport) -> str:
-    """The path of a log: a folder or a file. Files of the working directory that are named one by one have none."""
-    return one.path or os.curdir
+    return [report.path] if single else [one.path or os.curdir for one in report.partitions]
 
 
 def _needs_salvage(one: PartitionReport) -> bool:

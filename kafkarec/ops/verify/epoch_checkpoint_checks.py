@@ -14,7 +14,7 @@ from kafkarec.recover.steps import Step
 from kafkarec.sidecars.leader_epochs import EpochEntry
 
 from .finding_kinds import ANOMALY, ERROR, NOTE
-from .side_file_findings import SideFileFindings
+from .side_file_findings import ReportFile
 
 _FIRST_LINE = 3  # of the first entry
 
@@ -22,17 +22,16 @@ _FIRST_LINE = 3  # of the first entry
 class EpochCheckpointCheck:
     """Compares the entries with the batches. Call `add` with all batches of a log in order."""
 
-    def __init__(self, entries: Sequence[EpochEntry], file: str, findings: SideFileFindings) -> None:
-        self._file, self._findings = file, findings
+    def __init__(self, entries: Sequence[EpochEntry], report: ReportFile) -> None:
+        self._report_file = report
         self._entries = entries
         self._at = -1  # index of the entry for the last batch
         self._reported: tuple[int, int | None] | None = None  # a difference is reported once, not for every batch
         for number, (previous, entry) in enumerate(pairwise(entries), 1):
             if entry.epoch <= previous.epoch or entry.start_offset < previous.start_offset:
-                findings.report(
+                report(
                     ERROR,
                     "epoch_order",
-                    file,
                     f"line {number + _FIRST_LINE}: epoch {entry.epoch} from offset {entry.start_offset} follows epoch "
                     f"{previous.epoch} from offset {previous.start_offset}; both must ascend",
                 )
@@ -67,4 +66,4 @@ class EpochCheckpointCheck:
             sentence = f"{batch}, which is before the first entry: earlier records were deleted (DeleteRecords)"
         else:
             severity, sentence = ANOMALY, f"{batch}, which has no entry: {harm}"
-        self._findings.report(severity, "epoch_differs", self._file, sentence)
+        self._report_file(severity, "epoch_differs", sentence)

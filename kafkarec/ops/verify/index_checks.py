@@ -20,7 +20,7 @@ from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
 from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
 
 from .finding_kinds import ANOMALY, ERROR, NOTE
-from .side_file_findings import SideFileFindings
+from .side_file_findings import ReportFile
 
 _MAX_WITHOUT_ENTRY = 1 << 20  # bytes at the end of a log; more are reported, at the usual index intervals
 _AHEAD = (
@@ -37,16 +37,16 @@ class _IndexCheck(Generic[E]):
     order_kind: str
     by_time: bool
 
-    def __init__(self, index: Entries[E], file: str, findings: SideFileFindings) -> None:
+    def __init__(self, index: Entries[E], report: ReportFile) -> None:
         self._index: Entries[E] = index
-        self._file, self._findings = file, findings
+        self._report = report
         columns = index.columns()
         falls = list(index.falls(columns))
         usable = len(index)
         if falls and index.preallocated:  # of an active segment: a broker trims the index of a closed one
             usable, falls = falls[0], []
             what = f"{len(index) - usable} entries from entry {usable} on are left from before the log was truncated"
-            findings.report(NOTE, self.order_kind, file, what)
+            report(NOTE, self.order_kind, what)
         for number in falls:
             previous, entry = index[number - 1 : number + 1]
             self._add(ERROR, self.order_kind, number, entry, self._why_it_falls(previous))
@@ -60,7 +60,7 @@ class _IndexCheck(Generic[E]):
         self._largest: int | None = None  # the largest timestamp so far
 
     def _add(self, severity: str, kind: str, number: int, entry: E, what: str) -> None:
-        self._findings.report(severity, kind, self._file, f"entry {number} ({self._described(entry)}) {what}")
+        self._report(severity, kind, f"entry {number} ({self._described(entry)}) {what}")
 
     @abstractmethod
     def _described(self, entry: E) -> str:
@@ -97,8 +97,8 @@ class OffsetIndexCheck(_IndexCheck[OffsetEntry]):
     order_kind = "index_order"
     by_time = False
 
-    def __init__(self, index: OffsetIndex, file: str, findings: SideFileFindings) -> None:
-        super().__init__(index, file, findings)
+    def __init__(self, index: OffsetIndex, report: ReportFile) -> None:
+        super().__init__(index, report)
         self._waiting: list[tuple[int, OffsetEntry]] = []  # entries with an offset above their batch
         self._reached = 0  # the highest position of an entry
 
@@ -173,10 +173,9 @@ class OffsetIndexCheck(_IndexCheck[OffsetEntry]):
         spacing = self._reached // len(self._index) if len(self._index) else 4096
         without = end - self._reached
         if self._last is not None and without > _MAX_WITHOUT_ENTRY + largest_batch + 8 * spacing:
-            self._findings.report(
+            self._report(
                 ANOMALY,
                 "index_coverage",
-                self._file,
                 f"the last {without} bytes of the log have no entry: reading there begins at byte {self._reached}; "
                 "reindex writes a complete one",
             )
@@ -188,8 +187,8 @@ class TimeIndexCheck(_IndexCheck[TimeEntry]):
     order_kind = "time_order"
     by_time = True
 
-    def __init__(self, index: TimeIndex, file: str, findings: SideFileFindings) -> None:
-        super().__init__(index, file, findings)
+    def __init__(self, index: TimeIndex, report: ReportFile) -> None:
+        super().__init__(index, report)
         self._last_entry = index[-1] if len(index) else None
 
     def _described(self, entry: TimeEntry) -> str:
@@ -233,10 +232,9 @@ class TimeIndexCheck(_IndexCheck[TimeEntry]):
         latest = None if self._last_entry is None else self._last_entry.timestamp
         if closed and self._largest is not None and (latest is None or latest < self._largest):
             last = "there is no entry" if latest is None else f"the last entry has timestamp {latest}"
-            self._findings.report(
+            self._report(
                 ANOMALY,
                 "time_end",
-                self._file,
                 f"{last}, but the segment's largest timestamp is {self._largest}: retention by time may remove the "
                 "segment too early",
             )

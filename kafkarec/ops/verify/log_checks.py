@@ -81,7 +81,9 @@ class LogCheck:
         self._own, self._batches = SideFileFindings(path), Findings()
         self._segments: dict[str, SideFileFindings] = {}
         entries = self._own.read_in(log, leader_epochs.NAME, leader_epochs.read)
-        self._epochs = None if entries is None else EpochCheckpointCheck(entries, leader_epochs.NAME, self._own)
+        self._epochs = (
+            None if entries is None else EpochCheckpointCheck(entries, partial(self._own.report, leader_epochs.NAME))
+        )
         self._own.read_in(log, partition_metadata.NAME, partition_metadata.read)
         self._start: LogStart | None = None
         self._base = 0  # of the first segment
@@ -163,7 +165,9 @@ class LogCheck:
         complete = start.is_complete and self._is_read
 
         def compared(content: bytes, _: str | None) -> None:
-            check_snapshot(content, name, start.states, findings, complete=complete, cleaned=self._cleaned)
+            check_snapshot(
+                content, start.states, partial(findings.report, name), complete=complete, cleaned=self._cleaned
+            )
 
         findings.read(name, reading, compared)
 
@@ -192,14 +196,15 @@ class _SegmentIndexes:
         # transaction was aborted.
         for suffix, other, consequence in _MISSING:
             if exists[other] and not exists[suffix]:
-                findings.report(ANOMALY, "index_missing", name + suffix, f"is missing: {consequence}; {REINDEX}")
+                findings.report(name + suffix, ANOMALY, "index_missing", f"is missing: {consequence}; {REINDEX}")
         self._no_transactions = any(exists.values()) and not exists[txn_index.SUFFIX]
         self._live = any(one is not None and one.preallocated for one in (offsets, times))
         findings.is_active = self._live and not later_segment
-        self._offsets = None if offsets is None else OffsetIndexCheck(offsets, name + offset_index.SUFFIX, findings)
-        self._times = None if times is None else TimeIndexCheck(times, name + time_index.SUFFIX, findings)
+        of_offsets, of_times = (partial(findings.report, name + one.SUFFIX) for one in (offset_index, time_index))
+        self._offsets = None if offsets is None else OffsetIndexCheck(offsets, of_offsets)
+        self._times = None if times is None else TimeIndexCheck(times, of_times)
         self._entries = sorted(self._aborted or (), key=lambda entry: entry.last_offset)
-        self._transactions = TxnIndexCheck(name + txn_index.SUFFIX, findings)
+        self._transactions = TxnIndexCheck(partial(findings.report, name + txn_index.SUFFIX))
         if later_segment:
             for suffix, one in ((offset_index.SUFFIX, offsets), (time_index.SUFFIX, times)):
                 if one is not None and one.preallocated:
@@ -207,7 +212,7 @@ class _SegmentIndexes:
                         f"the last {one.preallocated} bytes are preallocated zeros, although a later segment exists: a "
                         "broker that does not recover the segment reads them as entries"
                     )
-                    findings.report(ANOMALY, "small_file_preallocated", name + suffix, what)
+                    findings.report(name + suffix, ANOMALY, "small_file_preallocated", what)
 
     def add(self, step: Step, states: ProducerStates, has_gaps: bool) -> None:
         if self._offsets is not None:

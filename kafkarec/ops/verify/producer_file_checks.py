@@ -13,15 +13,15 @@ from kafkarec.sidecars import producer_snapshot
 from kafkarec.state.producers import ProducerStates, Taken
 
 from .finding_kinds import ANOMALY, ERROR, NOTE
-from .side_file_findings import SideFileFindings
+from .side_file_findings import ReportFile
 
 
 class TxnIndexCheck:
     """Checks a .txnindex. Call `add` with the segment's markers and ended transactions, then `finish` with the
     entries."""
 
-    def __init__(self, file: str, findings: SideFileFindings) -> None:
-        self._file, self._findings = file, findings
+    def __init__(self, report: ReportFile) -> None:
+        self._report = report
         self._expected: dict[tuple[int, int], AbortedTransaction] = {}
         self._abort_markers: set[tuple[int, int]] = set()
         self._lost: set[tuple[int, int]] = set()
@@ -51,10 +51,9 @@ class TxnIndexCheck:
         if self._expected:
             one = next(iter(self._expected.values()))
             count = "1 transaction was" if len(self._expected) == 1 else f"{len(self._expected)} transactions were"
-            self._findings.report(
+            self._report(
                 ERROR,
                 "transaction_missing",
-                self._file,
                 f"is missing, and {count} aborted here, the first by producer {one.producer_id}, offsets "
                 f"{one.first_offset} to {one.last_offset}; without it read_committed consumers get the aborted "
                 "records; reindex writes a new one",
@@ -70,25 +69,22 @@ class TxnIndexCheck:
             if expected is not None:
                 self._compare(what, entry, expected, complete)
             if place in self._lost:
-                self._findings.report(
+                self._report(
                     NOTE,
                     "transaction_unknown",
-                    self._file,
                     f"{what}: the ABORT marker is lost, and this entry proves it: salvage writes the marker again",
                 )
             elif expected is None and place not in self._abort_markers:
-                self._findings.report(
+                self._report(
                     ERROR,
                     "transaction_unknown",
-                    self._file,
                     f"{what}: there is no ABORT marker of that producer at offset {entry.last_offset}; consumers skip "
                     "records that are valid",
                 )
         for one in missing.values():
-            self._findings.report(
+            self._report(
                 ERROR,
                 "transaction_missing",
-                self._file,
                 f"the transaction of producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, was "
                 "aborted and is not listed: read_committed consumers get its records; reindex writes a "
                 "correct one",
@@ -97,19 +93,17 @@ class TxnIndexCheck:
     def _compare(self, what: str, entry: AbortedTransaction, expected: AbortedTransaction, complete: bool) -> None:
         if entry.first_offset != expected.first_offset:
             explained = not complete and entry.first_offset < expected.first_offset
-            self._findings.report(
+            self._report(
                 NOTE if explained else ERROR,
                 "transaction_differs",
-                self._file,
                 f"{what}: according to its batches it begins at offset {expected.first_offset}",
             )
         stable = expected.last_stable_offset
         if entry.last_stable_offset != stable:
             late = entry.last_stable_offset > stable
-            self._findings.report(
+            self._report(
                 ANOMALY if late and complete else NOTE,
                 "transaction_differs",
-                self._file,
                 f"{what}: last stable offset {entry.last_stable_offset}, but {stable} according to the batches"
                 + ("; a consumer may be given too few aborted transactions" if late else ""),
             )
@@ -127,9 +121,7 @@ _COMPARED = (
 )
 
 
-def check_snapshot(
-    data: bytes, file: str, states: ProducerStates, findings: SideFileFindings, *, complete: bool, cleaned: bool
-) -> None:
+def check_snapshot(data: bytes, states: ProducerStates, report: ReportFile, *, complete: bool, cleaned: bool) -> None:
     """Compares a snapshot with the producer states at its offset.
 
     complete   whether all batches of the log up to here were read
@@ -140,10 +132,9 @@ def check_snapshot(
         expected = states.entry(entry.producer_id)
         if expected is None:
             if complete and not cleaned:
-                findings.report(
+                report(
                     ANOMALY,
                     "producer_unknown",
-                    file,
                     f"producer {entry.producer_id} with last offset {entry.last_offset} has no batch in the log",
                 )
             continue
@@ -158,9 +149,8 @@ def check_snapshot(
         differences = ", ".join(
             f"{name} {stored}, but {known} according to the batches" for name, _, known, stored in wrong
         )
-        findings.report(
+        report(
             ERROR if significant else NOTE,
             "producer_differs",
-            file,
             f"producer {entry.producer_id}: {differences}",
         )

@@ -14,6 +14,8 @@ from .finding_kinds import ANOMALY, ERROR
 from .findings import Findings
 
 T = TypeVar("T")
+ReportFile = Callable[[str, str, str], None]
+"""Adds a finding about one side file: severity, kind, sentence."""
 REINDEX = "reindex writes a new one"
 # file that reindex does not write -> where a new one comes from
 _NOT_INDEXED = {
@@ -39,7 +41,7 @@ class SideFileFindings(Findings):
         super().__init__()
         self._path = path
 
-    def report(self, severity: str, kind: str, name: str, sentence: str, cause: str | None = None) -> None:
+    def report(self, name: str, severity: str, kind: str, sentence: str, cause: str | None = None) -> None:
         """Adds a finding about a side file."""
         if self.is_active and severity == ERROR and kind in _LEFT_BY_A_KILL:
             severity = ANOMALY
@@ -58,8 +60,8 @@ class SideFileFindings(Findings):
         except KafkaRecordError as error:
             severity = ANOMALY if name.endswith(producer_snapshot.SUFFIX) else ERROR
             sentence = f"{error}; {_NOT_INDEXED.get(name, REINDEX)}"
-            self.report(severity, "small_file_unreadable", name, sentence)
+            self.report(name, severity, "small_file_unreadable", sentence)
         except OSError as error:
             failure = read_failure(error, error.filename or name)
-            self.report(ERROR, "unreadable_file", name, f"cannot be read: {failure.why}", failure.cause)
+            self.report(name, ERROR, "unreadable_file", f"cannot be read: {failure.why}", failure.cause)
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -90,8 +91,8 @@ def random_indexes(random: Random, batches: list[Batch]) -> Indexes:
 def found(indexes: Indexes, pieces: Iterable[list[Batch]]) -> list[Finding]:
     findings = SideFileFindings(str), SideFileFindings(str)
     offsets, times = (
-        OffsetIndexCheck(indexes.offsets, "i", findings[0]),
-        TimeIndexCheck(indexes.times, "t", findings[1]),
+        OffsetIndexCheck(indexes.offsets, partial(findings[0].report, "i")),
+        TimeIndexCheck(indexes.times, partial(findings[1].report, "t")),
     )
     everything = Buffer(b"".join(batch.data for piece in pieces for batch in piece))
     end = 0
