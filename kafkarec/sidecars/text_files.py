@@ -62,11 +62,11 @@ def read_table(data: bytes, fields: int, what: str, file: str | None) -> tuple[L
     CorruptRecordError (checkpoint_invalid) for another version, a line without `fields` fields, a wrong count.
     """
     lines = Lines(data, "checkpoint_invalid", file)
+    version = lines.integer(1, lines.text(1), "the version", INT32) if len(lines) else VERSION
+    if version != VERSION:
+        lines.refuse(1, f"version {version} is not {VERSION}")
     if len(lines) < 2:
-        if len(lines):
-            _version(lines)
         return lines, []
-    _version(lines)
     count = lines.integer(2, lines.text(2), "the number of entries", INT32)
     rows = []
     for number in range(3, len(lines) + 1):
@@ -77,12 +77,6 @@ def read_table(data: bytes, fields: int, what: str, file: str | None) -> tuple[L
     if count != len(rows):
         lines.refuse(2, f"{count} entries are declared and {len(rows)} follow")
     return lines, rows
-
-
-def _version(lines: Lines) -> None:
-    version = lines.integer(1, lines.text(1), "the version", INT32)
-    if version != VERSION:
-        lines.refuse(1, f"version {version} is not {VERSION}")
 
 
 def write_table(rows: Iterable[str]) -> bytes:

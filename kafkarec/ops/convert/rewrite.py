@@ -9,7 +9,6 @@ Otherwise the writer encodes the records; their header is built here.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkarec import codecs
@@ -74,11 +73,11 @@ class Group(NamedTuple):
             return self.decoded.units[first]
         return None
 
-    def ended(self) -> Iterator[int]:
+    @property
+    def ended(self) -> range:
         """The indexes of the units whose last row is in the group."""
-        for number in range(self.first, self.last + 1):
-            if self.decoded.bounds[number + 1] <= self.stop:
-                yield number
+        last = self.last
+        return range(self.first, last + (self.decoded.bounds[last + 1] == self.stop))
 
 
 def write_group(group: Group, header: BatchHeader) -> bytes:
@@ -177,7 +176,7 @@ def count_losses(group: Group, shape: Shape, stats: ConversionStats) -> None:
     stats.add_loss("records_with_headers", rows.with_headers, location)
     if shape.magic == 0:
         stats.add_loss("timestamps", rows.with_timestamp, location)
-    for number in group.ended():
+    for number in group.ended:
         unit = decoded.units[number]
         count_batch_header_losses(unit, shape, stats)
         offsets = decoded.offsets[decoded.bounds[number]], decoded.offsets[decoded.bounds[number + 1] - 1]

@@ -12,6 +12,7 @@ import errno
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
@@ -355,14 +356,14 @@ def _add(
 def _set_folder_names(partitions: list[SalvagePartition]) -> None:
     """Sets the folder names: topic-partition, and unnamed-0, unnamed-1 ... without a topic."""
     taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
-    number = 0
     for one in partitions:
-        if one.topic is not None:
-            one.folder = f"{one.topic}-{one.partition}"
-            if names.folder(one.folder) is None:
-                raise Refused(f"{one.folder!r} is not a valid name of a partition folder: see --topic and --partition")
-            continue
-        while f"unnamed-{number}" in taken:
-            number += 1
-        one.folder = f"unnamed-{number}"
-        taken.add(one.folder)
+        one.folder = free_folder(taken) if one.topic is None else f"{one.topic}-{one.partition}"
+        if names.folder(one.folder) is None:
+            raise Refused(f"{one.folder!r} is not a valid name of a partition folder: see --topic and --partition")
+
+
+def free_folder(taken: set[str]) -> str:
+    """A name for the folder of a log without a topic, which is then taken."""
+    name = next(name for number in count() if (name := f"unnamed-{number}") not in taken)
+    taken.add(name)
+    return name

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kafkarec.read.decode_options import checked_threads
@@ -24,7 +25,13 @@ from kafkarec.support.durable import make_folder, sync_folder, write_file
 from . import beside_files, lost_markers, side_file_writer
 from .copying import Spool, Unreadable
 from .output_folder import check_space
-from .partition_sources import SalvagePartition, compare_topic_ids, find_partitions, ids_in_meta_properties
+from .partition_sources import (
+    SalvagePartition,
+    compare_topic_ids,
+    find_partitions,
+    free_folder,
+    ids_in_meta_properties,
+)
 from .plan import PartitionPlan, SalvageOptions, plan
 from .plan_writing import State, read_back, write
 from .planned_files import SET_ASIDE
@@ -225,7 +232,7 @@ class _Run:
         """Plans one partition, writes it, and reads it back; or takes over what an earlier run has done."""
         self._stopped()
         if self._unfinished is None:
-            plans = plan(partition, self._options, None, self._free_folder)
+            plans = plan(partition, self._options, None, partial(free_folder, self._folders))
             for one in plans:
                 if one.report.files:
                     with one.log() as log:
@@ -252,7 +259,7 @@ class _Run:
         spool = Spool(os.path.join(out, UNFINISHED), partition.folder, read_once)
         plans: list[PartitionPlan] = []
         try:
-            plans = plan(partition, self._options, spool, self._free_folder)
+            plans = plan(partition, self._options, spool, partial(free_folder, self._folders))
             if note.why_again:
                 plans[0].report.problems.append(note.why_again)
             replaces = note.replaces(plans)
@@ -272,10 +279,3 @@ class _Run:
                 one.folder.close()
             spool.drop()
         return [one.report for one in plans]
-
-    def _free_folder(self) -> str:
-        number = 0
-        while f"unnamed-{number}" in self._folders:
-            number += 1
-        self._folders.add(f"unnamed-{number}")
-        return f"unnamed-{number}"

@@ -137,7 +137,10 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
         yield f"and {counted(len(rest), 'more partition')}, {_incomplete(bad, len(rest))}"
     yield ""
     yield from _left_out(report)
-    yield from _sum(report)
+    if len(ranked) > 1:
+        batches = counted(sum(one.batches for one in ranked), "batch")
+        damaged = sum(one.lost_bytes for one in ranked)
+        yield f"total: {batches}, {report.size} bytes of {len(ranked)} partitions; damaged: {damaged} bytes"
     yield from _next(report)
 
 
@@ -157,13 +160,6 @@ def _left_out(report: SalvageReport) -> Iterator[str]:
         yield f"not read: {counted(more, 'more name')}, listed in salvage.json"
     causes = {one.cause for one in report.unread}
     yield from (f"  {remedy}" for cause, remedy in REMEDIES.items() if cause in causes)
-
-
-def _sum(report: SalvageReport) -> Iterator[str]:
-    if len(report.partitions) > 1:
-        batches = counted(sum(one.batches for one in report.partitions), "batch")
-        lost = sum(one.lost_bytes for one in report.partitions)
-        yield f"total: {batches}, {report.size} bytes of {len(report.partitions)} partitions; damaged: {lost} bytes"
 
 
 def _next(report: SalvageReport) -> Iterator[Block]:
@@ -248,8 +244,7 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         for damage in one.damage[:_MAX_LINES]:
             reason = f"[{damage['reason']}]{_zeros(damage)}"
             yield f"    {damage['file']}, byte {damage['position']}, {counted(damage['length'], 'byte')} {reason}"
-        if len(one.damage) > _MAX_LINES:
-            yield f"    and {counted(len(one.damage) - _MAX_LINES, 'more range')}"
+        yield from _more(one.damage, "range")
     elif one.lost and (one.unread or one.set_aside):
         is_unread = any(each.path in one.sources for each in one.unread)
         why = "a file could not be read" if is_unread else "batches there were set aside"
@@ -259,8 +254,7 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         for each in one.restored[:_MAX_LINES]:
             values = {name: (value["stored"], value["used"]) for name, value in each["fields"].items()}
             yield f"    {each['file']}, byte {each['position']}: {restored_text(values, each['evidence'])}"
-        if len(one.restored) > _MAX_LINES:
-            yield f"    and {counted(len(one.restored) - _MAX_LINES, 'more batch')}"
+        yield from _more(one.restored, "batch")
     if one.missing and one.reports_missing:
         unproven = _NEVER_COMPACTED if one.never_compacted else "a missing segment, or compaction"
         why = one.proofs[0] if one.proofs else unproven
@@ -299,6 +293,12 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         yield "    --use FILE adds such a file nevertheless"
 
 
+def _more(listed: Sequence[Any], what: str, where: str = "") -> Iterator[str]:
+    """The line about those that do not fit."""
+    if len(listed) > _MAX_LINES:
+        yield f"    and {counted(len(listed) - _MAX_LINES, f'more {what}')}{where}"
+
+
 def _by_reason(files: Iterable[tuple[str, str]]) -> Iterator[str]:
     """A line for the (path, why) of all files with the same reason, whatever the numbers in it."""
     reasons: dict[str, list[tuple[str, str]]] = {}
@@ -317,9 +317,7 @@ def _markers(markers: list[Decision], verb: str, outcomes: dict[str, str]) -> It
         what = outcomes[one.outcome].format(written=written, offset=one.marker_offset)
         state = "lost marker" if one.proven else "undecided"
         yield f"  {state}: producer {one.producer_id}'s transaction from {data}: {what}: {one.sentence}"
-    if len(markers) > _MAX_LINES:
-        more = counted(len(markers) - _MAX_LINES, "more lost marker")
-        yield f"    and {more}, listed in salvage.json"
+    yield from _more(markers, "lost marker", ", listed in salvage.json")
     if undecided:
         count = counted(len(undecided), "transaction is")
         yield f"    {count} neither proven aborted nor committed: --undecided abort|commit|open|aside decides"

@@ -19,7 +19,7 @@ from kafkarec.state.producers import ProducerStates
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import fsync, write_file
 
-from .append_checks import AppendedHeader, CheckedBatches
+from .append_checks import CheckedBatches
 from .writer_settings import INT_MAX, WriterSettings
 
 INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
@@ -84,37 +84,26 @@ class ActiveSegment:
     def file(self) -> WrittenSegment:
         return WrittenSegment(self.path, self.base, self.size)
 
-    def fits(self, header: AppendedHeader, now: int) -> bool:
-        """Whether the batch can be appended to this segment; if not, the log must be rolled."""
-        return self._fits(
-            header, now, self.size, self._first_timestamp, self._settings.entries_left(self.index_builder.entries)
-        )
-
-    def _fits(
-        self, header: AppendedHeader, now: int, size: int, first_timestamp: int | None, entries_left: int
-    ) -> bool:
-        settings, timestamp = self._settings, max(_number(header.max_timestamp), -1)
-        first = _number(first_timestamp)
-        age = timestamp - first if first >= 0 else now - self._opened_at
-        return (
-            size + header.size_in_bytes <= settings.segment_bytes
-            and not (size and age > settings.segment_ms)
-            and entries_left > 0
-            and header.last_offset - self.base <= INT_MAX
-        )
-
     def end_of_run(self, batches: CheckedBatches, start: int, now: int) -> int:
-        """The end index of the run of batches from `start` on that fit. `fits` must be true for the first one."""
-        size, first = self.size, self._first_timestamp
-        left = self._settings.entries_left(self.index_builder.entries)
+        """The end index of the run of batches from `start` on that can be appended to this segment; `start`: the log
+        must be rolled before the first one."""
+        settings, size, first = self._settings, self.size, self._first_timestamp
+        left = settings.entries_left(self.index_builder.entries)
         for number in range(start, len(batches)):
             header = batches.headers[number]
+            timestamp = _number(header.max_timestamp)
+            age = now - self._opened_at if first is None or first < 0 else max(timestamp, -1) - first
             # This assumes one index entry per batch. If the run ends because of that, the next run begins with the
             # real number of entries.
-            if number > start and not self._fits(header, now, size, first, left - (number - start)):
+            if (
+                size + header.size_in_bytes > settings.segment_bytes
+                or (size and age > settings.segment_ms)
+                or left <= number - start
+                or header.last_offset - self.base > INT_MAX
+            ):
                 return number
             size += header.size_in_bytes
-            first = _number(header.max_timestamp) if first is None else first
+            first = timestamp if first is None else first
         return len(batches)
 
     def append(self, batches: CheckedBatches) -> None:
@@ -146,14 +135,11 @@ class ActiveSegment:
         for suffix, data in self.index_builder.finish().files.items():
             write_file(self._folder, filename_prefix(self.base) + suffix, data)
 
-    def remove_old_indexes(self) -> bool:
-        """Removes old indexes; returns whether there were any. The caller syncs the folder."""
-        removed = False
+    def remove_old_indexes(self) -> None:
+        """The caller syncs the folder."""
         for suffix in INDEXES:
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._folder, filename_prefix(self.base) + suffix))
-                removed = True
-        return removed
 
     def close(self) -> None:
         """Closes the file. May be called twice."""

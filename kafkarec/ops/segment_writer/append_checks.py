@@ -111,7 +111,7 @@ def check_batches(
     states: ProducerStates,
     next_offset: int,
     epoch: int,
-    blank_epoch: int | None = None,
+    blank_epoch: int | None,
 ) -> CheckedBatches:
     """The batches of a buffer, checked for a log that ends at `next_offset` with the leader epoch `epoch`.
 

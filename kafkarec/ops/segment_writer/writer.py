@@ -128,8 +128,7 @@ class SegmentWriter:
             raise ValueError(f"start_offset {requested}: the existing log begins at offset {start}")
         self._states, self._epochs = recovered.states, recovered.epochs
         self._segments = recovered.segments
-        self._next = recovered.next_offset
-        self._recovery_point = recovered.next_offset
+        self.next_offset = self.recovery_point = recovered.next_offset
         self.cut = recovered.cut
         if recovered.index_builder is not None:
             self._active = ActiveSegment(
@@ -150,7 +149,7 @@ class SegmentWriter:
                 self._open_segment(requested, _now())
         if recovered.cut:
             text = "%s: %d bytes after offset %d are not a whole good batch and are truncated"
-            _log.warning(text, self._active.path if self._active else "", recovered.cut, self._next - 1)
+            _log.warning(text, self._active.path if self._active else "", recovered.cut, self.next_offset - 1)
         if keep is None:
             made = uuid4() if topic_id is None else topic_id
             write_file(self._folder, partition_metadata.NAME, partition_metadata.write(made))
@@ -170,28 +169,28 @@ class SegmentWriter:
     def _append(self, data: Any, blank_epoch: int | None) -> range:
         self._check_open()
         epoch = self._epochs[-1].epoch if self._epochs else -1
-        batches = check_batches(data, self._settings, self._states, self._next, epoch, blank_epoch)
+        batches = check_batches(data, self._settings, self._states, self.next_offset, epoch, blank_epoch)
         if not len(batches):
-            return range(self._next, self._next)
+            return range(self.next_offset, self.next_offset)
         first = batches.headers[0].base_offset
-        begin = self._next if first is None else first
+        begin = self.next_offset if first is None else first
         with self._closing_on_failure():
             self._write_batches(batches)
         most = self._settings.flush_messages
-        if most is not None and self._next - self._recovery_point >= most:
+        if most is not None and self.next_offset - self.recovery_point >= most:
             self.flush()
-        return range(begin, self._next)
+        return range(begin, self.next_offset)
 
     def _write_batches(self, batches: CheckedBatches) -> None:
         start = 0
         while start < len(batches):
-            header, now = batches.headers[start], _now()
-            if self._active is None or not self._active.fits(header, now):
-                self._roll(header, now)
+            now = _now()
+            stop = start if self._active is None else self._active.end_of_run(batches, start, now)
+            if stop == start:
+                stop = self._roll(batches.headers[start], now).end_of_run(batches, start, now)
             assert self._active is not None
-            stop = self._active.end_of_run(batches, start, now)
             self._active.append(batches.slice(start, stop, self._active.size))
-            self._next = batches.headers[stop - 1].last_offset + 1
+            self.next_offset = batches.headers[stop - 1].last_offset + 1
             start = stop
 
     def write(self, records: Any, **options: Any) -> range:
@@ -204,7 +203,7 @@ class SegmentWriter:
         self._check_open()
         if self._settings.segment_bytes < BATCH_SIZE and not isinstance(records, RecordColumns):
             options.setdefault("batch_size", self._settings.segment_bytes)
-        data = encode(records, **{"base_offset": self._next, **options})
+        data = encode(records, **{"base_offset": self.next_offset, **options})
         return self._append(data, self._epochs[-1].epoch if self._epochs else 0)
 
     def flush(self) -> int:
@@ -215,8 +214,8 @@ class SegmentWriter:
                 self._active.sync()
             if self._write_epochs():
                 sync_folder(self._folder)
-        self._recovery_point = self._next
-        return self._next
+        self.recovery_point = self.next_offset
+        return self.next_offset
 
     def close(self) -> None:
         """Finishes the last segment: everything is synced, with all side files, as after a broker's clean shutdown. A
@@ -226,18 +225,10 @@ class SegmentWriter:
         self._check_open()
         with self._closing_on_failure():
             if self._active is None:
-                self._open_segment(self._next, _now())
-            self._finish_segment(self._next)
-        self._recovery_point = self._next
+                self._open_segment(self.next_offset, _now())
+            self._finish_segment(self.next_offset)
+        self.recovery_point = self.next_offset
         self._release()
-
-    @property
-    def next_offset(self) -> int:
-        return self._next
-
-    @property
-    def recovery_point(self) -> int:
-        return self._recovery_point
 
     @property
     def segments(self) -> tuple[WrittenSegment, ...]:
@@ -247,20 +238,20 @@ class SegmentWriter:
     def position(self) -> int:
         return self._active.size if self._active else 0
 
-    def _roll(self, header: AppendedHeader, now: int) -> None:
+    def _roll(self, header: AppendedHeader, now: int) -> ActiveSegment:
         """Creates a segment for a batch, as UnifiedLog.maybeRoll: named after the batch's base offset or, if that is
         not known (magic 0 and 1), after the log end offset."""
         known = header.base_offset if header.magic >= 2 else None
-        base = max(header.last_offset - INT_MAX if known is None else known, self._next)
+        base = max(header.last_offset - INT_MAX if known is None else known, self.next_offset)
         if self._active is not None:
             self._finish_segment(base)
-        self._open_segment(base, now)
+        return self._open_segment(base, now)
 
-    def _open_segment(self, base: int, now: int) -> None:
+    def _open_segment(self, base: int, now: int) -> ActiveSegment:
         self._states.end_offset = max(self._states.end_offset, base)
         index_builder = SegmentIndexBuilder(base, self._epochs, self._settings.index_interval_bytes)
         if self._active is None:  # the log's first segment
-            self._recovery_point = base
+            self.recovery_point = base
             if base > 0:
                 self._write_snapshot(base)
         new_segment = ActiveSegment(self._folder, base, index_builder, self._states, self._settings, now)
@@ -269,6 +260,7 @@ class SegmentWriter:
             self._active.close()
         self._active = new_segment
         sync_folder(self._folder)
+        return new_segment
 
     def _finish_segment(self, end: int) -> None:
         """Finishes the last segment and writes its side files. end: the log end offset, or the next base offset."""
@@ -280,7 +272,7 @@ class SegmentWriter:
         drop_snapshots(self._folder, bases | {end})
         self._write_epochs()
         sync_folder(self._folder)
-        self._recovery_point = self._next
+        self.recovery_point = self.next_offset
 
     def _write_snapshot(self, offset: int) -> None:
         data = producer_snapshot.write(self._states.snapshot())
@@ -309,7 +301,7 @@ class SegmentWriter:
         if self._failure is not None:
             failure = self._failure
             number = failure.errno if isinstance(failure, OSError) and failure.errno else errno.EIO
-            synced = f"batches below offset {self._recovery_point} are on the disk"
+            synced = f"batches below offset {self.recovery_point} are on the disk"
             text = f"the writer was closed when writing failed ({failure}); {synced}"
             raise OSError(number, text, self._folder) from failure
         if self._lock is None:
@@ -345,7 +337,7 @@ class SegmentWriter:
     def __repr__(self) -> str:
         state = "failed" if self._failure else "closed" if self._lock is None else f"{self.position} bytes in the last"
         count = counted(len(self.segments), "segment")
-        return f"<SegmentWriter {self._folder}: {count}, next offset {self._next}, {state}>"
+        return f"<SegmentWriter {self._folder}: {count}, next offset {self.next_offset}, {state}>"
 
 
 def _topic_id(folder: str, requested: str | UUID | None) -> str | None:

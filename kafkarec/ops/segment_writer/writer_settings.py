@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from kafkarec.sidecars import offset_index, time_index
-from kafkarec.state.index_builders import DEFAULT_INTERVAL
 
 INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
@@ -36,15 +35,15 @@ _NONE_ALLOWED = {"flush_messages", "leader_epoch", "start_offset"}
 class WriterSettings:
     """The options of a SegmentWriter, described there. Raises ValueError for a value out of range."""
 
-    segment_bytes: int = 1 << 30
-    segment_ms: int = WEEK_MS
-    index_interval_bytes: int = DEFAULT_INTERVAL
-    max_index_size: int = 10 << 20
-    flush_messages: int | None = None
-    leader_epoch: int | None = None
-    start_offset: int | None = None
-    assign_offsets: bool = False
-    preallocate: bool = False
+    segment_bytes: int
+    segment_ms: int
+    index_interval_bytes: int
+    max_index_size: int
+    flush_messages: int | None
+    leader_epoch: int | None
+    start_offset: int | None
+    assign_offsets: bool
+    preallocate: bool
 
     def __post_init__(self) -> None:
         for field in fields(self):
