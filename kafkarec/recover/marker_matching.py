@@ -43,7 +43,7 @@ from .marker_evidence import (
     SplitCase,
     decide,
 )
-from .steps import ABORT, COMMIT, ODDITY, ROW, UNREADABLE_MARKER, WIDTH, Step
+from .steps import ABORT, COMMIT, ODDITY, ROW, UNREADABLE_MARKER, WIDTH, Step, as_stored
 
 # reason -> meaning: contradictions in a log or between it and its index
 NOTES = {
@@ -308,7 +308,7 @@ class Match:
     def _end(self, step: Step, row: Sequence[int]) -> None:
         """Ends the transaction of a marker. row: of ROW."""
         producer, code, last = row[_PRODUCER], row[_CODE], row[_MARKER]
-        epoch = _number(step.column("producer_epoch")[row[-1]])
+        epoch = as_stored(step.column("producer_epoch")[row[-1]])
         txn = [*row[_DATA], -1, 0] if row[_BATCHES] else None
         if producer in self._held:
             txn = self._resolve(producer, txn, (code, last, epoch))
@@ -321,7 +321,7 @@ class Match:
 
     def _epoch_changed(self, step: Step, producer: int, epoch: int, first: int, row: int) -> None:
         """Notes a missing marker: the coordinator ends a transaction before the producer's epoch changes."""
-        offset, new = step.column("base_offset")[row], _number(step.column("producer_epoch")[row])
+        offset, new = step.column("base_offset")[row], as_stored(step.column("producer_epoch")[row])
         self.note(
             "marker_missing",
             offset,
@@ -634,10 +634,6 @@ class Match:
             for producer, entry in self.ahead.items()
             if (txn := self.open.get(producer)) is not None and self._begins(entry, txn)
         ]
-
-
-def _number(value: int | None) -> int:
-    return -1 if value is None else value
 
 
 def _keys(rows: array[int]) -> Iterator[tuple[int, int]]:

@@ -131,3 +131,8 @@ class Step:
         except InvalidRecordError as error:
             return str(error)
         return ""
+
+
+def as_stored(value: int | None) -> int:
+    """A value of a column as the bytes have it: -1 for None."""
+    return -1 if value is None else value

@@ -45,7 +45,6 @@ class Entries(Sequence[E], Generic[E]):
 
     __slots__ = ("_count", "_data", "base_offset", "preallocated")
     layout: ClassVar[Struct]
-    offset_field: ClassVar[int]  # 0 or 1: which of the two fields is the relative offset
     rises: ClassVar[tuple[Callable[[int, int], bool], Callable[[int, int], bool]]]
     """How each of the two fields of an entry compares with that of the entry before."""
 

@@ -33,7 +33,6 @@ class OffsetIndex(Entries[OffsetEntry]):
 
     __slots__ = ()
     layout = Struct(">ii")
-    offset_field = 0
     rises = gt, gt
 
     def _entry(self, index: int) -> OffsetEntry:

@@ -34,7 +34,6 @@ class TimeIndex(Entries[TimeEntry]):
 
     __slots__ = ()
     layout = Struct(">qi")
-    offset_field = 1
     rises = gt, ge
 
     @classmethod

@@ -19,7 +19,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import reader
-from kafkarec.recover.steps import ABORT, MARKER_COLUMNS, ODDITY, PLAIN_DATA, ROW, WIDTH, Step
+from kafkarec.recover.steps import ABORT, MARKER_COLUMNS, ODDITY, PLAIN_DATA, ROW, WIDTH, Step, as_stored
 from kafkarec.sidecars import producer_snapshot
 
 NONE = -1
@@ -120,11 +120,11 @@ class ProducerStates:
             return None
         ended = self._producers.append(
             producer_id,
-            _number(row["producer_epoch"]),
-            _number(row["last_sequence"]),
+            as_stored(row["producer_epoch"]),
+            as_stored(row["last_sequence"]),
             base,
             row["last_offset"],
-            _number(row["max_timestamp"]),
+            as_stored(row["max_timestamp"]),
             row["is_transactional"],
             row["is_control"],
             marker,
@@ -156,15 +156,15 @@ class ProducerStates:
         Must be called before `append`. As in Kafka, sequences are not checked for control batches, for batches without
         a producer and for those without sequences (a group coordinator's offset commits).
         """
-        producer_id = _number(row["producer_id"])
+        producer_id = as_stored(row["producer_id"])
         known = None if row["is_control"] else self.entry(producer_id)
         if known is None:
             return None
         found = self._producers.violation(
             producer_id,
-            _number(row["producer_epoch"]),
-            _number(row["base_sequence"]),
-            _number(row["last_sequence"]),
+            as_stored(row["producer_epoch"]),
+            as_stored(row["base_sequence"]),
+            as_stored(row["last_sequence"]),
         )
         if not found and known.current_txn_first_offset >= 0 and not row["is_transactional"]:
             return "not_transactional"
@@ -208,10 +208,6 @@ def _aborts(rows: array[int]) -> Iterator[array[int]]:
     return (rows[number * WIDTH : (number + 1) * WIDTH] for number, code in codes if code == ABORT)
 
 
-def _number(value: int | None) -> int:
-    return NONE if value is None else value
-
-
 def read_marker(raw: bytes) -> Marker | None:
     """The marker (ABORT or COMMIT) in the first record of one control batch; None for a batch that the log cleaner
     emptied and for control records of KRaft. Raises InvalidRecordError if the record cannot be read."""
@@ -222,4 +218,4 @@ def read_marker(raw: bytes) -> Marker | None:
     record = control.parse(key, value)
     if not isinstance(record, control.EndTxnMarker):
         return None
-    return Marker(record.type is control.ControlRecordType.ABORT, record.coordinator_epoch, _number(timestamp))
+    return Marker(record.type is control.ControlRecordType.ABORT, record.coordinator_epoch, as_stored(timestamp))

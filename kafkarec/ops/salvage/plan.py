@@ -18,11 +18,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kafkarec.damage import Damage, Restored
+from kafkarec.damage import Restored
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.ops.rewrite.new_batches import empty_batch
 from kafkarec.storage import good_batches
-from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress, SourceEnd, no_progress
+from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress, SourceEnd
 from kafkarec.storage.log_reading import last_batch
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
@@ -61,14 +61,14 @@ class SalvageOptions:
     """Options of `salvage`, and what is shared by its partitions."""
 
     out: str
-    as_partition: bool = False
-    new_cluster: bool = False
-    max_decompressed_bytes: int = 128 << 20
-    undecided: str = "abort"
-    keep_end: bool = False
-    restore: bool = True
-    threads: int = 1
-    progress: ReadProgress = no_progress
+    as_partition: bool
+    new_cluster: bool
+    max_decompressed_bytes: int
+    undecided: str
+    keep_end: bool
+    restore: bool
+    threads: int
+    progress: ReadProgress
 
 
 @dataclass
@@ -131,29 +131,17 @@ def _new(partition: SalvagePartition, options: SalvageOptions, spool: Spool | No
     return PartitionPlan(report, PlannedFolder(os.path.join(options.out, folder), spool, report.unread))
 
 
-class _Reading:
-    """The good batches of sources, read into a plan. `collector` is passed to what reads."""
+def _collector(builder: PlanBuilder, options: SalvageOptions) -> DamageCollector:
+    """What is passed to what reads good batches of sources into a plan."""
+    report, restored = builder.report, list[Restored]() if options.restore else None
+    return DamageCollector(
+        [], builder.set_aside, report.tails, {}, report.unread, restored, options.progress, options.threads
+    )
 
-    def __init__(self, made: PartitionPlan, builder: PlanBuilder, options: SalvageOptions) -> None:
-        self._report = made.report
-        self._damage: list[Damage] = []
-        self._restored: list[Restored] | None = [] if options.restore else None
-        self.ends: dict[int, SourceEnd] = {}
-        self.collector = DamageCollector(
-            self._damage,
-            builder.set_aside,
-            made.report.tails,
-            self.ends,
-            made.report.unread,
-            self._restored,
-            options.progress,
-            options.threads,
-        )
 
-    def finish(self) -> None:
-        """Adds to the report what was collected."""
-        self._report.damage[:0] = [one.as_dict() for one in self._damage]
-        self._report.restored = [one.as_dict() for one in self._restored or ()]
+def _add_collected(report: SalvagedPartition, collector: DamageCollector) -> None:
+    report.damage[:0] = [one.as_dict() for one in collector.damage]
+    report.restored = [one.as_dict() for one in collector.restored or ()]
 
 
 def _read(
@@ -164,8 +152,8 @@ def _read(
     report, sources, cap = made.report, partition.sources, options.max_decompressed_bytes
     roll = _ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
     builder = PlanBuilder(report, made.folder, _base_offsets(partition), roll)
-    reading = _Reading(made, builder, options)
-    streams = _streams(partition.main_sources, cap, reading.collector)
+    collector = _collector(builder, options)
+    streams = _streams(partition.main_sources, cap, collector)
     for number, source in enumerate(sources):
         if source.holes is not None:
             streams.append(beside_files.rows_in(source.segments[0], number, source.holes, cap))
@@ -173,13 +161,13 @@ def _read(
     ranks = [source.rank for source in sources]
     for merged in merge(streams, _start_by_names(partition), stale=options.as_partition, ranks=ranks):
         builder.add(merged)
-    reading.finish()
+    _add_collected(report, collector)
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
         _keep_empty_last_segment(sources[0].segments[-1], builder)
     builder.finish()
-    damaged = [one.next_offset for one in reading.ends.values() if one.in_damage]
+    damaged = [one.next_offset for one in collector.ends.values() if one.in_damage]
     report.ends_in_damage = any(place is None or place >= (report.next_offset or 0) for place in damaged)
-    return made, reading.ends
+    return made, collector.ends
 
 
 def _streams(sources: list[SalvageSource], cap: int, collector: DamageCollector) -> list[Iterator[GoodBatch]]:
@@ -205,12 +193,12 @@ def _unordered(
         segment = given.copy(one_log=False) if several else given
         plans = [_new(partition, options, spool, partition.folder)]
         builder = PlanBuilder(plans[0].report, plans[0].folder, [], _ROLL_UNORDERED)
-        reading = _Reading(plans[0], builder, options)
+        collector = _collector(builder, options)
         cap = options.max_decompressed_bytes
-        runs = good_batches.ascending_runs(segment, 0, cap, reading.collector, several)
-        if len(runs) < 2 and not any(one.reason == "base_offset_undecided" for one in reading.collector.damage):
+        runs = good_batches.ascending_runs(segment, 0, cap, collector, several)
+        if len(runs) < 2 and not any(one.reason == "base_offset_undecided" for one in collector.damage):
             break
-    reading.finish()
+    _add_collected(plans[0].report, collector)
     for number, run in enumerate(runs):
         if number:
             plans.append(_new(partition, options, spool, new_folder()))
@@ -223,7 +211,7 @@ def _unordered(
             f"this file holds {len(runs)} pieces of several logs, or of one log out of order. Each is in its own "
             "folder; if they are one partition, --topic and --partition put them in order"
         )
-    plans[-1].report.ends_in_damage = reading.ends[0].in_damage
+    plans[-1].report.ends_in_damage = collector.ends[0].in_damage
     for made in plans:
         made.report.sources = [segment.path]
         _finish(partition, made, options)

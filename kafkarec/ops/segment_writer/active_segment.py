@@ -13,6 +13,7 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
+from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars import offset_index, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import ProducerStates
@@ -40,10 +41,6 @@ class WrittenSegment(NamedTuple):
 
 def log_name(base: int) -> str:
     return filename_prefix(base) + _LOG
-
-
-def _number(value: int | None) -> int:
-    return -1 if value is None else value
 
 
 class ActiveSegment:
@@ -91,7 +88,7 @@ class ActiveSegment:
         left = settings.entries_left(self.index_builder.entries)
         for number in range(start, len(batches)):
             header = batches.headers[number]
-            timestamp = _number(header.max_timestamp)
+            timestamp = as_stored(header.max_timestamp)
             age = now - self._opened_at if first is None or first < 0 else max(timestamp, -1) - first
             # This assumes one index entry per batch. If the run ends because of that, the next run begins with the
             # real number of entries.
@@ -121,7 +118,7 @@ class ActiveSegment:
             raise
         self.index_builder.append(batches.index_columns(), batches.appended_to(self._states))
         if self._first_timestamp is None:
-            self._first_timestamp = _number(batches.headers[0].max_timestamp)
+            self._first_timestamp = as_stored(batches.headers[0].max_timestamp)
         self.size = at
 
     def sync(self) -> None:

@@ -20,6 +20,7 @@ from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import reader
+from kafkarec.recover.steps import as_stored
 from kafkarec.state.producers import Marker, ProducerStates, read_marker
 from kafkarec.write.stamping import assign
 
@@ -134,7 +135,7 @@ def check_batches(
         if header.producer_id is not None and header.producer_id >= 0:
             _check_producer(view, header, header.producer_id, states, open_now, batches.markers)
         next_offset = header.last_offset + 1
-        epoch = max(epoch, _number(header.partition_leader_epoch))
+        epoch = max(epoch, as_stored(header.partition_leader_epoch))
     return batches
 
 
@@ -167,7 +168,7 @@ def _with_assigned_fields(
             assign(copy, header.position, base_offset=next_offset)
             next_offset += max(header.last_offset - header.base_offset, 0) + 1
         new_epoch = settings.leader_epoch
-        if new_epoch is None and _number(header.partition_leader_epoch) < 0:
+        if new_epoch is None and as_stored(header.partition_leader_epoch) < 0:
             new_epoch = blank_epoch
         if header.magic >= BATCH_MAGIC and new_epoch is not None:
             assign(copy, header.position, partition_leader_epoch=new_epoch)
@@ -192,7 +193,7 @@ def _check_fits_log(header: AppendedHeader, settings: WriterSettings, next_offse
     if header.size_in_bytes > settings.segment_bytes:
         text = f"{header.size_in_bytes} bytes are above the limit of a segment (segment_bytes={settings.segment_bytes})"
         raise AppendRefused(text, header.position, first)
-    if 0 <= _number(header.partition_leader_epoch) < epoch:
+    if 0 <= as_stored(header.partition_leader_epoch) < epoch:
         text = f"leader epoch {header.partition_leader_epoch} is below {epoch}, the latest one of the log"
         raise AppendRefused(text, header.position, first)
 
@@ -237,7 +238,3 @@ def _marker(view: memoryview, header: AppendedHeader) -> Marker | None:
         detail = "a control batch with a producer ends a transaction: ABORT or COMMIT"
         raise damage.error("control_record_invalid", fault | {"detail": detail})
     return marker
-
-
-def _number(value: int | None) -> int:
-    return -1 if value is None else int(value)

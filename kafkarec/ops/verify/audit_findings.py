@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kafkarec.recover.steps import Step
 
-from .findings import FindingPlace, Findings, place_of
+from .findings import Findings, place_of
 
 _IN_A_RECORD = "in a record of the batch at offset {offset}"
 
@@ -74,9 +74,9 @@ def add(step: Step, notes: Findings) -> RecordSize:
 def _add(note: _Note, step: Step, detail: str, notes: Findings) -> None:
     kind, text = _FINDINGS[note.kind]
     row = note.batch
-    place, places = place_of(step, row), note.times
+    (position, offset), places = place_of(step, row), note.times
     if note.kind == _HEADER_KEYS:
-        place, places = FindingPlace(place.position, note.a), note.b
+        offset, places = note.a, note.b
     codec = step.column("compression")[row]
     text = text.format(
         note.a,
@@ -87,7 +87,7 @@ def _add(note: _Note, step: Step, detail: str, notes: Findings) -> None:
         detail=detail,
         last=step.column("last_offset")[row],
         magic=step.column("magic")[row],
-        offset=place.offset,
+        offset=offset,
         streams=_STREAMS.get(codec),
     )
-    notes.add(kind, text, place, count=note.times, places=places)
+    notes.add(kind, text, position, offset, count=note.times, places=places)

@@ -14,7 +14,7 @@ from kafkarec.format.control import ControlRecordType
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
 from kafkarec.tables.table import cells
 
-from .findings import Findings, place_of
+from .findings import Findings
 
 COLUMNS = (*MARKER_COLUMNS, "offset")
 CHECKPOINT = ".checkpoint"
@@ -39,7 +39,7 @@ def check(step: Step, findings: Findings) -> None:
         while at >= ends[run]:
             run += 1
         if one in problems:
-            findings.add(*problems[one], place_of(step, runs[2 * run])._replace(offset=offsets[at]))
+            findings.add(*problems[one], step.cell("position", runs[2 * run]), offsets[at])
 
 
 def _problem(key: bytes | None, value: bytes | None) -> tuple[str, str] | None:

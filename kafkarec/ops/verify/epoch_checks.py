@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kafkarec.recover.steps import Step
 
-from .findings import NO_PLACE, FindingPlace, Findings, place_of
+from .findings import Findings, place_of
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class FileEpochCheck:
 
     file: str
     first: int | None = None
-    first_place: FindingPlace = NO_PLACE
+    first_place: tuple[int, int] | tuple[()] = ()
     highest: int | None = None
     last: int | None = None
 
@@ -32,7 +32,7 @@ class FileEpochCheck:
             if self.first is None:
                 self.first, self.first_place = epoch, place_of(step, row)
             if self.highest is not None and epoch < self.highest:
-                findings.add("epoch_goes_back", f"leader epoch {epoch} after {self.highest}", place_of(step, row))
+                findings.add("epoch_goes_back", f"leader epoch {epoch} after {self.highest}", *place_of(step, row))
             self.highest = epoch if self.highest is None else max(epoch, self.highest)
             self.last = epoch
 
@@ -43,6 +43,6 @@ def check_between_files(files: Iterable[FileEpochCheck], findings: Findings) -> 
     for file in files:
         if file.first is not None and highest is not None and file.first < highest:
             detail = f"leader epoch {file.first} after {highest} in the segments before"
-            findings.add("epoch_goes_back", detail, file.first_place, file=file.file)
+            findings.add("epoch_goes_back", detail, *file.first_place, file=file.file)
         if file.highest is not None:
             highest = file.highest if highest is None else max(highest, file.highest)

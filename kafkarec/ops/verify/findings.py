@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkarec.recover.steps import Step
 
 from .finding_kinds import KINDS
 
 
-class FindingPlace(NamedTuple):
-    """A position in the file and an offset in the log; None: not applicable."""
-
-    position: int | None = None
-    offset: int | None = None
-
-
-NO_PLACE = FindingPlace()
-
-
-def place_of(step: Step, row: int) -> FindingPlace:
+def place_of(step: Step, row: int) -> tuple[int, int]:
     """The position and base offset of a batch; of a wrapper the last offset, as the base offset is not known."""
     base = step.cell("base_offset", row)
-    return FindingPlace(step.cell("position", row), step.cell("last_offset", row) if base is None else base)
+    return step.cell("position", row), step.cell("last_offset", row) if base is None else base
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +68,8 @@ class Findings:
         self,
         kind: str,
         detail: str,
-        at: FindingPlace = NO_PLACE,
+        position: int | None = None,
+        offset: int | None = None,
         *,
         severity: str | None = None,
         count: int = 1,
@@ -86,18 +77,18 @@ class Findings:
         file: str | None = None,
         cause: str | None = None,
     ) -> None:
-        """Adds a finding of `kind`, found `places` times at one position. `detail` is used only for the first one of
-        that kind and severity in a file."""
+        """Adds a finding of `kind`, found `places` times at one position in the file and offset in the log (None: not
+        applicable). `detail` is used only for the first one of that kind and severity in a file."""
         severity = severity or KINDS[kind].severity
         path = file or self._file
         key = kind, severity, path
         old = self._found.get(key)
         if old is None:
-            old = Finding(kind, severity, detail, path, at.position, at.offset, 0, cause=cause)
+            old = Finding(kind, severity, detail, path, position, offset, 0, cause=cause)
             places -= 1
         more = old.more
-        if at.position is not None and len(more) < self._KEPT:
-            more = (*more, *[at.position] * min(places, self._KEPT - len(more)))
+        if position is not None and len(more) < self._KEPT:
+            more = (*more, *[position] * min(places, self._KEPT - len(more)))
         self._found[key] = replace(old, count=old.count + count, more=more)
 
     def __iter__(self) -> Iterator[Finding]:

@@ -71,7 +71,9 @@ def _without_damage(report: ReportData) -> str:
         wrong = f"header fields of {counted(count_of(restored, ERROR), 'batch')}, which can be restored"
         return _joined(f"DAMAGED: {wrong}; {read}", beyond)
     if errors:
-        there = f"{read}, {'and' if report.unread else 'but'} there {_is_or_are(count_of(errors, ERROR), 'error')}"
+        count = count_of(errors, ERROR)
+        are = "is" if count == 1 else "are"
+        there = f"{read}, {'and' if report.unread else 'but'} there {are} {counted(count, 'error')}"
         lost = sum(one.lost_offsets - one.beyond_end for one in report.partitions)
         gaps = f"{counted(lost, 'offset')} lost{_in_gaps(report.partitions, lost)}" if lost else ""
         return _joined(f"INCONSISTENT: {there}", gaps, beyond)
@@ -145,7 +147,3 @@ def lost_by(one: Damage) -> str:
     if is_unchecked(one.reason):
         return f"{words} not checked"
     return words if one.lost_from is one.lost_to is None else f"{words} lost"
-
-
-def _is_or_are(count: int, what: str) -> str:
-    return f"{'is' if count == 1 else 'are'} {counted(count, what)}"

@@ -8,7 +8,7 @@ from typing import Any
 from kafkarec.storage import names, unnamed_files
 from kafkarec.storage.partition_folder import LeftOut
 
-from .findings import FindingPlace, Findings
+from .findings import Findings
 
 
 def check(folder: Any, findings: Findings) -> None:
@@ -24,7 +24,7 @@ def check(folder: Any, findings: Findings) -> None:
             found = list(unnamed_files.files_with_batches(path))
         for file, base in found:
             detail = f"not verified: its name is not a segment's; it contains record batches starting at offset {base}"
-            findings.add("batches_left_out", detail, FindingPlace(offset=base), file=file)
+            findings.add("batches_left_out", detail, offset=base, file=file)
         if one.is_folder and names.folder(name) is not None and not one.cause:
             findings.add("file_left_out", one.why, file=path)
         elif not found:

@@ -39,7 +39,7 @@ from kafkarec.support.text_table import duration_text
 
 from .epoch_checkpoint_checks import EpochCheckpointCheck
 from .finding_kinds import ANOMALY
-from .findings import FindingPlace, Findings
+from .findings import Findings
 from .index_checks import OffsetIndexCheck, TimeIndexCheck
 from .offset_checks import EPOCH, GAP, OFFSETS
 from .producer_file_checks import TxnIndexCheck, check_snapshot
@@ -285,7 +285,7 @@ def _add_hanging(listing: transactions.TransactionListing, findings: Findings) -
     for txn in hanging[:_LISTED]:
         age = "" if txn.duration_ms is None else f", open for {duration_text(txn.duration_ms)} or more by append times"
         detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
-        findings.add("transaction_hanging", detail, FindingPlace(offset=txn.first_offset))
+        findings.add("transaction_hanging", detail, offset=txn.first_offset)
     if len(hanging) > _LISTED:
         findings.add("transaction_hanging", "", count=len(hanging) - _LISTED)
 

@@ -86,13 +86,13 @@ class FileOffsetCheck:
                 following = bases[row + 1] if row + 1 < len(bases) else None
                 ends = f", and the next one begins at {following}" if following is not None else ""
                 detail = f"base offset {base}, but the previous batch ends at offset {expected - 1}{ends}"
-                findings.add("base_offset_wrong", detail, place_of(step, row))
+                findings.add("base_offset_wrong", detail, *place_of(step, row))
                 expected = expected if following is None else max(expected, following)
                 continue
             if expected is not None and begin < expected:
                 detail = f"offsets {begin} to {after - 1}, but the previous batch ends at offset {expected - 1}"
                 severity = None if self.rising else "anomaly"
-                findings.add("offset_overlap", detail, place_of(step, row), severity=severity)
+                findings.add("offset_overlap", detail, *place_of(step, row), severity=severity)
             elif expected is not None and base is not None and base > expected and positions[row] not in damaged:
                 self.add_gap(positions[row], expected, base - 1)
             # After a batch with lower offsets: in a log the highest offset counts, elsewhere that of the batch.

@@ -20,7 +20,7 @@ from kafkarec.support.text_table import counted, noun
 
 from . import epoch_checks, left_out_files, log_checks
 from .finding_kinds import COMPARISON, NOTE, of_subject
-from .findings import FindingPlace, Findings
+from .findings import Findings
 from .log_order import LogOrder
 from .offset_checks import Gap
 from .parallel import LogResult
@@ -85,17 +85,17 @@ def partition_report(
         between, proofs = [gap, *between], {gap: start[2], **proofs}
     if compacted:
         _report_compacted(files, [gap for gap in between if gap not in proofs], findings)
-        _report_gaps(list(proofs), len(proofs), sum(gap.length for gap in proofs), compacted, findings, proofs)
+        between = list(proofs)
     else:
         for one in files:
             _report_gaps(one.offsets.gaps, one.offsets.gap_count, one.offsets.gap_offsets, compacted, one.findings)
-        _report_gaps(between, len(between), sum(gap.length for gap in between), compacted, findings, proofs)
+    _report_gaps(between, len(between), sum(gap.length for gap in between), compacted, findings, proofs)
     _report_indexes_before(log, findings)
     epoch_checks.check_between_files([one.epochs for one in in_order], findings)
     _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
         findings.update(found)
-    lost = [*(proofs if compacted else between), *(order.lost if order else ())]
+    lost = [*between, *(order.lost if order else ())]
     within = [one.offsets for one in files if one.is_log] if compacted is False else []
     return PartitionReport(
         path=str(log.path),
@@ -149,9 +149,7 @@ def _report_end(log: PartitionFiles, verdict: EndVerdict, findings: Findings) ->
         what = f"its start offset is {first.end}" if meaning == DELETED else had
         also = [one.file for one in of_meaning[1:]]
         others = f" ({_joined(also)} also refer{'s' if len(also) == 1 else ''} to later offsets)" if also else ""
-        findings.add(
-            kind, f"the log {ends}, but {what}: {consequence}{others}", FindingPlace(offset=end.offset), file=first.file
-        )
+        findings.add(kind, f"the log {ends}, but {what}: {consequence}{others}", offset=end.offset, file=first.file)
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -238,10 +236,10 @@ def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap
             end = before.begin  # empty, or all zeros
         if begin == before.begin:
             detail = f"{before.name} and {after.name} have the same base offset"
-            findings.add("duplicate_segment", detail, FindingPlace(offset=begin), file=after.path)
+            findings.add("duplicate_segment", detail, offset=begin, file=after.path)
         elif end is not None and end > begin:
             detail = f"{before.name} ends at offset {end - 1}, but {after.name} begins at {begin}"
-            findings.add("segment_overlap", detail, FindingPlace(offset=begin), file=before.path)
+            findings.add("segment_overlap", detail, offset=begin, file=before.path)
         elif end is not None and end < begin and not (before.ends_in_damage or before.offsets.before_break):
             gaps.append(Gap(before.path, None, end, begin - 1))
     for one in files:
@@ -260,7 +258,7 @@ def _report_indexes_before(log: PartitionFiles, findings: Findings) -> None:
     if before and start is not None:
         first = before[min(before)]
         detail = f"{first} is there, but not its segment; the log begins at offset {start}"
-        findings.add("index_without_segment", detail, FindingPlace(offset=min(before)), count=len(before))
+        findings.add("index_without_segment", detail, offset=min(before), count=len(before))
 
 
 def _proofs(log: PartitionFiles, files: Sequence[SegmentCheck], between: Sequence[Gap]) -> dict[Gap, str]:
@@ -309,7 +307,6 @@ def _report_gaps(
     if not gaps:
         return
     first = next(iter(proofs or ()), gaps[0])
-    place = FindingPlace(first.position, first.first)
     span = f"offset {first.first} is" if first.length == 1 else f"offsets {first.first} to {first.last} are"
     more = f"; {count} gaps with {offsets} offsets in total" if count > 1 else ""
     where = "between two segments" if first.position is None else "before the batch"
@@ -320,7 +317,7 @@ def _report_gaps(
     elif compacted is None:
         detail += " (a compacted topic may have such gaps; whether this one is compacted is not known)"
     kind = "offset_gap" if proofs is None else "segment_gap"
-    findings.add(kind, detail, place, severity=severity, count=count, file=first.file)
+    findings.add(kind, detail, first.position, first.first, severity=severity, count=count, file=first.file)
 
 
 # ---- side files

@@ -26,7 +26,7 @@ from kafkarec.storage import other_file_types
 from . import audit_findings, control_record_checks, header_checks
 from .epoch_checks import FileEpochCheck
 from .finding_kinds import ERROR, NOTE
-from .findings import FindingPlace, Findings
+from .findings import Findings
 from .log_checks import LogCheck
 from .offset_checks import APART, EPOCH, HEADER, FileOffsetCheck
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNCHECKED, UNREADABLE, ByteRange, FileReport
@@ -177,7 +177,7 @@ class SegmentCheck:
     def _add_restored(self, found: Iterable[Restored]) -> None:
         """Adds restored batches, each with a finding: on disk they are damaged."""
         for one in found:
-            self.findings.add("header_restored", str(one), FindingPlace(one.position))
+            self.findings.add("header_restored", str(one), one.position)
             if len(self.restored) < MOST_DAMAGE:
                 self.restored.append(one)
 
@@ -190,7 +190,7 @@ class SegmentCheck:
         for (_, previous_end), (begin, _) in pairwise([(0, self._end), *ranges]):
             if begin != previous_end:
                 detail = f"bytes {previous_end} to {begin} are counted twice or not at all"
-                self.findings.add("bytes_unaccounted", detail, FindingPlace(begin))
+                self.findings.add("bytes_unaccounted", detail, begin)
         return int(ranges[-1][1])
 
     def _check_file(self, segment: Any) -> None:
@@ -217,7 +217,7 @@ class SegmentCheck:
             detail = f"{self.remaining} {what}"
             if is_snapshot:
                 detail += ", but a snapshot is never appended to"
-                self.findings.add("snapshot_incomplete", detail, FindingPlace(at))
+                self.findings.add("snapshot_incomplete", detail, at)
             else:
                 if self.preallocated:
                     detail += (
@@ -225,14 +225,14 @@ class SegmentCheck:
                         "tell which"
                     )
                 kind = "preallocated" if self.preallocated else "cut_tail"
-                self.findings.add(kind, detail, FindingPlace(at, self.offsets.next))
+                self.findings.add(kind, detail, at, self.offsets.next)
         elif is_snapshot and self.batches and not self._has_footer:
             detail = "the last record is not a SNAPSHOT_FOOTER: the end is missing"
-            self.findings.add("snapshot_incomplete", detail, FindingPlace(self._last_position))
+            self.findings.add("snapshot_incomplete", detail, self._last_position)
         first = self.offsets.first
         if self.is_log and first is not None and first < self.begin:
             detail = f"offset {first} in a file with base offset {self.begin}"
-            self.findings.add("offset_below_file_name", detail, FindingPlace(offset=first))
+            self.findings.add("offset_below_file_name", detail, offset=first)
 
     def report(self) -> FileReport:
         """What a report says of the file."""

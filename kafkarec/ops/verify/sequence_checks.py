@@ -12,7 +12,7 @@ from typing import Any
 from kafkarec.recover.steps import Step
 from kafkarec.state.producers import NONE, Marker, ProducerStates
 
-from .findings import FindingPlace, Findings, place_of
+from .findings import Findings, place_of
 
 # key of producers.VIOLATIONS -> kind of finding
 _KINDS = {
@@ -67,7 +67,7 @@ class SequenceCheck:
             if batch["producer_id"] is not None and batch["producer_id"] >= 0:
                 self._check_batch(batch, file, place_of(step, row))
 
-    def _check_batch(self, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
+    def _check_batch(self, batch: dict[str, Any], file: str, place: tuple[int, int]) -> None:
         producer = batch["producer_id"]
         batch["max_timestamp"] = NONE
         if batch["is_control"]:
@@ -82,7 +82,7 @@ class SequenceCheck:
                 self._states.append(batch)
         self._ends[producer] = batch["last_offset"]
 
-    def _report(self, problem: str, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
+    def _report(self, problem: str, batch: dict[str, Any], file: str, place: tuple[int, int]) -> None:
         known = self._states.entry(batch["producer_id"])
         assert known is not None
         who = f"producer {batch['producer_id']} epoch {batch['producer_epoch']}"
@@ -93,4 +93,4 @@ class SequenceCheck:
             "duplicate": f"{who}: {span} are already in the log",
             "not_transactional": f"{who}: a plain batch within its transaction",
         }.get(problem, f"{who}: {span} {after}")
-        self._findings.add(_KINDS[problem], detail, place, file=file)
+        self._findings.add(_KINDS[problem], detail, *place, file=file)

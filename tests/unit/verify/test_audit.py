@@ -25,7 +25,7 @@ from kafkarec.codecs import native
 from kafkarec.format import layout
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.ops.verify import audit_findings
-from kafkarec.ops.verify.findings import Finding, FindingPlace, Findings
+from kafkarec.ops.verify.findings import Finding, Findings
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import read_pieces
 from kafkarec.read.walk import walk
@@ -57,7 +57,7 @@ def walked(data: bytes, positions: list[int]) -> list[Finding]:
     for position in positions:
         batch = one_batch(data, position)
         for one in audit_oracle.anomalies(batch):
-            notes.add(one.kind, one.detail, FindingPlace(position, one.offset), count=one.count)
+            notes.add(one.kind, one.detail, position, one.offset, count=one.count)
     return sorted(map(plainly, notes), key=str)
 
 
