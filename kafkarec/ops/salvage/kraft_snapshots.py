@@ -15,21 +15,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-from kafkarec.damage import Damage, damaged
+from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.read import reader
-from kafkarec.sources.read_failures import ReadFailure, in_part
+from kafkarec.sources.read_failures import ReadFailure
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch
 from kafkarec.storage.segment_file import SegmentFile
 
 from .copying import Unreadable
 from .partition_sources import SalvagePartition
+from .plan_builder import report_unreadable
 from .planned_files import FilePlan, PlannedFolder
 from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
 
 INCOMPLETE = "snapshot_incomplete"
+_CUT = "length_beyond_end"  # the reason of its damage
 
 
 def snapshots_by_name(partition: SalvagePartition) -> dict[str, list[tuple[int, SegmentFile]]]:
@@ -56,14 +58,14 @@ def plan_snapshot(
             if not damage and _has_footer(good):
                 if _copy(folder, segment, good, report):
                     return
-                damage.append(_unreadable(segment))
-                report.unread.append(in_part(segment.path))
+                report_unreadable(report, segment, 0, segment.size)
             elif len(report.unread) > known:
                 pass
             elif not damage and good:
                 report.problems.append(f"{segment.path} is incomplete: it ends at byte {end} without a SnapshotFooter")
             elif not damage:
-                damage.append(_no_batch(segment))
+                text = f"{segment.path}: no batch at all; a snapshot has at least a header and a footer"
+                damage.append(Damage(segment.path, 0, segment.size, None, None, segment.size, _CUT, text))
             report.damage += [one.as_dict() for one in damage]
             incomplete.append((number, segment, good))
     for number, segment, good in incomplete:
@@ -80,7 +82,7 @@ def _read(
     for path, position, length, kind in collector.tails:
         what = "a batch is cut off" if kind == "cut" else "zeros"
         text = f"{path}: {what} at byte {position}, {length} bytes before its end; a snapshot is never appended to"
-        damage.append(Damage(path, position, length, None, None, segment.size, "length_beyond_end", text))
+        damage.append(Damage(path, position, length, None, None, segment.size, _CUT, text))
     return good, good[-1].position + good[-1].size if good else 0
 
 
@@ -137,16 +139,6 @@ def _runs(good: list[GoodBatch]) -> Iterator[list[GoodBatch]]:
         run.append(row)
     if run:
         yield run
-
-
-def _no_batch(segment: SegmentFile) -> Damage:
-    text = f"{segment.path}: no batch at all; a snapshot has at least a header and a footer"
-    return Damage(segment.path, 0, segment.size, None, None, segment.size, "length_beyond_end", text)
-
-
-def _unreadable(segment: SegmentFile) -> Damage:
-    fault = {"position": 0, "file": segment.path}
-    return damaged(segment.path, 0, segment.size, None, None, "unreadable", fault)
 
 
 def losses(report: SalvagedPartition) -> list[str]:

@@ -13,6 +13,7 @@ from kafkarec.damage import damaged
 from kafkarec.sources.read_failures import in_part
 from kafkarec.storage.good_batches import GoodBatch, SetAsideBatch
 from kafkarec.storage.rebuild_folder import filename_prefix
+from kafkarec.storage.segment_file import SegmentFile
 
 from .copying import Unreadable
 from .merge import DUPLICATE, MergedBatch
@@ -91,7 +92,8 @@ class PlanBuilder:
             segment, position = self.folder.kept(row.segment, row.position, row.size)
         except Unreadable:
             if row.batches == 1:
-                self._report_unreadable(row)
+                report_unreadable(self.report, row.segment, row.position, row.size, row.base, row.last)
+                self.report.lost.append((row.base, row.last))
                 return
             for one in row.each():
                 self._add(one)
@@ -119,14 +121,6 @@ class PlanBuilder:
         self.report.start_offset = base if self.report.start_offset is None else self.report.start_offset
         self.report.next_offset = base
 
-    def _report_unreadable(self, row: GoodBatch) -> None:
-        """Reports a batch that was read and checked before, but cannot be read again, as damage."""
-        fault = {"position": row.position, "base_offset": row.base, "file": row.segment.path}
-        damage = damaged(row.segment.path, row.position, row.size, row.base, row.last, "unreadable", fault)
-        self.report.damage.append(damage.as_dict())
-        self.report.lost.append((row.base, row.last))
-        self.report.unread.append(in_part(row.segment.path))
-
     def set_aside(self, aside: SetAsideBatch) -> None:
         """Adds a batch to a file outside of the log and to the report."""
         try:
@@ -142,6 +136,21 @@ class PlanBuilder:
     def finish(self) -> None:
         """Joins adjacent batches that are set aside."""
         self.report.set_aside = _joined(self.report.set_aside)
+
+
+def report_unreadable(
+    report: SalvagedPartition,
+    segment: SegmentFile,
+    position: int,
+    size: int,
+    base: int | None = None,
+    last: int | None = None,
+) -> None:
+    """Reports bytes that were read and checked before, but cannot be read again, as damage. base, last: their
+    offsets"""
+    fault = {"position": position, "base_offset": base, "file": segment.path}
+    report.damage.append(damaged(segment.path, position, size, base, last, "unreadable", fault).as_dict())
+    report.unread.append(in_part(segment.path))
 
 
 def _joined(found: list[SetAsideRange]) -> list[SetAsideRange]:

@@ -241,7 +241,7 @@ class _Run:
                         )
                 one.folder.close()
             return [one.report for one in plans]
-        note = self._unfinished.note(partition)
+        note = PartitionNote(self._unfinished, partition)
         finished = note.finished()
         if finished is not None:
             self._folders |= {one.folder for one in finished}

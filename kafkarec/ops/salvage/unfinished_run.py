@@ -83,9 +83,6 @@ class UnfinishedRun:
         write_file(self.folder, name, json.dumps(data).encode())
         sync_folder(self.folder)
 
-    def note(self, partition: SalvagePartition) -> PartitionNote:
-        return PartitionNote(self, partition)
-
     def finish(self) -> None:
         """Removes the notes. The report must be written first."""
         for name in os.listdir(self.folder):

@@ -37,7 +37,8 @@ class Candidate(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A piece in another format. refused: batches that the format cannot hold; losses: as ConversionStats.losses."""
+    """A piece in another format. refused: batches that the format cannot hold, or that are damaged; losses: as
+    ConversionStats.losses."""
 
     data: bytes
     batches: int

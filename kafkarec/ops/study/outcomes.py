@@ -159,11 +159,12 @@ class CandidateTotals:
 
     def add(self, before: int, trial: Trial, damaged: int) -> None:
         """before: bytes of the piece's good batches; damaged: how many others it has."""
-        self.pairs.append((before, trial.bytes))
-        self.batches += trial.batches
+        made = trial.made
+        self.pairs.append((before, len(made.data)))
+        self.batches += made.batches
         self.read_seconds += trial.read_seconds
-        self.losses.update(trial.losses)
-        self.refused += max(0, trial.refused - damaged)
+        self.losses.update(made.losses)
+        self.refused += max(0, made.refused - damaged)
         one = trial.write_seconds
         self.write_seconds = None if one is None or self.write_seconds is None else self.write_seconds + one
 

@@ -10,13 +10,13 @@ Times are CPU seconds of the thread: other candidates may be tried meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
 
-from .formats import FORMATS, Candidate
+from .formats import FORMATS, Candidate, Made
 
 _LONG_ENOUGH = 0.05
 _RUNS = 2
@@ -24,15 +24,11 @@ _CLOCK_STEP = 1e-6
 
 
 class Trial(NamedTuple):
-    """bytes, batches: of the output. seconds: CPU time; None if the columns cannot be encoded. losses: what the format
-    has not, by the keys of convert's LOSSES; refused: batches that it cannot hold or that are damaged."""
+    """made: the output. seconds: CPU time; None if the columns cannot be encoded."""
 
-    bytes: int
-    batches: int
+    made: Made
     write_seconds: float | None
     read_seconds: float
-    losses: Mapping[str, int]
-    refused: int
 
 
 def run_trial(data: bytes, columns: RecordColumns, candidate: Candidate, limit: int) -> Trial:
@@ -46,7 +42,7 @@ def run_trial(data: bytes, columns: RecordColumns, candidate: Candidate, limit: 
     except ValueError:
         writing = None  # offsets of old message sets need not ascend; convert splits there, encode refuses
     reading = seconds(lambda: form.decode(made.data, limit))
-    return Trial(len(made.data), made.batches, writing, reading, made.losses, made.refused)
+    return Trial(made, writing, reading)
 
 
 def read_seconds(data: bytes, limit: int) -> float:

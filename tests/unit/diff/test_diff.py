@@ -15,6 +15,7 @@ from plain_logs import batch, log
 
 import kafkarec
 from kafkarec.ops.diff import Difference, compare
+from kafkarec.sidecars import leader_epochs
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.state import epoch_history
 from kafkarec.state.epoch_history import EpochHistory, EpochStep, truncation
@@ -261,6 +262,15 @@ def test_a_checkpoint_that_the_batches_contradict_is_not_followed(tmp_path: Path
     difference = compare(a, a)
     assert difference.a.lineage.entries == ((3, 0), (4, 10)) and "checkpoint" in difference.a.lineage.note
     assert epoch_history.from_batches([(3, 0), (4, 10), (3, 20)]) == ((3, 0), (4, 10))
+
+
+def test_ends_of_epochs() -> None:
+    """LeaderEpochFileCache.endOffsetFor"""
+    history = EpochHistory(leader_epochs.read(b"0\n3\n0 0\n2 100\n5 180\n"), 250, leader_epochs.NAME)
+    ends = {0: (0, 100), 1: (0, 100), 2: (2, 180), 4: (2, 180), 5: (5, 250), 9: (5, 250)}
+    assert {epoch: epoch_history.end_offset_for(history, epoch) for epoch in ends} == ends
+    assert epoch_history.end_offset_for(history._replace(entries=history.entries[1:]), 1) == (1, 100)
+    assert epoch_history.end_offset_for(history._replace(entries=()), 1) is None
 
 
 def test_segments_with_swapped_names_are_compared_by_their_offsets(tmp_path: Path) -> None:
