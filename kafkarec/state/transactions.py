@@ -34,6 +34,8 @@ from kafkarec.read.isolation import match
 from kafkarec.recover.marker_matching import POSITION, Match, Note
 from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH
 
+__all__ = ["HANGING_AFTER", "STATES", "Spread", "Transaction", "TransactionListing", "listing"]
+
 OPEN, HANGING, ABORTED, COMMITTED = "open", "hanging", "aborted", "committed"
 STATES = (OPEN, HANGING, ABORTED, COMMITTED)
 """The states of a transaction; `hanging`: open for longer than a transaction coordinator allows."""
