@@ -128,7 +128,7 @@ class SegmentWriter:
             raise ValueError(f"start_offset {requested}: the existing log begins at offset {start}")
         self._states, self._epochs = recovered.states, recovered.epochs
         self._segments = recovered.segments
-        self.next_offset = self.recovery_point = recovered.next_offset
+        self._next = self._recovery_point = recovered.next_offset
         self.cut = recovered.cut
         if recovered.index_builder is not None:
             self._active = ActiveSegment(
@@ -149,7 +149,7 @@ class SegmentWriter:
                 self._open_segment(requested, _now())
         if recovered.cut:
             text = "%s: %d bytes after offset %d are not a whole good batch and are truncated"
-            _log.warning(text, self._active.path if self._active else "", recovered.cut, self.next_offset - 1)
+            _log.warning(text, self._active.path if self._active else "", recovered.cut, self._next - 1)
         if keep is None:
             made = uuid4() if topic_id is None else topic_id
             write_file(self._folder, partition_metadata.NAME, partition_metadata.write(made))
@@ -169,17 +169,17 @@ class SegmentWriter:
     def _append(self, data: Any, blank_epoch: int | None) -> range:
         self._check_open()
         epoch = self._epochs[-1].epoch if self._epochs else -1
-        batches = check_batches(data, self._settings, self._states, self.next_offset, epoch, blank_epoch)
+        batches = check_batches(data, self._settings, self._states, self._next, epoch, blank_epoch)
         if not len(batches):
-            return range(self.next_offset, self.next_offset)
+            return range(self._next, self._next)
         first = batches.headers[0].base_offset
-        begin = self.next_offset if first is None else first
+        begin = self._next if first is None else first
         with self._closing_on_failure():
             self._write_batches(batches)
         most = self._settings.flush_messages
-        if most is not None and self.next_offset - self.recovery_point >= most:
+        if most is not None and self._next - self._recovery_point >= most:
             self.flush()
-        return range(begin, self.next_offset)
+        return range(begin, self._next)
 
     def _write_batches(self, batches: CheckedBatches) -> None:
         start = 0
@@ -190,7 +190,7 @@ class SegmentWriter:
                 stop = self._roll(batches.headers[start], now).end_of_run(batches, start, now)
             assert self._active is not None
             self._active.append(batches.slice(start, stop, self._active.size))
-            self.next_offset = batches.headers[stop - 1].last_offset + 1
+            self._next = batches.headers[stop - 1].last_offset + 1
             start = stop
 
     def write(self, records: Any, **options: Any) -> range:
@@ -203,7 +203,7 @@ class SegmentWriter:
         self._check_open()
         if self._settings.segment_bytes < BATCH_SIZE and not isinstance(records, RecordColumns):
             options.setdefault("batch_size", self._settings.segment_bytes)
-        data = encode(records, **{"base_offset": self.next_offset, **options})
+        data = encode(records, **{"base_offset": self._next, **options})
         return self._append(data, self._epochs[-1].epoch if self._epochs else 0)
 
     def flush(self) -> int:
@@ -214,8 +214,8 @@ class SegmentWriter:
                 self._active.sync()
             if self._write_epochs():
                 sync_folder(self._folder)
-        self.recovery_point = self.next_offset
-        return self.next_offset
+        self._recovery_point = self._next
+        return self._next
 
     def close(self) -> None:
         """Finishes the last segment: everything is synced, with all side files, as after a broker's clean shutdown. A
@@ -225,10 +225,18 @@ class SegmentWriter:
         self._check_open()
         with self._closing_on_failure():
             if self._active is None:
-                self._open_segment(self.next_offset, _now())
-            self._finish_segment(self.next_offset)
-        self.recovery_point = self.next_offset
+                self._open_segment(self._next, _now())
+            self._finish_segment(self._next)
+        self._recovery_point = self._next
         self._release()
+
+    @property
+    def next_offset(self) -> int:
+        return self._next
+
+    @property
+    def recovery_point(self) -> int:
+        return self._recovery_point
 
     @property
     def segments(self) -> tuple[WrittenSegment, ...]:
@@ -242,7 +250,7 @@ class SegmentWriter:
         """Creates a segment for a batch, as UnifiedLog.maybeRoll: named after the batch's base offset or, if that is
         not known (magic 0 and 1), after the log end offset."""
         known = header.base_offset if header.magic >= 2 else None
-        base = max(header.last_offset - INT_MAX if known is None else known, self.next_offset)
+        base = max(header.last_offset - INT_MAX if known is None else known, self._next)
         if self._active is not None:
             self._finish_segment(base)
         return self._open_segment(base, now)
@@ -251,7 +259,7 @@ class SegmentWriter:
         self._states.end_offset = max(self._states.end_offset, base)
         index_builder = SegmentIndexBuilder(base, self._epochs, self._settings.index_interval_bytes)
         if self._active is None:  # the log's first segment
-            self.recovery_point = base
+            self._recovery_point = base
             if base > 0:
                 self._write_snapshot(base)
         new_segment = ActiveSegment(self._folder, base, index_builder, self._states, self._settings, now)
@@ -272,7 +280,7 @@ class SegmentWriter:
         drop_snapshots(self._folder, bases | {end})
         self._write_epochs()
         sync_folder(self._folder)
-        self.recovery_point = self.next_offset
+        self._recovery_point = self._next
 
     def _write_snapshot(self, offset: int) -> None:
         data = producer_snapshot.write(self._states.snapshot())
@@ -301,7 +309,7 @@ class SegmentWriter:
         if self._failure is not None:
             failure = self._failure
             number = failure.errno if isinstance(failure, OSError) and failure.errno else errno.EIO
-            synced = f"batches below offset {self.recovery_point} are on the disk"
+            synced = f"batches below offset {self._recovery_point} are on the disk"
             text = f"the writer was closed when writing failed ({failure}); {synced}"
             raise OSError(number, text, self._folder) from failure
         if self._lock is None:
@@ -337,7 +345,7 @@ class SegmentWriter:
     def __repr__(self) -> str:
         state = "failed" if self._failure else "closed" if self._lock is None else f"{self.position} bytes in the last"
         count = counted(len(self.segments), "segment")
-        return f"<SegmentWriter {self._folder}: {count}, next offset {self.next_offset}, {state}>"
+        return f"<SegmentWriter {self._folder}: {count}, next offset {self._next}, {state}>"
 
 
 def _topic_id(folder: str, requested: str | UUID | None) -> str | None:
