@@ -115,28 +115,22 @@ def run(args: argparse.Namespace) -> int:
             progress.shown(input_logs.segments(logs), progress.when(args.output), 2 * args.passes) as tick,
         ):
             options["progress"] = tick
-            for log in logs:
-                out.check((log.topic, log.partition), log.path)
-            for log in logs:
-                place = log.topic, log.partition
-                out.begin(place, log.path, new_log.origin_of(log))
+            for log, write in out.rewrite(logs):
                 with ExitStack() as passes:
                     stats, source = [], log
                     for _ in range(args.passes - 1):
                         source, pass_stats = _intermediate_pass(source, passes, options, args.output)
                         stats.append(pass_stats)
                     cleaning = cleaned(source, **options)
-                    for batches in input_logs.reading(cleaning, log.path):
-                        out.write(place, batches)
-                done.append((new_log.shown(log, args.paths), out.shown(place), [*stats, cleaning.stats]))
-            out.finish()
+                    output = write(cleaning)
+                done.append((new_log.shown(log, args.paths), output, [*stats, cleaning.stats]))
     except KafkaRecordError as error:
         if error.reason == "record_too_large":
             anew = repeated(args.argv, {"--max-decompressed-message-bytes": str(error.found)})
             return new_log.report_damage(error, args, anew, "With a higher limit")
         salvage = command("salvage", args.paths, ("-o", suggested_output("rescued", args.paths)))
         return new_log.report_damage(error, args, salvage, "Leave the batch out, then compact the result")
-    new_log.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
+    new_log.report(args.format, done, lambda stats: {"passes": stats}, _lines)
     return FINE
 
 
@@ -158,10 +152,6 @@ def _intermediate_pass(
         Segment(file.name, os.path.basename(file.name), folder=LocalFolder(folder or "/tmp"))
     )
     return Log(file.name, [segment]), cleaning.stats
-
-
-def _summary(source: str, output: str, stats: list[CleanerStats]) -> dict[str, Any]:
-    return {"source": source, "output": output, "passes": stats}
 
 
 def _lines(source: str, output: str, stats: list[CleanerStats]) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
 from kafkarec.errors import KafkaRecordError, UnsupportedCompressionError
 from kafkarec.format.enums import CODEC_NAMES
@@ -92,17 +91,11 @@ def run(args: argparse.Namespace) -> int:
             new_log.opened(args, input_logs.are_folders(args.paths), whole=whole) as out,
             progress.shown(input_logs.segments(logs), progress.when(args.output)) as tick,
         ):
-            for log in logs:
-                out.check((log.topic, log.partition), log.path)
-            for log in logs:
-                place = log.topic, log.partition
-                out.begin(place, log.path, new_log.origin_of(log))
+            for log, write in out.rewrite(logs):
                 conversion = converted(log, **options, progress=tick)
-                for batches in input_logs.reading(conversion, log.path):
-                    out.write(place, batches)
+                output = write(conversion)
                 _report(log, conversion, damage_reporter)
-                done.append((new_log.shown(log, args.paths), out.shown(place), conversion.stats))
-            out.finish()
+                done.append((new_log.shown(log, args.paths), output, conversion.stats))
     except LossError as error:
         say(f"nothing is written: magic {magic} cannot store")
         for word, count in error.lost.items():
@@ -116,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
             other_codec = repeated(args.argv, {"--compression": CODEC_NAMES[LATEST_CODECS[magic]]})
             return new_log.report_damage(error, args, other_codec, "With a codec that it supports", whole=whole)
         return new_log.report_damage(error, args, repeated(args.argv, {"--errors": "skip"}), whole=whole)
-    new_log.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
+    new_log.report(args.format, done, ConversionStats.as_dict, _lines)
     return damage_reporter.finish()
 
 
@@ -127,10 +120,6 @@ def _report(log: Log, conversion: Conversion, damage_reporter: DamageReporter) -
         damage_reporter.add(segment, damage)
     if conversion.remaining:
         damage_reporter.tail(log.segments[-1], conversion.remaining)
-
-
-def _summary(source: str, output: str, stats: ConversionStats) -> dict[str, Any]:
-    return {"source": source, "output": output, **stats.as_dict()}
 
 
 def _lines(source: str, output: str, stats: ConversionStats) -> Iterator[str]:

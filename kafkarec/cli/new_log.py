@@ -16,9 +16,10 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, TypeVar
 
 from kafkarec import codecs
 from kafkarec.errors import KafkaRecordError
@@ -28,7 +29,7 @@ from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
 from kafkarec.report import jsonable
 from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import names
-from kafkarec.storage.output_rules import Inputs, is_stream
+from kafkarec.storage.output_rules import STANDARD_OUTPUT, is_stream
 from kafkarec.support import durable, text_table
 from kafkarec.support.text_table import byte_size, safe, system_reason
 
@@ -36,12 +37,12 @@ from . import input_logs, output_files, shared_options
 from .problems import DAMAGED, exit_status, repeated, say
 from .shared_options import CouldNot, WrongUse
 
-STANDARD_OUTPUT = "-"
 _APPEND = 1 << 20
 # Files of a partition folder other than those of segments.
 _FOLDER_FILES = ("leader-epoch-checkpoint", "partition.metadata", "salvage.json")
 
 Place = tuple[str | None, int | None]  # topic, partition
+Result = TypeVar("Result")
 
 
 class BadInput(KafkaRecordError):
@@ -125,140 +126,58 @@ def demand_level(compression: str | None, level: int | None) -> None:
         raise WrongUse(f"--level: {error}") from error
 
 
-class FolderSettings(NamedTuple):
-    """Settings of the partition folders to write."""
+class BatchFile:
+    """Writes a file of batches, or to standard output. name: of the output, for messages"""
 
-    segment_bytes: int
-    index_interval: int
-    topic_id: str | None
+    def __init__(self, name: str, sink: output_files.Sink) -> None:
+        self.name, self._sink = name, sink
 
+    def begin(self, source: Log | None) -> None: ...
 
-class Origin(NamedTuple):
-    """Values that a new partition folder has in common with the source folder. None: unknown."""
+    def write(self, batches: bytes | memoryview) -> None:
+        self._sink.write(batches)
 
-    start_offset: int | None = None
-    topic_id: str | None = None
+    def finish(self) -> None: ...
 
-
-class NewLog:
-    """A log that is being written: `begin` for each partition, then `write` with its whole batches, in order."""
-
-    is_folder = False
-    size = 0  # bytes of all batches so far
-
-    def check(self, place: Place, where: str) -> None:
-        """Raise WrongUse or Refused for a partition that cannot be written; `where`: position in the input."""
-        raise AssertionError
-
-    def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
-        """Check a partition and prepare its output; a second call does nothing."""
-        raise AssertionError
-
-    def write(self, place: Place, batches: bytes | memoryview) -> None:
-        raise AssertionError
-
-    def shown(self, place: Place) -> str:
-        """Return the name of this partition's output, for messages."""
-        raise AssertionError
-
-    def finish(self) -> None:
-        """Complete the output and rename it to its final name."""
-
-    def drop(self) -> None:
-        """Remove incomplete output."""
-
-    @property
-    def after_interrupt(self) -> str | None:
-        """What Ctrl-C has left of the output; None: nothing."""
-        return None
-
-    @property
-    def description(self) -> str:
-        """The name of the whole output, for messages."""
-        raise AssertionError
+    def drop(self) -> None: ...
 
 
-class OneLog(NewLog):
-    """Output of a single partition."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._place: Place | None = None
-
-    def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
-        self.check(place, where)
-
-    def check(self, place: Place, where: str) -> None:
-        if self._place is None:
-            self._place = place
-        elif self._place != place:
-            raise WrongUse(f"{where}: a second partition, and {self.name} is for one (-o DIR/ makes a folder for each)")
-
-    def shown(self, place: Place) -> str:
-        return self.name
-
-    @property
-    def description(self) -> str:
-        return self.name
-
-
-class FileLog(OneLog):
-    """Writes a file of batches, or to standard output."""
-
-    def __init__(self, sink: output_files.Sink, name: str) -> None:
-        super().__init__(name)
-        self._sink = sink
-
-    def write(self, place: Place, batches: bytes | memoryview) -> None:
-        self.size += self._sink.write(batches)
-
-    def finish(self) -> None:
-        self._sink.flush()
-
-
-class PartitionFolder(OneLog):
+class PartitionFolder:
     """Writes one partition. path: the folder, which appears when it is complete."""
 
-    is_folder = True
-
-    def __init__(self, path: str, folder: FolderSettings, force: bool, inputs_read: Inputs) -> None:
-        super().__init__(path)
+    def __init__(self, path: str, args: argparse.Namespace) -> None:
+        self.name, self._args = path, args
         self._path = os.path.realpath(path.rstrip("/") or path)
-        self._folder = folder
-        self._replaces = replaces_log(self._path, path, force)
+        self._replaces = replaces_log(self._path, path, args.force)
         if self._replaces:
-            inputs_read.demand_none_in(self._path, f"-o {path}")
+            args.inputs_read.demand_none_in(self._path, f"-o {path}")
         above, name = os.path.split(self._path)
         self._part = os.path.join(above, f".{name}.{os.getpid()}.part")
         self._writer: SegmentWriter | None = None
         self._pending: list[bytes | memoryview] = []
         self._pending_bytes = 0
 
-    def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
-        super().begin(place, where, origin)
-        if self._writer is None:
-            self._writer = self._new_writer(origin)
-
-    def _new_writer(self, origin: Origin) -> SegmentWriter:
+    def begin(self, source: Log | None) -> None:
+        """Create the folder, if it is not there yet. Start offset and topic id are those of `source`, if known."""
+        if self._writer is not None:
+            return
         durable.make_folder(os.path.dirname(self._part))
         os.mkdir(self._part)
-        settings = self._folder
         try:
-            return SegmentWriter(
+            self._writer = SegmentWriter(
                 self._part,
-                segment_bytes=settings.segment_bytes,
-                index_interval_bytes=settings.index_interval,
-                start_offset=origin.start_offset,
-                topic_id=settings.topic_id or origin.topic_id,
+                segment_bytes=self._args.segment_bytes,
+                index_interval_bytes=self._args.index_interval,
+                start_offset=source.start_offset if source else None,
+                topic_id=self._args.topic_id or (_topic_id(source) if source else None),
                 check_all=False,
             )
         except ValueError as error:
             raise WrongUse(str(error)) from error
 
-    def write(self, place: Place, batches: bytes | memoryview) -> None:
+    def write(self, batches: bytes | memoryview) -> None:
         self._pending.append(batches)
         self._pending_bytes += len(batches)
-        self.size += len(batches)
         if self._pending_bytes >= _APPEND:
             self._append()
 
@@ -273,8 +192,6 @@ class PartitionFolder(OneLog):
                 raise BadInput(f"{self.name}: {refused}: {error.why}") from error
 
     def finish(self) -> None:
-        if self._writer is None:
-            self.begin((None, None), self.name)
         self._append()
         if self._writer:
             self._writer.close()
@@ -298,18 +215,33 @@ class PartitionFolder(OneLog):
             shutil.rmtree(self._part, ignore_errors=True)
 
 
-class PartitionFolders(NewLog):
-    """Writes a folder of partition folders; each is created at its first batch."""
+class NewLog:
+    """A log that is being written: `begin` for each partition, then `write` with its whole batches, in order.
 
-    is_folder = True
+    path   of the output, for messages
+    only   the output, if it is for one partition; None: each partition gets a folder in `path`
+    size   bytes of all batches so far
+    """
 
-    def __init__(self, path: str, folder: FolderSettings, force: bool, inputs_read: Inputs) -> None:
-        self._path, self._folder, self._force, self._inputs_read = path, folder, force, inputs_read
-        self._made: dict[Place, PartitionFolder] = {}
+    def __init__(self, path: str, args: argparse.Namespace, only: BatchFile | PartitionFolder | None) -> None:
+        self._path, self._args, self._only = path, args, only
+        self.is_folder = not isinstance(only, BatchFile)
+        self.size = 0
+        self._made: dict[Place, BatchFile | PartitionFolder] = {}
         self._finished = 0
         self._is_new = not os.path.lexists(path)
 
     def check(self, place: Place, where: str) -> None:
+        """Raise WrongUse or Refused for a partition that cannot be written; `where`: position in the input."""
+        if place in self._made:
+            return
+        if self._only is not None and self._made:
+            raise WrongUse(
+                f"{where}: a second partition, and {self._path} is for one (-o DIR/ makes a folder for each)"
+            )
+        self._made[place] = self._only or self._folder_of(place, where)
+
+    def _folder_of(self, place: Place, where: str) -> PartitionFolder:
         topic, partition = place
         if topic is None or partition is None:
             raise WrongUse(
@@ -320,44 +252,65 @@ class PartitionFolders(NewLog):
             raise WrongUse(
                 f"{where}: the topic or the partition is not valid in Kafka, so no folder can be named after it"
             )
-        if place not in self._made:
-            path = os.path.join(self._path, f"{topic}-{partition}")
-            if os.path.lexists(path):  # a new one is where its parent folder is, which was checked
-                self._inputs_read.demand_apart(path, f"-o {path}")
-            self._made[place] = PartitionFolder(path, self._folder, self._force, self._inputs_read)
+        path = os.path.join(self._path, f"{topic}-{partition}")
+        if os.path.lexists(path):  # a new one is where its parent folder is, which was checked
+            self._args.inputs_read.demand_apart(path, f"-o {path}")
+        return PartitionFolder(path, self._args)
 
-    def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
+    def begin(self, place: Place, where: str, source: Log | None = None) -> None:
+        """Check a partition and prepare its output; a second call does nothing. source: what it is made of"""
         self.check(place, where)
-        self._made[place].begin(place, where, origin)
-
-    def shown(self, place: Place) -> str:
-        return self._made[place].name
+        self._made[place].begin(source)
 
     def write(self, place: Place, batches: bytes | memoryview) -> None:
-        self._made[place].write(place, batches)
+        self._made[place].write(batches)
         self.size += len(batches)
 
     def finish(self) -> None:
+        """Complete the output and rename it to its final name."""
+        if self._only is not None and not self._made:
+            self.begin((None, None), self._path)
         for each in self._made.values():
             each.finish()
             self._finished += 1
 
+    def rewrite(self, logs: Sequence[Log]) -> Iterator[tuple[Log, Callable[[Iterable[bytes | memoryview]], str]]]:
+        """Yield each log with a function that writes the batches made of it, and returns the name of the output; then
+        complete the output. All partitions are checked before the first one is written."""
+        for log in logs:
+            self.check((log.topic, log.partition), log.path)
+        for log in logs:
+            self.begin((log.topic, log.partition), log.path, log)
+            yield log, partial(self._write_all, log)
+        self.finish()
+
+    def _write_all(self, log: Log, made: Iterable[bytes | memoryview]) -> str:
+        place = log.topic, log.partition
+        for batches in input_logs.reading(made, log.path):
+            self.write(place, batches)
+        return self._made[place].name
+
     def drop(self) -> None:
+        """Remove incomplete output."""
         for each in self._made.values():
             each.drop()
-        if self._is_new and not self._finished:
+        if self._only is None and self._is_new and not self._finished:
             with suppress(OSError):
                 os.rmdir(self._path)
 
     @property
     def after_interrupt(self) -> str | None:
-        if not self._finished:
+        """What Ctrl-C has left of the output; None: nothing."""
+        if self._only is not None or not self._finished:
             return None
         count = f"{self._finished} of {text_table.counted(len(self._made), 'partition')}"
         return f"{count} are complete in {self._path}; the same command with --force writes all of them again"
 
     @property
     def description(self) -> str:
+        """The name of the whole output, for messages."""
+        if self._only is not None:
+            return self._path
         made = sorted(os.path.basename(each.name) for each in self._made.values())
         return os.path.join(self._path, made[0]) if len(made) == 1 else f"{len(made)} folders in {self._path}"
 
@@ -402,14 +355,13 @@ def report_damage(
     return exit_status(error.reason)
 
 
-def origin_of(log: Log) -> Origin:
-    """Return start offset and topic id of a log, for the new folder."""
+def _topic_id(log: Log) -> str | None:
+    """Return the topic id that a log's folder has."""
     data = log.folder_file(partition_metadata.NAME)
     try:
-        topic_id = None if data is None else partition_metadata.read(data).topic_id
+        return None if data is None else partition_metadata.read(data).topic_id
     except KafkaRecordError:
-        topic_id = None
-    return Origin(log.start_offset, topic_id)
+        return None
 
 
 def shown(log: Log, paths: Sequence[str]) -> str:
@@ -426,11 +378,21 @@ def contents(records: int, batches: int, size: int, before: int | None = None) -
     return f"{records} record{'s' * (records != 1)} in {batches} batch{'es' * (batches != 1)}, {byte_size(size)}{share}"
 
 
-def report(form: str, objects: Iterable[dict[str, Any]], lines: Iterable[str]) -> None:
-    """Print the summary to standard error, as the log itself may be on standard output."""
+def report(
+    form: str,
+    done: Sequence[tuple[str, str, Result]],
+    fields: Callable[[Result], dict[str, Any]],
+    lines: Callable[[str, str, Result], Iterable[str]],
+) -> None:
+    """Print the summary to standard error, as the log itself may be on standard output.
+
+    done    name of the source, name of the output and result of each log
+    """
+    objects = ({"source": source, "output": output, **fields(result)} for source, output, result in done)
+    as_json = (json.dumps(jsonable(one)) for one in objects)
+    as_text = (safe(line) for one in done for line in lines(*one))
     try:
-        as_json = (json.dumps(jsonable(one)) for one in objects)
-        for line in as_json if form == "json" else map(safe, lines):
+        for line in as_json if form == "json" else as_text:
             print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError, AttributeError):
         return  # standard error is closed
@@ -440,25 +402,23 @@ def report(form: str, objects: Iterable[dict[str, Any]], lines: Iterable[str]) -
 def opened(args: argparse.Namespace, from_folder: bool = False, *, whole: bool = False) -> Iterator[NewLog]:
     """Yield the new log. `from_folder`: an input is a folder, so the output is one unless its name ends in .log.
     `whole`: standard output gets nothing, as a file does, before the log is complete."""
-    path = args.output
-    if path is None or is_stream(path):
+    path: str = args.output or STANDARD_OUTPUT
+    bare = path.rstrip("/")
+    is_partition = names.folder(os.path.basename(os.path.abspath(path))) is not None
+    is_folder = is_partition or bare != path or os.path.isdir(path) or (from_folder and not bare.endswith(".log"))
+    if is_stream(path) or not is_folder:
+        if not is_stream(path):
+            args.inputs_read.demand_file(path, "-o", args.force)
+            if args.topic_id is not None:
+                raise WrongUse("--topic-id needs a partition folder: -o orders-0")
         with output_files.opened(args) as sink:
             if sink.is_terminal:
                 raise WrongUse("batches are binary and cannot be printed on a terminal; add -o NAME.log or a pipe")
-            with output_files.spooled(sink) if whole else nullcontext(sink) as target:
-                yield FileLog(target, "standard output" if path in (None, STANDARD_OUTPUT) else path)
+            with output_files.spooled(sink) if whole and is_stream(path) else nullcontext(sink) as target:
+                name = "standard output" if path == STANDARD_OUTPUT else path
+                yield NewLog(name, args, BatchFile(name, target))
         return
-    bare = path.rstrip("/")
-    is_partition = names.folder(os.path.basename(os.path.abspath(path))) is not None
-    if not (is_partition or bare != path or os.path.isdir(path) or (from_folder and not bare.endswith(".log"))):
-        args.inputs_read.demand_file(path, "-o", args.force)
-        if args.topic_id is not None:
-            raise WrongUse("--topic-id needs a partition folder: -o orders-0")
-        with output_files.opened(args) as sink:
-            yield FileLog(sink, path)
-        return
-    folder = FolderSettings(args.segment_bytes, args.index_interval, args.topic_id)
-    log = (PartitionFolder if is_partition else PartitionFolders)(path, folder, args.force, args.inputs_read)
+    log = NewLog(path, args, PartitionFolder(path, args) if is_partition else None)
     try:
         yield log
     except OSError as error:
