@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
@@ -15,7 +16,7 @@ from kafkarec.logs import Log
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
-from kafkarec.storage import names
+from kafkarec.storage import names, output_rules
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.support import durable, text_table
 from kafkarec.support.command_line import as_operand, command, quoted
@@ -46,21 +47,14 @@ _SHOWN = {
 }
 
 
-class _Kind(NamedTuple):
-    """How the entries of a kind of file are counted, and its content for comparison."""
-
-    count: Callable[[bytes], int]
-    content: Callable[[bytes], object]
-
-
-_KINDS = {
-    offset_index.SUFFIX: _Kind(lambda data: len(offset_index.read(data, 0)), lambda data: offset_index.read(data, 0)),
-    time_index.SUFFIX: _Kind(lambda data: len(time_index.read(data, 0)), lambda data: time_index.read(data, 0)),
-    txn_index.SUFFIX: _Kind(lambda data: len(data) // txn_index.ENTRY_SIZE, bytes),
-    producer_snapshot.SUFFIX: _Kind(
-        lambda data: len(producer_snapshot.read(data)), lambda data: sorted(producer_snapshot.read(data))
-    ),
-    leader_epochs.NAME: _Kind(lambda data: len(leader_epochs.read(data)), lambda data: leader_epochs.read(data)),
+_ABORTED = txn_index.ENTRY_SIZE
+# The entries of a kind of file, for comparison.
+_CONTENTS: dict[str, Callable[[bytes], Sequence[object]]] = {
+    offset_index.SUFFIX: lambda data: offset_index.read(data, 0),
+    time_index.SUFFIX: lambda data: time_index.read(data, 0),
+    txn_index.SUFFIX: lambda data: [data[at : at + _ABORTED] for at in range(0, len(data), _ABORTED)],
+    producer_snapshot.SUFFIX: lambda data: sorted(producer_snapshot.read(data)),
+    leader_epochs.NAME: leader_epochs.read,
 }
 
 
@@ -103,31 +97,33 @@ def run(args: argparse.Namespace) -> int:
     unread: list[str] = []
     logs = input_logs.find(args.paths, args.topic, args.partition, unread=unread)
     status, unlisted = FINE, len(unread)
+    path = None if args.dry_run else args.output
     with (
-        _folder(None if args.dry_run else args.output) as folder,
+        _new_files(path) as files,
         progress.shown(input_logs.segments(logs), progress.beside(sys.stdout)) as tick,
     ):
-        report = (JsonReport if args.format == "json" else TextReport)(folder.path, len(logs) > 1)
+        report = (JsonReport if args.format == "json" else TextReport)(path, len(logs) > 1)
         for log, name in zip(logs, _names(logs), strict=True):
             rows: list[RebuiltFile] = []
-            read = len(unread)
+            read, folder = len(unread), os.path.join(path or "", name)
             for rebuilt in _rebuilt(log, args.index_interval, unread):
                 if rebuilt.segment is not None:
                     tick(rebuilt.segment.path, progress.size_of(rebuilt.segment))
                 for made in _files(log, rebuilt):
-                    if made.compared != DROPPED:
-                        folder.write(name, made.name, rebuilt.files[made.name])
+                    if path is not None and made.compared != DROPPED:
+                        files.make_folder(folder)
+                        files.write(folder, made.name, rebuilt.files[made.name])
                     rows.append(made)
                 if rebuilt.damage or rebuilt.problems:
                     status = DAMAGED if rebuilt.damage else status
                     _report(log, rebuilt)
-            if len(unread) > read:
-                folder.remove(name)
-            else:
+            if len(unread) == read:
                 report.add(log, name, rows)
+            elif path is not None and name:
+                files.sync()
+                shutil.rmtree(folder, ignore_errors=True)
         if len(unread) - unlisted == len(logs):
             raise CouldNot("; ".join(unread))
-        folder.finish()
     report.finish(status == FINE and not unread)
     for line in unread:
         say(line)
@@ -164,7 +160,7 @@ def _files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
     for name, data in rebuilt.files.items():
         suffix = name if name == leader_epochs.NAME else os.path.splitext(name)[1]
         old = _old(log.folder_file, name) if segment is None else _old(segment.sidecar, suffix)
-        yield _made(name, data, old, _KINDS[suffix])
+        yield _made(name, data, old, _CONTENTS[suffix])
     old = None if segment is None else _old(segment.sidecar, txn_index.SUFFIX)
     if old and not any(name.endswith(txn_index.SUFFIX) for name in rebuilt.files):
         stem = next(iter(rebuilt.files)).partition(".")[0]
@@ -179,17 +175,17 @@ def _old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
         return b"unreadable"
 
 
-def _made(name: str, data: bytes, old: bytes | None, kind: _Kind) -> RebuiltFile:
-    entries, compared, preallocated = kind.count(data), NEW, 0
+def _made(name: str, data: bytes, old: bytes | None, content: Callable[[bytes], Sequence[object]]) -> RebuiltFile:
+    made, compared, preallocated = content(data), NEW, 0
     if old is not None:
         compared = EQUAL if data == old else DIFFERENT
         try:
-            before = kind.content(old)
-            compared = EQUAL if before == kind.content(data) else DIFFERENT
+            before = content(old)
+            compared = EQUAL if before == made else DIFFERENT
             preallocated = getattr(before, "preallocated", 0)
         except KafkaRecordError:
             pass  # the old file is broken, so the new one is different
-    return RebuiltFile(name, len(data), entries, compared, preallocated)
+    return RebuiltFile(name, len(data), len(made), compared, preallocated)
 
 
 def _report(log: Log, rebuilt: RebuiltSideFiles) -> None:
@@ -209,71 +205,25 @@ def _report(log: Log, rebuilt: RebuiltSideFiles) -> None:
 # ---- the new folder
 
 
-class _Folder:
-    """Creates new files; removes them if the run fails."""
-
-    def __init__(self, path: str | None) -> None:
-        self.path = path
-        self._made: list[str] = []
-        self._folders: list[str] = []
-
-    def make(self, path: str) -> None:
-        missing = []
-        while not os.path.isdir(path):
-            missing.append(path)
-            path = os.path.dirname(path) or "."
-        for one in reversed(missing):
-            os.mkdir(one)
-            self._folders.append(one)
-
-    def write(self, log: str, name: str, data: bytes) -> None:
-        if self.path is None:
-            return
-        folder = os.path.join(self.path, log) if log else self.path
-        self.make(folder)
-        path = os.path.join(folder, name)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        self._made.append(path)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            durable.fsync(descriptor, path)
-
-    def finish(self) -> None:
-        """Sync the new files and their folders to disk."""
-        if self.path is None:
-            return
-        for folder in {self.path, *map(os.path.dirname, self._made), *map(os.path.dirname, self._folders)}:
-            durable.sync_folder(folder or ".")
-
-    def remove(self, log: str) -> None:
-        """Remove the folder of a log, if there is one."""
-        folder = os.path.join(self.path or "", log)
-        for path in [path for path in self._made if os.path.dirname(path) == folder]:
-            os.unlink(path)
-            self._made.remove(path)
-        if log and folder in self._folders:
-            os.rmdir(folder)
-            self._folders.remove(folder)
-
-    def undo(self) -> None:
-        for path in reversed(self._made):
-            os.unlink(path)
-        for folder in reversed(self._folders):
-            os.rmdir(folder)
-
-
 @contextmanager
-def _folder(path: str | None) -> Iterator[_Folder]:
-    folder = _Folder(path)
-    if path is not None and os.path.isdir(path) and os.listdir(path):
+def _new_files(path: str | None) -> Iterator[durable.FileGroup]:
+    """Yield the files of a new folder, which are removed if the run fails. None: nothing is written."""
+    files = durable.FileGroup()
+    if path is None:
+        yield files
+        return
+    if os.path.isdir(path) and os.listdir(path):
         raise WrongUse(f"-o {path} exists and is not empty; choose a new folder")
+    missing = [each for each in output_rules.self_and_parents(path) if not os.path.lexists(each)]
     try:
-        if path is not None:
-            folder.make(path)
-        yield folder
+        files.make_folder(path)
+        yield files
+        files.sync()
     except BaseException as error:
-        folder.undo()
+        files.drop()
+        for made in missing[-1:] or [os.path.join(path, name) for name in os.listdir(path)]:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(made) if os.path.isdir(made) else os.unlink(made)
         if isinstance(error, OSError) and error.filename is None:
             raise CouldNot(f"{path}: {system_reason(error)}") from error
         raise
