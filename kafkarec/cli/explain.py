@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-import tempfile
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -24,7 +22,6 @@ from kafkarec.support.text_table import system_reason
 from . import explain_output, explain_page, input_logs, output_files, shared_options
 from .problems import DAMAGED, FINE
 from .shared_options import CouldNot, WrongUse
-from .spool import copy
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
 right; for a compressed batch also its decompressed payload. A damaged batch is explained as far as it can be read,
@@ -79,10 +76,15 @@ class BatchPosition(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     output_files.demand_output_folders(args)
-    with spooled(args.path) as path, storage_of(path) as logs:
-        segments = [segment for log in logs for segment in log.segments]
-        place = find(segments, args)
-        name = "standard input" if args.path == "-" else str(place.segment.path)
+    with input_logs.opened(args.path) as opened:
+        logs = logs_of(opened)
+        if len(logs) != 1:
+            what = f"{len(logs)} partitions; name one of their folders" if logs else "no partition; name a file in it"
+            raise WrongUse(f"{args.path} has {what}")
+        if not logs[0].segments:
+            raise CouldNot(f"{args.path}: a folder without .log files")
+        place = find(logs[0].segments, args)
+        name = "standard input" if args.path == input_logs.STANDARD_INPUT else str(place.segment.path)
         data, remark = read(place)
         explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
         restored = restored_at(place)
@@ -130,31 +132,6 @@ def restored_at(place: BatchPosition) -> Restored | None:
             if any(at >= place.position for at in piece.batches.column("position")):
                 return None
     return None
-
-
-@contextmanager
-def spooled(path: str) -> Iterator[str]:
-    """Yield the path; for standard input that of a temporary file with its content."""
-    if path != "-":
-        yield path
-        return
-    if sys.stdin is None:
-        raise CouldNot("standard input is closed")
-    with tempfile.NamedTemporaryFile(prefix="kafkarec-") as spool:
-        copy(sys.stdin.buffer, spool)
-        yield spool.name
-
-
-@contextmanager
-def storage_of(path: str) -> Iterator[list[Any]]:
-    with input_logs.opened(path) as opened:
-        logs = logs_of(opened)
-        if len(logs) != 1:
-            what = f"{len(logs)} partitions; name one of their folders" if logs else "no partition; name a file in it"
-            raise WrongUse(f"{path} has {what}")
-        if not logs[0].segments:
-            raise CouldNot(f"{path}: a folder without .log files")
-        yield logs
 
 
 def find(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:

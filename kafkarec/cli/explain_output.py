@@ -6,6 +6,7 @@ Redacted output has lengths instead of the bytes of keys, values, headers, compr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -40,46 +41,53 @@ def _position(found: Explanation, fault: SpanFault) -> str:
     return f"byte {found.position + fault.position}, {fault.path}"
 
 
-def field_lines(section: Section, absolute: int, redact: bool, full: bool) -> Iterator[str]:
-    """Yield the lines of a section. absolute: the position of its first byte."""
-    rows = [(span, shown_value(span, redact)) for span in section.spans]
-    at = max([4, *(len(str(absolute + span.start)) for span, _ in rows)])
-    name = min(max([5, *(len(span.path) for span, _ in rows)]), 34)
-    value = min(max([5, *(len(shown) for _, shown in rows)]), 44)
-    hexes = 3 * _WIDTH - 1
-    yield f"{'byte':>{at}}  {'bytes':<{hexes}}  {'field':<{name}}  {'value':<{value}}  meaning"
-    for span, shown in rows:
-        left = hex_lines(section, span, redact, full)
-        right = span.note.split("\n")
-        for line, (cell, note) in enumerate(zip_longest(left, right, fillvalue="")):
-            head = (str(absolute + span.start), span.path, shown) if line == 0 else ("", "", "")
-            yield f"{head[0]:>{at}}  {cell:<{hexes}}  {head[1]:<{name}}  {head[2]:<{value}}  {safe(note)}".rstrip()
-
-
-def shown_bytes(span: Span, full: bool) -> int:
-    """Return how many of the span's bytes are printed."""
-    return 0 if span.kind == SKIPPED else span.length if full else min(span.length, _WIDTH * _LINES)
-
-
 def hidden(span: Span, redact: bool) -> bool:
     """Return whether the span's bytes are hidden."""
     return redact and span.kind != FIELD
 
 
-def hex_lines(section: Section, span: Span, redact: bool, full: bool) -> list[str]:
-    """Return the cells of the column "bytes"."""
-    if not span.length:
-        return ["(no bytes)"]
-    if span.kind == SKIPPED:
-        return [f"({span.length} bytes)"]
-    if hidden(span, redact):
-        return [f"({span.length} bytes hidden)"]
-    most = shown_bytes(span, full)
-    data = section.data[span.start : span.start + most]
-    lines = [bytes(data[i : i + _WIDTH]).hex(" ") for i in range(0, most, _WIDTH)]
-    if most < span.length:
-        lines.append(f"and {span.length - most} more bytes")
-    return lines
+@dataclass(frozen=True)
+class FieldLines:
+    """The fields of a section as lines. absolute: the position of its first byte."""
+
+    section: Section
+    absolute: int
+    redact: bool
+    full: bool
+
+    def text(self) -> Iterator[str]:
+        rows = [(span, shown_value(span, self.redact)) for span in self.section.spans]
+        at = max([4, *(len(str(self.absolute + span.start)) for span, _ in rows)])
+        name = min(max([5, *(len(span.path) for span, _ in rows)]), 34)
+        value = min(max([5, *(len(shown) for _, shown in rows)]), 44)
+        lines = [(("byte", "field", "value"), "bytes", "meaning")]
+        for span, shown in rows:
+            head = (str(self.absolute + span.start), span.path, shown)
+            for cell, note in zip_longest(self.hexes(span), span.note.split("\n"), fillvalue=""):
+                lines.append((head, cell, safe(note)))
+                head = ("", "", "")
+        for (begin, field, cells), hexes, note in lines:
+            line = f"{begin:>{at}}  {hexes:<{3 * _WIDTH - 1}}  {field:<{name}}  {cells:<{value}}  {note}"
+            yield f"{line.rstrip()}\n"
+
+    def shown_bytes(self, span: Span) -> int:
+        """Return how many of the span's bytes are printed."""
+        return 0 if span.kind == SKIPPED else span.length if self.full else min(span.length, _WIDTH * _LINES)
+
+    def hexes(self, span: Span) -> list[str]:
+        """Return the cells of the column "bytes"."""
+        if not span.length:
+            return ["(no bytes)"]
+        if span.kind == SKIPPED:
+            return [f"({span.length} bytes)"]
+        if hidden(span, self.redact):
+            return [f"({span.length} bytes hidden)"]
+        most = self.shown_bytes(span)
+        data = self.section.data[span.start : span.start + most]
+        lines = [bytes(data[i : i + _WIDTH]).hex(" ") for i in range(0, most, _WIDTH)]
+        if most < span.length:
+            lines.append(f"and {span.length - most} more bytes")
+        return lines
 
 
 def shown_value(span: Span, redact: bool) -> str:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kafkarec.damage import Restored
-from kafkarec.ops.explain import Explanation, Section, Span, field_groups
+from kafkarec.ops.explain import Explanation, Span, field_groups
 from kafkarec.ops.explain.spans import SKIPPED
 from kafkarec.report import Document, ReportSection
 from kafkarec.support.html_page import text as _text
 
-from .explain_output import field_lines, hex_lines, hidden, shown_bytes, shown_value, verdict
+from .explain_output import FieldLines, hidden, shown_value, verdict
 
 _HALF = 8
 _STYLE = """tr.wrong td { color: var(--damaged); font-weight: 600; }
@@ -59,35 +59,15 @@ def document(
     for number, section in enumerate(found.sections):
         title = f"{section.name}, {len(section.data)} bytes"
         if number:
-            block = FieldTable(section, 0, _NONE, redact, full)
+            block = FieldTable(section, 0, redact, full, _NONE)
             sections.append(ReportSection(f"{title}; positions are relative to its start", [block]))
         else:
-            block = FieldTable(section, found.position, _Marks(found, restored), redact, full)
+            block = FieldTable(section, found.position, redact, full, _Marks(found, restored))
             sections.append(ReportSection(title, [block], title_in_text=False))
     lead = [*filter(None, [remark]), *verdict(found, restored)]
     title = f"{name}, byte {found.position}: {found.headline}"
     state = "damaged" if found.faults or restored else ""
     return Document("explain", [*lead, *sections], title, state, _STYLE, field_groups.COLOURS)
-
-
-@dataclass(frozen=True)
-class FieldTable:
-    """The fields of a section; the page has the grid of its bytes, too. absolute: the position of the first one."""
-
-    section: Section
-    absolute: int
-    marks: _Marks
-    redact: bool
-    full: bool
-
-    def text(self) -> Iterator[str]:
-        yield from (f"{line}\n" for line in field_lines(self.section, self.absolute, self.redact, self.full))
-
-    def html(self) -> Iterator[str]:
-        shown = (self.section, self.absolute, self.marks, self.redact, self.full)
-        yield _legend(self.section.spans)
-        yield from _grid(*shown)
-        yield from _table(*shown)
 
 
 class _Marks:
@@ -120,6 +100,79 @@ class _Marks:
 _NONE = _Marks()
 
 
+@dataclass(frozen=True)
+class FieldTable(FieldLines):
+    """The fields of a section; the page has the grid of its bytes, too."""
+
+    marks: _Marks
+
+    def html(self) -> Iterator[str]:
+        yield _legend(self.section.spans)
+        yield from self._grid()
+        yield from self._table()
+
+    def _grid(self) -> Iterator[str]:
+        yield '<div class="bytes">\n'
+        cells: list[tuple[Span, int]] = []
+        for span in self.section.spans:
+            at = span.start
+            for start, stop in self.marks.shown(span, self.shown_bytes(span)):
+                if at < start:
+                    yield from self._row(cells)
+                    yield _left_out(span, at, start)
+                    cells = []
+                for at in range(start, stop):
+                    cells.append((span, at))
+                    if len(cells) == 2 * _HALF:
+                        yield from self._row(cells)
+                        cells = []
+                at = stop
+            if at < span.start + span.length:
+                yield from self._row(cells)
+                yield _left_out(span, at, span.start + span.length)
+                cells = []
+        yield from self._row(cells)
+        yield "</div>\n"
+
+    def _row(self, cells: list[tuple[Span, int]]) -> Iterator[str]:
+        """A row of the grid, of at most two halves; nothing without cells."""
+        if not cells:
+            return
+        yield '<div class="row">'
+        for half in filter(None, (cells[:_HALF], cells[_HALF:])):
+            yield f'<span class="half"><b>{self.absolute + half[0][1]}</b>'
+            for span, group in groupby(half, key=lambda cell: cell[0]):
+                yield self._field(span, [at for _, at in group])
+            yield "</span>"
+        yield "</div>\n"
+
+    def _field(self, span: Span, positions: list[int]) -> str:
+        """The bytes of a field that are in one half of a row."""
+        classes = ["f", f"g-{field_groups.group_of(span)}"]
+        classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * self.marks.is_wrong(span)
+        value = shown_value(span, self.redact)
+        title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
+        shown = ["··" if hidden(span, self.redact) else f"{self.section.data[at]:02x}" for at in positions]
+        inside = "".join(
+            f"<i{' class=hit' * self.marks.is_suspect(at)}>{cell}</i>"
+            for at, cell in zip(positions, shown, strict=True)
+        )
+        return f'<span class="{" ".join(classes)}" title="{_text(title)}">{inside}</span>'
+
+    def _table(self) -> Iterator[str]:
+        titles = "<th class=n>byte</th><th>bytes</th><th>field</th><th>value</th><th>meaning</th>"
+        yield f'<table class="fields"><thead><tr>{titles}</tr></thead><tbody>\n'
+        for span in self.section.spans:
+            hexes = "\n".join(self.hexes(span))
+            note = "\n".join(map(_text, span.note.split("\n")))
+            kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * self.marks.is_wrong(span)
+            yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{self.absolute + span.start}</td>'
+            yield f'<td class="hex">{hexes}</td><td class="field">{_text(span.path)}</td>'
+            value = _text(shown_value(span, self.redact))
+            yield f'<td class="value">{value}</td><td class="{kinds}">{note}</td></tr>\n'
+        yield "</tbody></table>\n"
+
+
 def _legend(spans: Iterable[Span]) -> str:
     present = {field_groups.group_of(span) for span in spans if span.length and span.kind != SKIPPED}
     marks = (
@@ -130,68 +183,5 @@ def _legend(spans: Iterable[Span]) -> str:
     return f'<p class="legend">{" ".join(marks)}</p>\n'
 
 
-def _grid(section: Section, absolute: int, marks: _Marks, redact: bool, full: bool) -> Iterator[str]:
-    yield '<div class="bytes">\n'
-    cells: list[tuple[Span, int]] = []
-    for span in section.spans:
-        at = span.start
-        for start, stop in marks.shown(span, shown_bytes(span, full)):
-            if at < start:
-                yield from _row(section, cells, absolute, marks, redact)
-                yield _left_out(span, at, start)
-                cells = []
-            for at in range(start, stop):
-                cells.append((span, at))
-                if len(cells) == 2 * _HALF:
-                    yield from _row(section, cells, absolute, marks, redact)
-                    cells = []
-            at = stop
-        if at < span.start + span.length:
-            yield from _row(section, cells, absolute, marks, redact)
-            yield _left_out(span, at, span.start + span.length)
-            cells = []
-    yield from _row(section, cells, absolute, marks, redact)
-    yield "</div>\n"
-
-
 def _left_out(span: Span, start: int, stop: int) -> str:
     return f'<p class="more">{stop - start}{" more" * (start > span.start)} bytes: {_text(span.path)}</p>\n'
-
-
-def _row(section: Section, cells: list[tuple[Span, int]], absolute: int, marks: _Marks, redact: bool) -> Iterator[str]:
-    """A row of the grid, of at most two halves; nothing without cells."""
-    if not cells:
-        return
-    yield '<div class="row">'
-    for half in filter(None, (cells[:_HALF], cells[_HALF:])):
-        yield f'<span class="half"><b>{absolute + half[0][1]}</b>'
-        for span, group in groupby(half, key=lambda cell: cell[0]):
-            yield _field(section, span, [at for _, at in group], marks, redact)
-        yield "</span>"
-    yield "</div>\n"
-
-
-def _field(section: Section, span: Span, positions: list[int], marks: _Marks, redact: bool) -> str:
-    """The bytes of a field that are in one half of a row."""
-    classes = ["f", f"g-{field_groups.group_of(span)}"]
-    classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * marks.is_wrong(span)
-    value = shown_value(span, redact)
-    title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
-    inside = "".join(
-        f"<i{' class=hit' * marks.is_suspect(at)}>{'··' if hidden(span, redact) else f'{section.data[at]:02x}'}</i>"
-        for at in positions
-    )
-    return f'<span class="{" ".join(classes)}" title="{_text(title)}">{inside}</span>'
-
-
-def _table(section: Section, absolute: int, marks: _Marks, redact: bool, full: bool) -> Iterator[str]:
-    titles = "<th class=n>byte</th><th>bytes</th><th>field</th><th>value</th><th>meaning</th>"
-    yield f'<table class="fields"><thead><tr>{titles}</tr></thead><tbody>\n'
-    for span in section.spans:
-        hexes = "\n".join(hex_lines(section, span, redact, full))
-        note = "\n".join(map(_text, span.note.split("\n")))
-        kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * marks.is_wrong(span)
-        yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{absolute + span.start}</td>'
-        yield f'<td class="hex">{hexes}</td><td class="field">{_text(span.path)}</td>'
-        yield f'<td class="value">{_text(shown_value(span, redact))}</td><td class="{kinds}">{note}</td></tr>\n'
-    yield "</tbody></table>\n"

@@ -93,8 +93,6 @@ def _log(segments: list[Segment]) -> Log:
 def _open(
     path: str, topic: str | None, partition: int | None, *, alone: bool, any_file: bool
 ) -> Segment | Log | LogDir:
-    if path == STANDARD_INPUT:
-        return standard_input(topic, partition, any_file=any_file)
     try:
         return opened(path, topic, partition, any_file=any_file)
     except CouldNot as error:
@@ -108,8 +106,10 @@ def _open(
 def opened(
     path: str, topic: str | None = None, partition: int | None = None, *, any_file: bool = False
 ) -> Segment | Log | LogDir:
-    """Open a path. CouldNot with a line about it if that fails, WrongUse if by its name, or its first bytes (any_file:
-    no matter which), it has no batches."""
+    """Open a path; - is standard input. CouldNot with a line about it if that fails, WrongUse if by its name, or its
+    first bytes (any_file: no matter which), it has no batches."""
+    if path == STANDARD_INPUT:
+        return standard_input(topic, partition, any_file=any_file)
     try:
         found = found_at(path, topic, partition)
         if not any_file:
