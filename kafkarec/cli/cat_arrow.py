@@ -14,7 +14,7 @@ from .cat_writer import CONSTANTS, CONTROL, constants, control_cells
 from .json_lines import NULL
 from .output_files import NewFolder, Sink
 from .selection import SelectedRows
-from .shared_options import CouldNot, WrongUse
+from .shared_options import CouldNot, WrongUse, errors_named
 
 
 class _RowsInArrow:
@@ -176,9 +176,9 @@ class FolderWriter(_RowsInArrow):
         self._files = PartitionedFiles(folder.path, by, name="part", leave_out=needed)
 
     def finish(self, decode: Mapping[str, Any]) -> None:
-        with self._folder.errors_named():
+        with errors_named(self._folder.name):
             self._files.close()
 
     def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
-        with self._folder.errors_named():
+        with errors_named(self._folder.name):
             self._files.add(batch, {"topic": known["topic"]})

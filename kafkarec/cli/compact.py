@@ -17,11 +17,10 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import system_reason
 
 from . import input_logs, new_log, output_files, progress, shared_options
 from .problems import FINE, repeated
-from .shared_options import CouldNot
+from .shared_options import errors_named
 
 DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.4 does. Removes older records, records
 without a key, data of aborted transactions, and tombstones and markers past their delete horizon. Offsets do not
@@ -139,15 +138,13 @@ def _intermediate_pass(
 ) -> tuple[Log, CleanerStats]:
     """Run one pass of several into a temporary file in the output's folder, which the next pass reads."""
     folder = os.path.dirname(os.path.realpath(path)) if path is not None and not is_stream(path) else None
-    try:
+    with errors_named("temporary file between two passes"):
         file = tempfile.NamedTemporaryFile(prefix=".kafkarec-", suffix=".log", dir=folder)  # noqa: SIM115
         passes.enter_context(file)
         cleaning = cleaned(source, **options)
         for batches in input_logs.reading(cleaning, source.path):
             file.write(batches)
         file.flush()
-    except OSError as error:
-        raise CouldNot(f"temporary file between two passes: {system_reason(error)}") from error
     segment = passes.enter_context(
         Segment(file.name, os.path.basename(file.name), folder=LocalFolder(folder or "/tmp"))
     )

@@ -19,7 +19,7 @@ from kafkarec.support.text_table import system_reason
 
 from . import input_arrow, input_csv, input_json
 from .input_rows import InputRows, Refuse
-from .shared_options import SUFFIXES, CouldNot, WrongUse
+from .shared_options import SUFFIXES, CouldNot, WrongUse, errors_named
 from .spool import copy
 
 FORMATS = ("json", "csv", "arrow", "parquet")
@@ -32,10 +32,8 @@ STANDARD_INPUT = "-"
 def opened(path: str) -> Iterator[BinaryIO]:
     """Yield the open input; `-` is standard input."""
     if path != STANDARD_INPUT:
-        try:
+        with errors_named(path):
             file = open(path, "rb")  # noqa: SIM115
-        except OSError as error:
-            raise CouldNot(f"{path}: {system_reason(error)}") from error
         with file:
             yield file
         return

@@ -31,11 +31,11 @@ from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import names
 from kafkarec.storage.output_rules import STANDARD_OUTPUT, is_stream
 from kafkarec.support import durable, text_table
-from kafkarec.support.text_table import byte_size, safe, system_reason
+from kafkarec.support.text_table import byte_size, safe
 
 from . import input_logs, output_files, shared_options
 from .problems import DAMAGED, exit_status, repeated, say
-from .shared_options import CouldNot, WrongUse
+from .shared_options import WrongUse
 
 _APPEND = 1 << 20
 # Files of a partition folder other than those of segments.
@@ -151,8 +151,7 @@ class PartitionFolder:
         self._replaces = replaces_log(self._path, path, args.force)
         if self._replaces:
             args.inputs_read.demand_none_in(self._path, f"-o {path}")
-        above, name = os.path.split(self._path)
-        self._part = os.path.join(above, f".{name}.{os.getpid()}.part")
+        self._part = output_files.part_of(self._path)
         self._writer: SegmentWriter | None = None
         self._pending: list[bytes | memoryview] = []
         self._pending_bytes = 0
@@ -420,9 +419,8 @@ def opened(args: argparse.Namespace, from_folder: bool = False, *, whole: bool =
         return
     log = NewLog(path, args, PartitionFolder(path, args) if is_partition else None)
     try:
-        yield log
-    except OSError as error:
-        raise CouldNot(f"{path}: {system_reason(error)}") from error
+        with shared_options.errors_named(path):
+            yield log
     except KeyboardInterrupt:
         args.after_interrupt = log.after_interrupt
         raise

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from kafkarec.storage import output_rules
 from kafkarec.storage.output_rules import Inputs, Refused, is_stream
 from kafkarec.support import durable
-from kafkarec.support.text_table import system_reason
 
 from . import progress
-from .shared_options import CouldNot, WrongUse
+from .shared_options import CouldNot, WrongUse, errors_named
 
 if TYPE_CHECKING:
     from kafkarec import report
@@ -47,30 +46,30 @@ class Sink:
         self._written = 0
 
     def write(self, data: bytes | memoryview) -> int:
-        try:
+        with self._errors_named():
             if self.is_terminal:
                 progress.erase()
             self._file.write(data)
             if self.is_terminal:
                 self._file.flush()  # not later, behind a bar
-        except BrokenPipeError:
-            raise ClosedPipe from None
-        except OSError as error:
-            raise CouldNot(f"{self.name}: {system_reason(error)}") from error
         self._written += len(data)
         return len(data)
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        try:
+            with errors_named(self.name):
+                yield
+        except BrokenPipeError:
+            raise ClosedPipe from None
 
     def tell(self) -> int:
         """Return the bytes written so far, for pyarrow: a Parquet file stores the positions of its parts."""
         return self._written
 
     def flush(self) -> None:
-        try:
+        with self._errors_named():
             self._file.flush()
-        except BrokenPipeError:
-            raise ClosedPipe from None
-        except OSError as error:
-            raise CouldNot(f"{self.name}: {system_reason(error)}") from error
 
     @property
     def closed(self) -> bool:
@@ -109,11 +108,9 @@ def _inputs(args: argparse.Namespace) -> Iterator[str]:
 def demand_output_folders(args: argparse.Namespace) -> None:
     """Raise CouldNot if the folder or descriptor of an output does not exist, for verbs that open it at the end."""
     for path in filter(None, (getattr(args, name, None) for name in OPTIONS)):
-        descriptor = 1 if path == output_rules.STANDARD_OUTPUT else output_rules.descriptor_of(path)
-        try:
+        descriptor = output_rules.descriptor_of(path)
+        with errors_named(path):
             os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
-        except OSError as error:
-            raise CouldNot(f"{path}: {system_reason(error)}") from error
 
 
 @contextmanager
@@ -128,32 +125,57 @@ def standard_output() -> Iterator[Sink]:
 @contextmanager
 def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
     """Yield the sink of an output. A regular file is written under a temporary name and renamed at the end."""
-    path: str | None = getattr(args, name)
-    descriptor = 1 if path is None or path == output_rules.STANDARD_OUTPUT else output_rules.descriptor_of(path)
-    if path is None or descriptor == 1:
+    path: str = getattr(args, name) or output_rules.STANDARD_OUTPUT
+    descriptor = output_rules.descriptor_of(path)
+    if descriptor == 1:
         with standard_output() as sink:
             yield sink
         return
     if is_stream(path):
-        with _closing(_create(path, os.O_WRONLY, path) if descriptor is None else _duplicate(descriptor, path)) as file:
-            sink = Sink(file, path)
+        with errors_named(path):
+            file = os.fdopen(os.open(path, os.O_WRONLY) if descriptor is None else os.dup(descriptor), "wb")
+        with _filled(file, path) as sink:
             yield sink
-            sink.flush()
         return
     place = os.path.realpath(path)
-    part = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.{os.getpid()}.part")
+    part = part_of(place)
     try:
-        with _closing(_create(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, path)) as file:
-            sink = Sink(file, path)
+        with errors_named(path):
+            file = os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
+        with _filled(file, path) as sink:
             yield sink
-            sink.flush()
         if args.force:
             args.inputs_read.demand_file(path, OPTIONS[name], force=True)
-        _publish(part, place, f"{OPTIONS[name]} {path}", args.force)
-    except BaseException as error:
-        if os.path.exists(part) and not isinstance(error, _NameTaken):
+        with errors_named(place):
+            is_published = output_rules.publish(part, place, args.force)
+    except BaseException:
+        with suppress(OSError):
             os.unlink(part)
         raise
+    if not is_published:
+        taken = f"{OPTIONS[name]} {path} was created during this run and is not replaced"
+        raise Refused(f"{taken}; the output is in {part}")
+
+
+@contextmanager
+def _filled(file: BinaryIO, name: str) -> Iterator[Sink]:
+    """Yield the sink of a file, which is then flushed and closed. After a failed write, closing writes again and fails
+    again; the first error is kept."""
+    sink = Sink(file, name)
+    try:
+        yield sink
+        sink.flush()
+    except BaseException:
+        with suppress(OSError):
+            file.close()
+        raise
+    file.close()
+
+
+def part_of(place: str) -> str:
+    """Return the temporary name of an output."""
+    folder, name = os.path.split(place)
+    return os.path.join(folder, f".{name}.{os.getpid()}.part")
 
 
 class NewFolder(NamedTuple):
@@ -162,28 +184,20 @@ class NewFolder(NamedTuple):
     path: str
     name: str
 
-    @contextmanager
-    def errors_named(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CouldNot(f"{self.name}: {system_reason(error)}") from error
-
 
 @contextmanager
 def new_folder(args: argparse.Namespace) -> Iterator[NewFolder]:
     """Yield a folder that gets the name of -o at the end. WrongUse if that exists and is not empty, with --force, too:
     nothing tells whose files those are."""
     place = os.path.realpath(args.output)
-    part = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.{os.getpid()}.part")
-    folder = NewFolder(part, args.output)
-    with folder.errors_named():
+    part = part_of(place)
+    with errors_named(args.output):
         if os.path.lexists(place) and os.listdir(place):
             raise WrongUse(f"-o {args.output} exists and is not empty; name a new folder")
         durable.make_folder(part)
     try:
-        yield folder
-        with folder.errors_named():
+        yield NewFolder(part, args.output)
+        with errors_named(args.output):
             os.rename(part, place)  # in place of an empty folder, too
             durable.sync_folder(os.path.dirname(place))
     finally:
@@ -230,58 +244,13 @@ def write_rendered(
 @contextmanager
 def spooled(sink: Sink) -> Iterator[Sink]:
     """Yield the sink of a temporary file, which is copied to `sink` at the end; an error before it leaves nothing."""
-    with _closing(_temporary_file()) as file:
-        spool = Sink(file, "temporary file")
+    import tempfile
+
+    with errors_named("temporary file"):
+        file = tempfile.TemporaryFile()  # noqa: SIM115  closed by _filled
+    with _filled(file, "temporary file") as spool:
         yield spool
         spool.flush()
         file.seek(0)
         for block in iter(partial(file.read, _BLOCK), b""):
             sink.write(block)
-
-
-def _temporary_file() -> BinaryIO:
-    import tempfile
-
-    try:
-        return tempfile.TemporaryFile()
-    except OSError as error:
-        raise CouldNot(f"temporary file: {system_reason(error)}") from error
-
-
-class _NameTaken(Refused):
-    """A file of the output's name was created during the run. The output keeps its temporary name."""
-
-
-def _publish(part: str, place: str, shown: str, force: bool) -> None:
-    try:
-        output_rules.publish(part, place, force)
-    except FileExistsError:
-        raise _NameTaken(f"{shown} was created during this run and is not replaced; the output is in {part}") from None
-    except OSError as error:
-        raise CouldNot(f"{place}: {system_reason(error)}") from error
-
-
-@contextmanager
-def _closing(file: BinaryIO) -> Iterator[BinaryIO]:
-    """Close the file. After a failed write, closing writes again and fails again; the first error is kept."""
-    try:
-        yield file
-    except BaseException:
-        with suppress(OSError):
-            file.close()
-        raise
-    file.close()
-
-
-def _duplicate(descriptor: int, path: str) -> BinaryIO:
-    try:
-        return os.fdopen(os.dup(descriptor), "wb")
-    except OSError as error:
-        raise CouldNot(f"{path}: {system_reason(error)}") from error
-
-
-def _create(place: str, flags: int, path: str) -> BinaryIO:
-    try:
-        return os.fdopen(os.open(place, flags, 0o666), "wb")
-    except OSError as error:
-        raise CouldNot(f"{path}: {system_reason(error)}") from error

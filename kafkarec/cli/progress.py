@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from kafkarec.sources import remote
 from kafkarec.storage.names import is_segment
-from kafkarec.storage.output_rules import STANDARD_OUTPUT, descriptor_of
+from kafkarec.storage.output_rules import descriptor_of
 from kafkarec.support.text_table import byte_size
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def after(segment: SegmentFile, table: Any) -> tuple[str, int]:
 
 def when(path: str | None) -> When:
     """Return when a verb shows progress that writes its output `path` (None: standard output) while it works."""
-    descriptor = 1 if path in (None, STANDARD_OUTPUT) else descriptor_of(path)
+    descriptor = descriptor_of(path)
     try:
         if descriptor is not None and os.isatty(descriptor):
             return When.IN_SILENCE

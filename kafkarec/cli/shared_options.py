@@ -6,11 +6,12 @@ import argparse
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.command_line import quoted
-from kafkarec.support.text_table import timestamp_text
+from kafkarec.support.text_table import system_reason, timestamp_text
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d|w)")
@@ -47,6 +48,17 @@ class WrongUse(Exception):
 
 class CouldNot(Exception):
     """The work cannot be done (file, permission, missing extra). Printed in one line; exit status 3."""
+
+
+@contextmanager
+def errors_named(name: str) -> Iterator[None]:
+    """CouldNot, with the name of a file, for an error of the system within; a closed pipe stays one."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CouldNot(f"{name}: {system_reason(error)}") from error
 
 
 def time_ms(text: str) -> int:

@@ -20,7 +20,6 @@ In the folder of any other input new names are allowed, but files that are read 
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
@@ -74,8 +73,11 @@ def self_and_parents(path: str) -> Iterator[str]:
         path = parent
 
 
-def descriptor_of(path: str) -> int | None:
-    """The descriptor of this process that a path names (/dev/stdout, /dev/fd/3, a link to one); None: it names none."""
+def descriptor_of(path: str | None) -> int | None:
+    """The descriptor of this process that an output names (/dev/stdout, /dev/fd/3, a link to one; None, and -: standard
+    output); None: it names none."""
+    if path is None or path == STANDARD_OUTPUT:
+        return 1
     for _ in range(_LINKS_AT_MOST):
         parent = os.path.realpath(os.path.dirname(path) or os.curdir)
         path = os.path.join(parent, os.path.basename(path))
@@ -90,9 +92,7 @@ def descriptor_of(path: str) -> int | None:
 
 def is_stream(path: str | None) -> bool:
     """Whether the output is standard output, a descriptor, a pipe or a device: written at once, never renamed."""
-    if path is None or path == STANDARD_OUTPUT or descriptor_of(path) is not None:
-        return True
-    mode = _mode(path)
+    mode = _mode(path) if path is not None and descriptor_of(path) is None else stat.S_IFCHR
     return mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISBLK(mode))
 
 
@@ -117,20 +117,21 @@ def demand_different(outputs: Mapping[str, str | None]) -> None:
             seen[key] = shown
 
 
-def publish(part: str, place: str, force: bool) -> None:
-    """Renames the finished file `part` to `place`. FileExistsError if that exists, unless `force`."""
+def publish(part: str, place: str, force: bool) -> bool:
+    """Renames the finished file `part` to `place`. False if that exists, unless `force`."""
     if not force:
         try:
             os.link(part, place)
         except FileExistsError:
-            raise
-        except OSError as error:  # a file system without hard links
+            return False
+        except OSError:  # a file system without hard links
             if os.path.lexists(place):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place) from error
+                return False
         else:
             os.unlink(part)
-            return
+            return True
     os.replace(part, place)
+    return True
 
 
 class Inputs:
@@ -295,7 +296,7 @@ def _mode(path: str) -> int | None:
 
 def _key(path: str | None) -> tuple[object, ...] | None:
     """A key that is equal for all paths of one file; None for what is not a file."""
-    descriptor = 1 if path is None or path == STANDARD_OUTPUT else descriptor_of(path)
+    descriptor = descriptor_of(path)
     try:
         status = os.stat(path or "") if descriptor is None else os.fstat(descriptor)
     except OSError:
