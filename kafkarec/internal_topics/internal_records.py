@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.message_schemas import MessageField, RecordType
+from kafkarec.format.message_schemas import MessageField
 from kafkarec.format.messages import refuse
 from kafkarec.support import interop
 from kafkarec.tables.records import Record
@@ -76,43 +76,25 @@ def read(topic: str, key: bytes | None, value: bytes | None, *, errors: str = "k
     known = _topic(topic)
     if errors not in ("keep", "raise"):
         raise ValueError(f"errors {errors!r}: one of keep, raise")
-    read_record = _coordinator_record if known.has_keys else _framed_record
-    decoded = _Decoded()
-    problem = None
-    try:
-        read_record(known, key, value, decoded)
+    kind = version = problem = None
+    key_fields: dict[str, Any] | None = None
+    fields: dict[str, Any] | None = None
+    try:  # what is decoded before a part that cannot be is kept
+        if not known.has_keys:
+            if value is not None:
+                kind, version, fields = read_framed(known, value)
+        elif key is None:
+            refuse("the key, which has the record's type, is null", None)
+        else:
+            kind, _, key_fields = read_key(known, key)
+            if value is not None:
+                _, version, fields = read_value(kind, value)
     except KafkaRecordError as error:
         if errors == "raise":
             raise
         problem = str(error)
-    name, number = (decoded.kind.name, decoded.kind.id) if decoded.kind else (None, None)
-    return InternalRecord(
-        topic, name, number, decoded.version, decoded.key, decoded.value, value is None, problem, key, value
-    )
-
-
-@dataclass(slots=True)
-class _Decoded:
-    """The decoded parts of a record, also if a later part fails."""
-
-    kind: RecordType | None = None
-    version: int | None = None
-    key: dict[str, Any] | None = None
-    value: dict[str, Any] | None = None
-
-
-def _coordinator_record(topic: Topic, key: bytes | None, value: bytes | None, decoded: _Decoded) -> None:
-    if key is None:
-        refuse("the key, which has the record's type, is null", None)
-    part = read_key(topic, key)
-    decoded.kind, decoded.key = part.type, part.fields
-    if value is not None:
-        _, decoded.version, decoded.value = read_value(part.type, value)
-
-
-def _framed_record(topic: Topic, key: bytes | None, value: bytes | None, decoded: _Decoded) -> None:
-    if value is not None:
-        decoded.kind, decoded.version, decoded.value = read_framed(topic, value)
+    name, number = (kind.name, kind.id) if kind else (None, None)
+    return InternalRecord(topic, name, number, version, key_fields, fields, value is None, problem, key, value)
 
 
 def _topic(name: str) -> Topic:

@@ -7,6 +7,7 @@ order and with the same messages.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from kafkarec.format.messages import refuse
@@ -22,7 +23,11 @@ def to_string(value: bytes | None) -> str:
     if value is None:
         refuse("the value is null", _NULL_VALUE)
     part = read_framed(TOPICS["__remote_log_metadata"], value, any_version=True)
-    return _TO_STRING[part.type.name](part.fields)
+    of = part.type.name.removesuffix("Record")
+    check, members = _MEMBERS[of]
+    check(part.fields)
+    texts = (f"{name}={_TEXTS.get(name, itemgetter(name))(part.fields)}" for name in members.split())
+    return f"{of}{{{', '.join(texts)}}}"
 
 
 _NULL_VALUE = (
@@ -31,107 +36,84 @@ _NULL_VALUE = (
 )
 
 
-def _check(holds: bool, message: str | None) -> None:
+def _check(holds: bool, message: str) -> None:
     if not holds:
-        refuse(message or "a state is not known", message)
+        refuse(message, message)
 
 
-def _state(states: tuple[str, ...], number: int, message: str | None) -> str:
-    _check(0 <= number < len(states), message)
-    return states[number]
+def _check_epochs(fields: dict[str, Any]) -> None:
+    _check(bool(fields["segmentLeaderEpochs"]), "segmentLeaderEpochs can not be null or empty")
 
 
-def _java(**named: Any) -> str:
-    return ", ".join(f"{name}={value}" for name, value in named.items())
-
-
-def _partition(fields: dict[str, Any]) -> str:
-    return f"{fields['id']}:{fields['name']}-{fields['partition']}"
-
-
-def _segment_id(fields: dict[str, Any]) -> str:
-    return f"RemoteLogSegmentId{{{_java(topicIdPartition=_partition(fields['topicIdPartition']), id=fields['id'])}}}"
-
-
-def _custom(blob: bytes | None) -> str:
-    return "Optional.empty" if blob is None else f"Optional[CustomMetadata{{{len(blob)} bytes}}]"
-
-
-def _epochs(entries: list[dict[str, Any]]) -> str:
-    """The text of a sorted map, with the last entry of each epoch."""
-    last = {entry["leaderEpoch"]: entry["offset"] for entry in entries}
-    return "{" + ", ".join(f"{epoch}={last[epoch]}" for epoch in sorted(last)) + "}"
-
-
-def _check_offsets(fields: dict[str, Any]) -> None:
+def _check_segment(fields: dict[str, Any]) -> None:
     start, end = fields["startOffset"], fields["endOffset"]
     _check(start >= 0, f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
     _check(
         end >= start,
         f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}",
     )
-    _check(bool(fields["segmentLeaderEpochs"]), "segmentLeaderEpochs can not be null or empty")
+    _check_epochs(fields)
 
 
-def _segment(fields: dict[str, Any]) -> str:
-    _check_offsets(fields)
-    members = _java(
-        remoteLogSegmentId=_segment_id(fields["remoteLogSegmentId"]),
-        startOffset=fields["startOffset"],
-        endOffset=fields["endOffset"],
-        brokerId=fields["brokerId"],
-        maxTimestampMs=fields["maxTimestampMs"],
-        eventTimestampMs=fields["eventTimestampMs"],
-        segmentLeaderEpochs=_epochs(fields["segmentLeaderEpochs"]),
-        segmentSizeInBytes=fields["segmentSizeInBytes"],
-        customMetadata=_custom(fields["customMetadata"]),
-        state=_state(_SEGMENT_STATES, fields["remoteLogSegmentState"], "state can not be null"),
-        txnIdxEmpty=str(fields["txnIndexEmpty"]).lower(),
-    )
-    return f"RemoteLogSegmentMetadata{{{members}}}"
+def _check_snapshot(fields: dict[str, Any]) -> None:
+    _state(fields)
+    _check_epochs(fields)
 
 
-def _update(fields: dict[str, Any]) -> str:
-    members = _java(
-        remoteLogSegmentId=_segment_id(fields["remoteLogSegmentId"]),
-        customMetadata=_custom(fields["customMetadata"]),
-        state=_state(_SEGMENT_STATES, fields["remoteLogSegmentState"], "state can not be null"),
-        eventTimestampMs=fields["eventTimestampMs"],
-        brokerId=fields["brokerId"],
-    )
-    return f"RemoteLogSegmentMetadataUpdate{{{members}}}"
+def _state(fields: dict[str, Any]) -> str:
+    if "remotePartitionDeleteState" in fields:
+        return _one_of(_PARTITION_STATES, fields["remotePartitionDeleteState"], None)
+    return _one_of(_SEGMENT_STATES, fields["remoteLogSegmentState"], "state can not be null")
 
 
-def _partition_delete(fields: dict[str, Any]) -> str:
-    members = _java(
-        topicPartition=_partition(fields["topicIdPartition"]),
-        state=_state(_PARTITION_STATES, fields["remotePartitionDeleteState"], None),
-        eventTimestampMs=fields["eventTimestampMs"],
-        brokerId=fields["brokerId"],
-    )
-    return f"RemotePartitionDeleteMetadata{{{members}}}"
+def _one_of(states: tuple[str, ...], number: int, message: str | None) -> str:
+    if not 0 <= number < len(states):
+        refuse(message or "a state is not known", message)
+    return states[number]
 
 
-def _snapshot(fields: dict[str, Any]) -> str:
-    state = _state(_SEGMENT_STATES, fields["remoteLogSegmentState"], "state can not be null")
-    _check(bool(fields["segmentLeaderEpochs"]), "segmentLeaderEpochs can not be null or empty")
-    members = _java(
-        segmentId=fields["segmentId"],
-        startOffset=fields["startOffset"],
-        endOffset=fields["endOffset"],
-        maxTimestampMs=fields["maxTimestampMs"],
-        segmentLeaderEpochs=_epochs(fields["segmentLeaderEpochs"]),
-        segmentSizeInBytes=fields["segmentSizeInBytes"],
-        customMetadata=_custom(fields["customMetadata"]),
-        state=state,
-        txnIdxEmpty=str(fields["txnIndexEmpty"]).lower(),
-    )
-    return f"RemoteLogSegmentMetadataSnapshot{{{members}}}"
+def _partition(fields: dict[str, Any]) -> str:
+    topic = fields["topicIdPartition"]
+    return f"{topic['id']}:{topic['name']}-{topic['partition']}"
 
 
-_TO_STRING: dict[str, Callable[[dict[str, Any]], str]] = {
-    "RemoteLogSegmentMetadataRecord": _segment,
-    "RemoteLogSegmentMetadataUpdateRecord": _update,
-    "RemotePartitionDeleteMetadataRecord": _partition_delete,
-    "RemoteLogSegmentMetadataSnapshotRecord": _snapshot,
+def _segment_id(fields: dict[str, Any]) -> str:
+    segment = fields["remoteLogSegmentId"]
+    return f"RemoteLogSegmentId{{topicIdPartition={_partition(segment)}, id={segment['id']}}}"
+
+
+def _custom(fields: dict[str, Any]) -> str:
+    blob = fields["customMetadata"]
+    return "Optional.empty" if blob is None else f"Optional[CustomMetadata{{{len(blob)} bytes}}]"
+
+
+def _epochs(fields: dict[str, Any]) -> str:
+    """The text of a sorted map, with the last entry of each epoch."""
+    last = {entry["leaderEpoch"]: entry["offset"] for entry in fields["segmentLeaderEpochs"]}
+    return "{" + ", ".join(f"{epoch}={last[epoch]}" for epoch in sorted(last)) + "}"
+
+
+# Members whose text is not that of the field of the same name.
+_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "remoteLogSegmentId": _segment_id,
+    "topicPartition": _partition,
+    "segmentLeaderEpochs": _epochs,
+    "customMetadata": _custom,
+    "state": _state,
+    "txnIdxEmpty": lambda fields: str(fields["txnIndexEmpty"]).lower(),
+}
+# Java's class -> the checks of its constructor, and its members in the order of its text.
+_MEMBERS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "RemoteLogSegmentMetadata": (
+        _check_segment,
+        "remoteLogSegmentId startOffset endOffset brokerId maxTimestampMs eventTimestampMs segmentLeaderEpochs "
+        "segmentSizeInBytes customMetadata state txnIdxEmpty",
+    ),
+    "RemoteLogSegmentMetadataUpdate": (_state, "remoteLogSegmentId customMetadata state eventTimestampMs brokerId"),
+    "RemotePartitionDeleteMetadata": (_state, "topicPartition state eventTimestampMs brokerId"),
+    "RemoteLogSegmentMetadataSnapshot": (
+        _check_snapshot,
+        "segmentId startOffset endOffset maxTimestampMs segmentLeaderEpochs segmentSizeInBytes customMetadata state "
+        "txnIdxEmpty",
+    ),
 }
