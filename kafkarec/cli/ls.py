@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.logs import Log, LogDir, Segment, logs_of
+from kafkarec.sources.folders import map_requests
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import names
 from kafkarec.storage.segment_summary import summarize
@@ -32,8 +32,6 @@ EXAMPLES = """examples:
 Credentials and endpoint of a bucket: AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_DEFAULT_REGION;
 AWS_ENDPOINT_URL for a server that is not Amazon's."""
 
-# Threads: requests wait for the network, not for the processor.
-_REQUESTS_AT_ONCE = 16
 _MAX_LINES = 20
 # Errors after which no other object can be read. Others may concern one object, which is archived or forbidden.
 _FATAL_REMOTE_ERRORS = (
@@ -56,8 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="files, partition folders, a broker's data folder, or URLs such as s3://bucket/kafka-backup/; default: .",
     )
-    parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
-    parser.add_argument("--partition", type=int, help="the partition, if the folder's name does not contain it")
+    shared_options.add_partition(parser)
     parser.add_argument("--segments", action="store_true", help="one line per segment, in data folders too")
     parser.add_argument("--full", action="store_true", help="read all headers: all codecs, counts, damaged frames")
     shared_options.add_output(parser, ("text", "json"))
@@ -107,15 +104,7 @@ def _rows(opened: Segment | Log | LogDir, full: bool, each_segment: bool) -> Ite
             listed += [(log, [segment], False) for segment in (*log.segments, *log.checkpoints)]
         elif log.segments:
             listed.append((log, log.segments, True))
-    read_row = partial(_read_row, full=full)
-    if opened.fetched is None or len(listed) < 2:
-        yield from map(read_row, listed)
-        return
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        try:
-            yield from pool.map(read_row, listed)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    yield from map_requests(partial(_read_row, full=full), listed, opened.fetched is not None)
 
 
 def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Protocol, TypeVar
@@ -108,17 +108,16 @@ class RemoteFolder:
         return source
 
 
-def map_folders(function: Callable[[Folder], T], folders: Sequence[Folder]) -> list[T]:
-    """The results of `function` for folders, in order; for remote ones in up to 16 threads."""
-    return map_requests(function, folders, any(isinstance(folder, RemoteFolder) for folder in folders))
-
-
-def map_requests(function: Callable[[S], T], items: Sequence[S], are_remote: bool) -> list[T]:
-    """The results of `function` for items, in order; if they are remote, in up to 16 threads."""
+def map_requests(function: Callable[[S], T], items: Sequence[S], are_remote: bool) -> Iterator[T]:
+    """Yields the results of `function` for items, in order; if they are remote, up to 16 threads work."""
     if not are_remote or len(items) < 2:
-        return list(map(function, items))
+        yield from map(function, items)
+        return
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        return list(pool.map(function, items))
+        try:
+            yield from pool.map(function, items)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 class FetchCounter:

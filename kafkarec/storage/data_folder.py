@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Self
 
-from kafkarec.sources.folders import Folder, RemoteFolder, map_folders
+from kafkarec.sources.folders import Folder, RemoteFolder, map_requests
 from kafkarec.sources.read_failures import is_gone, read_failure
 from kafkarec.sources.remote import FolderEntry
 
@@ -46,6 +46,7 @@ class DataFolderFiles(FolderFiles):
     def of(cls, folder: Folder, entries: Sequence[FolderEntry], make: Callable[..., SegmentFile] = SegmentFile) -> Self:
         """UnsupportedCompressionError (reason tiered_object) if a plugin's store (KIP-405) is in the folder."""
         inner, partitions, logs, left_out = [], [], [], []
+        is_remote = isinstance(folder, RemoteFolder)
         own_topic = names.tiered_topic(folder.path.rstrip("/").rpartition("/")[2])
         for entry in entries:
             named = names.folder(entry.name) if entry.is_dir else None
@@ -55,14 +56,14 @@ class DataFolderFiles(FolderFiles):
                 partitions.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
-        for (name, one), inside in zip(inner, map_folders(_listed, [one for _, one in inner]), strict=True):
+        for (name, one), inside in zip(inner, map_requests(_listed, [one for _, one in inner], is_remote), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             elif names.tiered_topic(name) and (numbered := partitions_of_topic(inside)):
                 partitions += [one.below(number) for number in numbered]
             elif names.folder(name):
                 logs.append(cls.log_type.of(one, entries=inside, make=make))
-        for partition, inside in zip(partitions, map_folders(_listed, partitions), strict=True):
+        for partition, inside in zip(partitions, map_requests(_listed, partitions, is_remote), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             else:
