@@ -14,6 +14,7 @@ from .input_cells import FORMS, TAKEN
 from .input_rows import InputRows
 from .problems import DAMAGED, FINE, say
 from .shared_options import WrongUse
+from .spool import demand_once
 
 DESCRIPTION = """Builds a log from rows: JSON Lines as cat prints them, CSV, Arrow IPC or Parquet. Missing columns have
 defaults: no key, no headers, no timestamp, the offset after that of the previous row. The log is a .log file, a
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("key", "value"):
         parser.add_argument(
             f"--{name}-as",
-            choices=FORMS,
+            choices=tuple(FORMS),
             default="utf8",
             help=f"how the {name} column is encoded (default utf8); {name}_base64 and {name}_hex are always read",
         )
@@ -94,8 +95,7 @@ def _add_header(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     refused = _Refused(stop=args.errors == "raise")
     inputs = args.input or [input_formats.STANDARD_INPUT]
-    if inputs.count(input_formats.STANDARD_INPUT) > 1:
-        raise WrongUse("standard input (-) can be read only once")
+    demand_once(inputs)
     with (
         new_log.opened(args) as log,
         progress.bytes_shown(lambda: progress.bytes_in(inputs), progress.when(args.output)) as tick,

@@ -9,7 +9,7 @@ the log append time changes.
 |---|---|
 | magic, compression, timestamp type, leader epoch, producer | the option, else the column, else Kafka's default |
 | magic | 0 where timestamp_type and timestamp are null and there are no headers: only magic 0 has no timestamp type |
-| base sequence | the column `sequence`; with --producer-id counted from --base-sequence on |
+| base sequence | the column `sequence` |
 """
 
 from __future__ import annotations
@@ -93,11 +93,6 @@ class RowBatches:
         self._ratios = [INITIAL_RATIO] * len(CODEC_NAMES)
         self.records = 0
         self.batches = 0
-        self.first_offset: int | None = None
-
-    @property
-    def next_offset(self) -> int:
-        return self._next_offset
 
     def add(self, rows: InputRows) -> Iterator[bytes]:
         """Yield the batches that are complete with these rows."""
@@ -272,23 +267,18 @@ class RowBatches:
 
     def _header(self, key: Key, offset: int) -> BatchHeader:
         """Return the header of a batch that begins with this offset."""
-        magic = 2 if key.magic is None else key.magic
-        codec = CODEC_NAMES.index(key.compression or "none")
+        given = {name: value for name, value in key._asdict().items() if value is not None}
+        codec = CODEC_NAMES.index(given.pop("compression", "none"))
         if key.is_control and "compression" in self._settings.fields:
             codec = 0  # Kafka does not compress control batches
-        return BatchHeader(
-            magic=magic,
-            codec=codec,
-            level=self._settings.level if codec else None,
-            timestamp_type=key.timestamp_type or 0,
-            log_append_time=-1 if key.log_append_time is None else key.log_append_time,
-            base_offset=offset if key.base_offset is None else key.base_offset,
-            partition_leader_epoch=_or_absent(key.partition_leader_epoch),
-            producer_id=_or_absent(key.producer_id),
-            producer_epoch=_or_absent(key.producer_epoch),
-            is_transactional=bool(key.is_transactional),
-            is_control=bool(key.is_control),
+        given.pop("number", None)
+        sequence = given.pop("sequence", None)
+        header = BatchHeader(
+            **{"base_offset": offset, **given}, codec=codec, level=self._settings.level if codec else None
         )
+        if sequence is not None:
+            header = header._replace(base_sequence=(sequence + header.base_offset) % _SEQUENCES)
+        return header
 
     def _next(
         self, record_input: RecordInput, key: Key, start: int, stop: int, offsets: Sequence[int], may_continue: bool
@@ -296,8 +286,6 @@ class RowBatches:
         """Return the batch of the first rows of [start, stop), and the row after it: all rows if their base offset is
         given, else those that fit. None if the batch takes all rows and `may_continue`."""
         header = self._header(key, offsets[start])
-        if key.sequence is not None:
-            header = header._replace(base_sequence=(key.sequence + header.base_offset) % _SEQUENCES)
         try:
             if key.base_offset is None and key.number is None:
                 limit, ratio = min(self._settings.batch_size, MAX_SIZE), self._ratios[header.codec]
@@ -315,10 +303,4 @@ class RowBatches:
             raise WrongUse(f"offsets from {offsets[start]} on: {error}") from error
         self.records += end - start
         self.batches += 1
-        if self.first_offset is None:
-            self.first_offset = offsets[start]
         return written, end
-
-
-def _or_absent(value: int | None) -> int:
-    return -1 if value is None else value

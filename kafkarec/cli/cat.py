@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import base64
-import binascii
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
@@ -16,6 +14,7 @@ from . import (
     cat_internal_topics,
     empty_answer,
     follow,
+    input_cells,
     input_logs,
     last_records,
     latest_per_key,
@@ -23,9 +22,9 @@ from . import (
     progress,
     shared_options,
 )
-from .cat_arrow import ArrowWriter, FolderWriter, ParquetWriter
+from .cat_arrow import ArrowWriter, FolderWriter, ParquetWriter, RowsInArrow
 from .cat_csv import CsvWriter
-from .cat_writer import CONSTANTS, CONTROL, JsonWriter, RowWriter, constants
+from .cat_writer import CONSTANTS, CONTROL, JsonWriter, LineWriter, constants
 from .line_columns import FORMS
 from .problems import DamageReporter, repeated, say
 from .record_pieces import LogRange, PieceReader
@@ -206,7 +205,7 @@ def _writer(
     sink: output_files.Sink | output_files.NewFolder,
     sources: Sequence[Segment],
     columns: Sequence[str],
-) -> RowWriter:
+) -> LineWriter | RowsInArrow:
     iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
     decoder = None if args.raw else cat_internal_topics.decoder_for(sources, columns, forms)
@@ -222,19 +221,13 @@ def _writer(
             return FolderWriter(sink, args.partition_by, shown, decoder)
         return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoder)
     assert not isinstance(sink, output_files.NewFolder)
-    if args.format == "csv":
-        return CsvWriter(sink, columns, forms, decoder, iso_times)
-    return JsonWriter(sink, columns, forms, decoder, iso_times)
+    return (CsvWriter if args.format == "csv" else JsonWriter)(sink, columns, forms, decoder, iso_times)
 
 
 def _key_bytes(text: str, form: str) -> bytes:
-    try:
-        if form in ("int32", "int64"):
-            return int(text).to_bytes(4 if form == "int32" else 8, "big", signed=True)
-        if form == "hex":
-            return bytes.fromhex(text)
-        if form == "base64":
-            return base64.b64decode(text, validate=True)
-    except (ValueError, OverflowError, binascii.Error):
-        raise shared_options.WrongUse(f"--key {text!r} is not {form}, as --key-as requires") from None
+    if form not in ("utf8", "json"):
+        try:
+            return input_cells.FORMS[form][0](int(text) if form.startswith("int") else text)
+        except (ValueError, OverflowError):
+            raise shared_options.WrongUse(f"--key {text!r} is not {form}, as --key-as requires") from None
     return text.encode("utf-8", "surrogateescape")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from .selection import SelectedRows
 from .shared_options import CouldNot, WrongUse, errors_named
 
 
-class _RowsInArrow:
+class RowsInArrow(ABC):
     """Makes the record batches that are written.
 
     With a decoder, key and value are JSON text, and bytes that are not a message are in key_base64, as in CSV. Control
@@ -51,9 +52,13 @@ class _RowsInArrow:
             known = constants(piece.source)
             self._take(self._shown(chosen, known, decoded), known)
 
+    @abstractmethod
     def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
         """Write a batch. known: its columns topic, partition and file, shown or not."""
-        raise AssertionError
+
+    @abstractmethod
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        """End the output. decode: the options that the pieces were decoded with"""
 
     @property
     def _decoded_names(self) -> Sequence[str]:
@@ -94,7 +99,7 @@ def _undecoded(pa: Any, blobs: Any, texts: Sequence[str | None]) -> Any:
     return pa.array(cells, pa.string())
 
 
-class ArrowWriter(_RowsInArrow):
+class ArrowWriter(RowsInArrow):
     """Writes an Arrow IPC stream; a file whose name ends with .feather gets the format of Arrow files."""
 
     format = "arrow"
@@ -163,7 +168,7 @@ class ParquetWriter(ArrowWriter):
         return self._out
 
 
-class FolderWriter(_RowsInArrow):
+class FolderWriter(RowsInArrow):
     """Writes a folder of Parquet files by topic, by date, or both: kafkarec.support.partitioned_files."""
 
     def __init__(

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from kafkarec._verbs import Escapes
 from kafkarec.tables.table import Table
 
-from . import cat_internal_topics, json_lines, line_columns
-from .cat_writer import CONTROL, constants, control_cells
+from . import json_lines, line_columns
+from .cat_writer import CONTROL, LineWriter, constants, control_cells
 from .line_columns import FORMS, READY, LineColumn
-from .output_files import Sink
 from .selection import SelectedRows
 
 # Control characters except tab, line feed and carriage return; line and paragraph separators.
@@ -36,30 +34,13 @@ def quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-class CsvWriter:
-    """Writes CSV rows."""
+class CsvWriter(LineWriter):
+    """Writes CSV rows, behind a line of names."""
 
-    timestamp_unit = "int64"
+    _begun = False
 
-    def __init__(
-        self,
-        sink: Sink,
-        names: Sequence[str],
-        forms: Mapping[str, str],
-        decoder: cat_internal_topics.InternalTopicDecoder | None = None,
-        iso_times: bool = False,
-    ) -> None:
-        self._sink = sink
-        self._names = list(names)
-        self._forms = forms
-        self._decoder = decoder
-        self._iso_times = iso_times
-        self._begun = False
-        self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if CONTROL in names or decoder else ()
-
-    def write(self, piece: SelectedRows) -> None:
+    def _lines(self, piece: SelectedRows, decoded: Mapping[str, Sequence[str | None]]) -> bytes:
         known = constants(piece.source)
-        decoded = self._decoder.texts(piece) if self._decoder else {}
         columns: list[LineColumn] = []
         prefix = ""  # the text before the next cell
         for number, name in enumerate(self._names):
@@ -73,17 +54,13 @@ class CsvWriter:
             else:
                 columns.append(self._column(prefix, piece.table, name, decoded.get(name)))
             prefix = ""
-        self._put(line_columns.lines(piece.table, columns, prefix + "\r\n", piece.rows))
-
-    def finish(self, decode: Mapping[str, Any]) -> None:
-        self._put(b"")
+        return line_columns.lines(piece.table, columns, prefix + "\r\n", piece.rows)
 
     def _put(self, lines: bytes) -> None:
         if not self._begun:
             self._begun = True
             self._sink.write((",".join(self._titles()) + "\r\n").encode())
-        self._sink.write(lines)
-        self._sink.flush()
+        super()._put(lines)
 
     def _titles(self) -> Iterable[str]:
         for name in self._names:

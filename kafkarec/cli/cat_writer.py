@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import kafkarec
 from kafkarec.format import control
@@ -19,19 +20,6 @@ CONSTANTS = ("topic", "partition", "file")
 CONTROL = "control"  # a column that no decoder has: the control record as JSON
 
 
-class RowWriter(Protocol):
-    """One output format."""
-
-    timestamp_unit: str
-    needed_columns: Sequence[str]
-
-    def write(self, piece: SelectedRows) -> None:
-        """Write the selected rows of one piece."""
-
-    def finish(self, decode: Mapping[str, Any]) -> None:
-        """End the output. `decode`: the options that the pieces were decoded with."""
-
-
 def constants(source: SegmentFile) -> dict[str, Any]:
     """Return the columns topic, partition and file, which are the same for all records of a segment."""
     # A path that is not UTF-8 is printed with U+FFFD, as JSON cannot represent its bytes.
@@ -39,8 +27,8 @@ def constants(source: SegmentFile) -> dict[str, Any]:
     return {"topic": source.topic, "partition": source.partition, "file": file}
 
 
-class JsonWriter:
-    """Writes JSON Lines as `cat --help` describes them. `decoder` decodes the messages of internal topics."""
+class LineWriter(ABC):
+    """Writes rows as lines of text. `decoder` decodes the messages of internal topics."""
 
     timestamp_unit = "int64"
 
@@ -60,21 +48,35 @@ class JsonWriter:
         self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if CONTROL in names or decoder else ()
 
     def write(self, piece: SelectedRows) -> None:
-        lines = json_lines.render(
+        """Write the selected rows of one piece."""
+        self._put(self._lines(piece, self._decoder.texts(piece) if self._decoder else {}))
+
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        """End the output."""
+        self._put(b"")
+
+    @abstractmethod
+    def _lines(self, piece: SelectedRows, decoded: Mapping[str, Sequence[str | None]]) -> bytes: ...
+
+    def _put(self, lines: bytes) -> None:
+        self._sink.write(lines)
+        self._sink.flush()
+
+
+class JsonWriter(LineWriter):
+    """Writes JSON Lines as `cat --help` describes them."""
+
+    def _lines(self, piece: SelectedRows, decoded: Mapping[str, Sequence[str | None]]) -> bytes:
+        return json_lines.render(
             piece.table,
             self._names,
             constants=constants(piece.source),
             forms=self._forms,
             extra={CONTROL: control_cells(piece.table)} if CONTROL in self._names else {},
-            decoded=self._decoder.texts(piece) if self._decoder else {},
+            decoded=decoded,
             rows=piece.rows,
             iso_times=self._iso_times,
         )
-        self._sink.write(lines)
-        self._sink.flush()
-
-    def finish(self, decode: Mapping[str, Any]) -> None:
-        self._sink.flush()
 
 
 def control_cells(table: RecordColumns) -> list[str]:

@@ -34,6 +34,8 @@ EXAMPLES = """examples:
 
 OUTPUT = output_files.LOG
 _PASSES = 10
+_passes = shared_options.number_of(f"passes from 1 to {_PASSES}", 1, _PASSES)
+_milliseconds = shared_options.number_of("milliseconds", most=2**63 - 1)
 _LARGEST_LIMIT = 2**31 - 9  # of max.decompressed.message.bytes
 # Field of CleanerStats -> its name in the summary.
 _REASONS = {
@@ -73,15 +75,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="stop at a larger record in a compressed batch, as a cleaner with this max.decompressed.message.bytes",
     )
-    group.add_argument("--passes", type=_passes, default=1, metavar="N", help="run the cleaner N times (default 1)")
+    group.add_argument(
+        "--passes",
+        type=_passes,
+        default=1,
+        metavar="N",
+        help="run the cleaner N times (default 1)",
+    )
     shared_options.add_limit(parser)
     new_log.add_format(parser)
-
-
-def _milliseconds(text: str) -> int:
-    if not text.isdigit() or int(text) >= 1 << 63:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds")
-    return int(text)
 
 
 def _record_limit(text: str) -> int:
@@ -89,12 +91,6 @@ def _record_limit(text: str) -> int:
     if not 1 <= most <= _LARGEST_LIMIT:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size from 1 to {_LARGEST_LIMIT}")
     return most
-
-
-def _passes(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= _PASSES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of passes from 1 to {_PASSES}")
-    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
-from collections.abc import Callable
+from functools import partial
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops import dump
@@ -40,6 +39,7 @@ FAILED = 1
 WRONG_USE = 1  # as Kafka's tool
 _FOLDER_FILES = (".log", ".checkpoint")
 _INT = 2**31 - 1
+_bytes = shared_options.number_of(f"bytes from 0 to {_INT}", most=_INT)
 _FLAGS = {
     "--print-data-log": "print the records' keys and values; any decoder option implies it",
     "--deep-iteration": "print the records without keys and values: offset, timestamp, sizes, ...",
@@ -77,22 +77,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument(
         "--max-message-size",
-        type=_int,
+        type=_bytes,
         default=5 << 20,
         metavar="BYTES",
         help="size of the largest batch (default 5242880)",
     )
     parser.add_argument(
-        "--max-bytes", type=_int, default=_INT, metavar="BYTES", help="read only this many bytes of a log"
+        "--max-bytes", type=_bytes, default=_INT, metavar="BYTES", help="read only this many bytes of a log"
     )
     shared_options.add_limit(parser)
     shared_options.add_file(parser)
-
-
-def _int(text: str) -> int:
-    if not re.fullmatch(r"\d{1,10}", text) or int(text) > _INT:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes from 0 to {_INT}")
-    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -140,10 +134,10 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
         last = path
         return _open(path)
 
-    write = _for_terminals(sink) if sink.is_terminal else _text_writer(sink)
+    error, note = partial(_write_error, sink), partial(_write_note, sink)
     try:
-        for text in dump.dump(paths, options, opened, _error_writer(sink), _note_writer(sink), tick):
-            write(text)
+        for text in dump.dump(paths, options, opened, error, note, tick):
+            _write(sink, text)
     except KafkaRecordError as error:
         sink.flush()
         place = "" if error.file else f"{last}: "
@@ -171,40 +165,29 @@ def _next(path: str) -> str:
     return command("verify", [os.path.dirname(path)])
 
 
-def _text_writer(sink: Sink) -> Callable[[str], None]:
-    def write(text: str) -> None:
+def _write(sink: Sink, text: str) -> None:
+    """Write text as it is; on a terminal with escaped control characters."""
+    if sink.is_terminal:
+        sink.write(_safe_lines(text).encode("utf-8", "replace"))
+    else:
         sink.write(text.encode("utf-8", "surrogateescape"))
 
-    return write
+
+def _write_error(sink: Sink, line: str) -> None:
+    """Write a line of Kafka's to standard error, without kafkarec's name as prefix."""
+    sink.flush()
+    progress.erase()
+    if sys.stderr is not None:
+        print(_safe_lines(line), file=sys.stderr)
 
 
-def _for_terminals(sink: Sink) -> Callable[[str], None]:
-    """Return a writer that escapes control characters, for a terminal."""
-
-    def write(text: str) -> None:
-        sink.write("\n".join(text_table.safe(line) for line in text.split("\n")).encode("utf-8", "replace"))
-
-    return write
+def _write_note(sink: Sink, note: str) -> None:
+    sink.flush()
+    say(f"note: {note}")
 
 
-def _error_writer(sink: Sink) -> Callable[[str], None]:
-    """Return a writer of Kafka's lines to standard error, without kafkarec's name as prefix."""
-
-    def write(line: str) -> None:
-        sink.flush()
-        progress.erase()
-        if sys.stderr is not None:
-            print("\n".join(text_table.safe(part) for part in line.split("\n")), file=sys.stderr)
-
-    return write
-
-
-def _note_writer(sink: Sink) -> Callable[[str], None]:
-    def write(note: str) -> None:
-        sink.flush()
-        say(f"note: {note}")
-
-    return write
+def _safe_lines(text: str) -> str:
+    return "\n".join(map(text_table.safe, text.split("\n")))
 
 
 def _split(files: str) -> list[str]:

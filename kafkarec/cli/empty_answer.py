@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.logs import Log
@@ -13,22 +13,8 @@ from kafkarec.support.text_table import timestamp_text
 
 from . import input_logs
 
-
-class _Extent(NamedTuple):
-    """First and last of the offsets or times (ms) of all logs; None: unknown."""
-
-    first: int | None
-    last: int | None
-
-
-class _Bounds(NamedTuple):
-    """The bounds of one name, beside what there is; `text` prints one of them."""
-
-    name: str
-    text: Callable[[int], str]
-    low: int | None
-    high: int | None
-    there: _Extent
+# First and last of the offsets or times (ms) of all logs; None: unknown.
+_Extent = tuple[int | None, int | None]
 
 
 def reason(args: argparse.Namespace, logs: Sequence[Log], row: str = "record") -> str | None:
@@ -39,36 +25,36 @@ def reason(args: argparse.Namespace, logs: Sequence[Log], row: str = "record") -
     if 0 in (args.first, args.last) or not (selects or any(bound is not None for bound in bounds)):
         return None
     summaries = list(map(_summary, input_logs.segments(logs)))
-    offsets = _Extent(
+    offsets = (
         min((one.first_offset for one in summaries if one.first_offset is not None), default=None),
         max((one.next_offset - 1 for one in summaries if one.next_offset is not None), default=None),
     )
-    times = _Extent(
+    times = (
         min((one.first_timestamp for one in summaries if one.first_timestamp is not None), default=None),
         max((one.max_timestamp for one in summaries if one.max_timestamp is not None), default=None),
     )
-    if offsets.first is None:
+    if offsets[0] is None:
         return None
     name = "the log has" if len(logs) == 1 else f"the {len(logs)} logs have"
-    there = f"offsets {offsets.first} to {'?' if offsets.last is None else offsets.last}"
-    if times.first is not None:
-        there += f", times {timestamp_text(times.first)} to {timestamp_text(times.last)}"
+    there = f"offsets {offsets[0]} to {'?' if offsets[1] is None else offsets[1]}"
+    if times[0] is not None:
+        there += f", times {timestamp_text(times[0])} to {timestamp_text(times[1])}"
     return f"no {row} is selected: {_cause(args, offsets, times, row)}; {name} {there}"
 
 
 def _cause(args: argparse.Namespace, offsets: _Extent, times: _Extent, row: str) -> str:
-    bounds = (
-        _Bounds("offset", str, args.from_offset, args.to_offset, offsets),
-        _Bounds("time", timestamp_text, args.from_time, args.to_time, times),
+    bounds: tuple[tuple[str, Callable[[int], str], int | None, int | None, _Extent], ...] = (
+        ("offset", str, args.from_offset, args.to_offset, offsets),
+        ("time", timestamp_text, args.from_time, args.to_time, times),
     )
-    for name, text, low, high, there in bounds:
+    for name, text, low, high, (first, last) in bounds:
         if low is not None and high is not None and low >= high:
             return f"--from-{name} {text(low)} is not below --to-{name} {text(high)}, which is exclusive"
-        if low is not None and there.last is not None and low > there.last:
+        if low is not None and last is not None and low > last:
             return f"--from-{name} {text(low)} is after the last {row}"
-        if high is not None and there.first is not None and high <= there.first:
+        if high is not None and first is not None and high <= first:
             return f"--to-{name} {text(high)} is exclusive, and no {row} is before it"
-    limited = any(bound is not None for each in bounds for bound in (each.low, each.high))
+    limited = any(bound is not None for each in bounds for bound in each[2:4])
     where = " between these bounds" if limited else ""
     if row != "record":
         return f"no {row} is{where}"

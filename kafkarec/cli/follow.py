@@ -38,14 +38,15 @@ def demand_endless(args: argparse.Namespace) -> None:
 
 def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SelectedRows]:
     """Yield the selected rows as they arrive."""
-    options = {**reader.decode, "errors": "skip", "restore": not reader.damage_reporter.stop_at_first}
     followers: list[Follower] = []
     for log in logs:
         start = args.from_offset
         if args.last is not None:
             ((_, start),) = last_records.parts(reader, [log], max(args.last, 1))
         try:
-            followers += log.followers(start_offset=start, start_timestamp=args.from_time, on_note=_note, **options)
+            followers += log.followers(
+                start_offset=start, start_timestamp=args.from_time, on_note=_note, **reader.options
+            )
         except ValueError as error:  # of several folders
             raise WrongUse(str(error)) from error
     with closing(_endless(followers, reader, args.last)) as pieces_read:
@@ -69,16 +70,9 @@ def _endless(followers: Sequence[Follower], reader: PieceReader, last: int | Non
 def _rows(one: Follower, reader: PieceReader) -> Generator[SelectedRows]:
     if reader.damage_reporter.stopped:
         return
-    stops = reader.damage_reporter.stop_at_first
     try:
         for segment, records in one.poll():
-            damage = list(records.damage)[: 1 if stops else None]
-            stop_at = damage[0].position if damage and stops else None
-            yield from reader.selection.choose(segment, records, stop_at)
-            for each in damage:
-                reader.damage_reporter.add(segment, each)
-            for restored in records.restored:
-                reader.damage_reporter.restored(segment, restored)
+            yield from reader.chosen(segment, records)
             if reader.damage_reporter.stopped:
                 return
     except FileNotFoundError as gone:

@@ -17,8 +17,7 @@ from typing import Any, BinaryIO
 
 from kafkarec.errors import InvalidArrowError
 
-from .input_cells import ALIASES, BLOBS, JsonText, typed, unknown_names
-from .input_json import is_wanted, no_such_column
+from .input_cells import ALIASES, BLOBS, JsonText, columns_of, typed
 from .input_rows import InputRows, Refuse, good_rows
 from .shared_options import CouldNot, WrongUse
 
@@ -87,25 +86,16 @@ def _pyarrow(form: str) -> Any:
 def _batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | None) -> Iterator[Any]:
     if form == "parquet":
         source = pa.parquet.ParquetFile(file)
-        names = _chosen(source.schema_arrow.names, columns)
+        names = list(columns_of(source.schema_arrow.names, columns, lambda title: "the schema"))
         groups = [source.metadata.row_group(number) for number in range(source.metadata.num_row_groups)]
         row_bytes = sum(group.total_byte_size for group in groups) // max(source.metadata.num_rows, 1)
         yield from source.iter_batches(batch_size=max(1, min(_ROWS, _BYTES // max(row_bytes, 1))), columns=names)
         return
     source = pa.ipc.open_file(file) if form == "arrow file" else pa.ipc.open_stream(file)
-    names = _chosen(source.schema.names, columns)
+    names = list(columns_of(source.schema.names, columns, lambda title: "the schema"))
     found = map(source.get_batch, range(source.num_record_batches)) if form == "arrow file" else source
     for batch in found:
         yield batch.select(names)
-
-
-def _chosen(names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
-    if columns is None:
-        unknown = unknown_names(name for name in names if name not in ALIASES)
-        if unknown:
-            raise WrongUse(no_such_column("the schema", unknown))
-        return list(names)
-    return [name for name in names if is_wanted(ALIASES.get(name, name), columns) or name in columns]
 
 
 def _next(batches: Iterator[Any], form: str, first: int) -> Any:

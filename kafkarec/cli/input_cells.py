@@ -14,6 +14,8 @@ from typing import Any
 
 from kafkarec.format.schema import RECORD_FIELDS
 
+from .shared_options import WrongUse
+
 BLOBS = ("key", "value")
 # Columns of `cat` that `build` ignores.
 IGNORED_COLUMNS = ("file", "batch_position", "control_type")
@@ -52,15 +54,33 @@ class JsonText(str):
     __slots__ = ()
 
 
+def columns_of(titles: Iterable[str], columns: Sequence[str] | None, place: Callable[[str], str]) -> dict[str, str]:
+    """Return the titles of an input that are read, each with its column.
+
+    columns    the columns to read, others are ignored; None: all, and WrongUse for an unknown one
+    place      where a title is, for a message
+    """
+    known = {title: ALIASES.get(title, title) for title in titles}
+    if columns is not None:
+        return {title: name for title, name in known.items() if _plain(name) in columns}
+    blobs = {f"{name}{suffix}" for name in BLOBS for suffix in ("", "_base64", "_hex")}
+    unknown = [title for title, name in known.items() if name not in (*blobs, *RECORD_FIELDS, "control")]
+    if unknown:
+        shown = (one if one.isprintable() and len(one) < 60 else "a name with unusual characters" for one in unknown)
+        raise WrongUse(
+            f"{place(unknown[0])}: no such column: {', '.join(shown)}; there are {', '.join(TAKEN)}, key_base64, "
+            "value_base64 (--columns offset,key,value reads these and ignores the rest)"
+        )
+    return known
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix("_base64").removesuffix("_hex")
+
+
 def type_name(cell: Any) -> str:
     """Return the type of a cell, for messages."""
     return _KINDS.get(type(cell), type(cell).__name__)
-
-
-def unknown_names(names: Iterable[str]) -> list[str]:
-    """Return the column names that neither `cat` writes nor `build` reads."""
-    blobs = {f"{name}{suffix}" for name in BLOBS for suffix in ("", "_base64", "_hex")}
-    return [name for name in names if name not in blobs and name not in RECORD_FIELDS and name != "control"]
 
 
 def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
@@ -71,7 +91,7 @@ def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
     """
     out: Columns = {}
     for name, cells in columns.items():
-        if name in IGNORED_COLUMNS or name == "control" or name.removesuffix("_base64").removesuffix("_hex") in BLOBS:
+        if name in IGNORED_COLUMNS or name == "control" or _plain(name) in BLOBS:
             continue
         kind = RECORD_FIELDS[name].format
         if name == "timestamp":
@@ -166,7 +186,7 @@ def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | N
 
 
 def _converted(name: str, cells: Cells, form: str) -> list[bytes | None]:
-    convert, words = _FORMS[form]
+    convert, words, _ = FORMS[form]
     try:
         if form == "utf8" and bytes not in set(map(type, cells)):
             return [None if cell is None else cell.encode() for cell in cells]
@@ -187,7 +207,7 @@ def _instead(name: str, cell: Any, form: str) -> str:
     if form == "utf8":
         other = "json, int32 or int64" if type(cell) is int else "json"
         return f"found {type_name(cell)} (--{name}-as {other} accepts it)"
-    if type(cell) in _ACCEPTED_TYPES[form]:
+    if type(cell) is FORMS[form][2]:
         return "found other text" if type(cell) is str else "found a larger number"
     return f"found {type_name(cell)}"
 
@@ -206,10 +226,6 @@ def _base64(cell: str) -> bytes:
     return base64.b64decode(cell.encode("ascii"), validate=True)
 
 
-def _hex(cell: str) -> bytes:
-    return bytes.fromhex(cell)
-
-
 def _integer(size: int) -> Callable[[int], bytes]:
     """Return a function that writes a big-endian integer, as Kafka's IntegerSerializer and LongSerializer do."""
 
@@ -221,24 +237,15 @@ def _integer(size: int) -> Callable[[int], bytes]:
     return convert
 
 
-# Value of --key-as and --value-as -> (function from a cell to bytes, what is expected).
-_FORMS: dict[str, tuple[Callable[[Any], bytes], str]] = {
-    "utf8": (_text, "text or null"),
-    "json": (_json_text, "JSON"),
-    "base64": (_base64, "base64 text"),
-    "hex": (_hex, "hex text"),
-    "int32": (_integer(4), "a whole number of 32 bits"),
-    "int64": (_integer(8), "a whole number of 64 bits"),
+# Value of --key-as and --value-as -> (function from a cell to bytes, what is expected, of which type).
+FORMS: dict[str, tuple[Callable[[Any], bytes], str, type]] = {
+    "utf8": (_text, "text or null", str),
+    "json": (_json_text, "JSON", JsonText),
+    "base64": (_base64, "base64 text", str),
+    "hex": (bytes.fromhex, "hex text", str),
+    "int32": (_integer(4), "a whole number of 32 bits", int),
+    "int64": (_integer(8), "a whole number of 64 bits", int),
 }
-_ACCEPTED_TYPES = {
-    "utf8": (str,),
-    "json": (JsonText,),
-    "base64": (str,),
-    "hex": (str,),
-    "int32": (int,),
-    "int64": (int,),
-}
-FORMS = tuple(_FORMS)
 
 
 # ---- headers

@@ -13,8 +13,7 @@ from typing import Any, BinaryIO
 
 from kafkarec.format.schema import RECORD_FIELDS
 
-from .input_cells import ALIASES, BLOBS, BadCell, JsonText, parsed_json, typed, unknown_names
-from .input_json import is_wanted, no_such_column
+from .input_cells import ALIASES, BLOBS, BadCell, JsonText, columns_of, parsed_json, typed
 from .input_rows import InputRows, Refuse, good_rows
 from .shared_options import WrongUse
 
@@ -39,30 +38,27 @@ def read(
         if len(titles) > 1:
             records = [record for record in records if record[1] != [""]]  # empty lines
         if records:
-            yield from good_rows(records, partial(_rows, titles, forms, columns), refuse)
+            yield from good_rows(records, partial(_rows, titles, forms), refuse)
 
 
 def _titles(cells: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+    """Return the column of each cell of the first line; "" for one that is not read."""
     names = [cell.strip(' "') for cell in cells]
     names = [ALIASES.get(name, name) for name in names]
-    unknown = unknown_names(names)
-    if unknown and columns is None:
-        raise WrongUse(no_such_column("line 1", unknown))
+    read = columns_of(names, columns, lambda title: "line 1")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise WrongUse(f"line 1: column named twice: {', '.join(twice)}")
-    return names
+    return [name if name in read else "" for name in names]
 
 
-def _rows(
-    titles: Sequence[str], forms: Mapping[str, str], columns: Sequence[str] | None, records: Sequence[Record]
-) -> InputRows:
+def _rows(titles: Sequence[str], forms: Mapping[str, str], records: Sequence[Record]) -> InputRows:
     for row, (_, cells) in enumerate(records):
         if len(cells) != len(titles):
             raise BadCell(row, "", f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
     shown = {}
     for number, name in enumerate(titles):
-        if columns is None or is_wanted(name, columns):
+        if name:
             shown[name] = _values(name, [cells[number] for _, cells in records], forms)
     return InputRows(typed(shown, forms), [number for number, _ in records])
 

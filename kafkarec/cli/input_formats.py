@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from kafkarec.support.text_table import system_reason
 from . import input_arrow, input_csv, input_json
 from .input_rows import InputRows, Refuse
 from .shared_options import SUFFIXES, CouldNot, WrongUse, errors_named
-from .spool import copy
+from .spool import copy, standard_input
 
 FORMATS = ("json", "csv", "arrow", "parquet")
 _ARROW_FILE, _ARROW_STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
@@ -37,9 +36,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
         with file:
             yield file
         return
-    if sys.stdin is None:
-        raise CouldNot("standard input is closed")
-    yield sys.stdin.buffer
+    yield standard_input()
 
 
 def rows(

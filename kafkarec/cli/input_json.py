@@ -9,9 +9,8 @@ from json import scanner
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, BinaryIO
 
-from .input_cells import ALIASES, TAKEN, BadCell, JsonText, type_name, typed, unknown_names
+from .input_cells import BadCell, JsonText, columns_of, type_name, typed
 from .input_rows import InputRows, Refuse, good_rows
-from .shared_options import WrongUse
 
 _STEP = 1 << 20
 _ABSENT = {"timestamp_type": 0}  # null means magic 0; a missing member means create time
@@ -63,33 +62,13 @@ def _rows(
     """Return the rows of some lines. The row of a BadCell is counted from the first of these lines."""
     rows = [_object(row, line, parse) for row, (_, line) in enumerate(lines)]
     names = {name: None for each in rows for name in each}
-    if columns is None:
-        _known(rows, names, lines)
-    shown = {ALIASES.get(name, name): [each.get(name, _ABSENT.get(name)) for each in rows] for name in names}
-    if columns is not None:
-        shown = {name: cells for name, cells in shown.items() if is_wanted(name, columns)}
+
+    def place(title: str) -> str:
+        return f"line {next(number for each, (number, _) in zip(rows, lines, strict=True) if title in each)}"
+
+    read = columns_of(names, columns, place)
+    shown = {name: [each.get(title, _ABSENT.get(title)) for each in rows] for title, name in read.items()}
     return InputRows(typed(shown, forms), [number for number, _ in lines])
-
-
-def is_wanted(name: str, columns: Sequence[str]) -> bool:
-    return name in columns or name.removesuffix("_base64").removesuffix("_hex") in columns
-
-
-def _known(rows: Sequence[Mapping[str, Any]], names: Mapping[str, None], lines: Sequence[Line]) -> None:
-    unknown = unknown_names(name for name in names if name not in ALIASES)
-    if unknown:
-        number = next(number for each, (number, _) in zip(rows, lines, strict=True) if unknown[0] in each)
-        raise WrongUse(no_such_column(f"line {number}", unknown))
-
-
-def no_such_column(place: str, unknown: Sequence[str]) -> str:
-    named = ", ".join(
-        name if name.isprintable() and len(name) < 60 else "a name with unusual characters" for name in unknown
-    )
-    return (
-        f"{place}: no such column: {named}; there are {', '.join(TAKEN)}, key_base64, value_base64 "
-        "(--columns offset,key,value reads these and ignores the rest)"
-    )
 
 
 def _object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str, Any]:

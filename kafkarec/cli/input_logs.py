@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -21,8 +20,8 @@ from kafkarec.storage.finding import is_archive
 from kafkarec.storage.partition_folder import LeftOut
 from kafkarec.support.text_table import system_reason
 
+from . import spool
 from .shared_options import CouldNot, WrongUse
-from .spool import copy
 
 STANDARD_INPUT = "-"
 T = TypeVar("T")
@@ -43,8 +42,7 @@ def find(
     unread    gets a line for each folder that cannot be listed
     left_out  gets what is not there, cannot be listed or is no log; logs without segments count then
     """
-    if paths.count(STANDARD_INPUT) > 1:
-        raise WrongUse("standard input (-) can be read only once")
+    spool.demand_once(paths)
     logs: list[Log | list[Segment]] = []
     by_log: dict[object, list[Segment]] = {}
     for path in paths:
@@ -215,11 +213,9 @@ def standard_input(topic: str | None, partition: int | None, *, any_file: bool =
 
 
 def _standard_input() -> OpenFile:
-    if sys.stdin is None:
-        raise CouldNot("standard input is closed")
-    descriptor = os.dup(sys.stdin.fileno())
+    descriptor = os.dup(spool.standard_input().fileno())
     if stat.S_ISREG(os.fstat(descriptor).st_mode) and not os.lseek(descriptor, 0, os.SEEK_CUR):
         return OpenFile(descriptor, "standard input")
-    with os.fdopen(descriptor, "rb") as pipe, tempfile.TemporaryFile(prefix="kafkarec-") as spool:
-        copy(pipe, spool)
-        return OpenFile(os.dup(spool.fileno()), "standard input")
+    with os.fdopen(descriptor, "rb") as pipe, tempfile.TemporaryFile(prefix="kafkarec-") as copied:
+        spool.copy(pipe, copied)
+        return OpenFile(os.dup(copied.fileno()), "standard input")

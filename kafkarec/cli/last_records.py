@@ -8,35 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from kafkarec.damage import Restored, UndecidedTransaction
 from kafkarec.errors import KafkaRecordError
 from kafkarec.logs import Log, Segment
 from kafkarec.sidecars import offset_index
-from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import BatchTable
 
-from .problems import DamageLike, DamageReporter
 from .record_pieces import LogRange, PieceReader
 
 _GROWTH = 8  # by how much the range is extended
-
-
-class SilentReporter(DamageReporter):
-    """Counts damage without reporting it, as it is reported when the records are read."""
-
-    def add(self, segment: SegmentFile, damage: DamageLike) -> None:
-        self.found += 1
-
-    def undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
-        pass
-
-    def restored(self, segment: SegmentFile, one: Restored) -> None:
-        pass
-
-    def tail(self, segment: SegmentFile, remaining: int) -> None:
-        pass
 
 
 def parts(reader: PieceReader, logs: Sequence[Log], count: int) -> list[LogRange]:
@@ -52,9 +32,7 @@ def parts(reader: PieceReader, logs: Sequence[Log], count: int) -> list[LogRange
 
 
 def _end(reader: PieceReader, log: Log, count: int, is_first: bool) -> tuple[LogRange, int]:
-    silent = SilentReporter(reader.damage_reporter.argv, reader.damage_reporter.stop_at_first, "")
-    columns = [*reader.selection.columns, "batch_position"]
-    trial = replace(reader, decode={**reader.decode, "columns": columns}, damage_reporter=silent)
+    trial = reader.silent()
     needed = count
     before: int | None = -1
     while True:
@@ -67,7 +45,7 @@ def _end(reader: PieceReader, log: Log, count: int, is_first: bool) -> tuple[Log
         if (start is None and is_first) or (start is not None and _counts_suffice(trial)):
             return part, count
         rows = sum(piece.count for piece in trial.pieces([part]))
-        if rows >= count or start is None or silent.stopped:
+        if rows >= count or start is None or trial.damage_reporter.stopped:
             return part, rows
         needed *= _GROWTH
 

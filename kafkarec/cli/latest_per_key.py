@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kafkarec._verbs import LastOffsets
 
-from .last_records import SilentReporter
 from .record_pieces import LogRange, PieceReader
 from .selection import SelectedRows
 
@@ -26,7 +24,7 @@ def pieces(reader: PieceReader, parts: Iterable[LogRange]) -> Generator[Selected
     """Yield the rows that have the last offset of their key in the selection of their log."""
     for part in parts:
         last = LastOffsets()
-        for piece in _keys_only(reader).pieces([part]):
+        for piece in reader.silent(*COLUMNS).pieces([part]):
             keyed = _keyed(piece)
             last.put(keyed.keys, keyed.offsets, len(keyed.rows))
         for piece in reader.pieces([part]):
@@ -37,17 +35,6 @@ def pieces(reader: PieceReader, parts: Iterable[LogRange]) -> Generator[Selected
                 yield SelectedRows(piece.source, piece.table, rows)
         if reader.damage_reporter.stopped:
             return
-
-
-def _keys_only(reader: PieceReader) -> PieceReader:
-    """Return a reader of the same rows that reports no damage, as the second pass does."""
-    reporter = reader.damage_reporter
-    columns = [*reader.selection.columns, *COLUMNS, "batch_position"]
-    return replace(
-        reader,
-        decode={**reader.decode, "columns": list(dict.fromkeys(columns))},
-        damage_reporter=SilentReporter(reporter.argv, reporter.stop_at_first, ""),
-    )
 
 
 class _Keyed(NamedTuple):

@@ -138,15 +138,15 @@ def _columns(rows: Sequence[ListedRow], values: Sequence[dict[str, Any]], full: 
     columns = [
         (("partition" if rows[0].is_partition else "segment").ljust(wide), [name.ljust(wide) for name in owners]),
         ("bytes", [str(one["size"]) for one in values]),
-        ("first", [_number(one["first_offset"]) for one in values]),
-        ("next", [_number(one["next_offset"]) for one in values]),
+        ("first", [text_table.or_nothing(one["first_offset"]) for one in values]),
+        ("next", [text_table.or_nothing(one["next_offset"]) for one in values]),
         ("earliest", [text_table.timestamp_text(one["first_timestamp"]) for one in values]),
         ("latest", [text_table.timestamp_text(one["max_timestamp"]) for one in values]),
         ("codecs" if full else "codecs (sampled)", [", ".join(one["codecs"]) or text_table.NOTHING for one in values]),
         ("notes", ["; ".join(one["notes"]) for one in values]),
     ]
     if full:
-        counts = [(name, [_number(one[name]) for one in values]) for name in ("batches", "records")]
+        counts = [(name, [text_table.or_nothing(one[name]) for one in values]) for name in ("batches", "records")]
         columns[4:4] = counts
     if rows[0].is_partition:
         columns.insert(1, ("segments", [str(len(row.segments)) for row in rows]))
@@ -165,10 +165,6 @@ def _name(row: ListedRow, rows: Sequence[ListedRow]) -> str:
         if row.log is rows[0].log and row.log is rows[-1].log
         else f"{owner}/{row.segments[0].name}"
     )
-
-
-def _number(value: int | None) -> str:
-    return text_table.NOTHING if value is None else str(value)
 
 
 def _title(path: str, opened: Segment | Log | LogDir, values: Sequence[dict[str, Any]]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
 from kafkarec.storage import other_file_types
@@ -18,29 +18,12 @@ from kafkarec.support.text_table import lost_offsets, safe
 from . import progress
 
 if TYPE_CHECKING:
-    from kafkarec.damage import Restored, UndecidedTransaction
+    from kafkarec.damage import Damage, Restored, UndecidedTransaction
     from kafkarec.storage.segment_file import SegmentFile
 
 FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
 
 _MAX_LINES = 20
-
-
-class DamageLike(Protocol):
-    """The fields of kafkarec's Damage that the lines use."""
-
-    @property
-    def length(self) -> int: ...
-    @property
-    def lost_from(self) -> int | None: ...
-    @property
-    def lost_to(self) -> int | None: ...
-    @property
-    def next_position(self) -> int | None: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def detail(self) -> str: ...
 
 
 def say(text: str) -> None:
@@ -71,6 +54,7 @@ class DamageReporter:
     limit        max decompressed bytes of a batch
     resumes      whether the same command with --from-offset prints the rest: there is one log, and no count of rows
     file         the file of the output, which the next command has to replace as a whole; None: standard output
+    lines        at most so many damaged ranges, and undecided transactions, are listed; 0: nothing is printed
     """
 
     def __init__(
@@ -81,9 +65,10 @@ class DamageReporter:
         limit: int = 0,
         resumes: bool = False,
         file: str | None = None,
+        lines: int = _MAX_LINES,
     ) -> None:
         self.argv, self.stop_at_first, self.last_path = argv, stop_at_first, last_path
-        self.limit, self.resumes, self.file = limit, resumes, file
+        self.limit, self.resumes, self.file, self.lines = limit, resumes, file, lines
         self.found, self.status, self.left_out = 0, FINE, 0
 
     @property
@@ -91,11 +76,11 @@ class DamageReporter:
         """Whether reading stops at the damage found so far."""
         return self.stop_at_first and self.found > 0
 
-    def add(self, segment: SegmentFile, damage: DamageLike) -> None:
+    def add(self, segment: SegmentFile, damage: Damage) -> None:
         """Report one damaged range."""
         self.found += 1
         self.status = max(self.status, exit_status(damage.reason) if self.stop_at_first else DAMAGED)
-        if self.found > _MAX_LINES:
+        if self.found > self.lines:
             return
         more_follows = damage.next_position is not None and damage.next_position < segment.size
         line = f"{damage.detail}; lost: {damage.length} bytes, {lost_offsets(damage.lost_from, damage.lost_to)}; "
@@ -109,7 +94,7 @@ class DamageReporter:
         """Report the transactions of a log that read_committed leaves out because their marker may be lost."""
         for one in transactions:
             self.left_out += 1
-            if self.left_out <= _MAX_LINES:
+            if self.left_out <= self.lines:
                 where = lost_offsets(one.lost_from, one.lost_to)
                 say(
                     f"{path}: the transaction of producer {one.producer_id}, offsets {one.first_offset} to "
@@ -120,11 +105,13 @@ class DamageReporter:
         """Report a batch that was read with restored header fields: on disk it is damaged."""
         self.found += 1
         self.status = max(self.status, DAMAGED)
-        if self.found <= _MAX_LINES:
+        if self.found <= self.lines:
             say(f"{segment.path}, batch at byte {one.position}: {one} [header_restored]")
 
     def tail(self, segment: SegmentFile, remaining: int) -> None:
         """Report an incomplete batch at the end of a log; preallocated zeros are not reported."""
+        if not self.lines:
+            return
         end = segment.size
         name = "standard input" if segment.path == "-" else segment.path
         other = other_file_types.of_segment(segment) if remaining == end else None
@@ -137,20 +124,20 @@ class DamageReporter:
 
     def finish(self) -> int:
         """Print how many damaged ranges were not listed, and return the exit status."""
-        if self.found > _MAX_LINES:
-            say(f"and {self.found - _MAX_LINES} more damaged ranges, {self.found} in total")
-        if self.left_out > _MAX_LINES:
-            say(f"and {self.left_out - _MAX_LINES} more undecided transactions, {self.left_out} in total")
+        if self.found > self.lines:
+            say(f"and {self.found - self.lines} more damaged ranges, {self.found} in total")
+        if self.left_out > self.lines:
+            say(f"and {self.left_out - self.lines} more undecided transactions, {self.left_out} in total")
         return self.status
 
-    def _report(self, what: str, damage: DamageLike, more_follows: bool) -> None:
+    def _report(self, what: str, damage: Damage, more_follows: bool) -> None:
         """Print the line. `more_follows`: there is more to read after the damage."""
         line = f"{what} [{damage.reason}]"
         if self.stop_at_first and (more_follows or damage.reason == "limit_exceeded"):
             line += f". Everything before it is written; {self._next(damage)}"
         say(line)
 
-    def _next(self, damage: DamageLike) -> str:
+    def _next(self, damage: Damage) -> str:
         """Return the command that prints the rest, or everything again where it cannot begin in the middle."""
         options: dict[str, str | None] = {"--errors": "skip"}
         next_offset = None if damage.lost_to is None else damage.lost_to + 1

@@ -18,7 +18,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from kafkarec.sources import remote
-from kafkarec.storage.names import is_segment
 from kafkarec.storage.output_rules import descriptor_of
 from kafkarec.support.text_table import byte_size
 
@@ -183,27 +182,20 @@ def bytes_in(paths: Iterable[str]) -> int:
     """Return the size of files and objects, and of all segments in folders; what cannot be read has none."""
     total = 0
     for path in paths:
-        if remote.is_url(path):
-            total += _bytes_in_bucket(path)
-            continue
-        files = [path]
-        if os.path.isdir(path):
-            files = [os.path.join(at, name) for at, _, names in os.walk(path) for name in names if is_segment(name)]
-        for file in files:
-            try:
-                total += os.stat(file).st_size
-            except OSError:
-                continue
+        try:
+            if remote.is_url(path) or os.path.isdir(path):
+                total += _bytes_in_folder(path)
+            else:
+                total += os.stat(path).st_size
+        except (OSError, ValueError):
+            continue  # the verb reports it
     return total
 
 
-def _bytes_in_bucket(url: str) -> int:
+def _bytes_in_folder(path: str) -> int:
     from kafkarec.storage import opening
 
-    try:
-        return sum(size_of(segment) for log in opening.logs(opening.open(url)) for segment in log.segments)
-    except (OSError, ValueError):
-        return 0  # the verb reports it
+    return sum(size_of(segment) for log in opening.logs(opening.open(path)) for segment in log.segments)
 
 
 def is_terminal() -> bool:

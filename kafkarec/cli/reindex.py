@@ -24,7 +24,7 @@ from kafkarec.support.text_table import system_reason
 
 from . import input_logs, output_files, progress
 from .problems import COULD_NOT, DAMAGED, FINE, say
-from .shared_options import CouldNot, WrongUse
+from .shared_options import CouldNot, WrongUse, add_partition, number_of
 
 DESCRIPTION = """Rebuilds .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint from a log's batches,
 byte for byte as the recovery of Kafka 4.4 does, and reports how the old ones differ. Nothing is written to the log's
@@ -47,6 +47,7 @@ _SHOWN = {
 }
 
 
+_INT32_MAX = 2**31 - 1
 _ABORTED = txn_index.ENTRY_SIZE
 # The entries of a kind of file, for comparison.
 _CONTENTS: dict[str, Callable[[bytes], Sequence[object]]] = {
@@ -68,26 +69,18 @@ class RebuiltFile(NamedTuple):
     preallocated: int
 
 
-def interval(text: str) -> int:
-    """Parse a value of index.interval.bytes."""
-    if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) >= 2**31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes from 0 to {2**31 - 1}")
-    return int(text)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="SRC", help="partition folders, a broker's data folder, segments")
     parser.add_argument("-o", metavar="DIR", dest="output", help="the new folder; it must be empty or not exist")
     parser.add_argument("--dry-run", action="store_true", help="compare only, write nothing")
     parser.add_argument(
         "--index-interval",
-        type=interval,
+        type=number_of(f"bytes from 0 to {_INT32_MAX}", most=_INT32_MAX),
         default=DEFAULT_INTERVAL,
         metavar="BYTES",
         help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
     )
-    parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
-    parser.add_argument("--partition", type=int, help="the partition, if the folder's name does not contain it")
+    add_partition(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json: a line for each file")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from kafkarec.support.durable import write_file
 from . import input_logs, output_files, progress, shared_options
 from .problems import say
 from .shared_options import CouldNot, WrongUse
-from .spool import copy
+from .spool import copy, demand_once, standard_input
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
 what is lost. Reads any file (a disk image, lost+found/#12345, - for standard input), partition folders and data
@@ -188,11 +187,9 @@ def spooled(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
     if "-" not in sources:
         yield sources
         return
-    if sources.count("-") > 1:
-        raise WrongUse("standard input (-) can be read only once")
-    if sys.stdin is None:
-        raise CouldNot("standard input is closed")
+    demand_once(sources)
+    pipe = standard_input()
     above = None if dry_run else os.path.dirname(os.path.abspath(out))
     with tempfile.NamedTemporaryFile(prefix=".kafkarec-stdin-", dir=above) as spool:
-        copy(sys.stdin.buffer, spool, above)
+        copy(pipe, spool, above)
         yield [spool.name if source == "-" else source for source in sources]

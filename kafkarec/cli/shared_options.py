@@ -13,7 +13,7 @@ from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.command_line import quoted
 from kafkarec.support.text_table import system_reason, timestamp_text
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d|w)")
 # Other names of the format "json", which is JSON Lines for rows.
 SAME_FORMAT = {"jsonl": "json", "ndjson": "json"}
@@ -67,7 +67,7 @@ def time_ms(text: str) -> int:
 
     relative = _RELATIVE.fullmatch(text)
     if relative:
-        return int(time.time() * 1000) - int(relative[1]) * _UNITS_MS[relative[2]]
+        return int(time.time() * 1000) - int(relative[1]) * UNITS_MS[relative[2]]
     if re.fullmatch(r"-?\d{1,19}", text):
         return _milliseconds(int(text))
     try:
@@ -91,11 +91,18 @@ def _milliseconds(number: int) -> int:
     return number
 
 
-def count(text: str) -> int:
-    """Parse a number of rows, 0 or more."""
-    if not re.fullmatch(r"\d{1,18}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
-    return int(text)
+def number_of(what: str, least: int = 0, most: int = 10**18 - 1) -> Callable[[str], int]:
+    """Return a parser of a whole number. what: what another text is no number of, in a message"""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d{1,19}", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {what}")
+        return int(text)
+
+    return parse
+
+
+count = number_of("rows")
 
 
 def size(text: str) -> int:
@@ -131,6 +138,11 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         help="files of record batches (.log, .checkpoint or any other name), partition folders (their .log files in "
         "offset order), or - for standard input",
     )
+    add_partition(parser)
+
+
+def add_partition(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the partition of files."""
     parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
     parser.add_argument("--partition", type=int, help="the partition, if the folder's name does not contain it")
 

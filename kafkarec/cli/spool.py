@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
-from typing import BinaryIO, Protocol
+from collections.abc import Sequence
+from typing import IO, BinaryIO
 
 from kafkarec.support.text_table import system_reason
 
 from . import progress
-from .shared_options import CouldNot
+from .shared_options import CouldNot, WrongUse
 
 _STEP = 1 << 20
 
 
-class Writable(Protocol):
-    def write(self, data: bytes, /) -> int: ...
-    def flush(self) -> None: ...
+def standard_input() -> BinaryIO:
+    """Return standard input. CouldNot if it is closed."""
+    if sys.stdin is None:
+        raise CouldNot("standard input is closed")
+    return sys.stdin.buffer
 
 
-def copy(pipe: BinaryIO, spool: Writable, folder: str | None = None) -> None:
+def demand_once(paths: Sequence[str]) -> None:
+    """Raise WrongUse for paths that name standard input twice."""
+    if paths.count("-") > 1:
+        raise WrongUse("standard input (-) can be read only once")
+
+
+def copy(pipe: BinaryIO, spool: IO[bytes], folder: str | None = None) -> None:
     """Copy the rest of a pipe. folder: of `spool`; None: that for temporary files. CouldNot if the disk is full."""
     size = 0
     with progress.bytes_counted("copying standard input") as tick:

@@ -9,7 +9,7 @@ from kafkarec.ops.study import FORMATS, Candidate, Outcome, Study
 from kafkarec.report import Bar, Block, Columns, Document, ReportSection, ReportTable
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import NOTHING, byte_size, counted
+from kafkarec.support.text_table import NOTHING, byte_size, counted, or_nothing
 
 _UNITS = ((30, "g"), (20, "m"), (10, "k"))
 _SHARES = ("values", "keys", "headers", "framing", "batch_headers")
@@ -101,8 +101,7 @@ def _results(one: Study) -> Columns:
     ]
     for row in one.outcomes:
         tried = row.candidate
-        level = none if tried.level is None else str(tried.level)
-        sizes = (level, str(row.size), _share(row), _rate(row.write_rate), _rate(row.read_rate))
+        sizes = (or_nothing(tried.level), str(row.size), _share(row), _rate(row.write_rate), _rate(row.read_rate))
         rows.append((tried.format, batches(tried), tried.compression, *sizes, "*" * row.is_best, _note(row)))
     for left_out in one.not_tried:
         rows.append((left_out.format, "any", left_out.compression, *[none] * 5, "", f"not tried: {left_out.reason}"))

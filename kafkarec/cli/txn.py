@@ -22,6 +22,7 @@ from kafkarec.support.text_table import counted
 from . import input_logs, output_files, progress, shared_options, txn_output
 from .problems import COULD_NOT, DAMAGED, FINE, say
 from .shared_options import CouldNot, WrongUse
+from .spool import demand_once
 from .txn_output import PartitionTransactions
 
 DESCRIPTION = """Lists transactions that are open, hanging (open for longer than a coordinator allows) or aborted, with
@@ -37,15 +38,7 @@ EXAMPLES = """examples:
 
 Exit status: 0 fine, 1 damage found (or, with --fail-if-hanging, a hanging transaction), 2 wrong usage, 3 failed."""
 
-_DURATION = re.compile(r"(\d{1,12})(ms|s|m|h|d|w)")
-_UNITS = {
-    "ms": timedelta(milliseconds=1),
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-}
+_DURATION = re.compile(rf"(\d{{1,12}})({'|'.join(shared_options.UNITS_MS)})")
 
 
 def duration(text: str) -> timedelta:
@@ -53,7 +46,7 @@ def duration(text: str) -> timedelta:
     match = _DURATION.fullmatch(text)
     try:
         if match:
-            return int(match[1]) * _UNITS[match[2]]
+            return timedelta(milliseconds=int(match[1]) * shared_options.UNITS_MS[match[2]])
     except OverflowError:
         pass
     raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write 15m, 900s, 2h or 1d")
@@ -76,8 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="segments, partition folders, a broker's data folder, URLs, or - for standard input",
     )
-    parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
-    parser.add_argument("--partition", type=int, help="the partition, if the folder's name does not contain it")
+    shared_options.add_partition(parser)
     parser.add_argument("--fail-if-hanging", action="store_true", help="exit with status 1 if a transaction hangs")
     parser.add_argument(
         "--hanging-after",
@@ -118,8 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[PartitionTransactions]:
     """Yield the transactions of each log; a log that cannot be read adds a line to `unread` if there are others."""
-    if args.paths.count("-") > 1:
-        raise WrongUse("standard input (-) can be read only once")
+    demand_once(args.paths)
     named = [path for path in args.paths if path != "-"]
     if len(named) < len(args.paths):
         segment = input_logs.standard_input(args.topic, args.partition)

@@ -11,7 +11,7 @@ from kafkarec.internal_topics.transactional_ids import TransactionalId
 from kafkarec.report import Block, Commands, Document, ReportSection, ReportTable
 from kafkarec.state.transactions import STATES, Spread, Transaction, TransactionListing
 from kafkarec.support.command_line import command, quoted
-from kafkarec.support.text_table import NOTHING, counted, duration_text, timestamp_text
+from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
 
 _MOST_ROWS, _MOST_IN_DETAIL, _MOST_NOTES = 20, 3, 5
 _WORST_FIRST = ("hanging", "open", "aborted", "committed")
@@ -106,8 +106,8 @@ def _stuck(one: PartitionTransactions) -> str:
 _PARTITIONS: tuple[tuple[str, Callable[[PartitionTransactions], str]], ...] = (
     ("partition", lambda one: one.name),
     *((state, (lambda one, state=state: str(one.listing.count(state)))) for state in STATES),
-    ("last stable", lambda one: _number(one.listing.last_stable_offset)),
-    ("log end", lambda one: _number(one.listing.next_offset)),
+    ("last stable", lambda one: or_nothing(one.listing.last_stable_offset)),
+    ("log end", lambda one: or_nothing(one.listing.next_offset)),
     ("waiting", lambda one: str(one.waiting)),
     ("stuck for", _stuck),
 )
@@ -116,8 +116,8 @@ _COLUMNS: tuple[tuple[str, Callable[[Transaction], str]], ...] = (
     ("state", lambda txn: txn.state),
     ("producer", lambda txn: str(txn.producer_id)),
     ("epoch", lambda txn: str(txn.producer_epoch)),
-    ("first offset", lambda txn: _number(txn.first_offset)),
-    ("marker", lambda txn: _number(txn.marker_offset)),
+    ("first offset", lambda txn: or_nothing(txn.first_offset)),
+    ("marker", lambda txn: or_nothing(txn.marker_offset)),
     ("begun", lambda txn: timestamp_text(txn.first_timestamp)),
     ("duration", lambda txn: NOTHING if txn.duration_ms is None else duration_text(txn.duration_ms)),
     ("batches", lambda txn: str(txn.batches)),
@@ -132,7 +132,7 @@ def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool)
         yield f"{one.name}: no batch, so no transaction"
         return
     newest = f", newest record of {timestamp_text(found.max_timestamp)}" if found.max_timestamp is not None else ""
-    yield f"{one.name}: {counted(one.segments, 'segment')}, log end {_number(found.next_offset)}{newest}"
+    yield f"{one.name}: {counted(one.segments, 'segment')}, log end {or_nothing(found.next_offset)}{newest}"
     yield _consumers(one)
     for state in sorted(states, key=_WORST_FIRST.index):
         yield from _table(one, state, everything)
@@ -241,10 +241,6 @@ def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, st
         ),
         (f"the same for brokers before 3.0 ({txn.first_offset})", f"{_TOOL} abort {partition} {by_producer}"),
     ]
-
-
-def _number(value: int | None) -> str:
-    return NOTHING if value is None else str(value)
 
 
 def _more(number: int, what: str) -> Iterator[str]:

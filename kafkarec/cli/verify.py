@@ -35,8 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="segments (.log, .checkpoint, any file of batches), partition folders, a broker's data folder, URLs, "
         "or - for standard input",
     )
-    parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
-    parser.add_argument("--partition", type=int, help="the partition, if the folder's name does not contain it")
+    shared_options.add_partition(parser)
     parser.add_argument(
         "--sequences", action="store_true", help="check producers' sequences, and explain each offset gap"
     )

@@ -21,6 +21,11 @@ def render(columns: Sequence[tuple[str, Sequence[str]]]) -> str:
     return "".join(safe("  ".join(line).rstrip()) + "\n" for line in zip(*aligned, strict=True))
 
 
+def or_nothing(value: object) -> str:
+    """The cell of a value; - for None."""
+    return NOTHING if value is None else str(value)
+
+
 def safe(text: str) -> str:
     """The text as one line: U+FFFD replaces control characters and lone surrogates, which file names may contain."""
     return _CONTROL.sub("\ufffd", text)
