@@ -11,9 +11,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.logs import Log, Segment
+from kafkarec.logs import Log, logs_of
 from kafkarec.ops.compact import CleanerStats, cleaned
-from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
@@ -141,10 +140,9 @@ def _intermediate_pass(
         for batches in input_logs.reading(cleaning, source.path):
             file.write(batches)
         file.flush()
-    segment = passes.enter_context(
-        Segment(file.name, os.path.basename(file.name), folder=LocalFolder(folder or "/tmp"))
-    )
-    return Log(file.name, [segment]), cleaning.stats
+    written = input_logs.opened(file.name)
+    passes.enter_context(written)
+    return logs_of(written)[0], cleaning.stats
 
 
 def _lines(source: str, output: str, stats: list[CleanerStats]) -> Iterator[str]:

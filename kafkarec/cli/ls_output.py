@@ -6,7 +6,8 @@ import os
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from kafkarec.logs import Log, LogDir, Segment
 from kafkarec.report import Block, Document, ReportTable
@@ -41,50 +42,56 @@ class ListedRow:
     def damage(self) -> list[str]:
         return [sentence for one in self.seen for sentence in one.damage]
 
-
-def document(path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], full: bool) -> Document:
-    """Return the report: title, table, what could not be read, what is left out, and bytes fetched."""
-    values = [_values(row) for row in rows]
-    return Document("ls", list(_blocks(path, opened, rows, values, full)), _title(path, opened, values))
-
-
-def _blocks(
-    path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], values: Sequence[dict[str, Any]], full: bool
-) -> Iterator[Block]:
-    if rows:
-        yield ReportTable(_columns(rows, values, full))
-    yield from _wrapped("not read", [("", sentence) for row in rows for sentence in row.refused])
-    left_out = _left_out(opened)
-    yield from _wrapped("left out", _grouped([one for one in left_out if not _is_folder(one)]))
-    if not rows:
-        yield _where_else(path, [one.name for one in left_out if _is_folder(one)])
-    if opened.fetched is not None:
-        yield f"{counted(opened.fetched, 'byte')} fetched"
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """The values of the row; None if unknown."""
+        return _values(self)
 
 
-def objects(
-    path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], full: bool
-) -> Iterator[dict[str, Any]]:
-    """Yield the objects of the kinds segment, checkpoint or partition; left_out; total."""
-    size = segments = 0
-    for row in rows:
-        values = _values(row)
-        size += values["size"]
-        segments += 0 if _kind(row) == "checkpoint" else len(row.segments)
-        yield {
-            "kind": _kind(row),
-            "path": row.log.path if row.is_partition else row.segments[0].path,
-            "topic": row.log.topic,
-            "partition": row.log.partition,
-            **({"segments": len(row.segments)} if row.is_partition else {"base_offset": row.segments[0].base_offset}),
-            **values,
-            "sampled": not full,
-            "damage": row.damage,
-            "not_read": row.refused,
-        }
-    for one in _left_out(opened):
-        yield {"kind": "left_out", "path": one.name, "state": one.kind, "why": one.why}
-    yield {"kind": "total", "path": path, "segments": segments, "size": size, "fetched": opened.fetched}
+class Listing(NamedTuple):
+    """What was found at one path. full: all headers were read"""
+
+    path: str
+    opened: Segment | Log | LogDir
+    rows: Sequence[ListedRow]
+    full: bool
+
+    def document(self) -> Document:
+        """Return the report: title, table, what could not be read, what is left out, and bytes fetched."""
+        return Document("ls", list(self._blocks()), _title(self))
+
+    def _blocks(self) -> Iterator[Block]:
+        if self.rows:
+            yield ReportTable(_columns(self.rows, self.full))
+        yield from _wrapped("not read", [("", sentence) for row in self.rows for sentence in row.refused])
+        left_out = _left_out(self.opened)
+        yield from _wrapped("left out", _grouped([one for one in left_out if not _is_folder(one)]))
+        if not self.rows:
+            yield _where_else(self.path, [one.name for one in left_out if _is_folder(one)])
+        if self.opened.fetched is not None:
+            yield f"{counted(self.opened.fetched, 'byte')} fetched"
+
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """Yield the objects of the kinds segment, checkpoint or partition; left_out; total."""
+        size = segments = 0
+        for row in self.rows:
+            size += row.values["size"]
+            segments += 0 if _kind(row) == "checkpoint" else len(row.segments)
+            first = row.segments[0]
+            yield {
+                "kind": _kind(row),
+                "path": row.log.path if row.is_partition else first.path,
+                "topic": row.log.topic,
+                "partition": row.log.partition,
+                **({"segments": len(row.segments)} if row.is_partition else {"base_offset": first.base_offset}),
+                **row.values,
+                "sampled": not self.full,
+                "damage": row.damage,
+                "not_read": row.refused,
+            }
+        for one in _left_out(self.opened):
+            yield {"kind": "left_out", "path": one.name, "state": one.kind, "why": one.why}
+        yield {"kind": "total", "path": self.path, "segments": segments, "size": size, "fetched": self.opened.fetched}
 
 
 def _kind(row: ListedRow) -> str:
@@ -94,7 +101,6 @@ def _kind(row: ListedRow) -> str:
 
 
 def _values(row: ListedRow) -> dict[str, Any]:
-    """Return the values of a row; None if unknown."""
     whole = len(row.seen) == len(row.segments)
     looked = [one for one in row.seen if one.first_offset is not None]
     starts = [one.first_timestamp for one in looked if one.first_timestamp is not None]
@@ -132,8 +138,8 @@ def _notes(row: ListedRow) -> list[str]:
     return notes
 
 
-def _columns(rows: Sequence[ListedRow], values: Sequence[dict[str, Any]], full: bool) -> list[tuple[str, list[str]]]:
-    owners = [_name(row, rows) for row in rows]
+def _columns(rows: Sequence[ListedRow], full: bool) -> list[tuple[str, list[str]]]:
+    owners, values = [_name(row, rows) for row in rows], [row.values for row in rows]
     wide = max(map(len, owners))  # padding left-aligns names, even those that begin with a digit
     columns = [
         (("partition" if rows[0].is_partition else "segment").ljust(wide), [name.ljust(wide) for name in owners]),
@@ -167,8 +173,8 @@ def _name(row: ListedRow, rows: Sequence[ListedRow]) -> str:
     )
 
 
-def _title(path: str, opened: Segment | Log | LogDir, values: Sequence[dict[str, Any]]) -> str:
-    said = []
+def _title(listing: Listing) -> str:
+    said, opened = [], listing.opened
     if isinstance(opened, LogDir):
         said.append(counted(len(opened), "partition"))
         said.append(counted(sum(len(log.segments) for log in opened), "segment"))
@@ -178,8 +184,8 @@ def _title(path: str, opened: Segment | Log | LogDir, values: Sequence[dict[str,
         if isinstance(opened, Log):
             said.append(counted(len(opened.segments), "segment"))
             said += [counted(len(opened.checkpoints), "KRaft snapshot")] if opened.checkpoints else []
-    said.append(byte_size(sum(one["size"] for one in values)))
-    return f"{path}: {', '.join(said)}"
+    said.append(byte_size(sum(row.values["size"] for row in listing.rows)))
+    return f"{listing.path}: {', '.join(said)}"
 
 
 def _left_out(opened: Segment | Log | LogDir) -> list[LeftOut]:

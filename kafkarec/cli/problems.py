@@ -88,7 +88,11 @@ class DamageReporter:
         other = other_file_types.of_segment(segment) if damage.length == segment.size else None
         if other is not None:
             line += f"; it {other.sentence(segment.path, self.argv[0])}"
-        self._report(line, damage, more_follows or segment.path != self.last_path)
+        line += f" [{damage.reason}]"
+        is_last = not more_follows and segment.path == self.last_path
+        if self.stop_at_first and (not is_last or damage.reason == "limit_exceeded"):
+            line += f". Everything before it is written; {self._next(damage)}"
+        say(line)
 
     def undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
         """Report the transactions of a log that read_committed leaves out because their marker may be lost."""
@@ -129,13 +133,6 @@ class DamageReporter:
         if self.left_out > self.lines:
             say(f"and {self.left_out - self.lines} more undecided transactions, {self.left_out} in total")
         return self.status
-
-    def _report(self, what: str, damage: Damage, more_follows: bool) -> None:
-        """Print the line. `more_follows`: there is more to read after the damage."""
-        line = f"{what} [{damage.reason}]"
-        if self.stop_at_first and (more_follows or damage.reason == "limit_exceeded"):
-            line += f". Everything before it is written; {self._next(damage)}"
-        say(line)
 
     def _next(self, damage: Damage) -> str:
         """Return the command that prints the rest, or everything again where it cannot begin in the middle."""

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # Called with the path of a file and the position up to which it was read, from any thread.
 Tick = Callable[[str, int], None]
+_Update = Callable[..., None]  # see _Drawn.update; without a terminal it does nothing
 
 _READING = ("BarColumn", "DownloadColumn", "TransferSpeedColumn", "TimeRemainingColumn")
 _COUNTING = ("DownloadColumn", "TransferSpeedColumn")
@@ -52,9 +53,6 @@ def shown(segments: Iterable[SegmentFile], begin: When = When.AT_ONCE, passes: i
 @contextmanager
 def bytes_shown(total: Callable[[], int], begin: When = When.AT_ONCE, passes: int = 1) -> Iterator[Tick]:
     """As `shown`, for `total()` bytes; it is called only if there is a terminal."""
-    if begin is When.NEVER or not is_terminal():
-        yield lambda path, end: None
-        return
     lock, ends, done = threading.Lock(), dict[str, int](), 0
 
     def tick(path: str, end: int) -> None:
@@ -64,31 +62,21 @@ def bytes_shown(total: Callable[[], int], begin: When = When.AT_ONCE, passes: in
             begins_again = end < before or (end == before and passes > 1)
             done += end if begins_again else end - before
             ends[path] = end
-            drawn.update(done)
+            update(done)
 
-    with _drawn(_READING, "reading", total(), begin) as drawn:
+    with _drawn(_READING, "reading", total, begin) as update:
         yield tick
-        drawn.update(done, is_last=True)
+        update(done, is_last=True)
 
 
-@contextmanager
-def bytes_counted(name: str) -> Iterator[Callable[[int], None]]:
+def bytes_counted(name: str) -> AbstractContextManager[_Update]:
     """Yield a function to call with the bytes that are done, for an input of unknown size."""
-    if not is_terminal():
-        yield lambda size: None
-        return
-    with _drawn(_COUNTING, name, None, When.IN_SILENCE) as drawn:
-        yield drawn.update
+    return _drawn(_COUNTING, name, lambda: None, When.IN_SILENCE)
 
 
-@contextmanager
-def share_shown() -> Iterator[Callable[[float], None]]:
-    """Yield a function to call with the share that is done, 0 to 1. It does nothing without a terminal."""
-    if not is_terminal():
-        yield lambda share: None
-        return
-    with _drawn(_MEASURING, "measuring", 1.0, When.AT_ONCE) as drawn:
-        yield lambda share: drawn.update(share, is_last=share == 1)
+def share_shown() -> AbstractContextManager[_Update]:
+    """Yield a function to call with the share that is done, 0 to 1."""
+    return _drawn(_MEASURING, "measuring", lambda: 1.0, When.AT_ONCE)
 
 
 _on_screen: list[_Drawn] = []
@@ -122,6 +110,7 @@ class _Drawn:
         """Draw it if it is time to. `is_last`: bring a visible bar to its end."""
         with self._lock:
             self._completed = completed
+            is_last = is_last or completed == self._total
             if not self._visible if is_last else time.monotonic() < self._next:
                 return
             if not self._visible:
@@ -144,11 +133,14 @@ class _Drawn:
 
 
 @contextmanager
-def _drawn(kinds: Iterable[str], name: str, total: float | None, begin: When) -> Iterator[_Drawn]:
-    drawn = _Drawn(_bar(*kinds), name, total, begin)
+def _drawn(kinds: Iterable[str], name: str, total: Callable[[], float | None], begin: When) -> Iterator[_Update]:
+    if begin is When.NEVER or not is_terminal():
+        yield lambda completed, is_last=False: None
+        return
+    drawn = _Drawn(_bar(*kinds), name, total(), begin)
     _on_screen.append(drawn)
     try:
-        yield drawn
+        yield drawn.update
     finally:
         drawn.erase()
         _on_screen.remove(drawn)

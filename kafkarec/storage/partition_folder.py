@@ -120,7 +120,10 @@ class PartitionFiles(FolderFiles):
                 )
                 continue
             if entry.is_dir and names.is_segment(entry.name):
-                left_out.append(_folder_in_place_of(entry.name))
+                cause = read_failures.NOT_A_FILE
+                left_out.append(
+                    LeftOut(entry.name, "a folder, not a file", names.UNREADABLE, is_folder=True, cause=cause)
+                )
                 continue
             known = names.explain(entry.name, entry.is_dir)
             if known.kind not in _KINDS_IN_PARTITION:
@@ -186,10 +189,6 @@ class PartitionFiles(FolderFiles):
 
 def _by_base_offset(segment: SegmentFile) -> tuple[int, str]:
     return segment.base_offset or 0, segment.name
-
-
-def _folder_in_place_of(segment: str) -> LeftOut:
-    return LeftOut(segment, "a folder, not a file", names.UNREADABLE, is_folder=True, cause=read_failures.NOT_A_FILE)
 
 
 # Kinds of files that belong in a partition folder: not listed in `left_out`.

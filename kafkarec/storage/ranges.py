@@ -73,18 +73,16 @@ def segments_in_range(bases: Sequence[int | None], first: int | None, end: int |
     return chosen
 
 
-def _number(name: str, value: int | None) -> int | None:
+def _number(name: str, value: int | None, what: str = "an offset (int64) or None") -> int | None:
     if value is None or (isinstance(value, int) and -(2**63) <= value < 2**63):
         return value
-    raise ValueError(f"{name} {value!r}: an offset (int64) or None")
+    raise ValueError(f"{name} {value!r}: {what}")
 
 
 def _ms(name: str, value: int | datetime | None) -> int | None:
     """Milliseconds since 1970 of an int or an aware datetime, rounded up, so that no earlier record is included."""
     if not isinstance(value, datetime):
-        if value is None or (isinstance(value, int) and -(2**63) <= value < 2**63):
-            return value
-        raise ValueError(f"{name} {value!r}: milliseconds (int) or an aware datetime")
+        return _number(name, value, "milliseconds (int) or an aware datetime")
     if value.tzinfo is None:
         raise ValueError(f"{name} {value!r} has no time zone; set one, e.g. .replace(tzinfo=datetime.UTC)")
     return -((_EPOCH - value) // timedelta(milliseconds=1))
@@ -113,18 +111,13 @@ def start_position(segment: SegmentFile, record_range: RecordRange) -> int:
         return 0
     try:
         entries = offset_index.read(data, base)
-        entry_offset, position = _entry_for(entries, offset)
+        later = bisect_right(entries, offset, key=lambda entry: entry.offset)
+        entry_offset, position = entries[later - 1] if later else (0, 0)
     except KafkaRecordError:
         return 0
     if not 0 < position < segment.size:
         return 0
     return position if _holds(segment.raw(position, V2_OVERHEAD), entry_offset) else 0
-
-
-def _entry_for(entries: offset_index.OffsetIndex, offset: int) -> tuple[int, int]:
-    """The last entry at or below an offset, as (offset, position)."""
-    index = bisect_right(entries, offset, key=lambda entry: entry.offset)
-    return entries[index - 1] if index else (0, 0)
 
 
 def _holds(head: bytes, offset: int) -> bool:
