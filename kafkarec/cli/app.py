@@ -47,8 +47,7 @@ VERBS = {
 }
 
 
-# Verbs that say themselves after Ctrl-C what is left of their output, and verbs that print it while they work.
-_SPEAK_THEMSELVES = ("salvage",)
+# Verbs that print their output while they work.
 _PRINT_WHILE_THEY_WORK = ("cat", "scan", "dump", "build", "convert", "compact", "reindex")
 
 
@@ -173,7 +172,7 @@ def _run(words: list[str]) -> int:
         status: int = module.run(args)
     except KeyboardInterrupt:
         left = getattr(args, "after_interrupt", None)
-        if is_terminal() and args.verb not in _SPEAK_THEMSELVES and left != "":
+        if is_terminal() and left != "":
             if sys.stdout is not None and sys.stdout.isatty():
                 print(file=sys.stderr)  # the terminal shows ^C, perhaps behind half a line
             say(f"interrupted; {left or _after_interrupt(args)}")
@@ -183,7 +182,7 @@ def _run(words: list[str]) -> int:
 
 def _after_interrupt(args: argparse.Namespace) -> str:
     """Return what is left of the output, and what the same command does. A verb that knows it better sets
-    `args.after_interrupt`; the empty text: nothing is said."""
+    `args.after_interrupt`; the empty text: nothing is said, or it has said it itself."""
     again = "the same command starts from the beginning"
     if not is_stream(getattr(args, "output", None)):
         return f"nothing is written to {args.output}, and {again}"

@@ -28,7 +28,7 @@ from .cat_writer import CONSTANTS, CONTROL, JsonWriter, LineWriter, constants
 from .line_columns import FORMS
 from .problems import DamageReporter, repeated, say
 from .record_pieces import LogRange, PieceReader
-from .selection import SelectedRows, Selection, first_rows, last_rows
+from .selection import SelectedRows, Selection, limited
 from .whole_writes import WholeWrites
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
@@ -192,12 +192,7 @@ def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) 
     else:
         parts = [LogRange(log, args.from_offset) for log in logs]
     with closing(latest_per_key.pieces(reader, parts) if args.latest_per_key else reader.pieces(parts)) as pieces:
-        if args.first is not None:
-            yield from first_rows(pieces, args.first)
-        elif args.last is not None:
-            yield from last_rows(pieces, args.last)
-        else:
-            yield from pieces
+        yield from limited(pieces, args.first, args.last)
 
 
 def _writer(

@@ -12,7 +12,6 @@ from kafkarec.support.partitioned_files import DATE, PartitionedFiles
 
 from .cat_internal_topics import NEEDED, InternalTopicDecoder
 from .cat_writer import CONSTANTS, CONTROL, constants, control_cells
-from .json_lines import NULL
 from .output_files import NewFolder, Sink
 from .selection import SelectedRows
 from .shared_options import CouldNot, WrongUse, errors_named
@@ -44,7 +43,7 @@ class RowsInArrow(ABC):
     def write(self, piece: SelectedRows) -> None:
         texts: dict[str, Sequence[str | None]] = dict(self._decoder.texts(piece)) if self._decoder else {}
         if CONTROL in self._names:
-            texts[CONTROL] = [None if text == NULL else text for text in control_cells(piece.table)]
+            texts[CONTROL] = control_cells(piece.table)
         for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # one batch per window
             chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
             rows = range(len(piece.table)) if piece.rows is None else piece.rows

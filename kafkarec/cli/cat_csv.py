@@ -49,8 +49,7 @@ class CsvWriter(LineWriter):
                 prefix += self._constant(known[name])
                 continue
             if name == CONTROL:
-                texts = [None if text == json_lines.NULL else text for text in control_cells(piece.table)]
-                columns.append(LineColumn(name, READY, prefix, ready=_whole(prefix, texts, "")))
+                columns.append(LineColumn(name, READY, prefix, ready=_whole(prefix, control_cells(piece.table), "")))
             else:
                 columns.append(self._column(prefix, piece.table, name, decoded.get(name)))
             prefix = ""
@@ -78,8 +77,7 @@ class CsvWriter(LineWriter):
     def _column(self, prefix: str, table: Table, name: str, decoded: Sequence[str | None] | None) -> LineColumn:
         """Return one column; for a key or value with the cell of NAME_base64."""
         form = self._forms.get(name)
-        how, decoded = line_columns.texts_of(table, name, form, decoded)
-        how = "time" if name == "timestamp" and self._iso_times else how or line_columns.how_of(table, name)
+        how, decoded = line_columns.texts_of(table, name, form, decoded, self._iso_times)
         quote = f'{prefix}"'
         if how == "headers":
             return LineColumn(name, how, "", f"{quote}[", ']"', entry=_ENTRY)

@@ -67,22 +67,23 @@ class JsonWriter(LineWriter):
     """Writes JSON Lines as `cat --help` describes them."""
 
     def _lines(self, piece: SelectedRows, decoded: Mapping[str, Sequence[str | None]]) -> bytes:
+        cells = control_cells(piece.table) if CONTROL in self._names else ()
         return json_lines.render(
             piece.table,
             self._names,
             constants=constants(piece.source),
             forms=self._forms,
-            extra={CONTROL: control_cells(piece.table)} if CONTROL in self._names else {},
+            extra={CONTROL: [text or json_lines.NULL for text in cells]},
             decoded=decoded,
             rows=piece.rows,
             iso_times=self._iso_times,
         )
 
 
-def control_cells(table: RecordColumns) -> list[str]:
-    """Return the control record of each row as JSON text; "null" for data records."""
+def control_cells(table: RecordColumns) -> list[str | None]:
+    """Return the control record of each row as JSON text; None for data records."""
     flags, keys, values = map(table.column, ("is_control", "key", "value"))
-    return [_control_cell(key, value) if flag else "null" for flag, key, value in zip(flags, keys, values, strict=True)]
+    return [_control_cell(key, value) if flag else None for flag, key, value in zip(flags, keys, values, strict=True)]
 
 
 def _control_cell(key: bytes | None, value: bytes | None) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -162,14 +161,20 @@ def find_batch_at(segments: Sequence[Any], args: argparse.Namespace) -> BatchPos
 def neighbours(segment: Any, position: int) -> tuple[int, int, int]:
     """Return (start, size) of the last good frame at or before a position, and the start of the first one after it."""
     start = size = 0
-    for table in segment.scan_pieces(errors="skip"):
-        positions = table.column("position")
-        row = bisect_right(positions, position)
-        if row:
-            start, size = positions[row - 1], table.column("size_in_bytes")[row - 1]
-        if row < len(positions):
-            return start, size, int(positions[row])
+    for _, at, length, *_ in batches([segment]):
+        if at > position:
+            return start, size, at
+        start, size = at, length
     return start, size, int(segment.size)
+
+
+def batches(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, int]]:
+    """Yield (segment, position, size, base offset, last offset, magic) of each good frame."""
+    columns = ("position", "size_in_bytes", "base_offset", "last_offset", "magic")
+    for segment in segments:
+        for table in segment.scan_pieces(errors="skip"):
+            for row in zip(*map(table.column, columns), strict=True):
+                yield segment, *row
 
 
 def next_batch(segment: Any, position: int) -> int:
@@ -180,34 +185,28 @@ def at_row(segments: Sequence[Any], row: int | None) -> BatchPosition:
     """Find the batch in this row of scan's output; below 0: from the end; None: the first one."""
     if row is None:
         return BatchPosition(segments[0], 0, next_batch(segments[0], 0))
-    count, last = 0, deque[tuple[Any, int]](maxlen=max(1, -row))
-    for segment in segments:
-        for table in segment.scan_pieces(errors="skip"):
-            positions = table.column("position")
-            if 0 <= row - count < len(positions):
-                position = positions[row - count]
-                return BatchPosition(segment, position, next_batch(segment, position))
-            count += len(positions)
-            last.extend((segment, position) for position in positions[row if row < 0 else -1 :])
+    count, recent = 0, deque[tuple[Any, int]](maxlen=max(1, -row))
+    for segment, position, *_ in batches(segments):
+        if count == row:
+            return BatchPosition(segment, position, next_batch(segment, position))
+        recent.append((segment, position))
+        count += 1
     if not -count <= row < 0:
         raise WrongUse(f"--batch {row}: there are {count} batches, numbered from 0 (see kafkarec scan)")
-    segment, position = last[0]
+    segment, position = recent[0]
     return BatchPosition(segment, position, next_batch(segment, position))
 
 
 def at_offset(segments: Sequence[Any], offset: int) -> BatchPosition:
     """Find the batch that contains an offset: by its range for magic 2, by the last offset for older messages."""
     before = after = None
-    for segment in segments:
-        for table in segment.scan_pieces(errors="skip"):
-            columns = zip(*map(table.column, ("position", "base_offset", "last_offset", "magic")), strict=True)
-            for position, base, last, magic in columns:
-                if last < offset:
-                    before = last
-                elif magic < BATCH_MAGIC or base <= offset:
-                    return BatchPosition(segment, position, next_batch(segment, position))
-                else:
-                    after = base if after is None else min(after, base)
+    for segment, position, _, base, last, magic in batches(segments):
+        if last < offset:
+            before = last
+        elif magic < BATCH_MAGIC or base <= offset:
+            return BatchPosition(segment, position, next_batch(segment, position))
+        else:
+            after = base if after is None else min(after, base)
     raise CouldNot(_no_such_offset(segments, offset, before, after))
 
 

@@ -59,8 +59,7 @@ def render(
         if name in extra:
             columns.append(LineColumn(name, READY, ready=_whole(start, extra[name])))
         else:
-            form, texts = line_columns.texts_of(table, name, forms.get(name), decoded.get(name))
-            how = "time" if name == "timestamp" and iso_times else form or line_columns.how_of(table, name)
+            how, texts = line_columns.texts_of(table, name, forms.get(name), decoded.get(name), iso_times)
             columns.append(_column(prefix, name, how, _whole(start, texts)))
         prefix = ""
     return line_columns.lines(table, columns, prefix + "}\n", rows)

@@ -67,19 +67,17 @@ _ANY_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_
 
 
 def texts_of(
-    table: Table, name: str, form: str | None, decoded: Sequence[str | None] | None
-) -> tuple[str | None, Sequence[str | None] | None]:
-    """A key or value with `form`: how the bytes are written for which there is no JSON text, and these texts, those of
-    `decoded` first."""
-    if form != "json":
-        return form, decoded
-    texts = [stored_json(value) for value in table.column(name)]
-    return "base64", texts if decoded is None else [one or other for one, other in zip(decoded, texts, strict=True)]
-
-
-def how_of(table: Table, name: str) -> str:
-    """How a column is written that has no form: a key of the compiled formatter."""
-    return _OTHERS.get(table.schema[table.schema.index_of[name]].format, "number")
+    table: Table, name: str, form: str | None, decoded: Sequence[str | None] | None, iso_times: bool
+) -> tuple[str, Sequence[str | None] | None]:
+    """How a column is written, as the compiled formatter names it; and of a key or value with a `form` the JSON texts
+    that are written instead of the bytes, those of `decoded` first."""
+    if form == "json":
+        texts = [stored_json(value) for value in table.column(name)]
+        both = texts if decoded is None else [one or other for one, other in zip(decoded, texts, strict=True)]
+        return "base64", both
+    if name == "timestamp" and iso_times:
+        return "time", decoded
+    return form or _OTHERS.get(table.schema[table.schema.index_of[name]].format, "number"), decoded
 
 
 def lines(table: Table, columns: Sequence[LineColumn], end: str, rows: Sequence[int] | None) -> bytes:

@@ -145,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise CouldNot(f"{input_logs.reason(error, out)}{_resumption(args.sources, out)}") from error
     except KeyboardInterrupt:
+        args.after_interrupt = ""
         say(f"interrupted{_resumption(args.sources, out) or '; nothing is written'}")
         raise
     if spool is not None and not args.dry_run:

@@ -18,7 +18,7 @@ from kafkarec.tables.records import BatchTable
 from . import empty_answer, input_logs, json_lines, output_files, progress, shared_options
 from .cat_writer import constants
 from .problems import DamageReporter, say
-from .selection import SelectedRows, first_rows, last_rows
+from .selection import SelectedRows, limited
 from .table_windows import windows
 
 DESCRIPTION = """Prints one row per batch, from its header alone. Nothing is decompressed and no checksum is computed,
@@ -61,12 +61,7 @@ def run(args: argparse.Namespace) -> int:
             progress.shown(sources, progress.when(args.output)) as tick,
             closing(read(sources, args, damage_reporter, tick)) as selected,
         ):
-            pieces: Iterator[SelectedRows] = selected
-            if args.first is not None:
-                pieces = first_rows(pieces, args.first)
-            elif args.last is not None:
-                pieces = last_rows(pieces, args.last)
-            pieces = _noted(pieces, counts)
+            pieces = _noted(limited(selected, args.first, args.last), counts)
             if args.format == "json":
                 parts = _json(pieces, args.columns or ["file", *COLUMNS])
             else:

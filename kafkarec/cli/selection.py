@@ -72,6 +72,13 @@ class Selection:
         return None if rows is not None and len(rows) == len(window) else rows
 
 
+def limited(pieces: Iterable[SelectedRows], first: int | None, last: int | None) -> Iterable[SelectedRows]:
+    """Return the first or the last rows; all of them if neither is asked for."""
+    if first is not None:
+        return first_rows(pieces, first)
+    return pieces if last is None else last_rows(pieces, last)
+
+
 def first_rows(pieces: Iterable[SelectedRows], count: int) -> Iterator[SelectedRows]:
     """Yield the first `count` rows; read no further pieces."""
     if not count:
