@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import shutil
@@ -104,6 +105,9 @@ def run(args: argparse.Namespace) -> int:
                     tick(rebuilt.segment.path, progress.size_of(rebuilt.segment))
                 for made in _files(log, rebuilt):
                     if path is not None and made.compared != DROPPED:
+                        if any(made.name == other.name for other in rows):  # of 0.log and 0.log.gz
+                            taken = os.path.join(folder, made.name)
+                            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), taken)
                         files.make_folder(folder)
                         files.write(folder, made.name, rebuilt.files[made.name])
                     rows.append(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import shutil
 import subprocess
@@ -185,6 +186,16 @@ def test_a_failed_run_leaves_nothing(run: Here, tmp_path: Path, monkeypatch: pyt
     ran = run("reindex", TXN, "-o", tmp_path / "a" / "new")
     assert ran.status == 3 and "no space left" in ran.complaint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_segments_with_the_same_side_files_are_refused(run: Here, tmp_path: Path) -> None:
+    """The second ones would replace the first ones."""
+    shutil.copytree(TXN, tmp_path / "a-0")
+    segment = tmp_path / "a-0" / f"{0:020}.log"
+    Path(f"{segment}.gz").write_bytes(gzip.compress(segment.read_bytes()))
+    ran = run("reindex", tmp_path / "a-0", "-o", tmp_path / "new")
+    assert ran.status == 3 and ran.complaint == f"kafkarec: {tmp_path / 'new' / segment.stem}.index: file exists"
+    assert not (tmp_path / "new").exists()
 
 
 def spoiled(top: Path) -> Path:
