@@ -14,7 +14,7 @@ from .input_cells import FORMS, TAKEN
 from .input_rows import InputRows
 from .problems import DAMAGED, FINE, say
 from .shared_options import WrongUse
-from .spool import demand_once
+from .spool import demand_once, shown_name
 
 DESCRIPTION = """Builds a log from rows: JSON Lines as cat prints them, CSV, Arrow IPC or Parquet. Missing columns have
 defaults: no key, no headers, no timestamp, the offset after that of the previous row. The log is a .log file, a
@@ -168,7 +168,7 @@ class _Refused:
 def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused, tick: progress.Tick) -> Iterator[InputRows]:
     forms = {"key": args.key_as, "value": args.value_as}
     for path in inputs:
-        refused.file = "standard input" if path == input_formats.STANDARD_INPUT else path
+        refused.file = shown_name(path)
         with input_formats.opened(path) as file:
             for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused):
                 yield rows

@@ -14,6 +14,7 @@ from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError,
 from . import input_logs, new_log, output_files, progress, shared_options
 from .problems import DAMAGED, DamageReporter, repeated, say
 from .shared_options import WrongUse
+from .spool import shown_name
 
 DESCRIPTION = """Rewrites a log with another codec, level, batch size or magic. Offsets, timestamps, keys, values,
 headers, producers and transactions do not change. Batches that need no change are copied byte for byte. Conversion to
@@ -100,8 +101,7 @@ def run(args: argparse.Namespace) -> int:
         say(f"nothing is written: magic {magic} cannot store")
         for word, count in error.lost.items():
             file, position, offset = error.first_lost[word]
-            name = "standard input" if file in (None, input_logs.STANDARD_INPUT) else file
-            first = f"{name} at byte {position} (up to offset {offset})"
+            first = f"{shown_name(file or input_logs.STANDARD_INPUT)} at byte {position} (up to offset {offset})"
             say(f"  {LOSSES[word]}: {count}, first in the batch in {first}")
         return DAMAGED
     except KafkaRecordError as error:

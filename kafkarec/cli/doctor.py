@@ -11,6 +11,7 @@ from typing import Any
 import kafkarec
 from kafkarec.format.checksum import crc32, crc32c
 from kafkarec.report import Document
+from kafkarec.support.text_table import or_nothing
 
 from . import output_files, shared_options
 from .problems import COULD_NOT, FINE
@@ -110,7 +111,7 @@ def _words(value: Any) -> str:
         return ", ".join(f"{name} {_words(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
         return " ".join(map(str, value))
-    return "-" if value is None else str(value)
+    return or_nothing(value)
 
 
 def _codec(info: dict[str, Any]) -> str:

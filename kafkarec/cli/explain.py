@@ -21,6 +21,7 @@ from kafkarec.support.text_table import system_reason
 from . import explain_output, explain_page, input_logs, output_files, shared_options
 from .problems import DAMAGED, FINE
 from .shared_options import CouldNot, WrongUse
+from .spool import shown_name
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
 right; for a compressed batch also its decompressed payload. A damaged batch is explained as far as it can be read,
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         if not logs[0].segments:
             raise CouldNot(f"{args.path}: a folder without .log files")
         place = find(logs[0].segments, args)
-        name = "standard input" if args.path == input_logs.STANDARD_INPUT else str(place.segment.path)
+        name = shown_name(str(place.segment.path))
         data, remark = read(place)
         explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
         restored = restored_at(place)

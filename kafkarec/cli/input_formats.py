@@ -19,7 +19,7 @@ from kafkarec.support.text_table import system_reason
 from . import input_arrow, input_csv, input_json
 from .input_rows import InputRows, Refuse
 from .shared_options import SUFFIXES, CouldNot, WrongUse, errors_named
-from .spool import copy, standard_input
+from .spool import copy, shown_name, standard_input
 
 FORMATS = ("json", "csv", "arrow", "parquet")
 _ARROW_FILE, _ARROW_STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
@@ -55,7 +55,7 @@ def rows(
     columns    names of the columns to read; None: all
     refuse     called with each row that cannot be converted
     """
-    name = "standard input" if path == STANDARD_INPUT else path
+    name = shown_name(path)
     peeked = _Peeked(file)
     source, head = cast(BinaryIO, peeked), peeked.head
     format_name = form or SUFFIXES.get(os.path.splitext(path)[1].lower()) or _by_content(name, head)

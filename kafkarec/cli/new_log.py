@@ -30,8 +30,8 @@ from kafkarec.report import jsonable
 from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import names
 from kafkarec.storage.output_rules import STANDARD_OUTPUT, is_stream
-from kafkarec.support import durable, text_table
-from kafkarec.support.text_table import byte_size, safe
+from kafkarec.support import durable
+from kafkarec.support.text_table import byte_size, counted, safe
 
 from . import input_logs, output_files, shared_options
 from .problems import DAMAGED, exit_status, repeated, say
@@ -302,7 +302,7 @@ class NewLog:
         """What Ctrl-C has left of the output; None: nothing."""
         if self._only is not None or not self._finished:
             return None
-        count = f"{self._finished} of {text_table.counted(len(self._made), 'partition')}"
+        count = f"{self._finished} of {counted(len(self._made), 'partition')}"
         return f"{count} are complete in {self._path}; the same command with --force writes all of them again"
 
     @property
@@ -374,7 +374,7 @@ def shown(log: Log, paths: Sequence[str]) -> str:
 def contents(records: int, batches: int, size: int, before: int | None = None) -> str:
     """Return text such as `293 records in 149 batches, 17.6 KiB`; before: the old size in bytes, for a percentage."""
     share = f" ({100 * size / before:.1f} %)" if before else ""
-    return f"{records} record{'s' * (records != 1)} in {batches} batch{'es' * (batches != 1)}, {byte_size(size)}{share}"
+    return f"{counted(records, 'record')} in {counted(batches, 'batch')}, {byte_size(size)}{share}"
 
 
 def report(

@@ -22,6 +22,11 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
+def shown_name(path: str) -> str:
+    """Return the name of an input for messages."""
+    return "standard input" if path == "-" else path
+
+
 def demand_once(paths: Sequence[str]) -> None:
     """Raise WrongUse for paths that name standard input twice."""
     if paths.count("-") > 1:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 from kafkarec.sources import read_failures
 from kafkarec.sources.folders import Folder
 from kafkarec.sources.remote import FolderEntry
+from kafkarec.support.text_table import counted
 
 from . import names, tiered
 from .log_reading import next_offset
@@ -182,7 +183,7 @@ class PartitionFiles(FolderFiles):
         return iter(self.segments)
 
     def __repr__(self) -> str:
-        count = f"{len(self.segments)} segment{'' if len(self.segments) == 1 else 's'}"
+        count = counted(len(self.segments), "segment")
         left = f", {len(self.left_out)} files left out" if self.left_out else ""
         return f"<{type(self).__name__} {self.path}: {count}, {self.size} bytes, from offset {self.start_offset}{left}>"
 
