@@ -15,7 +15,7 @@ from kafkarec.storage.segment_summary import summarize
 from kafkarec.support.command_line import command
 
 from . import input_logs, output_files, progress, shared_options
-from .ls_output import ListedRow, Listing
+from .ls_output import ListedRow, ListedPath
 from .problems import COULD_NOT, DAMAGED, FINE, exit_status, say
 from .shared_options import WrongUse
 
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
                     rows.append(row)
                     for segment in row.segments:
                         tick(segment.path, progress.size_of(segment))
-            listing = Listing(path, one, rows, args.full)
+            listing = ListedPath(path, one, rows, args.full)
             output_files.write_rendered(sink, args.format, listing.document(), listing.objects())
             sink.flush()
             damage = [sentence for row in rows for sentence in row.damage]

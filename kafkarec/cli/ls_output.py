@@ -48,7 +48,7 @@ class ListedRow:
         return _values(self)
 
 
-class Listing(NamedTuple):
+class ListedPath(NamedTuple):
     """What was found at one path. full: all headers were read"""
 
     path: str
@@ -173,7 +173,7 @@ def _name(row: ListedRow, rows: Sequence[ListedRow]) -> str:
     )
 
 
-def _title(listing: Listing) -> str:
+def _title(listing: ListedPath) -> str:
     said, opened = [], listing.opened
     if isinstance(opened, LogDir):
         said.append(counted(len(opened), "partition"))
