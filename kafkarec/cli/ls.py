@@ -15,7 +15,7 @@ from kafkarec.storage.segment_summary import summarize
 from kafkarec.support.command_line import command
 
 from . import input_logs, output_files, progress, shared_options
-from .ls_output import ListedRow, ListedPath
+from .ls_output import ListedPath, ListedRow
 from .problems import COULD_NOT, DAMAGED, FINE, exit_status, say
 from .shared_options import WrongUse
 
