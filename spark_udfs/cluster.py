@@ -1,13 +1,13 @@
-"""Spark Connect: whether a session uses it; calls a function on the cluster.
+"""Spark Connect: whether a session uses it; calls a function on the cluster; what tasks return to the driver.
 
 With Connect the Python program runs on another machine: paths are those of the server and its executors, and only a
-task can list them.
+task can list them. A client may not have kafkarec, so no result has objects of it.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from .worker_errors import cause_first
 # Errors of a call that are raised again here with the same message, without the worker's traceback. A subclass arrives
 # as one of these: a client may not have kafkarec.
 _ERRORS = (AnalysisException, Conflict, DataLoss, FileNotFoundError, PermissionError, ValueError)
+RESULT = "result binary"
 # Of sessions of Spark Connect.
 _cores: dict[str, int] = {}
 
@@ -47,10 +48,9 @@ def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: A
 
 
 def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)` in one task. The function is pickled by its name; the result must not have objects of
-    kafkarec."""
-    frame = spark.range(0, 1, 1, 1).mapInArrow(partial(_called, function, arguments), "result binary")
-    error, result = pickle.loads(frame.first()[0])
+    """`function(*arguments)` in one task. The function is pickled by its name."""
+    frame = spark.range(0, 1, 1, 1).mapInArrow(partial(_called, function, arguments), RESULT)
+    ((error, result),) = results(frame.collect())
     if error is not None:
         raise error(result)
     return result
@@ -58,12 +58,22 @@ def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
 
 @cause_first
 def _called(function: Callable[..., Any], arguments: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
-    import pyarrow as pa  # type: ignore[import-untyped]
-
     for _ in batches:
         outcome: tuple[type[Exception] | None, Any]
         try:
             outcome = None, function(*arguments)
         except _ERRORS as error:
             outcome = next(each for each in _ERRORS if isinstance(error, each)), str(error)
-        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(outcome)], pa.binary())], ["result"])
+        yield as_result(outcome)
+
+
+def as_result(value: Any) -> Any:
+    """In a task: a value for the driver, as a record batch of the schema RESULT."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], ["result"])
+
+
+def results(rows: Iterable[Any]) -> list[Any]:
+    """On the driver: the values in the rows that `as_result` has made."""
+    return [pickle.loads(row[0]) for row in rows]

@@ -7,20 +7,17 @@ driver   adds the counts of each partition
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from functools import partial
 from typing import Any
 
 from . import cluster
-from .read_functions import Splits, rows_of_tasks, texts
+from .read_functions import Splits, planned_results, texts
 from .source import description
 from .source.options import ReadOptions, parse
 from .source.paths import shown
 from .task_log import logger
-
-# A row has a partition with its records, or what is missing in a file.
-_RESULT = "partition string, records bigint, missing string"
 
 
 class RecordCount(int):
@@ -50,9 +47,10 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     The result is an int; its `.partitions` has the records of each partition: {"orders-0": 70, ...}.
 
     The headers of batches have the numbers, so nothing is decompressed, except the batches that a bound of the offsets
-    cuts, and those of magic 0 and 1, whose headers have none. Checksums are checked, and damage is treated as by the
-    source: FAILFAST raises its error, the other modes count the records that they would return. What only decoding
-    shows is not seen: records that do not agree with a header whose checksum is right.
+    cuts, those of magic 0 and 1, whose headers have none, and with read_committed those of producers with an aborted
+    transaction. Checksums are checked, and damage is treated as by the source: FAILFAST raises its error, the other
+    modes count the records that they would return. What only decoding shows is not seen: records that do not agree with
+    a header whose checksum is right.
 
     checkCrcs=False reads headers only, and counts the records of damaged payloads.
 
@@ -62,12 +60,12 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     chosen = parse(texts(path, options), "read", cluster.cores(spark))
     _check(chosen)
     partitions: dict[str, int] = {}
-    rows = rows_of_tasks(spark, "count", chosen, partial(_count, chosen), _RESULT)
-    for name, records, missing in rows:  # in order of the tasks, so of the partitions
-        if name is None:
-            logger.warning("kafkarec count: %s; %s", missing, description.damage_report_of(chosen))
-        else:
+    results = planned_results(spark, "count", chosen, partial(_count, chosen))
+    for counts, missing in results:  # in order of the tasks, so of the partitions
+        for name, records in counts.items():
             partitions[name] = partitions.get(name, 0) + records
+        for each in missing:
+            logger.warning("kafkarec count: %s; %s", each, description.damage_report_of(chosen))
     return RecordCount(partitions)
 
 
@@ -85,10 +83,8 @@ def _check(chosen: ReadOptions) -> None:
         )
 
 
-def _count(chosen: ReadOptions, splits: Splits) -> Iterator[Any]:
-    """In a task: the rows of its splits."""
-    import pyarrow as pa  # type: ignore[import-untyped]
-
+def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[str]]:
+    """In a task: the records of each partition that has any, and what is missing in its splits."""
     from .source.header_counts import count_split
     from .source.reading import TaskCounters
 
@@ -97,9 +93,4 @@ def _count(chosen: ReadOptions, splits: Splits) -> Iterator[Any]:
         for split in splits:
             name = shown(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
             counts[name] = counts.get(name, 0) + count_split(split, chosen, counters)
-    rows: list[tuple[str | None, int | None, str | None]]
-    rows = [(name, records, None) for name, records in counts.items() if records]
-    rows += [(None, None, each) for each in counters.missing()]
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
-    arrays = map(pa.array, columns, (pa.string(), pa.int64(), pa.string()))
-    yield pa.RecordBatch.from_arrays([*arrays], ["partition", "records", "missing"])
+    return {name: records for name, records in counts.items() if records}, counters.missing()

@@ -9,21 +9,20 @@ The ranges are those of the rows that the data source returns in PERMISSIVE mode
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from . import cluster
 from .decoding import REASON_FIELDS
-from .read_functions import Splits, only, rows_of_tasks, texts
+from .read_functions import Splits, only, planned_results, texts
 from .source import planning
 from .source.description import amount_of
 from .source.listing import DataLoss
-from .source.log_end import GAP, SplitEnd
+from .source.log_end import GAP, SplitEnd, batches_of
 from .source.options import ReadOptions, parse
 from .source.planning import Split
 
@@ -53,7 +52,6 @@ OPTIONS = (
 # Per split, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
 MOST_RANGES = 10_000
 _SHOWN = 20
-_PIECE_BYTES = 8 << 20
 _COUNTS = (
     "bytes",
     "batches",
@@ -174,8 +172,8 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     """
     only("damage_report", options, OPTIONS)
     chosen = parse(texts(path, options), "read", cluster.cores(spark))
-    lines = rows_of_tasks(spark, "damage_report", chosen, partial(_check, chosen), "result string")
-    return _combine(spark, [json.loads(line[0]) for line in lines])
+    results = planned_results(spark, "damage_report", chosen, partial(_check, chosen))
+    return _combine(spark, [each for result in results for each in result])
 
 
 def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
@@ -194,20 +192,17 @@ def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark, tuple(keys))
 
 
-def _check(chosen: ReadOptions, splits: Splits) -> Iterator[Any]:
-    """In a task: what `check_split` counts in each of its splits, as JSON."""
-    import pyarrow as pa  # type: ignore[import-untyped]
-
+def _check(chosen: ReadOptions, splits: Splits) -> list[dict[str, Any]]:
+    """In a task: what `check_split` counts in each of its splits."""
     from .source.reading import TaskCounters
 
-    counters = TaskCounters("damage_report")
-    results = [check_split(split, chosen) for split in splits]
-    for split, each in zip(splits, results, strict=True):
-        counters.add_split(split)
-        counters.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
-        counters.incomplete += each["incomplete"]
-    counters.log()
-    yield pa.RecordBatch.from_arrays([pa.array([json.dumps(each) for each in results], pa.string())], ["result"])
+    with closing(TaskCounters("damage_report")) as counters:
+        results = [check_split(split, chosen) for split in splits]
+        for split, each in zip(splits, results, strict=True):
+            counters.add_split(split)
+            counters.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
+            counters.incomplete += each["incomplete"]
+    return results
 
 
 def check_split(split: Split, chosen: ReadOptions) -> dict[str, Any]:
@@ -232,19 +227,13 @@ def check_split(split: Split, chosen: ReadOptions) -> dict[str, Any]:
 
 
 def _check_part(counts: dict[str, Any], part: kafkarec.Segment, split: Split, chosen: ReadOptions) -> None:
+    from .source import reading
+
     end = SplitEnd(part, split)
-    stream = part.stream(
-        batch_bytes=_PIECE_BYTES,
-        columns=["offset"],
-        control=True,
-        check_crcs=chosen.checkCrcs,
-        errors="skip",
-        restore=chosen.restore,
-        max_decompressed_bytes=chosen.maxDecompressedBytes,
-    )
-    with closing(stream) as pieces:
+    every = replace(chosen, mode="PERMISSIVE", includeControl=True)
+    with closing(reading.pieces(part, split, every, ["offset"])) as pieces:
         for piece in pieces:
-            batches = piece.batches
+            batches = batches_of(piece)
             control = sum(compress(batches.column("record_count"), batches.column("is_control")))
             _count(counts, piece.damage)
             counts["batches"] += len(batches)

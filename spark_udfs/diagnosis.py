@@ -69,10 +69,9 @@ def doctor(spark: Any) -> Diagnosis:
     Spark are faster. Printable."""
     shipping.ship(spark)
     tasks = cluster.cores(spark) * TASKS_PER_CORE
-    frame = spark.range(0, tasks, 1, tasks).mapInArrow(_probe, "result string")
+    frame = spark.range(0, tasks, 1, tasks).mapInArrow(_probe, cluster.RESULT)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for line in frame.collect():
-        report = json.loads(line[0])
+    for report in cluster.results(frame.collect()):
         row = rows.setdefault((report["host"], report["executor"]), report | {"workers": []})
         if report["pid"] not in row["workers"]:
             row["workers"].append(report["pid"])
@@ -94,12 +93,9 @@ def _advice(spark: Any) -> Iterator[str]:
 
 
 def _probe(batches: Iterator[Any]) -> Iterator[Any]:
-    import pyarrow as pa  # type: ignore[import-untyped]
-
-    report = json.dumps(describe_process())
-    for batch in batches:
+    for _ in batches:
         time.sleep(TASK_SECONDS)
-        yield pa.RecordBatch.from_arrays([pa.array([report] * batch.num_rows)], ["result"])
+        yield cluster.as_result(describe_process())
 
 
 def describe_process() -> dict[str, Any]:

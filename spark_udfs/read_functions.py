@@ -142,29 +142,30 @@ def over_tasks(
     return numbers.mapInArrow(SplitTasks(name, tasks, body), result)
 
 
-def rows_of_tasks(
-    spark: Any, verb: str, chosen: ReadOptions, body: Callable[[Splits], Iterator[Any]], result: str
-) -> list[Any]:
-    """Plans, and collects what `body` yields for the splits of each task, in their order; without a split no job."""
+def planned_results(spark: Any, verb: str, chosen: ReadOptions, body: Callable[[Splits], Any]) -> list[Any]:
+    """Plans, and returns what `body` returns for the splits of each task, in their order."""
     log_to_stderr()
     shipping.ship(spark)
-    tasks = cluster.call_where_files_are(spark, plan, chosen)
+    return task_results(spark, verb, cluster.call_where_files_are(spark, plan, chosen), chosen, body)
+
+
+def task_results(
+    spark: Any, verb: str, tasks: Tasks, chosen: ReadOptions, body: Callable[[Splits], Any], what: str = ""
+) -> list[Any]:
+    """The same for tasks that are planned; without any no job. Spark's UI shows verb, paths and `what` for the job,
+    unless the user has set a description."""
     if not tasks:
         return []
-    return collected(
-        spark,
-        over_tasks(spark, verb, tasks, chosen, body, result),
-        f"kafkarec {verb} {description.paths_of(chosen)}",
-    )
-
-
-def collected(spark: Any, frame: Any, name: str) -> list[Any]:
-    """The rows of a frame. Spark's UI shows `name` for the job, unless the user has set a description."""
+    frame = over_tasks(spark, verb, tasks, chosen, partial(_result, body), cluster.RESULT)
     context = None if cluster.is_connect(spark) else spark.sparkContext
     if context is None or context.getLocalProperty(_DESCRIPTION):
-        return list(frame.collect())
-    context.setLocalProperty(_DESCRIPTION, name)
+        return cluster.results(frame.collect())
+    context.setLocalProperty(_DESCRIPTION, f"kafkarec {verb} {description.paths_of(chosen)}{what}")
     try:
-        return list(frame.collect())
+        return cluster.results(frame.collect())
     finally:
         context.setLocalProperty(_DESCRIPTION, None)
+
+
+def _result(body: Callable[[Splits], Any], splits: Splits) -> Iterator[Any]:
+    yield cluster.as_result(body(splits))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +20,9 @@ from uuid import uuid4
 
 from . import bootstrap, cluster, shipping
 from .decoding import REASON_FIELDS
-from .read_functions import Splits, Tasks, collected, keys, over_tasks, texts
+from .read_functions import Splits, Tasks, keys, task_results, texts
 from .schema import SparkColumn
-from .source import batch, columns, description, destination, growing_log, planning, selection
+from .source import batch, columns, destination, growing_log, planning, selection
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
 from .source.offsets import Offsets, parse, to_json
@@ -161,11 +161,9 @@ def write_table(
     plan: _Plan = cluster.call_where_files_are(spark, _begun, chosen, layout, out, mode)
     results: list[dict[str, Any]] = []
     try:
-        if plan.tasks:
-            body = partial(_write, plan.job, chosen, layout)
-            frame = over_tasks(spark, "write_table", plan.tasks, chosen, body, "result string")
-            name = f"kafkarec write_table {description.paths_of(chosen)} to {shown(plan.job.path)!r}"
-            results = [json.loads(row[0]) for row in collected(spark, frame, name)]
+        body = partial(_write, plan.job, chosen, layout)
+        what = f" to {shown(plan.job.path)!r}"
+        results = task_results(spark, "write_table", plan.tasks, chosen, body, what)
         cluster.call_where_files_are(spark, _commit, plan, layout, mode, results)
     except BaseException:
         cluster.call_where_files_are(spark, _abort, plan.job)
@@ -316,9 +314,8 @@ def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
 # ---- in a task -----------------------------------------------------------------------------------------------------
 
 
-def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> Iterator[Any]:
-    """Stages the rows of splits; yields a JSON object of the files (path, rows, bytes) and the damaged ranges."""
-    import pyarrow as pa  # type: ignore[import-untyped]
+def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> dict[str, Any]:
+    """Stages the rows of splits; returns the files (path, rows, bytes) and the damaged ranges."""
     from pyspark import TaskContext
 
     from kafkarec import distributed
@@ -330,7 +327,7 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
     damage: list[dict[str, Any]] = []
     store = destination.publisher(job.path, job.storage).store
     with store.staged_files(job, name) as folder:
-        files = distributed.PartitionedFiles(
+        parquet = distributed.PartitionedFiles(
             folder,
             layout.by,
             name=f"part-{job.job[:8]}-{name}",
@@ -344,13 +341,12 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
                     counters.on_damage = partial(_add, damage, split)
                     values = {**dict(split.keys), "topic": split.topic, "partition": split.partition}
                     for rows in reading.read_split(split, chosen, layout.wanted, counters):
-                        files.add(_with_text(rows, split) if layout.as_text else rows, values)
-                written = files.close()
+                        parquet.add(_with_text(rows, split) if layout.as_text else rows, values)
+                written = parquet.close()
             finally:
-                files.drop()
-    result = {"files": [(f"{name}/{each.path}", each.rows, each.size) for each in written], "damage": damage}
-    result["damaged"] = counters.damaged
-    yield pa.RecordBatch.from_arrays([pa.array([json.dumps(result)], pa.string())], ["result"])
+                parquet.drop()
+    files = [(f"{name}/{each.path}", each.rows, each.size) for each in written]
+    return {"files": files, "damage": damage, "damaged": counters.damaged}
 
 
 def _add(damage: list[dict[str, Any]], split: Split, one: kafkarec.Damage) -> None:
@@ -361,7 +357,7 @@ def _add(damage: list[dict[str, Any]], split: Split, one: kafkarec.Damage) -> No
 
 def _with_text(rows: Any, split: Split) -> Any:
     """The rows with the value as a string. ValueError for one that is not UTF-8."""
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
 
     at = rows.schema.get_field_index("value")
     try:

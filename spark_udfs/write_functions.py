@@ -7,7 +7,6 @@ sweep       removes what jobs of dead drivers have left
 from __future__ import annotations
 
 import os
-import pickle
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -57,7 +56,7 @@ def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:
     job = writing.writer(given, df.schema, "static" if mode == "overwrite" else None)
     messages: list[Any] = []
     try:
-        messages += [pickle.loads(row[0]) for row in df.mapInArrow(_StagingTask(job), "message binary").collect()]
+        messages += cluster.results(df.mapInArrow(_StagingTask(job), cluster.RESULT).collect())
         job.commit(messages)
     except BaseException:
         job.abort(messages)
@@ -72,10 +71,7 @@ class _StagingTask:
 
     @cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        message = pickle.dumps(self.job.write(batches))
-        yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], ["message"])
+        yield cluster.as_result(self.job.write(batches))
 
 
 def sweep(

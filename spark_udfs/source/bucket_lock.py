@@ -14,10 +14,11 @@ with LockLost. Two jobs could publish at once only if a driver was suspended for
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from contextlib import suppress
+
+from spark_udfs.task_log import logger
 
 from .buckets import Bucket
 from .staging import LOCKS
@@ -25,7 +26,6 @@ from .staging import LOCKS
 STALE = 1200.0
 _RENEW_AFTER = 60.0
 _POLL = 2.0
-_log = logging.getLogger("spark_udfs")
 
 
 class LockLost(RuntimeError):
@@ -79,7 +79,7 @@ class BucketLock:
                 return
             if others and not warned:
                 text = "%s: waiting for job %s, which is publishing. If its driver is dead, call "
-                _log.warning(text + "spark_udfs.sweep(path, 0)", self._bucket.path, others[0])
+                logger.warning(text + "spark_udfs.sweep(path, 0)", self._bucket.path, others[0])
                 warned = True
             if others and min(others) < self._job:
                 self._bucket.delete(self._name)

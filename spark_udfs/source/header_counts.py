@@ -3,20 +3,18 @@
 | batch | its records are counted by |
 |---|---|
 | magic 2, within the range of offsets | the header: record_count, of a compacted batch too |
-| magic 0 and 1 without compression | the header: one |
-| magic 0 and 1 with compression | decoding: its header has no count |
-| partly outside of the range, or with a header that contradicts itself | decoding |
-| control, of an aborted transaction, from the last stable offset on | none |
+| control; from the range's end or the last stable offset on | none |
+| any other: magic 0 and 1, a bound of the range within it, a producer with an aborted transaction | decoding |
 
-The number is that of the data source, which does not decode more than it has to here. Where checksums or headers show
-damage, a restored header or an unfinished batch, the whole split is read as the data source reads it.
+The number is that of the data source. Batches are looked at a few hundred at a time, and what lies between two that
+have to be decoded is decoded with them. Where checksums or headers show damage, a restored header or an unfinished
+batch, the whole split is read as the data source reads it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
 from contextlib import closing
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -25,7 +23,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from spark_udfs import schema
 
 from . import planning, reading
-from .isolation import NO_END, Uncommitted
+from .isolation import NO_END
 from .log_end import SplitEnd
 from .options import ReadOptions
 from .planning import Split
@@ -34,7 +32,10 @@ if TYPE_CHECKING:
     import kafkarec
 
 _OFFSET = tuple(each for each in schema.RECORD_COLUMNS if each.name == "offset")
-_LAST_MESSAGE_MAGIC = 1  # below batches there are messages; the header of one without compression has no count
+# Batches that are looked at together: few, as those between two that have to be decoded are decoded, too.
+_AT_ONCE = 256
+# Where the first of some batches begins; where the last one does, and its size.
+_BYTES = (("position", 0), ("position", -1), ("size_in_bytes", -1))
 
 
 class _Counts(NamedTuple):
@@ -76,92 +77,59 @@ def _by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions, end:
             if table.damage or table.restored or table.remaining:
                 return None
             end.add(table)
-            for headers in pa.table(table).combine_chunks().to_batches():
+            for headers in pa.table(table).combine_chunks().to_batches(_AT_ONCE):
                 if (
                     split.followed_by is not None
                     and pc.max(headers.column("next_offset")).as_py() > split.followed_by[1]
                 ):
                     return None  # the next segment, in another folder, has some of these offsets too
-                known, ranges = _Headers(headers, split, options).counted()
-                decoded = _decoded(part, split, options, ranges)
-                if decoded is None:
-                    return None
+                counts = _told(headers, split, options)
+                untold = pc.indices_nonzero(counts.is_null()).to_pylist()
+                if untold:
+                    first, stop = untold[0], untold[-1] + 1
+                    decoded = _decoded(part, split, options, headers.slice(first, stop - first))
+                    if decoded is None:
+                        return None
+                    records += decoded - (pc.sum(counts.slice(first, stop - first)).as_py() or 0)
                 batches += len(headers)
                 size += pc.sum(headers.column("size_in_bytes")).as_py()
-                records += known + decoded
+                records += pc.sum(counts).as_py() or 0
     return _Counts(size, batches, records)
 
 
-def _decoded(part: kafkarec.Segment, split: Split, options: ReadOptions, ranges: list[tuple[int, int]]) -> int | None:
-    """The records in these ranges of bytes; None: the data source has to read the split."""
-    if ranges and split.end is None:
+def _told(headers: pa.RecordBatch, split: Split, options: ReadOptions) -> pa.Array:
+    """The records that the data source returns of each batch, by its header; null: it has to be decoded."""
+    base, last, count = map(headers.column, ("base_offset", "last_offset", "record_count"))
+    start, end = -NO_END if split.start_offset is None else split.start_offset, split.end_offset
+    uncommitted = split.uncommitted if options.is_read_committed else None
+    bounds = [each for each in (end, uncommitted and uncommitted.last_stable_offset) if each is not None]
+    end = min(bounds, default=NO_END)
+    known = [
+        pc.is_valid(headers.column("compression")),
+        pc.greater_equal(base, start),
+        pc.less(last, end),
+        pc.greater_equal(count, 0),
+        pc.less_equal(count, pc.add(pc.subtract(last, base), 1)),
+    ]
+    if uncommitted is not None and uncommitted.aborted:
+        producers = pa.array({producer for producer, _, _ in uncommitted.aborted}, pa.int64())
+        suspect = pc.and_(headers.column("is_transactional"), pc.is_in(headers.column("producer_id"), producers))
+        known.append(pc.invert(suspect))
+    none = pc.fill_null(pc.greater_equal(base, end), False)
+    if not options.includeControl:
+        none = pc.or_(none, headers.column("is_control"))
+    return pc.if_else(none, 0, pc.if_else(reduce(pc.and_, known), count, None))
+
+
+def _decoded(part: kafkarec.Segment, split: Split, options: ReadOptions, headers: pa.RecordBatch) -> int | None:
+    """The records in the bytes of these batches; None: the data source has to read the split."""
+    if split.end is None:
         return None  # a compressed file is unpacked each time that it is opened
+    begin, last, size = (headers.column(name)[at].as_py() for name, at in _BYTES)
     records = 0
-    for begin, end in ranges:
-        with closing(reading.pieces(part.between(begin, end), split, options, ["offset"])) as pieces:
-            for piece in pieces:
-                if piece.damage:
-                    return None
-                records += len(piece)
+    with closing(reading.pieces(part.between(begin, last + size), split, options, ["offset"])) as pieces:
+        for piece in pieces:
+            if piece.damage:
+                return None
+            records += len(piece)
     return records
-
-
-class _Headers:
-    """The headers of some batches, and which of them count."""
-
-    def __init__(self, headers: pa.RecordBatch, split: Split, options: ReadOptions) -> None:
-        self.headers = headers
-        self.control = options.includeControl
-        self.uncommitted = split.uncommitted if options.is_read_committed else None
-        self.start = -NO_END if split.start_offset is None else split.start_offset
-        self.end = NO_END if split.end_offset is None else split.end_offset
-        if self.uncommitted is not None:
-            self.end = min(self.end, self.uncommitted.last_stable_offset)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.headers.column(name)
-
-    def counted(self) -> tuple[int, list[tuple[int, int]]]:
-        """The records that the headers tell, and the ranges of bytes that have to be decoded for the others."""
-        base, last, count = self["base_offset"], self["last_offset"], self["record_count"]
-        untold = pc.or_(pc.is_null(base), pc.and_(pc.is_null(count), pc.greater(self["magic"], _LAST_MESSAGE_MAGIC)))
-        none = pc.or_(pc.fill_null(pc.greater_equal(base, self.end), False), pc.less(last, self.start))
-        if not self.control:
-            none = pc.or_(none, self["is_control"])
-        if self.uncommitted is not None and self.uncommitted.aborted:
-            none = pc.or_(none, self._aborted(self.uncommitted))
-        cut = pc.or_(pc.less(base, self.start), pc.greater_equal(last, self.end))
-        most = pc.add(pc.subtract(last, base), 1)
-        odd = pc.or_(pc.less(count, 0), pc.greater(count, most))
-        decode = pc.or_(pc.or_(untold, pc.is_null(self["compression"])), pc.fill_null(pc.or_kleene(cut, odd), False))
-        told = pc.and_not(pc.invert(none), decode)
-        records = pc.sum(pc.fill_null(count, 1).filter(told)).as_py() or 0
-        return records, list(self._ranges(pc.and_not(decode, none)))
-
-    def _aborted(self, uncommitted: Uncommitted) -> Any:
-        """Whether each batch belongs to an aborted transaction: one of its producer, from the first offset to the
-        marker's."""
-        spans = sorted(uncommitted.aborted)
-
-        def is_in_span(producer: int, base: int) -> bool:
-            at = bisect_right(spans, (producer, base, NO_END)) - 1
-            return at >= 0 and spans[at][0] == producer and base <= spans[at][2]
-
-        producers = pa.array({producer for producer, _, _ in spans}, pa.int64())
-        suspects = pc.and_(self["is_transactional"], pc.is_in(self["producer_id"], producers))
-        suspects = pc.and_not(suspects, self["is_control"])
-        columns = (self[name].filter(suspects).to_pylist() for name in ("producer_id", "base_offset"))
-        return pc.replace_with_mask(suspects, suspects, pa.array(map(is_in_span, *columns), pa.bool_()))
-
-    def _ranges(self, mask: Any) -> Iterator[tuple[int, int]]:
-        """The bytes of the chosen batches; adjacent batches are one range."""
-        positions, sizes = (self[name].filter(mask).to_pylist() for name in ("position", "size_in_bytes"))
-        begin = end = 0
-        for position, size in zip(positions, sizes, strict=True):
-            if position != end:
-                if end:
-                    yield begin, end
-                begin = position
-            end = position + size
-        if end:
-            yield begin, end

@@ -11,13 +11,14 @@ see a segment that was replaced by a file of the same name: who opens it does, a
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from spark_udfs.task_log import logger
 
 from . import paths
 from .options import ReadOptions
@@ -26,7 +27,6 @@ from .paths import PartitionLog, TopicPartition
 if TYPE_CHECKING:
     from kafkarec import distributed
 
-logger = logging.getLogger("spark_udfs")
 
 # Enough for a broker: two changes during one listing are rare, and the cleaner replaces a segment in milliseconds.
 _TRIES = 12

@@ -21,6 +21,7 @@ from .planning import Split
 if TYPE_CHECKING:
     import kafkarec
 
+    Piece = kafkarec.RecordColumns | kafkarec.BatchTable
 
 # The reason of missing offsets: the kind of finding that `kafkarec verify` has for them.
 GAP = "segment_gap"
@@ -39,10 +40,8 @@ class SplitEnd:
         self._is_damage = False  # what was read last
         self.last_offset: int | None = None
 
-    def add(self, piece: kafkarec.RecordColumns | kafkarec.BatchTable) -> None:
-        import kafkarec
-
-        batches = piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
+    def add(self, piece: Piece) -> None:
+        batches = batches_of(piece)
         self._remaining += piece.remaining  # bytes after the batches that are no damage
         position = -1
         if len(batches):
@@ -110,6 +109,13 @@ class SplitEnd:
         if uncommitted is None or not self._split.is_log_end:
             return False
         return uncommitted.last_stable_offset < NO_END and not self._remaining
+
+
+def batches_of(piece: Piece) -> kafkarec.BatchTable:
+    """The batches of a piece of records, or the piece itself if it is a table of batches."""
+    import kafkarec
+
+    return piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
 
 
 def missing_at(partition: PartitionLog, offset: int) -> str | None:

@@ -11,7 +11,6 @@ What is found there, and how folders of one partition become one log: kafkarec.f
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,13 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 
+from spark_udfs.task_log import logger
+
 from .options import ReadOptions
 
 if TYPE_CHECKING:
     import kafkarec
     from kafkarec import distributed
 
-logger = logging.getLogger("spark_udfs")
 
 TopicPartition = tuple[str, int]
 """(topic, partition); (path, -1) for a file whose path has neither."""

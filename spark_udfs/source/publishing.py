@@ -17,7 +17,6 @@ bucket_publishing   a URL: copies and deletions of whole objects
 from __future__ import annotations
 
 import json
-import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +24,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_udfs.errors import Conflict
+from spark_udfs.task_log import logger
 
 from .staging import (
     ADVICE,
@@ -47,7 +47,6 @@ SUCCESS = "_SUCCESS"
 STREAMS = "_streams.json"
 TABLE = "_table.json"
 FILE_OF_A_TABLE = ".parquet"
-_log = logging.getLogger("spark_udfs")
 
 
 class UnfinishedCommit(RuntimeError):
@@ -250,7 +249,7 @@ class Publisher:
             self._log_finished(job)
 
     def _log_finished(self, job: str) -> None:
-        _log.warning("%s: the commit of job %s, which its driver had not finished, is finished", self.store.path, job)
+        logger.warning("%s: the commit of job %s, which its driver had not finished, is finished", self.store.path, job)
 
     def _finish(self, journal: dict[str, Any], which: str = "job") -> None:
         """Steps 3 to 5, as far as an earlier attempt has not done them."""
@@ -307,7 +306,7 @@ class Publisher:
         try:
             self.store.drop(folder)
         except OSError as error:
-            _log.warning("%s/%s could not be removed (%s): sweep removes it", self.store.path, folder, error)
+            logger.warning("%s/%s could not be removed (%s): sweep removes it", self.store.path, folder, error)
 
     def _drop_other_batches(self, job: WriteJob) -> None:
         """A query runs one batch at a time, so anything staged of its other batches is from failed attempts."""

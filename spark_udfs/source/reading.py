@@ -11,7 +11,6 @@ One file is open at a time, one piece (4 MiB of payload and the batch being deco
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
@@ -22,11 +21,12 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import bootstrap, decoding, schema
 from spark_udfs.schema import SparkColumn
+from spark_udfs.task_log import logger
 from spark_udfs.worker_errors import cause_first
 
 from . import description, planning
 from .columns import key_values
-from .log_end import SplitEnd
+from .log_end import SplitEnd, batches_of
 from .options import ReadOptions
 from .paths import open_segment, shown
 from .planning import Split
@@ -34,9 +34,8 @@ from .planning import Split
 if TYPE_CHECKING:
     import kafkarec
 
-    Piece = kafkarec.RecordColumns | kafkarec.BatchTable
+    from .log_end import Piece
 
-logger = logging.getLogger("spark_udfs")
 
 # Larger pieces are no faster, and a worker of 512 MiB has little memory left when it starts.
 PIECE_BYTES = 4 << 20
@@ -157,7 +156,7 @@ def _check_next_folder(piece: Piece, split: Split) -> None:
     from kafkarec import distributed
 
     path, base = split.followed_by
-    end = max(_batches(piece).column("next_offset"), default=base)
+    end = max(batches_of(piece).column("next_offset"), default=base)
     if end > base:
         spans = (shown(split.path), f"up to {end - 1}"), (shown(path), f"from {base} on")
         raise distributed.overlap(f"{split.topic}-{split.partition}", *spans)
@@ -237,7 +236,7 @@ class _RowBuilder:
     def _array(self, column: SparkColumn, table: pa.Table, piece: Piece, count: int) -> pa.Array:
         wanted = schema.arrow_type(column.type)
         if column.source == "timestamp_type" and self.position_column == _POSITION["records"]:
-            types = set(_batches(piece).column("timestamp_type"))
+            types = set(batches_of(piece).column("timestamp_type"))
             if len(types) == 1:  # nearly always one value for all records
                 type_ = types.pop()
                 value = schema.NO_TIMESTAMP_TYPE if type_ is None else int(type_)
@@ -245,7 +244,7 @@ class _RowBuilder:
         if column.source is not None:
             return decoding.convert(_one_array(table.column(column.source)), column, wanted)
         if column.name == "_batch_crc":
-            return _crc_of_each_record(_batches(piece), _one_array(table.column(self.position_column)), wanted)
+            return _crc_of_each_record(batches_of(piece), _one_array(table.column(self.position_column)), wanted)
         return self._repeated(column.name, self.constants.get(column.name), wanted, count)
 
     def _repeated(self, name: str, value: Any, wanted: pa.DataType, count: int) -> pa.Array:
@@ -253,13 +252,6 @@ class _RowBuilder:
         if made is None or len(made) < count:
             made = self.repeated[name, value] = pa.repeat(pa.scalar(value, wanted), count)
         return made.slice(0, count)
-
-
-def _batches(piece: Piece) -> kafkarec.BatchTable:
-    """The batches of a piece of records, or the piece itself if it is a table of batches."""
-    import kafkarec
-
-    return piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
@@ -288,7 +280,7 @@ class TaskCounters:
         self.paths[shown(split.path)] = None
 
     def add_piece(self, piece: Piece) -> None:
-        batches = _batches(piece)
+        batches = batches_of(piece)
         records = sum(filter(None, batches.column("record_count"))) if batches is piece else len(piece)
         self.add(sum(batches.column("size_in_bytes")), len(batches), records)
         for each in piece.damage:

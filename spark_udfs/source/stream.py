@@ -26,7 +26,7 @@ from spark_udfs.capabilities import (
     SupportsTriggerAvailableNow,
 )
 from spark_udfs.schema import SparkColumn
-from spark_udfs.task_log import log_to_stderr
+from spark_udfs.task_log import log_to_stderr, logger
 from spark_udfs.worker_errors import cause_first
 
 from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
@@ -191,7 +191,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for key, log in self._logs.items():
             incomplete = log.incomplete_end()
             if incomplete is not None:
-                reading.logger.warning(
+                logger.warning(
                     "%s: the log stops in mid-batch after offset %d, and this query ends there; %s from byte %d on, "
                     "%d bytes, has no whole batch",
                     *(_name(key), log.end - 1, incomplete.file, incomplete.position, incomplete.length),

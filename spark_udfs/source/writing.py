@@ -15,7 +15,6 @@ needs.
 from __future__ import annotations
 
 import difflib
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -25,7 +24,7 @@ from pyspark import TaskContext
 
 from spark_udfs.capabilities import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from spark_udfs.schema import CORRUPT
-from spark_udfs.task_log import log_to_stderr
+from spark_udfs.task_log import log_to_stderr, logger
 from spark_udfs.worker_errors import cause_first
 
 from . import destination, options
@@ -33,7 +32,6 @@ from .rows_by_partition import PartitionSplitter, WritePlan
 from .staging import StagedPartition, WriteJob, WriteSettings, check_topic
 from .worker_path import PicklesWithPackage
 
-_log = logging.getLogger("spark_udfs")
 _BYTES = ("binary", "string")
 _HEADERS = "array<struct<key:string,value:binary>>"
 _COLUMNS = {
@@ -132,7 +130,7 @@ def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
     records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
     log_to_stderr()
     text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
-    _log.info(text, len(rows), records, seconds, job.path)
+    logger.info(text, len(rows), records, seconds, job.path)
 
 
 # ---- on the driver, before anything is written --------------------------------------------------------------
@@ -192,5 +190,5 @@ def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessa
     seconds = time.monotonic() - started
     log_to_stderr()
     text = "kafkarec staged partitions=%d bytes=%d records=%d seconds=%.3f path=%s"
-    _log.info(text, len(staged), size, records, seconds, f"{job.folder}/{staging.name}")
+    logger.info(text, len(staged), size, records, seconds, f"{job.folder}/{staging.name}")
     return StagedMessage(job, staged)
