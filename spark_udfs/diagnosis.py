@@ -125,7 +125,7 @@ def describe_process() -> dict[str, Any]:
                 "pyarrow": _version("pyarrow"),
                 "pyspark": _version("pyspark"),
             },
-            "build": _plain(kafkarec.build_info()),
+            "build": json.loads(json.dumps(kafkarec.build_info(), default=str)),
         }
     except Exception as error:  # an executor where nothing works must be reported too
         report["problem"] = f"{type(error).__name__}: {error}"
@@ -144,7 +144,3 @@ def _executor() -> str:
 
 def _version(package: str) -> str:
     return str(getattr(sys.modules.get(package), "__version__", "unknown"))
-
-
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=str))

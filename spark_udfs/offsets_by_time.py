@@ -40,7 +40,10 @@ def offsets_at(
     {'txn': {0: 30}}
     """
     only("offsets_at", options, OPTIONS)
-    since = _milliseconds(time)
+    try:
+        since = instant(time_text(time) if isinstance(time, date) else str(time))
+    except ValueError as error:
+        raise ValueError(f"time {time!r}: {error}") from None
     chosen = parse(texts(path, options), "read")
     if cluster.is_connect(spark):
         shipping.ship(spark)
@@ -54,11 +57,3 @@ def look_up(chosen: ReadOptions, since: int) -> dict[TopicPartition, int]:
     """The offset of each partition; must run on a machine that can read the files."""
     bootstrap.load()
     return Listing(chosen).retry(lambda found: selection.offsets_at(chosen, selection.chosen(chosen, found), since))
-
-
-def _milliseconds(time: int | str | date) -> int:
-    text = time_text(time) if isinstance(time, date) else str(time)
-    try:
-        return instant(text)
-    except ValueError as error:
-        raise ValueError(f"time {time!r}: {error}") from None

@@ -31,7 +31,6 @@ from .source.options import ReadOptions
 from .source.options import parse as parse_options
 from .source.paths import PartitionLog, TopicPartition, shown
 from .source.planning import Split
-from .source.publishing import TableCommit
 from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
 from .task_log import log_to_stderr, logger
 
@@ -229,7 +228,8 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
                     f"{target} was written with {name} {was}; not with {wanted}. Give the same, or mode 'overwrite'"
                 )
     before = parse(table["offsets"]) if table is not None and mode != "overwrite" else {}
-    job = WriteJob(target, uuid4().hex, None, WriteSettings(), storage=storage)
+    overwrite = "static" if mode == "overwrite" else None
+    job = WriteJob(target, uuid4().hex, overwrite, WriteSettings(), storage=storage)
     listing = Listing(chosen)
     plan = listing.retry(lambda found: _planned(chosen, job, before, found, listing.finder.left_out))
     columns.check_key_values((split for task in plan.tasks for split in task), layout.wanted)
@@ -281,8 +281,7 @@ def _commit(plan: _Plan, layout: _Layout, mode: str, results: Sequence[Mapping[s
         lines = "".join(f"{json.dumps(row)}\n" for row in damage)
         publisher.store.put(f"{staging_folder(plan.job.job)}/damage.json", lines.encode())
         files.append(("damage.json", f"{QUARANTINE}/{plan.job.job}.json"))
-    record = {**layout.record, "offsets": to_json(offsets)}
-    publisher.commit_table(plan.job, TableCommit(plan.follows, files, mode == "overwrite", record))
+    publisher.commit_table(plan.job, plan.follows, files, {**layout.record, "offsets": to_json(offsets)})
 
 
 def _abort(job: WriteJob) -> None:

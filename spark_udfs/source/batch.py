@@ -2,7 +2,7 @@
 
 load()        schema: checks the options, expands the paths
 first action  reader, partitions: lists folders, looks up offsets and transactions, splits segments
-tasks         read: one Task each
+tasks         read: the splits of one InputPartition each
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class BatchReader(DataSourceReader):
         warn_of_mode(self.options, self.columns)
         tasks = planning.tasks(self.options, self.splits())
         logger.info("kafkarec planned %s", description.of_tasks(self.options, tasks))
-        return [planning.Task(each) for each in tasks]
+        return [InputPartition(each) for each in tasks]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         """The record batches of one task. Without any partition Spark calls this with InputPartition(None), before 4.2

@@ -14,7 +14,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -26,9 +26,9 @@ from .staging import (
     ListedFile,
     StagedPartition,
     WriteJob,
-    job_folder,
     make_in_begun,
     row_of,
+    staging_folder,
 )
 
 _NEW, _OLD, _DEAD = "new", "old", ".dead"
@@ -189,13 +189,17 @@ class SharedFolder:
         """Makes one partition's future folder; returns its row. A new log starts with links to the first task's
         segments; everything else is appended."""
         target, made = self._in(name), os.path.join(job.folder, _NEW, name)
+
+        def segments(part: StagedPartition) -> list[str]:
+            return _segments(os.path.join(job.folder, part.folder))
+
         with _writer_locked(target):
             before = _end_of(target)
             appends = before is not None and not job.overwrite
             appended, offsets, limit = (parts if appends else parts[1:]), (0, 0), None
             if parts:
                 base = target if appends else os.path.join(job.folder, parts[0].folder)
-                limit = _clone(base, made, max((part.largest for part in appended), default=0))
+                limit = _clone(base, made, _largest_batch(path for part in appended for path in segments(part)))
                 offsets = parts[0].first_offset, parts[0].next_offset
             else:
                 SharedFolder(made).put(EMPTY_LOG, b"")
@@ -206,7 +210,7 @@ class SharedFolder:
             added = append(
                 made,
                 appended,
-                lambda part: _segments(os.path.join(job.folder, part.folder)),
+                segments,
                 segment_bytes=settings.segment_bytes if limit is None else min(limit, settings.segment_bytes),
                 leader_epoch=leader_epoch(SharedFolder(made).read),
             )
@@ -225,7 +229,7 @@ class SharedFolder:
         from kafkarec import distributed
 
         for row in rows:
-            self._publish_partition(job_folder(self.path, job), row)
+            self._publish_partition(self._in(staging_folder(job)), row)
         distributed.sync_folder(self.path)
 
     def _publish_partition(self, folder: str, row: Mapping[str, Any]) -> None:
@@ -302,6 +306,14 @@ def _segments(folder: str) -> list[str]:
     with suppress(FileNotFoundError):
         return sorted(entry.path for entry in os.scandir(folder) if entry.name.endswith(".log"))
     return []
+
+
+def _largest_batch(paths: Iterable[str]) -> int:
+    """The size of the largest batch in some files, in bytes; 0: there is none."""
+    import kafkarec
+
+    sizes = (max(kafkarec.open(path).scan().column("size_in_bytes"), default=0) for path in paths)
+    return max(sizes, default=0)
 
 
 def _clone(folder: str, target: str, largest: int) -> int | None:

@@ -11,7 +11,6 @@ offset, from which the last stable offset follows. Without a readable snapshot t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .options import ReadOptions
@@ -40,13 +39,18 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
 
     start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
     """
+    from kafkarec import distributed
+
     log = partition.log
     number = 0 if start is None else partition.in_range(start, None)[0]
     while True:
         open_before = _open_before(log.segments[number]) if number else {}
         if open_before is None:
             number, open_before = 0, {}
-        state = _scan_segments(log.segments[number:], open_before, options.mode != "FAILFAST")
+        found = distributed.ended_and_open(log.segments[number:], skip=options.mode != "FAILFAST")
+        still_open = [*found.open_first_offsets]
+        still_open += [since for producer, since in open_before.items() if producer not in found.marked_producer_ids]
+        state = Uncommitted(found.aborted, min(still_open, default=NO_END))
         if not number or state.last_stable_offset >= (partition.segments[number].base_offset or 0):
             return state
         number = partition.in_range(state.last_stable_offset, None)[0]
@@ -66,12 +70,3 @@ def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:
     if data is None:
         return None
     return {one.producer_id: one.current_txn_first_offset for one in entries if one.current_txn_first_offset >= 0}
-
-
-def _scan_segments(segments: Sequence[kafkarec.Segment], open_before: dict[int, int], skip: bool) -> Uncommitted:
-    from kafkarec import distributed
-
-    transactions = distributed.ended_and_open(segments, skip=skip)
-    still_open = [*transactions.open_first_offsets]
-    still_open += [since for producer, since in open_before.items() if producer not in transactions.marked_producer_ids]
-    return Uncommitted(transactions.aborted, min(still_open, default=NO_END))

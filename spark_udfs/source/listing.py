@@ -79,7 +79,10 @@ class Listing:
             else:
                 self._list()
                 for log in self._logs:
-                    log.segments = _with_sizes(log.segments)
+                    last = log.segments[-1]
+                    log.segments = tuple(
+                        _with_size(each) if each is last or not each.listed_size else each for each in log.segments
+                    )
         return paths.partitions(self._options, self.finder, self._logs)
 
     def _list(self) -> None:
@@ -129,13 +132,9 @@ def _problem(before: _Names, after: _Names) -> str:
     return "" if changed is None else f"{changed or 'the paths'}: names have changed during each of {_TRIES} listings"
 
 
-def _with_sizes(segments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """With the current size of the last segment, and of those that were listed as empty: a `stat` may have failed."""
-    last = segments[-1]
-    return tuple(_with_size(each) if each is last or not each.listed_size else each for each in segments)
-
-
 def _with_size(segment: Any) -> Any:
+    """With its current size: of a last segment, and of those that were listed as empty, whose `stat` may have
+    failed."""
     if segment.listed_size is None:
         return segment
     try:

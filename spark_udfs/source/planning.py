@@ -17,8 +17,6 @@ from contextlib import closing, contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_udfs.capabilities import InputPartition
-
 from . import isolation
 from .isolation import NO_END, Uncommitted
 from .listing import lost
@@ -75,13 +73,6 @@ class Split(NamedTuple):
     keys: Keys = ()
     followed_by: tuple[str, int] | None = None
     next_base_offset: int | None = None
-
-
-class Task(InputPartition):
-    """`value`: the splits that one task reads."""
-
-    def __init__(self, splits: tuple[Split, ...]) -> None:
-        super().__init__(splits)
 
 
 def plan(

@@ -19,9 +19,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from spark_udfs.errors import Conflict
 from spark_udfs.task_log import logger
@@ -51,20 +51,6 @@ FILE_OF_A_TABLE = ".parquet"
 
 class UnfinishedCommit(RuntimeError):
     """A job is committed, and not all of its partitions are published yet."""
-
-
-class TableCommit(NamedTuple):
-    """What a job does to a table of files.
-
-    follows: the job of the commit after which it planned; None: there was no table
-    files: (staged name, relative to the job's folder; its name in the table); overwrite: instead of those of the table
-    record: the content of _table.json, with the job
-    """
-
-    follows: str | None
-    files: list[tuple[str, str]]
-    overwrite: bool
-    record: dict[str, Any]
 
 
 class Publisher:
@@ -100,10 +86,17 @@ class Publisher:
         journal = self._committed(job, lambda: self._prepare(job, staged))
         return [{"name": row["name"], **row["summary"]} for row in journal["partitions"]] if journal else []
 
-    def commit_table(self, job: WriteJob, change: TableCommit) -> None:
-        """As `commit`, for files of a table. Conflict, before anything is changed, if it is not the table of
-        `change.follows` any more."""
-        self._committed(job, lambda: self._prepare_table(job, change))
+    def commit_table(
+        self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Mapping[str, Any]
+    ) -> None:
+        """As `commit`, for files of a table; job.overwrite: instead of those that it has. Conflict, before anything is
+        changed, if another job has changed the table.
+
+        follows: the job of the commit after which this one planned; None: there was no table
+        files: (staged name, relative to the job's folder; its name in the table)
+        record: the content of _table.json, without the job
+        """
+        self._committed(job, lambda: self._prepare_table(job, follows, files, record))
 
     def table(self) -> dict[str, Any] | None:
         """The record of the table's last commit, which is finished first if it is not; None: there is no table."""
@@ -125,8 +118,10 @@ class Publisher:
                 journal = prepare()
                 self._write(journal)
             self._finish(journal)
-            if job.query is not None:
-                self._drop_other_batches(job)
+            if job.query is not None:  # it runs one batch at a time: what others have staged is of failed attempts
+                for other in self.store.folders(TEMPORARY):
+                    if other.startswith(f"{job.query}-") and other != job.job:
+                        self._discard(other)
         return journal
 
     def _finish_others(self, job: str, which: str) -> None:
@@ -195,16 +190,20 @@ class Publisher:
                 continue
             if topic not in ids and (found := self.store.read(f"{name}/{METADATA}")):
                 ids[topic] = found
-            if job.overwrite == "static" and name not in parts and self._has_log(name):
+            if job.overwrite != "static" or name in parts:
+                continue
+            if any(one.name.endswith(".log") for one in self.store.names(name, below=False)):
                 parts[name] = []  # it will have an empty log
         rows = self.store.prepare(job, parts, {name: ids.get(name.rpartition("-")[0]) for name in parts})
         for row in rows:
             self.store.check(row)
         return {"job": job.job, "query": job.query, "batch": job.batch, "partitions": rows}
 
-    def _prepare_table(self, job: WriteJob, change: TableCommit) -> dict[str, Any]:
+    def _prepare_table(
+        self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Mapping[str, Any]
+    ) -> dict[str, Any]:
         last = _from_json(self.store.read(TABLE)) or {}
-        if last.get("job") != change.follows:
+        if last.get("job") != follows:
             other = f"job {last['job']} has changed the table" if "job" in last else f"{TABLE} is not there any more"
             raise Conflict(
                 f"{self.store.path}: {other} since this job planned what to write; nothing of this job is there. Run "
@@ -212,19 +211,16 @@ class Publisher:
             )
         folder = staging_folder(job.job)
         staged = {one.name for one in self.store.names(folder)}
-        lost = [name for name, _ in change.files if name not in staged]
+        lost = [name for name, _ in files if name not in staged]
         if lost:
             raise FileNotFoundError(
                 f"{self.store.path}/{folder}/{lost[0]} does not exist: {self.store.path} must be a folder that the "
                 f"driver and all executors share"
             )
-        gone = [one.name for one in self.store.names() if _is_of_a_table(one.name)] if change.overwrite else []
-        files = [(f"{folder}/{name}", target) for name, target in change.files]
-        record = {"job": job.job, **change.record}
-        return {"job": job.job, "query": None, "batch": -1, "files": files, "gone": gone, "table": record}
-
-    def _has_log(self, name: str) -> bool:
-        return any(one.name.endswith(".log") for one in self.store.names(name, below=False))
+        moved = [(f"{folder}/{name}", target) for name, target in files]
+        gone = [one.name for one in self.store.names() if _is_of_a_table(one.name)] if job.overwrite else []
+        table = {"job": job.job, **record}
+        return {"job": job.job, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
 
     def _write(self, journal: dict[str, Any]) -> None:
         self.store.heartbeat()
@@ -307,12 +303,6 @@ class Publisher:
             self.store.drop(folder)
         except OSError as error:
             logger.warning("%s/%s could not be removed (%s): sweep removes it", self.store.path, folder, error)
-
-    def _drop_other_batches(self, job: WriteJob) -> None:
-        """A query runs one batch at a time, so anything staged of its other batches is from failed attempts."""
-        for other in self.store.folders(TEMPORARY):
-            if other.startswith(f"{job.query}-") and other != job.job:
-                self._discard(other)
 
 
 def partition_of(name: str) -> tuple[str, int] | None:

@@ -98,7 +98,9 @@ def read_split(
                 error.add_note(_advice(split, error, options))
             error.add_note(f"{description.damage_report_of(options)} lists all damage")
             raise
-        lost = _damage_of(split, error)  # not a segment at all, for example an encrypted object
+        size, reason = (split.end or split.begin) - split.begin, str(error.reason)
+        # not a segment at all, for example an encrypted object
+        lost = kafkarec.Damage(split.path, split.begin, size, None, None, split.begin + size, reason, str(error))
         counters.add_damage(lost)
         yield rows.damage_only([lost])
 
@@ -160,13 +162,6 @@ def _check_next_folder(piece: Piece, split: Split) -> None:
     if end > base:
         spans = (shown(split.path), f"up to {end - 1}"), (shown(path), f"from {base} on")
         raise distributed.overlap(f"{split.topic}-{split.partition}", *spans)
-
-
-def _damage_of(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damage:
-    import kafkarec
-
-    size = (split.end or split.begin) - split.begin
-    return kafkarec.Damage(split.path, split.begin, size, None, None, split.begin + size, str(error.reason), str(error))
 
 
 _PERMISSIVE = "mode PERMISSIVE keeps everything else; the column columnNameOfCorruptRecord then has the reason"
@@ -318,9 +313,7 @@ class TaskCounters:
         return self._gaps + ([f"{', '.join(self.paths)}: {ranges} left out"] if self.damaged else [])
 
     def close(self) -> None:
-        self.log()
-
-    def log(self) -> None:
+        """Logs the line."""
         seconds = time.monotonic() - self.started
         first = next(iter(self.paths), "nothing")
         logger.info(

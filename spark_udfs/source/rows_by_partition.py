@@ -57,7 +57,8 @@ class PartitionSplitter:
         if corrupt is not None and corrupt.null_count < len(corrupt):
             raise ValueError(f"a row with {CORRUPT} is damage, not a record: keep only rows with {CORRUPT} IS NULL")
         table = pa.table(_records(columns))
-        for topic, rows in _groups(self._topics(columns, batch.num_rows)):
+        one = self._plan.topic
+        for topic, rows in _groups(columns["topic"] if one is None else pa.repeat(pa.scalar(one), batch.num_rows)):
             check_topic(topic)
             own = table if rows is None else table.take(rows)
             given = columns.get("partition")
@@ -66,11 +67,6 @@ class PartitionSplitter:
             for partition, within in _groups(self._partitions(topic, own, given)):
                 part = own if within is None else own.take(within)
                 yield from _with_or_without_offsets(topic, partition, part)
-
-    def _topics(self, columns: dict[str, Any], count: int) -> Any:
-        if self._plan.topic is not None:
-            return pa.repeat(pa.scalar(self._plan.topic), count)
-        return columns["topic"]
 
     def _partitions(self, topic: str, table: Any, given: Any) -> Any:
         """The partition of each row: from the column `given`, and from the partitioner where that is null."""

@@ -53,8 +53,7 @@ class ListedFile(NamedTuple):
 
 @dataclass
 class StagedPartition:
-    """One partition's records of one task. folder: relative to the job's. given: the rows have offsets.
-    largest: upper bound of a batch's size in bytes."""
+    """One partition's records of one task. folder: relative to the job's. given: the rows have offsets."""
 
     topic: str
     partition: int
@@ -63,7 +62,6 @@ class StagedPartition:
     given: bool
     records: int = 0
     size: int = 0
-    largest: int = 0
     first_offset: int = -1
     next_offset: int = 0
 
@@ -100,16 +98,12 @@ class WriteJob(NamedTuple):
 
     @property
     def folder(self) -> str:
-        return job_folder(self.path, self.job)
+        return os.path.join(self.path, staging_folder(self.job))
 
 
 def staging_folder(job: str) -> str:
     """The name of a job's folder, relative to the path or URL that it writes to."""
     return f"{TEMPORARY}/{job}"
-
-
-def job_folder(path: str, job: str) -> str:
-    return os.path.join(path, staging_folder(job))
 
 
 def row_of(
@@ -221,7 +215,6 @@ class StagingWriter:
         one.first_offset = offsets.start if one.first_offset < 0 else one.first_offset
         one.next_offset = offsets.stop
         one.records += table.num_rows
-        one.largest = max(one.largest, 2 * settings.batch_size + _largest(table))
 
     def _writer(self, key: TopicPartition) -> kafkarec.SegmentWriter:
         """The open writer of a partition. At most MAX_OPEN_WRITERS are open: the least recently used one is closed, and
@@ -250,12 +243,3 @@ class StagingWriter:
         writer = self._writers.pop(key)
         writer.close()
         self._partitions[key].size = sum(segment.size for segment in writer.segments)
-
-
-def _largest(table: Any) -> int:
-    """An upper bound of the size of a table's records, in bytes."""
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-
-    longest = (pc.max(pc.binary_length(table.column(name))).as_py() or 0 for name in ("key", "value"))
-    headers = table.column("headers").nbytes if "headers" in table.column_names else 0
-    return 1024 + sum(longest) + 4 * headers

@@ -204,7 +204,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, after = parse(start), parse(end)
         splits = self._with_logs(lambda logs: self._splits(logs, before, after))
         columns.check_key_values(splits, self.columns)
-        return [planning.Task(each) for each in planning.tasks(self.options, splits)]
+        return [InputPartition(each) for each in planning.tasks(self.options, splits)]
 
     def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
         self._report_missing(after, logs)

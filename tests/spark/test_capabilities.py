@@ -44,7 +44,7 @@ from spark_udfs import capabilities, functions, registration, read_functions, wr
 from spark_udfs.source import batch, planning, stream, writing
 from spark_udfs.source.options import parse
 print([each.present for each in (capabilities.DATA_SOURCES, capabilities.ANALYZE, capabilities.LIMITS)])
-print(planning.Task((1, 2)).value, udtf.table_function().func.__name__)
+print(capabilities.InputPartition((1, 2)).value, udtf.table_function().func.__name__)
 print(type(functions.sql_function("kafka_decode")).__name__)
 for feature in (capabilities.READ, capabilities.LATERAL):
     print(capabilities.missing(feature))
