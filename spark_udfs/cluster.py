@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
+from . import bootstrap
 from .errors import Conflict
 from .source.listing import DataLoss
 from .worker_errors import cause_first
@@ -43,8 +44,12 @@ def cores(spark: Any) -> int:
 
 
 def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)` on the driver or, with Spark Connect, in a task: only the cluster can read the files."""
-    return call(spark, function, *arguments) if is_connect(spark) else function(*arguments)
+    """`function(*arguments)`, which may import kafkarec, on the driver or, with Spark Connect, in a task: only the
+    cluster can read the files."""
+    if is_connect(spark):
+        return call(spark, function, *arguments)
+    bootstrap.load()
+    return function(*arguments)
 
 
 def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -58,6 +63,7 @@ def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
 
 @cause_first
 def _called(function: Callable[..., Any], arguments: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
+    bootstrap.load()
     for _ in batches:
         outcome: tuple[type[Exception] | None, Any]
         try:

@@ -62,9 +62,13 @@ def make(**given: Any) -> FunctionOptions:
         if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
             raise ValueError(f"option {name} must be above 0, not {value}")
     if "mode" in given:
-        given["mode"] = check_mode(given["mode"])
+        if given["mode"].upper() not in MODES:
+            raise ValueError(f"unknown mode {given['mode']!r}; the modes are {' and '.join(MODES)}")
+        given["mode"] = given["mode"].upper()
     if "end_of_log" in given:
-        given["end_of_log"] = _check_end(given["end_of_log"])
+        if given["end_of_log"].lower() not in ENDS:
+            raise ValueError(f"option end_of_log must be one of {', '.join(ENDS)}, not {given['end_of_log']!r}")
+        given["end_of_log"] = given["end_of_log"].lower()
     return FunctionOptions(**given)
 
 
@@ -77,18 +81,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def of(arguments: Mapping[str, Any]) -> FunctionOptions:
     """The options among the arguments of a function: its `locals()`."""
     return make(**{field.name: arguments[field.name] for field in fields(FunctionOptions)})
-
-
-def check_mode(mode: str) -> str:
-    if mode.upper() not in MODES:
-        raise ValueError(f"unknown mode {mode!r}; the modes are {' and '.join(MODES)}")
-    return mode.upper()
-
-
-def _check_end(end: str) -> str:
-    if end.lower() not in ENDS:
-        raise ValueError(f"option end_of_log must be one of {', '.join(ENDS)}, not {end!r}")
-    return end.lower()
 
 
 def to_literal(options: FunctionOptions) -> str:

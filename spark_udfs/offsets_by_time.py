@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
-from . import bootstrap, cluster, shipping
+from . import cluster, shipping
 from .read_functions import only, texts, time_text
 from .source import selection
 from .source.listing import Listing
@@ -55,5 +55,4 @@ def offsets_at(
 
 def look_up(chosen: ReadOptions, since: int) -> dict[TopicPartition, int]:
     """The offset of each partition; must run on a machine that can read the files."""
-    bootstrap.load()
     return Listing(chosen).retry(lambda found: selection.offsets_at(chosen, selection.chosen(chosen, found), since))

@@ -19,7 +19,7 @@ from .schema import SparkColumn
 from .source import columns, description, planning
 from .source.batch import BatchReader, warn_of_mode
 from .source.options import ReadOptions, parse
-from .source.paths import KeyTypes, key_types
+from .source.paths import key_types
 from .source.planning import Split
 from .task_log import log_to_stderr
 from .worker_errors import cause_first
@@ -42,7 +42,7 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     """
     chosen = parse(texts(path, options), "read", cluster.cores(spark))
     shipping.ship(spark)
-    wanted = columns.chosen(chosen, cluster.call_where_files_are(spark, keys, chosen))
+    wanted = columns.chosen(chosen, cluster.call_where_files_are(spark, key_types, chosen))
     log_to_stderr()
     warn_of_mode(chosen, wanted)
     tasks = cluster.call_where_files_are(spark, plan, chosen, wanted)
@@ -55,15 +55,8 @@ def _read(chosen: ReadOptions, wanted: tuple[SparkColumn, ...], splits: Splits) 
     return reading.read_splits(splits, chosen, wanted)
 
 
-def keys(chosen: ReadOptions) -> KeyTypes:
-    """The keys of key=value folders; must run on a machine that can read the files."""
-    bootstrap.load()
-    return key_types(chosen)
-
-
 def plan(chosen: ReadOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
     """The splits of each task; must run on a machine that can read the files. wanted: the columns of the rows"""
-    bootstrap.load()
     return planning.tasks(chosen, BatchReader(chosen, wanted).splits())
 
 

@@ -18,9 +18,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from . import bootstrap, cluster, shipping
+from . import cluster, shipping
 from .decoding import REASON_FIELDS
-from .read_functions import Splits, Tasks, keys, task_results, texts
+from .read_functions import Splits, Tasks, task_results, texts
 from .schema import SparkColumn
 from .source import batch, columns, destination, growing_log, planning, selection
 from .source.growing_log import GrowingLog
@@ -29,7 +29,7 @@ from .source.offsets import Offsets, parse, to_json
 from .source.options import MODES as DAMAGE_MODES
 from .source.options import ReadOptions
 from .source.options import parse as parse_options
-from .source.paths import PartitionLog, TopicPartition, shown
+from .source.paths import PartitionLog, TopicPartition, key_types, shown
 from .source.planning import Split
 from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
 from .task_log import log_to_stderr, logger
@@ -154,7 +154,7 @@ def write_table(
             raise ValueError(f"write_table has no option {name}: {why}")
     shipping.ship(spark)
     log_to_stderr()
-    found = cluster.call_where_files_are(spark, keys, chosen)
+    found = cluster.call_where_files_are(spark, key_types, chosen)
     by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     layout = _layout(chosen, found, by, compression, value_as is not None)
     plan: _Plan = cluster.call_where_files_are(spark, _begun, chosen, layout, out, mode)
@@ -163,7 +163,7 @@ def write_table(
         body = partial(_write, plan.job, chosen, layout)
         what = f" to {shown(plan.job.path)!r}"
         results = task_results(spark, "write_table", plan.tasks, chosen, body, what)
-        cluster.call_where_files_are(spark, _commit, plan, layout, mode, results)
+        cluster.call_where_files_are(spark, _commit, plan, layout, results)
     except BaseException:
         cluster.call_where_files_are(spark, _abort, plan.job)
         raise
@@ -213,7 +213,6 @@ def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: s
 
 
 def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
-    bootstrap.load()
     storage = chosen.storageOptions
     target = destination.resolve_table(out, storage)
     publisher = destination.publisher(target, storage)
@@ -269,10 +268,10 @@ def _planned(
     return plan._replace(tasks=planning.tasks(chosen, growing_log.plan(chosen, spans)))
 
 
-def _commit(plan: _Plan, layout: _Layout, mode: str, results: Sequence[Mapping[str, Any]]) -> None:
+def _commit(plan: _Plan, layout: _Layout, results: Sequence[Mapping[str, Any]]) -> None:
     publisher = destination.publisher(plan.job.path, plan.job.storage)
     offsets = {**plan.before, **plan.ends}
-    if not plan.tasks and offsets == plan.before and plan.follows is not None and mode == "append":
+    if not plan.tasks and offsets == plan.before and plan.follows is not None and not plan.job.overwrite:
         publisher.abort(plan.job)
         return
     files = [(path, _final(path)) for each in results for path, _, _ in each["files"]]

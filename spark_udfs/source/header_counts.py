@@ -6,16 +6,15 @@
 | control; from the range's end or the last stable offset on | none |
 | any other: magic 0 and 1, a bound of the range within it, a producer with an aborted transaction | decoding |
 
-The number is that of the data source. Batches are looked at a few hundred at a time, and what lies between two that
-have to be decoded is decoded with them. Where checksums or headers show damage, a restored header or an unfinished
-batch, the whole split is read as the data source reads it.
+The number is that of the data source, which does not decode more than it has to here. Where checksums or headers show
+damage, a restored header or an unfinished batch, the whole split is read as the data source reads it.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -32,16 +31,10 @@ if TYPE_CHECKING:
     import kafkarec
 
 _OFFSET = tuple(each for each in schema.RECORD_COLUMNS if each.name == "offset")
-# Batches that are looked at together: few, as those between two that have to be decoded are decoded, too.
-_AT_ONCE = 256
+# So many batches between two that have to be decoded are decoded with them.
+_NEAR = 16
 # Where the first of some batches begins; where the last one does, and its size.
 _BYTES = (("position", 0), ("position", -1), ("size_in_bytes", -1))
-
-
-class _Counts(NamedTuple):
-    size: int
-    batches: int
-    records: int
 
 
 def count_split(split: Split, options: ReadOptions, counters: reading.TaskCounters) -> int:
@@ -61,47 +54,48 @@ def count_split(split: Split, options: ReadOptions, counters: reading.TaskCounte
         counters.add_split(split)
         counters.add(*counts)
         counters.log_gap(end)
-        return counts.records
+        return counts[-1]
 
 
-def _by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions, end: SplitEnd) -> _Counts | None:
-    """None: the data source has to read it. Adds the batches to `end`."""
+def _by_headers(
+    part: kafkarec.Segment, split: Split, options: ReadOptions, end: SplitEnd
+) -> tuple[int, int, int] | None:
+    """Bytes, batches and records; None: the data source has to read it. Adds the batches to `end`."""
     size = batches = records = 0
-    skip: dict[str, Any] = {
-        "errors": "raise" if options.mode == "FAILFAST" else "skip",
-        "check_crcs": options.checkCrcs,
-    }
-    tables = part.scan_pieces(start_offset=split.start_offset, end_offset=split.end_offset, **skip)
-    with closing(tables):
+    scanned = part.scan_pieces(
+        start_offset=split.start_offset,
+        end_offset=split.end_offset,
+        errors=options.errors,
+        check_crcs=options.checkCrcs,
+    )
+    with closing(scanned) as tables:
         for table in tables:
             if table.damage or table.restored or table.remaining:
                 return None
             end.add(table)
-            for headers in pa.table(table).combine_chunks().to_batches(_AT_ONCE):
+            for headers in pa.table(table).combine_chunks().to_batches():
                 if (
                     split.followed_by is not None
                     and pc.max(headers.column("next_offset")).as_py() > split.followed_by[1]
                 ):
                     return None  # the next segment, in another folder, has some of these offsets too
                 counts = _told(headers, split, options)
-                untold = pc.indices_nonzero(counts.is_null()).to_pylist()
-                if untold:
-                    first, stop = untold[0], untold[-1] + 1
-                    decoded = _decoded(part, split, options, headers.slice(first, stop - first))
+                for first, number in _runs(pc.indices_nonzero(counts.is_null()).to_pylist()):
+                    decoded = _decoded(part, split, options, headers.slice(first, number))
                     if decoded is None:
                         return None
-                    records += decoded - (pc.sum(counts.slice(first, stop - first)).as_py() or 0)
+                    records += decoded - (pc.sum(counts.slice(first, number)).as_py() or 0)
                 batches += len(headers)
                 size += pc.sum(headers.column("size_in_bytes")).as_py()
                 records += pc.sum(counts).as_py() or 0
-    return _Counts(size, batches, records)
+    return size, batches, records
 
 
 def _told(headers: pa.RecordBatch, split: Split, options: ReadOptions) -> pa.Array:
     """The records that the data source returns of each batch, by its header; null: it has to be decoded."""
     base, last, count = map(headers.column, ("base_offset", "last_offset", "record_count"))
     start, end = -NO_END if split.start_offset is None else split.start_offset, split.end_offset
-    uncommitted = split.uncommitted if options.is_read_committed else None
+    uncommitted = split.uncommitted
     bounds = [each for each in (end, uncommitted and uncommitted.last_stable_offset) if each is not None]
     end = min(bounds, default=NO_END)
     known = [
@@ -119,6 +113,15 @@ def _told(headers: pa.RecordBatch, split: Split, options: ReadOptions) -> pa.Arr
     if not options.includeControl:
         none = pc.or_(none, headers.column("is_control"))
     return pc.if_else(none, 0, pc.if_else(reduce(pc.and_, known), count, None))
+
+
+def _runs(untold: list[int]) -> list[tuple[int, int]]:
+    """First one and number of batches that are decoded together: those at these indices, and a few between two."""
+    runs: list[tuple[int, int]] = []
+    for at in untold:
+        first, _ = runs.pop() if runs and at - sum(runs[-1]) <= _NEAR else (at, 0)
+        runs.append((first, at + 1 - first))
+    return runs
 
 
 def _decoded(part: kafkarec.Segment, split: Split, options: ReadOptions, headers: pa.RecordBatch) -> int | None:

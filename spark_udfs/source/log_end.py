@@ -64,7 +64,9 @@ class SplitEnd:
         for end before it."""
         from kafkarec import distributed
 
-        if self._ends_at_an_open_transaction():
+        stable = None if self._split.uncommitted is None else self._split.uncommitted.last_stable_offset
+        if stable is not None and stable < NO_END and self._split.is_log_end and not self._remaining:
+            # read_committed has stopped before the log's end, which may be a cut batch: the transaction's marker
             for table in self._part.scan_pieces(errors="skip", end_offset=self._split.end_offset):
                 self.add(table)
         wanted, following = self._split.end_offset, self._next_offset
@@ -101,14 +103,6 @@ class SplitEnd:
         end = split.begin if split.end is None else split.end
         detail = f"{offsets} missing before the next segment, {split.next_base_offset:020}.log: {why}"
         return kafkarec.Damage(split.path, end, 0, first, last, end, GAP, detail)
-
-    def _ends_at_an_open_transaction(self) -> bool:
-        """Whether read_committed has stopped before the end of the log. Its cut end may have had the marker that ends
-        the transaction."""
-        uncommitted = self._split.uncommitted
-        if uncommitted is None or not self._split.is_log_end:
-            return False
-        return uncommitted.last_stable_offset < NO_END and not self._remaining
 
 
 def batches_of(piece: Piece) -> kafkarec.BatchTable:

@@ -365,6 +365,11 @@ class ReadOptions(_Options):
     minOffsetsPerTrigger: None = _option(refused(_NO_LOWER_LIMIT), None, "not supported", "stream")
 
     @property
+    def errors(self) -> str:
+        """What kafkarec does at damage."""
+        return "raise" if self.mode == "FAILFAST" else "skip"
+
+    @property
     def is_read_committed(self) -> bool:
         return "read_committed" in (self.isolationLevel, self.kafka_isolation_level)
 

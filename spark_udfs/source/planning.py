@@ -233,6 +233,8 @@ def _pieces(
     options: ReadOptions, partition: PartitionLog, number: int, most: int, wanted: OffsetRange
 ) -> Iterator[tuple[CutPoint, CutPoint]]:
     """The borders (begin, end) of each piece of a segment that may have records of a range."""
+    from kafkarec import distributed
+
     segment, (first, border) = partition.segments[number], partition.span(number)
     size = segment.listed_size
     last = border or CutPoint(size or 0, partition.next_base(number))
@@ -244,8 +246,13 @@ def _pieces(
     if opened.size < size:
         raise FileNotFoundError(f"{segment.path} had {size} bytes when it was listed, and has {opened.size}")
     with opened:
-        cuts = [first, *_cuts(options, opened, segment.base_offset, (first.position, last.position), most), last]
-    for begin, stop in pairwise(cuts):
+        span = first.position, last.position
+        cuts = _indexed_cuts(opened, segment.base_offset, span, most)
+        if cuts is None and (opened.fetch_counter is None or options.splitScan):
+            # between: the file may have grown since it was listed
+            borders = [border for border, _ in opened.between(*span).splits(most)][1:]
+            cuts = [CutPoint(border, distributed.first_offset(opened, border)) for border in borders]
+    for begin, stop in pairwise([first, *(cuts or ()), last]):
         if end is not None and begin.proven and begin.offset is not None and begin.offset >= end:
             continue
         if start is not None and stop.proven and stop.offset is not None and stop.offset <= start:
@@ -253,27 +260,11 @@ def _pieces(
         yield begin, stop
 
 
-def _cuts(
-    options: ReadOptions, opened: kafkarec.Segment, base_offset: int | None, span: tuple[int, int], most: int
-) -> list[CutPoint]:
-    """The cuts within the bytes [begin, end)."""
-    from kafkarec import distributed
-
-    cuts = _indexed_cuts(opened, base_offset, span, most)
-    if cuts is not None:
-        return cuts
-    if opened.fetch_counter is not None and not options.splitScan:
-        return []
-    # The file may have grown since it was listed.
-    borders = [begin for begin, _ in opened.between(*span).splits(most)][1:]
-    return [CutPoint(position, distributed.first_offset(opened, position)) for position in borders]
-
-
 def _indexed_cuts(
     opened: kafkarec.Segment, base_offset: int | None, span: tuple[int, int], most: int
 ) -> list[CutPoint] | None:
-    """Cuts at entries of the .index; None if there is none, if it contradicts the log, or if it has too few
-    entries."""
+    """Cuts within the bytes [begin, end) at entries of the .index; None if there is none, if it contradicts the log, or
+    if it has too few entries."""
     import kafkarec
     from kafkarec.sidecars import offset_index
 
@@ -289,23 +280,14 @@ def _indexed_cuts(
     for previous, entry, following in zip(entries, entries[1:], entries[2:], strict=False):
         if entry.position - cuts[-1].position < most:
             continue
-        left = _batches(opened, previous.position, entry.position)
-        right = _batches(opened, entry.position, following.position)
-        if not left or not right or right[0]["last_offset"] != entry.offset or left[-1]["next_offset"] > entry.offset:
+        try:  # whether the bytes around it are only whole good batches
+            around = opened.between(previous.position, following.position).read(columns=[], control=True)
+        except ValueError:
             return None
-        cuts.append(CutPoint(entry.position, left[-1]["next_offset"], proven=True))
+        positions, lasts, nexts = map(around.batches.column, ("position", "last_offset", "next_offset"))
+        at = [*positions].index(entry.position) if entry.position in positions else 0
+        if not at or around.remaining or lasts[at] != entry.offset or nexts[at - 1] > entry.offset:
+            return None
+        cuts.append(CutPoint(entry.position, nexts[at - 1], proven=True))
     borders = [*(cut.position for cut in cuts), end]
     return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
-
-
-def _batches(opened: kafkarec.Segment, begin: int, end: int) -> kafkarec.BatchTable | None:
-    """The batches between two positions; None unless these bytes are only whole good batches."""
-    import kafkarec
-
-    if not begin < end:
-        return None
-    try:
-        records = opened.between(begin, end).read(columns=[], control=True)
-    except kafkarec.KafkaRecordError:
-        return None
-    return None if records.remaining else records.batches

@@ -63,7 +63,7 @@ def _read_splits(
 
 
 def read_split(
-    split: Split, options: ReadOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters | None = None
+    split: Split, options: ReadOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of one split, of at most 64 MiB and maxRecordsPerBatch rows, in the file's order.
 
@@ -73,7 +73,6 @@ def read_split(
     """
     import kafkarec
 
-    counters = TaskCounters() if counters is None else counters
     rows = _RowBuilder(split, options, columns)
     try:
         with planning.opened(options, split) as part:
@@ -130,12 +129,11 @@ def _incomplete_end(
 
 def pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: list[str]) -> Generator[Piece]:
     """The records (view=batches: the batches) of a split in these bytes. sources: the columns that kafkarec decodes."""
-    errors = "raise" if options.mode == "FAILFAST" else "skip"
     wanted: dict[str, Any] = {"start_offset": split.start_offset, "end_offset": split.end_offset}
     if options.view == "batches":
-        yield from part.scan_pieces(errors=errors, **wanted)
+        yield from part.scan_pieces(errors=options.errors, **wanted)
         return
-    if options.is_read_committed and split.uncommitted is not None:
+    if split.uncommitted is not None:
         wanted |= {"isolation": "read_committed", "last_stable_offset": split.uncommitted.last_stable_offset}
         wanted["aborted"] = split.uncommitted.aborted  # with the markers' offsets, so no scan for markers is needed
     yield from part.stream(
@@ -144,7 +142,7 @@ def pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: 
         columns=sources,
         control=options.includeControl,
         check_crcs=options.checkCrcs,
-        errors=errors,
+        errors=options.errors,
         restore=options.restore,
         max_decompressed_bytes=options.maxDecompressedBytes,
         timestamp_unit="us",

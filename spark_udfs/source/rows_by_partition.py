@@ -20,32 +20,23 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from spark_udfs.schema import CORRUPT
 
 from .partitioner import Partitioner
-from .staging import WriteSettings, check_topic
+from .staging import WriteJob, check_topic
 
 
 class WritePlan(NamedTuple):
-    """How a job's rows become records.
+    """How a job's rows become records. columns: of the rows; num_partitions: the option numPartitions; existing: topic
+    -> number of its partitions below the path."""
 
-    topic: of all rows, instead of the column
-    num_partitions: the option numPartitions
-    existing: topic -> number of its partitions below the path
-    """
-
-    settings: WriteSettings
     columns: tuple[str, ...]
-    topic: str | None
     num_partitions: int | None
     existing: dict[str, int]
-
-    def partitions_of(self, topic: str) -> int:
-        return self.num_partitions or self.existing.get(topic, 1)
 
 
 class PartitionSplitter:
     """Splits the batches of one task. A partitioner per topic assigns records without a partition."""
 
-    def __init__(self, plan: WritePlan, task: int) -> None:
-        self._plan, self._task = plan, task
+    def __init__(self, job: WriteJob, plan: WritePlan, task: int) -> None:
+        self._job, self._plan, self._task = job, plan, task
         self._partitioners: dict[str, Partitioner] = {}
 
     def by_partition(self, batch: Any) -> Iterator[tuple[str, int, Any, bool]]:
@@ -57,7 +48,7 @@ class PartitionSplitter:
         if corrupt is not None and corrupt.null_count < len(corrupt):
             raise ValueError(f"a row with {CORRUPT} is damage, not a record: keep only rows with {CORRUPT} IS NULL")
         table = pa.table(_records(columns))
-        one = self._plan.topic
+        one = self._job.topic
         for topic, rows in _groups(columns["topic"] if one is None else pa.repeat(pa.scalar(one), batch.num_rows)):
             check_topic(topic)
             own = table if rows is None else table.take(rows)
@@ -72,13 +63,14 @@ class PartitionSplitter:
         """The partition of each row: from the column `given`, and from the partitioner where that is null."""
         if given is not None and not given.null_count:
             return given
-        partitioner = self._partitioners.setdefault(topic, Partitioner(self._task, self._plan.settings.batch_size))
+        partitioner = self._partitioners.setdefault(topic, Partitioner(self._task, self._job.settings.batch_size))
         keys, values = (_binary(table.column(name)) for name in ("key", "value"))
         unassigned = None if given is None else pc.indices_nonzero(given.is_null())
         if unassigned is not None:
             keys, values = keys.take(unassigned), values.take(unassigned)
         sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
-        assigned = partitioner.partitions(keys, sizes, self._plan.partitions_of(topic))
+        count = self._plan.num_partitions or self._plan.existing.get(topic, 1)
+        assigned = partitioner.partitions(keys, sizes, count)
         if unassigned is None:
             return pa.array(assigned)
         whole = pc.fill_null(given.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()

@@ -153,7 +153,7 @@ def planned(given: Mapping[str, str], schema: Any, overwrite: str | None) -> tup
     kafkarec.encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
     overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
     job = WriteJob(path, "", overwrite, settings, topic, storage=storage)
-    return job, WritePlan(settings, names, topic, chosen.numPartitions, existing)
+    return job, WritePlan(names, chosen.numPartitions, existing)
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessa
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
     with destination.publisher(job.path, job.storage).staging_writer(job, task, attempt) as staging:
-        splitter = PartitionSplitter(plan, task)
+        splitter = PartitionSplitter(job, plan, task)
         for batch in batches:
             for topic, partition, table, given in splitter.by_partition(batch):
                 staging.put(topic, partition, table, given)
