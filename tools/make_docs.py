@@ -7,7 +7,6 @@ usage: make_docs.py [--check]
 | tables of docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
 | those of docs/columns.md | `kafkarec.format.schema`, the one table of columns (`doc_columns.py`) |
 | that of docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
-| the map in CONTRIBUTING.md | docs/packages.toml |
 | docs/pictures/ | a batch of a broker (`pictures_batch.py`), verify on a damaged file (`pictures_damage.py`) |
 
 Not in the repository, only in the site:
@@ -33,22 +32,8 @@ import doc_cli  # noqa: E402
 import doc_columns  # noqa: E402
 import doc_damage  # noqa: E402
 import doc_spark  # noqa: E402
-import imports  # noqa: E402
 import pictures_batch  # noqa: E402
 import pictures_damage  # noqa: E402
-
-
-def path_of(name: str) -> str:
-    """The folder or file of a row of docs/packages.toml."""
-    tries = (f"kafkarec/{name}", name, f"kafkarec/{name}.pyx", f"kafkarec/{name}.py")
-    found = next(path for path in tries if (ROOT / path).exists())
-    return f"{found}/" if (ROOT / found).is_dir() else found
-
-
-def package_map() -> str:
-    rows = [f"| `{path_of(row.name)}` | {row.holds} |\n" for row in imports.table()]
-    return "| folder | holds |\n|---|---|\n" + "".join(rows)
-
 
 # page -> the name between its markers -> what stands there
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
@@ -59,7 +44,6 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/columns.md": {"columns of records": doc_columns.records, "columns of batches": doc_columns.batches},
     "docs/spark/reference.md": {"versions": doc_spark.block},
-    "CONTRIBUTING.md": {"map": package_map},
 }
 
 

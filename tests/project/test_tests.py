@@ -21,7 +21,7 @@ def is_test(module: str) -> bool:
 
 def imported_tests(path: Path) -> set[str]:
     """The test modules that a file imports, in its own code or in a program that it holds as a string."""
-    modules = {module for module, _ in imports(path)} | set(SNIPPET.findall(path.read_text(encoding="utf-8")))
+    modules = {module for module, _, _ in imports(path)} | set(SNIPPET.findall(path.read_text(encoding="utf-8")))
     return {module for module in modules if is_test(module)}
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from imports import statements
 from paths import ROOT
 
+_CYTHON = re.compile(
+    r"^([ \t]*)(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]+)|c?import[ \t]+([\w.]+))", re.M
+)
 CODE = {".py", ".pyx", ".pxd", ".pyi", ".sh"}
 
 
@@ -28,7 +33,36 @@ def files(*folders: str, suffixes: set[str] = CODE) -> list[Path]:
     return sorted(path for path in found if path.suffix in suffixes and path.is_file())
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield (module with its leading dots, whether the import runs when the module is imported)."""
-    if path.suffix != ".sh":
-        yield from (("." * one.level + one.module, one.runs) for one in statements(path))
+class Import(NamedTuple):
+    """`from <module> import <names>`, or `import <module>` without names. module: with its leading dots; runs: executed
+    when the importing module itself is imported."""
+
+    module: str
+    runs: bool
+    names: tuple[str, ...] = ()
+
+
+def imports(path: Path) -> Iterator[Import]:
+    """Every import and cimport of a file: at its top, inside a function, under TYPE_CHECKING."""
+    text = path.read_text(encoding="utf-8") if path.suffix != ".sh" else ""
+    if path.suffix not in (".py", ".pyi"):
+        for indent, origin, names, plain in _CYTHON.findall(text):
+            yield Import(origin or plain, not indent, tuple(re.findall(r"\w+", names)))
+        return
+    tree = ast.parse(text)
+    not_at_import = {
+        id(node)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) or is_type_checking(outer)
+        for node in ast.walk(outer)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, id(node) not in not_at_import) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            yield Import("." * node.level + (node.module or ""), id(node) not in not_at_import, names)
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
