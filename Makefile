@@ -1,12 +1,20 @@
 # `make` alone lists the targets. `make demo` and `make test` do all set-up on a new machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint instructions bench sparks damages fence vectors size fuzz lock docs clean
+.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint instructions bench sparks damages fence vectors fuzz lock docs clean
 
 # Where the environment forbids bytecode, each of the tests' thousands of processes compiles the same modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
+
+CORE_TESTS = $$(grep -rlE '^(pytestmark = \[?|@)pytest\.mark\.core' --include='test_*.py' tests)
+PROPERTY_TESTS = $$(grep -rlE "^(import|from) hypothesis" --include="test_*.py" --exclude-dir=spark tests)
+# Of the core: how it is built, quickly, and tested; a function's status becomes OK, ENOMEM becomes 0.
+MUTANTS = --copy kafkarec tests docs tools setup.py pyproject.toml README.md CHANGELOG.md \
+    --build "sed -i s/-O3/-O1/ setup.py && $(CURDIR)/$(PYTHON) setup.py -q build_ext -i -j2" \
+    --tests "-m core $$(echo $(CORE_TESTS))" --explained tests/mutants_explained.toml \
+    --returns 'OK=refuse\(.*|status|(?!OK$$)[A-Z][A-Z_]+' 0=ENOMEM
 
 help: ## this list
 	@echo "kafkarec: Kafka's record batches in columns, without a broker"
@@ -31,11 +39,11 @@ test: ## set everything up and run every test (ARGS='-k name' to choose)
 
 test-core: ## the fast tests of the C core: under a minute, no Java (ARGS='-k name' to choose)
 	@sh tools/setup build
-	@KAFKAREC_CORE=1 $(PYTHON) -m pytest -m core $$(grep -rlE '^(pytestmark = \[?|@)pytest\.mark\.core' --include='test_*.py' tests) $(ARGS)
+	@KAFKAREC_CORE=1 $(PYTHON) -m pytest -m core $(CORE_TESTS) $(ARGS)
 
 mutants: ## small changes to the C core, one at a time: how many does test-core detect? (ARGS='--seed 2')
 	@sh tools/setup build
-	@$(PYTHON) tools/mutants.py $(ARGS)
+	@KAFKAREC_CORE=1 $(PYTHON) tools/mutants.py kafkarec/_c/*.pxd $(MUTANTS) $(ARGS)
 
 wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one spark_udfs wheel with all of it
 	@sh tools/setup wheelhouse
@@ -89,12 +97,10 @@ vectors: ## Kafka's classes judge the files of tests/vectors again: what differs
 	@sh tools/setup test
 	@$(ENV) $(PYTHON) tools/vectors.py $(KAFKA)
 
-size: ## what each package costs to read: lines, tokens, functions, names
-	@python3 tools/size.py $(ARGS)
-
-fuzz: ## the property tests with many more examples (MINUTES=10)
+fuzz: ## the property tests again and again, with many more examples, until one fails (MINUTES=10)
 	@sh tools/setup test
-	@$(ENV) $(PYTHON) tools/fuzz.py --minutes $(or $(MINUTES),10)
+	@$(ENV) KAFKAREC_LONG=1 timeout $(or $(MINUTES),10)m sh -c 'while $(PYTHON) -m pytest -q $(PROPERTY_TESTS) $(ARGS); do :; done'; \
+	    test $$? = 124 && echo "fuzz: nothing found"
 
 lock: ## write requirements/*.txt again (needs uv)
 	@tools/lock.sh

@@ -1,38 +1,393 @@
-"""`make mutants`: small changes to the C core, one at a time; how many of them the core tests detect.
+"""Mutation tests for Cython: small changes to its functions, one at a time; which of them do the tests detect?
 
-usage: mutants.py [--seed N] [--count N | --all] [--file record.pxd] [--only 17,18] [--show 17] [--list]
+usage: mutants.py FILE.pxd ... --copy NAME ... --build COMMAND --tests WORDS [options]     in the project's folder
 
-All mutants of one run are compiled into one build (see mutants_rewrite.py) in .work/mutants; mutants_run.py runs the
-tests that reach each. tests/mutants_explained.toml lists the mutants that no test can detect, with reasons; these run
-with --only alone. Ends with status 1 below 95 percent, or if that file has an entry that is not a mutant (any more).
+The files named by --copy are copied to the folder --work. All mutants of one run are compiled there into one build by
+the command --build, each selected by a number, and only the tests that reach a mutant are run with it: WORDS are what
+pytest would be given. A mutant is a statement of a function in a .pxd or .pyx, or of the C in a `cdef extern from *`,
+with a small change: a comparison's neighbour, a number one more or less, a dropped `+ 1`, an assignment left out:
+
+    x += 1                 if kr_m(17): x -= 1
+                           elif kr_m(18): pass
+                           else: x += 1
+    if a < b:              if ((not not (a <= b)) if kr_m(19) else (not not (a < b))):
+    cdef int x = n - 1     cdef int x = ((n) if kr_m(20) else (n - 1))
+    x = a + b;             x = (kr_m(21) ? (a - b) : (a + b));
+    free(p);               { if (!kr_m(22)) free(p); }
+
+The file --explained lists mutants that no test can detect, as [[mutant]] with file, function, original, mutated and
+reason; these run with --only alone. Ends with status 1 below --least percent, or if that file has an entry that is not
+a mutant (any more). It needs a C compiler for Linux and pytest; Python's code is not changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import hashlib
-import json
+import itertools
+import mmap
 import os
+import pickle
 import re
+import resource
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import tomllib
 from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
-import mutants_c
-from mutants_rewrite import Mutant, limits_of, mutants_of, rewritten
+import pytest
+from _pytest.runner import runtestprotocol
 
-ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / ".work" / "mutants"
-EXPLAINED = ROOT / "tests" / "mutants_explained.toml"
-COPIED = ("kafkarec", "tests", "docs", "tools", "setup.py", "pyproject.toml", "README.md", "CHANGELOG.md")
-WANTED = 95.0
-UNNOTICED = ("survived", "unreached")
-MutantLines = dict[str, list[tuple[int, list[int]]]]  # file -> (line of the rewritten one, which mutants are in it)
-HEADER = """#pragma once
+# ---- code as words -------------------------------------------------------------------------------------------
+
+OPERATORS = r"<<=|>>=|//=|->|\+\+|--|\*\*|&&|\|\||<<|>>|//|[-+*/%&|^<>=!]=|[^\s\w]"
+CYTHON = re.compile(
+    r"\#[^\n]*|\\\n|(?P<word>\w{0,2}(?:\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
+    rf"|\d[\w.]*|\w+|\n|{OPERATORS})",
+    re.DOTALL,
+)
+C = re.compile(
+    r"/\*.*?\*/|//[^\n]*|^[ ]*\#(?:[^\n]|\\\n)*\n"  # comments and macros: left out
+    rf"|(?P<word>\w+|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|{OPERATORS})",
+    re.DOTALL | re.MULTILINE,
+)
+C_BLOCK = re.compile(r'^cdef extern from \*[^\n]*:\n    """\n(.*?)^    """$', re.MULTILINE | re.DOTALL)
+FUNCTION = re.compile(r"c?p?def\s.*?(\w+)\s*\(.*:$")
+NO_FUNCTION = re.compile(r"cdef\s+(extern|enum|struct|packed|union)\b")
+NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|\d[\d_]*)([uUlL]*)$")
+KNOWN = "0 True False "  # what may be returned in every file
+KEYWORDS = {"and", "or", "not", "if", "else", "in", "is", "return"}
+COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
+SWAPPED = {"+": "-", "-": "+", "&": "|", "|": "&", "^": "|", "<<": ">>", ">>": "<<"} | COMPARISONS
+OF_CYTHON = SWAPPED | {"*": "//", "//": "*", "%": "//", "and": "or", "or": "and"}
+OF_C = SWAPPED | {"*": "/", "/": "*", "%": "/", "&&": "||", "||": "&&"}
+AUGMENTED = {f"{one}=": f"{OF_CYTHON[one]}=" for one in ("+", "-", "*", "//", "|", "&", "^", "<<", ">>")}
+ASSIGNED = {"=", "/=", "%=", *AUGMENTED}
+DROPPED = {"+", "-", "&", "<<", ">>"}
+# operators with a higher precedence than `+`, and than `&`: `x + 1 * y`
+TIGHTER = {"*", "//", "/", "%", "**", "->", ".", "(", "["}
+TIGHTER_THAN_AND = TIGHTER | {"+", "-", "<<", ">>"}
+
+
+class Word(NamedTuple):
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of `start` to `end` in a file. `original` and `mutated` are whole statements on one line, so they
+    survive moving; form: how the change is written, `before` and `after`: what it changes."""
+
+    file: str
+    function: str
+    original: str
+    mutated: str
+    form: str
+    start: int
+    end: int
+    before: str
+    after: str
+    row: int
+    place: int = 0  # of several equal ones in a function
+    number: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        return self.file, self.function, self.original, self.mutated
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.file}:{self.row} {self.function}: {self.original}  ->  {self.mutated}"
+
+
+Change = tuple[int, int, str]  # words from, to: replaced by this text
+Slot = tuple[str, int, int]  # form, words from, to: what is replaced as one
+
+
+class Statement:
+    """A statement of a function: its words."""
+
+    def __init__(self, source: str, function: str, words: list[Word], is_c: bool = False) -> None:
+        self.source, self.function, self.words, self.is_c = source, function, words, is_c
+        self.texts = [word.text for word in words]
+        self.casts: set[int] = set()
+        self._find_casts()
+
+    def text(self, start: int = 0, stop: int | None = None, change: Change | None = None) -> str:
+        """Words [start, stop) on one line, changed."""
+        parts = []
+        stop = len(self.words) if stop is None else stop
+        i = start
+        while i < stop:
+            gap = " " if i and self.words[i].start > self.words[i - 1].end else ""
+            if gap and "\n" in self.source[self.words[i - 1].end : self.words[i].start]:
+                gap = "" if self.texts[i - 1] in "([{" or self.texts[i] in ")]}" else " "
+            if change and i == change[0]:
+                parts.append(gap + change[2] if change[2] else "")
+                i = max(i + 1, change[1])
+            else:
+                parts.append(gap + self.texts[i])
+                i += 1
+        return "".join(parts).strip().replace("( ", "(")
+
+    def closing(self, opening: int) -> int:
+        """Index of the bracket that closes the one at `opening`."""
+        return next(i for i in self.outside(opening + 1, len(self.words), {")", "]", "}"}))
+
+    def outside(self, start: int, stop: int, wanted: set[str]) -> list[int]:
+        """Indices of these words outside of brackets."""
+        found, depth = [], 0
+        for i in range(start, stop):
+            if depth == 0 and self.texts[i] in wanted:
+                found.append(i)
+            depth += (self.texts[i] in "([{") - (self.texts[i] in ")]}")
+        return found
+
+    def operand(self, i: int, start: int) -> bool:
+        """Whether the word at `i` ends an operand, so that an operator after it takes two."""
+        if i < start or i in self.casts:
+            return False
+        return self.texts[i] in (")", "]", "}") or (
+            re.match(r"[\w\"']", self.texts[i]) is not None and self.texts[i] not in KEYWORDS
+        )
+
+    def _find_casts(self) -> None:
+        """`<`, a type, `>`; in C a type in parentheses."""
+        i = 0
+        while i < len(self.words):
+            stop = i
+            if self.is_c and self.texts[i] == "(":
+                stop = self.closing(i)
+                inside = " ".join(self.texts[i + 1 : stop])
+                if not re.fullmatch(r"(const |unsigned |struct )*(\w+_t|void|char|int|long|\w+ \*)( \*)*", inside):
+                    stop = i
+            elif not self.is_c and self.texts[i] == "<" and not self.operand(i - 1, 0):
+                stop = self.texts.index(">", i)
+            if stop > i:
+                self.casts |= {*range(i, stop + 1)}
+                i = stop
+            i += 1
+
+    # ---- what is changed
+
+    def changes(self, start: int, stop: int, limits: set[str]) -> Iterator[Change]:
+        """All small changes to the expression of words [start, stop)."""
+        swapped = OF_C if self.is_c else OF_CYTHON
+        for i in range(start, stop):
+            word, before = self.texts[i], self.texts[i - 1] if i > start else ""
+            following = self.texts[i + 1] if i + 1 < stop else ")"
+            if i in self.casts:
+                continue
+            number = NUMBER.match(word)
+            if number:
+                if not self.is_c and (before, word, following) == ("[", "0", "]"):
+                    continue  # Cython's way to write *p
+                value, form = int(number[1], 0), hex if word[:2].lower() == "0x" else str
+                yield i, i + 1, form(value + 1) + number[2]
+                added = before in AUGMENTED or (before in DROPPED and self.operand(i - 2, start))
+                if value > 1 or (value == 1 and not added):  # `x + 0` is what is dropped below
+                    yield i, i + 1, form(value - 1) + number[2]
+            elif word in limits and before != ".":
+                yield i, i + 1, f"({word} + 1)"
+                yield i, i + 1, f"({word} - 1)"
+            elif word == "not":
+                yield i, i + 1, ""
+            elif word == "if":
+                other = self.outside(i + 1, stop, {"else"})[0]
+                yield i + 1, other, "True"
+                yield i + 1, other, "False"
+            elif word in swapped and self.operand(i - 1, start) and following not in ")],":
+                yield i, i + 1, swapped[word]
+                tighter = TIGHTER_THAN_AND if word == "&" else TIGHTER
+                loose = i + 2 >= stop or self.texts[i + 2] not in tighter
+                if word in DROPPED and loose and (NUMBER.match(following) or following in limits):
+                    yield i, i + 2, ""
+
+    def slots(self) -> Iterator[Slot]:
+        yield from self._slots_of_c() if self.is_c else self._slots_of_cython()
+
+    def _slots_of_cython(self) -> Iterator[Slot]:
+        first, stop = self.texts[0], len(self.words)
+        if first == "cdef":
+            edges = [0, *self.outside(1, stop, {","}), stop]
+            for left, right in itertools.pairwise(edges):
+                yield from (("value", equals + 1, right) for equals in self.outside(left + 1, right, {"="})[:1])
+        elif first in ("if", "elif", "while"):
+            yield "condition", 1, stop - 1
+        elif first == "for" and "range" in self.texts:
+            opening = self.texts.index("range") + 1
+            end = self.closing(opening)
+            edges = [opening, *self.outside(opening + 1, end, {","}), end]
+            yield from (("argument", left + 1, right) for left, right in itertools.pairwise(edges))
+        elif self.texts[-1] != ":" and first[0] not in "\"'" and first not in ("pass", "raise", "global", "for"):
+            yield "statement", 0, stop
+
+    def _slots_of_c(self) -> Iterator[Slot]:
+        first, stop = self.texts[0], len(self.words)
+        if first in ("if", "while", "for"):
+            ends = self.outside(2, stop - 1, {";"})
+            yield "condition", *((ends[0] + 1, ends[1]) if ends else (2, stop - 1))
+            return
+        if first == "return":
+            if stop > 1:
+                yield "value", 1, stop
+            return
+        equals = self.outside(0, stop, ASSIGNED)
+        if re.match(r"(struct )?\w+ (\* )*\w+\b(?! \()", " ".join(self.texts)) and first != "goto":  # a declaration
+            equals = [] if self.outside(0, stop, {","}) else equals
+        else:
+            yield "left out", 0, stop
+        yield from (("value", one + 1, stop) for one in equals[-1:])
+
+    def variants(self, slot: Slot, limits: set[str], returns: dict[str, re.Pattern[str]]) -> Iterator[str]:
+        """The texts that may be in a slot instead."""
+        form, start, stop = slot
+        first, expression = self.texts[0], start
+        if form == "left out":
+            yield ""
+            return
+        if form == "condition":
+            always = ["1" if self.is_c else "True"] if first in ("if", "elif") else []
+            yield from (*always, "0" if self.is_c else "False")
+        elif form == "argument" and not NUMBER.match(self.texts[start]):
+            yield from (f"{self.text(start, stop)} {sign} 1" for sign in "+-")
+        elif form == "statement" and first == "return":
+            expression, value = 1, self.text(1)
+            yield from (
+                f"return {one}" for one, of in returns.items() if of.fullmatch(value) and one in KNOWN + self.source
+            )
+        elif form == "statement":
+            yield "pass"
+            for i in self.outside(0, len(self.words), set(AUGMENTED)):
+                yield self.text(change=(i, i + 1, AUGMENTED[self.texts[i]]))
+        for change in self.changes(expression, stop, limits):
+            yield self.text(start, stop, change)
+
+
+# ---- files ---------------------------------------------------------------------------------------------------
+
+
+def statements(source: str) -> Iterator[Statement]:
+    """Those of all functions, in Cython and then in C."""
+    words: list[Word] = []
+    function, depth = "", 0
+    for found in CYTHON.finditer(source + "\n"):
+        if not found["word"]:
+            continue
+        if found["word"] != "\n":
+            depth += (found["word"] in "([{") - (found["word"] in ")]}")
+            words.append(Word(found["word"], *found.span("word")))
+        elif words and not depth:
+            one = Statement(source, function, words)
+            if words[0].start == 0 or source[words[0].start - 1] == "\n":
+                header = FUNCTION.match(one.text())
+                function = header[1] if header and not NO_FUNCTION.match(one.text()) else ""
+            elif function:
+                yield one
+            words = []
+    for block in C_BLOCK.finditer(source):
+        found_in = C.finditer(source, *block.span(1))
+        words = [Word(found["word"], *found.span("word")) for found in found_in if found["word"]]
+        yield from c_statements(Statement(source, "", words, is_c=True))
+
+
+def c_statements(block: Statement) -> Iterator[Statement]:
+    texts, i = block.texts, 0
+    opened = 0  # of the parameters of a function
+    name, end = "", 0
+    while i < len(texts):
+        stop = i
+        if not name:
+            opened = i if texts[i] == "(" else opened
+            if texts[i] == "{":
+                end = block.closing(i)
+                name = texts[opened - 1] if texts[i - 1] == ")" else ""
+                stop = i if name else end
+            elif texts[i] == "(":
+                stop = block.closing(i)
+        elif i == end:
+            name = ""
+        elif texts[i] in ("if", "while", "for"):
+            stop = block.closing(i + 1)
+            yield Statement(block.source, name, block.words[i : stop + 1], is_c=True)
+        elif texts[i] not in ("{", "}", "else", "do", ";"):
+            stop = block.outside(i, end, {";"})[0]
+            yield Statement(block.source, name, block.words[i:stop], is_c=True)
+        i = stop + 1
+
+
+def limits_of(sources: list[str]) -> set[str]:
+    """Members of all anonymous `cdef enum:`s: the named limits."""
+    blocks = [block for source in sources for block in re.findall(r"^cdef enum:\n((?:[ \t]+.*\n|\n)+)", source, re.M)]
+    rows = [re.split("[#=]", row)[0] for block in blocks for row in block.splitlines()]
+    return {name for row in rows for name in re.findall(r"\b([A-Z][A-Z0-9_]+)\b", row)}
+
+
+def mutants_of(file: str, source: str, limits: set[str], returns: dict[str, re.Pattern[str]]) -> Iterator[Mutant]:
+    """All candidates of a file, in order."""
+    seen: Counter[tuple[str, str, str, str]] = Counter()
+    for one in statements(source):
+        original = one.text()
+        for slot in one.slots():
+            form, start, stop = slot
+            before, span = one.text(start, stop), (one.words[start].start, one.words[stop - 1].end)
+            row = source.count("\n", 0, one.words[start if one.is_c else 0].start) + 1
+            for after in dict.fromkeys(one.variants(slot, limits, returns)):
+                if after == before:
+                    continue
+                mutated = one.text(change=(start, stop, after)) or ";"
+                form_there = f"C: {form}" if one.is_c else form
+                found = Mutant(file, one.function, original, mutated, form_there, *span, before, after, row)
+                yield replace(found, place=seen[found.key])
+                seen[found.key] += 1
+
+
+WRITTEN: dict[str, Callable[[str, list[tuple[int, str]]], str]] = {
+    "statement": lambda before, found: "".join(f"if kr_m({n}): {after}\nel" for n, after in found) + f"se: {before}",
+    "condition": lambda before, found: (
+        f"({''.join(f'(not not ({after})) if kr_m({n}) else ' for n, after in found)}(not not ({before})))"
+    ),
+    "value": lambda before, found: f"({''.join(f'({after}) if kr_m({n}) else ' for n, after in found)}({before}))",
+}
+WRITTEN["argument"] = WRITTEN["value"]
+
+
+def rewritten(source: str, mutants: list[Mutant]) -> str:
+    """The file with these mutants in it. Rows of C stay rows, which what stands beside them may need."""
+    edits: list[tuple[int, int, str]] = []
+    for (start, end, form), group in itertools.groupby(mutants, lambda one: (one.start, one.end, one.form)):
+        same = list(group)
+        found = [(one.number, one.after) for one in same]
+        if form == "C: left out":
+            edits += [(start, start, f"{{ if (!kr_m({same[0].number})) "), (end, source.index(";", end) + 1, "; }")]
+        elif form.startswith("C"):
+            code = "".join(f"kr_m({n}) ? ({after}) : " for n, after in found)
+            edits += [(start, start, f"({code}("), (end, end, "))")]
+        else:
+            indent = source[source.rindex("\n", 0, start) + 1 : start] if form == "statement" else ""
+            edits.append((start, end, WRITTEN[form](same[0].before, found).replace("\n", f"\n{indent}")))
+    for start, end, code in sorted(edits, reverse=True):
+        source = source[:start] + code + source[end:]
+    if any(one.form.startswith("C") for one in mutants):
+        source = C_BLOCK.sub(lambda found: found[0].replace('"""\n', f'"""\n    #include "{HEADER}"\n', 1), source)
+    return source + DECLARATION if mutants else source
+
+
+# ---- the build -----------------------------------------------------------------------------------------------
+
+HEADER = "kr_mutants.h"
+DECLARATION = f'\n\ncdef extern from "{HEADER}" nogil:\n    bint kr_m(int n)\n'
+CODE_OF_HEADER = """#pragma once
 extern int kr_mutant_now;
 extern unsigned char *kr_mutant_reached;
 
@@ -46,7 +401,6 @@ LIBRARY = """
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static unsigned char unshared[NUMBERS];
 int kr_mutant_now = 0;
@@ -54,219 +408,293 @@ unsigned char *kr_mutant_reached = unshared;
 
 /* One global for the extension modules of a process, one file for all processes. */
 __attribute__((constructor)) static void kr_mutants_begin(void) {
-    const char *now = getenv("KAFKAREC_MUTANT"), *path = getenv("KAFKAREC_REACHED");
+    const char *now = getenv("MUTANT_NOW"), *path = getenv("MUTANTS_REACHED");
     int file = path != NULL ? open(path, O_RDWR) : -1;
     void *shared = file >= 0 ? mmap(NULL, NUMBERS, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-    if (file >= 0) close(file);
     if (shared != MAP_FAILED) kr_mutant_reached = shared;
     if (now != NULL) kr_mutant_now = atoi(now);
 }
 """
-DECLARATION = 'cdef extern from "kr_mutants.h" nogil:\n    bint kr_m(int n)\n'
 
 
-def sources() -> dict[str, str]:
-    """File of `_c` -> text."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "kafkarec" / "_c").glob("*.pxd"))}
+def build(options: argparse.Namespace, sources: dict[Path, str], wanted: list[Mutant], numbers: int) -> list[Mutant]:
+    """Compiles; returns the mutants that are in the build."""
+    work: Path = options.work
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    for name in options.copy:
+        if Path(name).is_dir():
+            shutil.copytree(name, work / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "_*.c"))
+        else:
+            shutil.copy2(name, work / name)
+    (work / HEADER).write_text(CODE_OF_HEADER)
+    (work / "kr_mutants.c").write_text(LIBRARY.replace("NUMBERS", str(numbers)))
+    (work / "reached").write_bytes(bytes(numbers))
+    library = [os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-O1", "-o", "libkr_mutants.so", "kr_mutants.c"]
+    subprocess.run(library, cwd=work, check=True)
+    links = f"-L{work} -Wl,--no-as-needed -lkr_mutants -Wl,-rpath,{work}"
+    for name, words in {"CFLAGS": f"-I{work}", "LDFLAGS": links}.items():
+        os.environ[name] = f"{os.environ.get(name, '')} {words}"
+    while True:
+        for path, source in sources.items():
+            code = rewritten(source, [one for one in wanted if one.file == path.name])
+            if (work / path).read_text(encoding="utf-8") != code:
+                (work / path).write_text(code, encoding="utf-8")
+        done = subprocess.run(options.build, shell=True, cwd=work, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return wanted
+        refused = refused_by_compilers(done.stdout + done.stderr, work)
+        left = [one for one in wanted if one.number not in refused]
+        if len(left) == len(wanted):
+            raise SystemExit(f"mutants: the build failed\n{(done.stdout + done.stderr)[-5000:]}")
+        print(f"mutants: {len(wanted) - len(left)} do not compile and are left out", flush=True)
+        wanted = left
 
 
-def candidates(texts: dict[str, str]) -> list[Mutant]:
-    """All mutants, numbered from 1 in the order of files and lines."""
-    limits = limits_of(list(texts.values()))
-    found = [
-        mutant
-        for name, text in texts.items()
-        for mutant in mutants_of(name, text, limits) + mutants_c.mutants_of(name, text)
-    ]
-    return [Mutant(m.file, m.function, m.line, m.original, m.mutated, m.place, i) for i, m in enumerate(found, 1)]
+def refused_by_compilers(log: str, work: Path) -> set[int]:
+    """Mutants in lines that Cython or the C compiler refuses: two pointers added up, for one."""
+    refused: set[int] = set()
+    for name, row in re.findall(r"(?m)^(\S+\.(?:c(?=:\d+:\d+: error)|pxd|pyx)):(\d+):", log):
+        code = (work / name).read_text(encoding="utf-8").splitlines()[int(row) - 1]
+        refused.update(map(int, re.findall(r"\bkr_m\((\d+)\)", code)))
+    return refused
+
+
+# ---- the run -------------------------------------------------------------------------------------------------
+
+FAILED, PASSED = 1, 0
+UNNOTICED = ("survived", "unreached")
+MEMORY = 3 << 30  # bytes of address space beyond those of the parent
+SLOWER, EXTRA_SECONDS = 10, 5.0  # time limit of a test: this multiple of its usual time plus this many seconds
+
+
+class Runner:
+    """A pytest plugin that replaces its loop over the tests.
+
+    pytest collects once. What runs a test is a forked child: the parent's own state stays as it was after collection.
+    The first child runs everything without a mutant and records each test's seconds and the mutants it reaches; then
+    there is one child for each mutant, several at the same time, which ends at the first test that fails. A mutant also
+    counts as noticed if the child dies by a signal, or needs too long or too much memory.
+    """
+
+    def __init__(self, work: Path, numbers: list[int], side_by_side: int) -> None:
+        self.numbers, self.side_by_side = numbers, side_by_side
+        library = ctypes.CDLL(str(work / "libkr_mutants.so"), mode=ctypes.RTLD_GLOBAL)
+        self.now = ctypes.c_int.in_dll(library, "kr_mutant_now")
+        with open(work / "reached", "r+b") as file:
+            self.reached = mmap.mmap(file.fileno(), 0)
+        self.verdicts: dict[int, str] = {}
+        self.at_import: set[int] = set()
+        self.seconds: list[float] = []
+        self.reaching: dict[int, list[int]] = {}
+        self.noticed_by: Counter[int] = Counter()  # how many mutants a test has noticed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        if "hypothesis" in sys.modules:  # without a search for the smallest input that fails
+            from hypothesis import Phase, settings
+
+            quick = settings(settings.default, phases=(Phase.explicit, Phase.generate))
+            settings.register_profile("mutants", quick)
+            settings.load_profile("mutants")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise pytest.UsageError("a test file cannot be imported")
+        session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        self.items = session.items
+        self.at_import = {number for number in self.numbers if self.reached[number]}
+        started = time.monotonic()
+        self.first_run()
+        print(f"mutants: {len(self.items)} tests, {time.monotonic() - started:.0f} s without a mutant", flush=True)
+        self.all_mutants()
+        return True
+
+    def first_run(self) -> None:
+        """Without a mutant: fills `seconds` and `reaching`."""
+        answer = Path("first.pickle")
+        pid = os.fork()
+        if pid == 0:
+            self.become_child(0)
+            found = []
+            for item, following in zip(self.items, [*self.items[1:], None], strict=True):
+                self.reached[:] = bytes(len(self.reached))
+                begun = time.monotonic()
+                passed = run(item, following)
+                found.append((time.monotonic() - begun, [i for i in self.numbers if self.reached[i]], passed))
+            answer.write_bytes(pickle.dumps(found))
+            os._exit(PASSED)
+        if status := os.waitpid(pid, 0)[1]:
+            raise pytest.UsageError(f"the run without a mutant ended with status {status}")
+        for index, (seconds, reached, passed) in enumerate(pickle.loads(answer.read_bytes())):
+            if not passed:
+                raise pytest.UsageError(f"without any mutant this fails: {self.items[index].nodeid}")
+            self.seconds.append(seconds)
+            for number in reached:
+                self.reaching.setdefault(number, []).append(index)
+
+    def all_mutants(self) -> None:
+        waiting = list(reversed(self.numbers))
+        running: dict[int, tuple[int, int, list[int]]] = {}
+        while waiting or running:
+            while waiting and len(running) < self.side_by_side:
+                number = waiting.pop()
+                order = self.order(number)
+                read_end, write_end = os.pipe()
+                pid = os.fork()
+                if pid == 0:
+                    self.child(number, order, write_end)
+                os.close(write_end)
+                running[pid] = number, read_end, order
+            pid, status = os.wait()
+            if pid not in running:
+                continue
+            number, read_end, order = running.pop(pid)
+            killed_group(pid)
+            begun = len(os.read(read_end, 65536))
+            os.close(read_end)
+            self.verdicts[number] = how_it_ended(status) if status != PASSED else UNNOTICED[not order]
+            if status != PASSED:
+                self.noticed_by[order[max(begun - 1, 0)]] += 1
+            if len(self.verdicts) % 50 == 0:
+                print(f"mutants: {len(self.verdicts)} of {len(self.numbers)}", flush=True)
+
+    def order(self, number: int) -> list[int]:
+        """The tests that reach a mutant: the quick ones first, and those that have noticed many; of a test with many
+        parameters one after another, not all before anything else."""
+        spent: Counter[str] = Counter()
+        turns = []
+        for turn, test in sorted((self.turn(test), test) for test in self.reaching.get(number, [])):
+            name = self.items[test].nodeid.partition("[")[0]
+            spent[name] += turn  # type: ignore[assignment]
+            turns.append((spent[name], test))
+        return [test for _, test in sorted(turns)]
+
+    def turn(self, test: int) -> float:
+        return (self.seconds[test] + 0.002) / (1 + 2 * self.noticed_by[test])
+
+    def child(self, number: int, order: list[int], progress: int) -> None:
+        """Never returns. Writes one byte to `progress` for every test that begins."""
+        self.become_child(number)
+        for index, following in itertools.pairwise([*order, None]):
+            assert index is not None
+            os.write(progress, b".")
+            signal.setitimer(signal.ITIMER_REAL, SLOWER * self.seconds[index] + EXTRA_SECONDS)
+            if not run(self.items[index], None if following is None else self.items[following]):
+                os._exit(FAILED)
+        os._exit(PASSED)
+
+    def become_child(self, number: int) -> None:
+        os.setsid()
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: not without the parent
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        limit = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        os.environ["MUTANT_NOW"] = str(number)  # for processes that a test starts
+        self.now.value = number
+
+
+def run(item: pytest.Item, following: pytest.Item | None) -> bool:
+    """Whether the test passed or was skipped."""
+    return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=following))
+
+
+def how_it_ended(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return "took too long" if number == signal.SIGALRM else f"died by {signal.Signals(number).name}"
+    return "failed"
+
+
+def killed_group(pid: int) -> None:
+    """Ends processes that a child has started and that still run."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def verdicts_of(options: argparse.Namespace, numbers: list[int]) -> dict[int, str]:
+    """Runs the tests in the folder of the build."""
+    os.chdir(options.work)
+    path = os.pathsep.join(filter(None, (str(options.work), os.environ.get("PYTHONPATH"))))
+    os.environ.update(MUTANTS_REACHED="reached", PYTHONPATH=path)
+    sys.path.insert(0, str(options.work))
+    words = [*shlex.split(options.tests), "-q", "-p", "no:cacheprovider"]
+    runner = Runner(options.work, numbers, options.jobs)
+    if pytest.main([*words, "-s", "-p", "no:faulthandler", "--basetemp=tmp"], plugins=[runner]) not in (0, 5):
+        raise SystemExit("mutants: the run of the tests failed")
+    for number in runner.at_import:
+        if runner.verdicts[number] in UNNOTICED:
+            # code that ran when the modules were imported ran without the mutant: repeated in a separate process
+            env = os.environ | {"MUTANT_NOW": str(number)}
+            alone = subprocess.run([sys.executable, "-m", "pytest", "-x", *words], env=env, capture_output=True)
+            runner.verdicts[number] = "failed" if alone.returncode else "survived"
+    return runner.verdicts
+
+
+# ---- all of it -----------------------------------------------------------------------------------------------
 
 
 def chosen(found: list[Mutant], count: int, seed: int) -> list[Mutant]:
     """`count` mutants, spread over the files by their share. A mutant's rank does not depend on its line or number."""
-
-    def rank(mutant: Mutant) -> str:
-        return hashlib.sha256(repr((seed, mutant.key, mutant.place)).encode()).hexdigest()
-
-    spread: list[tuple[float, str, Mutant]] = []
+    spread: list[tuple[float, str, int]] = []
     for name in {mutant.file for mutant in found}:
-        ranked = sorted((rank(mutant), mutant.number, mutant) for mutant in found if mutant.file == name)
-        spread += [((i + 0.5) / len(ranked), text, mutant) for i, (text, _, mutant) in enumerate(ranked)]
-    spread.sort(key=lambda entry: entry[:2])
-    return sorted((mutant for _, _, mutant in spread[:count]), key=lambda mutant: mutant.number)
+        own = [mutant for mutant in found if mutant.file == name]
+        ranks = {one.number: hashlib.sha256(repr((seed, one.key, one.place)).encode()).hexdigest() for one in own}
+        ranked = sorted(own, key=lambda one: ranks[one.number])
+        spread += [((i + 0.5) / len(ranked), ranks[one.number], one.number) for i, one in enumerate(ranked)]
+    numbers = {number for _, _, number in sorted(spread)[:count]}
+    return [mutant for mutant in found if mutant.number in numbers]
 
 
-# ---- the build
-
-
-def copy_project() -> None:
-    """Copies files that differ; others are not touched, so that little is compiled again."""
-    kept = shutil.ignore_patterns("__pycache__", "*.so", "_*.c", "*.pxd")
-    for name in COPIED:
-        source, target = ROOT / name, BUILD / name
-        if source.is_dir():
-            if name != "kafkarec":
-                shutil.rmtree(target, ignore_errors=True)
-            shutil.copytree(source, target, ignore=kept, dirs_exist_ok=True)
-        else:
-            shutil.copy2(source, target)
-    for source in [*(ROOT / "kafkarec" / "_entry").glob("*.pxd"), ROOT / "kafkarec" / "_core.pxd"]:
-        written(BUILD / source.relative_to(ROOT), source.read_text(encoding="utf-8"))
-    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
-    quick = setup.replace('"-O3"', '"-O1"')
-    assert quick != setup, "setup.py names another optimisation"
-    written(BUILD / "setup.py", quick)
-
-
-def written(path: Path, text: str) -> None:
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
-def write_mutants(texts: dict[str, str], found: list[Mutant], wanted: set[int]) -> MutantLines:
-    """Writes the rewritten files; returns which mutants are in which of their lines."""
-    limits = limits_of(list(texts.values()))
-    places = {}
-    for name, text in texts.items():
-        own = [mutant.number for mutant in found if mutant.file == name]
-        split = len(mutants_of(name, text, limits))  # those of its C come last
-        of_c = {i: number for i, number in enumerate(own[split:]) if number in wanted}
-        others = {i: number for i, number in enumerate(own[:split]) if number in wanted}
-        code, places[name] = mutants_c.rewritten(text, of_c), []
-        if others:
-            code, places[name] = rewritten(code, limits, others)
-        written(BUILD / "kafkarec" / "_c" / name, code)
-    written(BUILD / "kafkarec" / "_c" / "mutants.pxd", DECLARATION)
-    return places
-
-
-def refused_by_compilers(log: str, places: MutantLines) -> set[int]:
-    """Mutants in lines that Cython or the C compiler refuses: two pointers added up, for one."""
-    refused: set[int] = set()
-    for name, row in re.findall(r"^(kafkarec/_\w+\.c):(\d+):\d+: error: ", log, re.MULTILINE):
-        code = (BUILD / name).read_text(encoding="utf-8").splitlines()[int(row) - 1]
-        refused.update(int(number) for number in re.findall(r"\bkr_m\((\d+)\)", code))
-    for name, row in re.findall(r"^kafkarec/_c/(\w+\.pxd):(\d+):\d+: ", log, re.MULTILINE):
-        for line, numbers in places[name]:
-            if line == int(row):
-                refused.update(numbers)
-    return refused
-
-
-def build(texts: dict[str, str], found: list[Mutant], wanted: set[int]) -> set[int]:
-    """Compiles; returns the mutants that are in the build."""
-    copy_project()
-    numbers = len(found) + 1
-    written(BUILD / "kr_mutants.h", HEADER)
-    written(BUILD / "kr_mutants.c", LIBRARY.replace("NUMBERS", str(numbers)))
-    (BUILD / "reached").write_bytes(bytes(numbers))
-    tell = {"cwd": BUILD, "capture_output": True, "text": True, "check": False}
-    compiler = os.environ.get("CC", "gcc")
-    done = subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", "libkr_mutants.so", "kr_mutants.c"], **tell)
-    assert done.returncode == 0, done.stderr
-    env = dict(
-        os.environ,
-        CFLAGS=f"{os.environ.get('CFLAGS', '')} -I{BUILD}",
-        LDFLAGS=f"{os.environ.get('LDFLAGS', '')} -L{BUILD} -Wl,--no-as-needed -lkr_mutants -Wl,-rpath,{BUILD}",
-    )
-    while True:
-        places = write_mutants(texts, found, wanted)
-        done = subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "-i", "-j2"], env=env, **tell)
-        log = done.stdout + done.stderr
-        if done.returncode == 0:
-            return wanted
-        refused = refused_by_compilers(log, places) & wanted
-        if not refused:
-            raise SystemExit(f"mutants: the build failed\n{log[-5000:]}")
-        print(f"mutants: {len(refused)} do not compile and are left out", flush=True)
-        wanted = wanted - refused
-
-
-# ---- the run
-
-
-def run(wanted: list[int], side_by_side: int) -> list[dict[str, object]]:
-    """The result of each mutant: see mutants_run.py."""
-    tests = [
-        str(path.relative_to(BUILD))
-        for path in sorted((BUILD / "tests").rglob("test_*.py"))
-        if re.search(r"^(pytestmark = \[?|@)pytest\.mark\.core\b", path.read_text(encoding="utf-8"), re.MULTILINE)
-    ]
-    results = BUILD / "results.jsonl"
-    job = {
-        "library": str(BUILD / "libkr_mutants.so"),
-        "reached": str(BUILD / "reached"),
-        "numbers": wanted,
-        "tests": tests,
-        "side_by_side": side_by_side,
-        "results": str(results),
-    }
-    (BUILD / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    env = dict(os.environ, PYTHONPATH=str(BUILD), KAFKAREC_CORE="1", KAFKAREC_REACHED=str(BUILD / "reached"))
-    env.pop("KAFKAREC_MUTANT", None)
-    done = subprocess.run([sys.executable, "tools/mutants_run.py", "job.json"], cwd=BUILD, env=env, check=False)
-    shutil.rmtree(BUILD / "tmp", ignore_errors=True)
-    if done.returncode != 0:
-        raise SystemExit("mutants: the run of the tests failed")
-    answers = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    for answer in answers:
-        if answer["verdict"] in UNNOTICED and answer["at_import"]:
-            # code that ran when the modules were imported ran without the mutant: repeated in a separate process
-            alone = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "core", "-p", "no:cacheprovider", *tests]
-            one = subprocess.run(
-                alone, cwd=BUILD, env=env | {"KAFKAREC_MUTANT": str(answer["number"])}, capture_output=True, check=False
-            )
-            answer["verdict"] = "failed" if one.returncode else "survived"
-    return answers
-
-
-def explained(found: list[Mutant]) -> set[tuple[str, str, str, str]]:
-    """Keys of the mutants that tests/mutants_explained.toml explains."""
-    entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("mutant", [])
+def explained(file: Path | None, found: list[Mutant]) -> set[tuple[str, str, str, str]]:
+    """Keys of the mutants that no test can detect."""
+    entries = tomllib.loads(file.read_text(encoding="utf-8"))["mutant"] if file else []
     keys = {(e["file"], e["function"], e["original"], e["mutated"]) for e in entries if len(e["reason"]) > 20}
     strays = keys - {mutant.key for mutant in found}
     if strays or len(keys) != len(entries):
         listed = "\n".join(map(str, sorted(strays)))
-        raise SystemExit(f"mutants: entries of {EXPLAINED.name} without a mutant, a reason or twice:\n{listed}")
+        raise SystemExit(f"mutants: entries of {file} without a mutant, a reason or twice:\n{listed}")
     return keys
 
 
-def report(found: list[Mutant], answers: list[dict[str, object]]) -> float:
-    """Prints the survivors and the score; returns the score in percent."""
-    by_number = {mutant.number: mutant for mutant in found}
-    survivors = [
-        f"{answer['verdict']:9} {by_number[answer['number']]}"
-        for answer in sorted(answers, key=lambda answer: answer["number"])
-        if answer["verdict"] in UNNOTICED
-    ]
-    print("\n".join(survivors))
-    score = 100 * (1 - len(survivors) / max(len(answers), 1))
-    verdicts = Counter(str(answer["verdict"]) for answer in answers)
-    print(f"mutants: {', '.join(f'{n} {verdict}' for verdict, n in sorted(verdicts.items()))}")
-    print(f"mutants: {len(answers) - len(survivors)} of {len(answers)} noticed ({score:.1f} %)")
-    (BUILD / "survivors.txt").write_text("".join(line + "\n" for line in survivors), encoding="utf-8")
-    return score
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="mutants.py", description="which small changes to _c do the tests detect?")
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="mutants.py", description="which small changes do the tests detect?")
+    parser.add_argument("files", type=Path, nargs="+", help="the .pxd and .pyx files that are changed")
+    parser.add_argument("--copy", nargs="+", required=True, help="what the build and the tests need, files and folders")
+    parser.add_argument("--build", required=True, help="the command that compiles the copy in place")
+    parser.add_argument("--tests", required=True, help="the arguments of pytest that choose the tests")
+    parser.add_argument("--work", type=Path, default=Path(".work/mutants"), help="the folder of the copy")
+    parser.add_argument("--explained", type=Path, help="the mutants that no test can detect")
+    parser.add_argument("--returns", nargs="*", default=[], metavar="VALUE=REGEX", help="what is returned instead")
     parser.add_argument("--seed", type=int, default=1, help="selects among the candidates (default 1)")
     parser.add_argument("--count", type=int, default=400, help="number of mutants (default 400)")
     parser.add_argument("--all", action="store_true", help="all of them, which takes hours")
     parser.add_argument("--file", help="mutants of one file only, such as record.pxd")
     parser.add_argument("--only", help="only these numbers: 17,18")
-    parser.add_argument("--show", type=int, help="print one mutant and end")
     parser.add_argument("--list", action="store_true", help="print the chosen mutants and end")
-    parser.add_argument("--least", type=float, default=WANTED, help=f"lowest accepted score (default {WANTED})")
+    parser.add_argument("--least", type=float, default=95.0, help="lowest accepted score (default 95)")
     parser.add_argument("--jobs", type=int, default=2, help="number of mutants at the same time (default 2)")
     options = parser.parse_args()
-    started = time.monotonic()
-    texts = sources()
-    found = candidates(texts)
-    known = explained(found)
-    if options.show:
-        print(found[options.show - 1])
-        return 0
+    options.work = options.work.resolve()
+    return options
+
+
+def main() -> int:
+    options, started = arguments(), time.monotonic()
+    sources = {path: path.read_text(encoding="utf-8") for path in options.files}
+    limits = limits_of([*sources.values()])
+    pairs = [("True", "False"), ("False", "True"), *(each.split("=", 1) for each in options.returns)]
+    returns = {value: re.compile(pattern) for value, pattern in pairs}
+    found = [each for path, source in sources.items() for each in mutants_of(path.name, source, limits, returns)]
+    found = [replace(mutant, number=n) for n, mutant in enumerate(found, 1)]
+    known = explained(options.explained, found)
     eligible = [mutant for mutant in found if options.file in (None, mutant.file)]
     picked = chosen(eligible, len(eligible) if options.all else options.count, options.seed)
     if options.only:
@@ -274,12 +702,17 @@ def main() -> int:
     if options.list:
         print("\n".join(map(str, picked)))
         return 0
-    wanted = {mutant.number for mutant in picked if options.only or mutant.key not in known}
+    wanted = [mutant for mutant in picked if options.only or mutant.key not in known]
     left = f", {len(picked) - len(wanted)} of them explained and left out" if len(wanted) < len(picked) else ""
     print(f"mutants: {len(picked)} of {len(found)} candidates, seed {options.seed}{left}", flush=True)
-    inside = build(texts, found, wanted)
+    inside = build(options, sources, wanted, len(found) + 1)
     print(f"mutants: built in {time.monotonic() - started:.0f} s", flush=True)
-    score = report(found, run(sorted(inside), options.jobs))
+    verdicts = verdicts_of(options, [mutant.number for mutant in inside])
+    survivors = [mutant for mutant in inside if verdicts[mutant.number] in UNNOTICED]
+    print("\n".join(f"{verdicts[mutant.number]:9} {mutant}" for mutant in survivors))
+    score = 100 * (1 - len(survivors) / max(len(inside), 1))
+    print(f"mutants: {', '.join(f'{n} {verdict}' for verdict, n in sorted(Counter(verdicts.values()).items()))}")
+    print(f"mutants: {len(inside) - len(survivors)} of {len(inside)} noticed ({score:.1f} %)")
     print(f"mutants: {(time.monotonic() - started) / 60:.1f} minutes")
     return int(score < options.least)
 
