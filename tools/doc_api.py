@@ -27,44 +27,18 @@ subpackages follow below. Invalid bytes raise `KafkaRecordError` or one of its s
 
 # heading -> the names under it; public names that are not listed here are under "More"
 SECTIONS = {
-    "Bytes": ("decode", "stream", "scan", "batches", "decode_each", "scan_each"),
-    "Files": ("open", "find", "Segment", "Log", "LogDir"),
-    "Check and repair": ("verify", "salvage"),
-    "Write": (
-        "encode",
-        "SegmentWriter",
-        "RecordBatchBuilder",
-        "convert",
-        "compact",
-        "validate",
-        "stamp",
-        "estimate_size",
-    ),
-    "Compare settings": ("study",),
-    "Reports and results": (
-        "Report",
-        "SalvageReport",
-        "Damage",
-        "Restored",
-        "Converted",
-        "Compacted",
-        "ValidatedRecords",
-        "Study",
-    ),
-    "Records and batches": ("RecordColumns", "BatchTable", "Record", "RecordBatch", "RecordLists"),
-    "Enumerations": ("Compression", "Isolation", "TimestampType", "ControlRecordType"),
-    "Errors": (
-        "KafkaRecordError",
-        "CorruptRecordError",
-        "InvalidRecordError",
-        "UnsupportedMagicError",
-        "UnsupportedCompressionError",
-        "LimitExceededError",
-        "MissingCodecError",
-        "InvalidArrowError",
-        "RemoteError",
-    ),
+    "Bytes": "decode stream scan batches decode_each scan_each",
+    "Files": "open find Segment Log LogDir",
+    "Check and repair": "verify salvage",
+    "Write": "encode SegmentWriter RecordBatchBuilder convert compact validate stamp estimate_size",
+    "Compare settings": "study",
+    "Reports and results": "Report SalvageReport Damage Restored Converted Compacted ValidatedRecords Study",
+    "Records and batches": "RecordColumns BatchTable Record RecordBatch RecordLists",
+    "Enumerations": "Compression Isolation TimestampType ControlRecordType",
+    "Errors": "KafkaRecordError CorruptRecordError InvalidRecordError UnsupportedMagicError "
+    "UnsupportedCompressionError LimitExceededError MissingCodecError InvalidArrowError RemoteError",
 }
+_OF_TASKS = "ParameterError PartitionedFiles UnknownKeyError WrittenFile make_folder segments_in_range sync_folder"
 # package -> its names that are not for users
 PACKAGES: dict[str, set[str]] = {
     "internal_topics": set(),
@@ -73,16 +47,7 @@ PACKAGES: dict[str, set[str]] = {
     "ops.salvage": set(),
     "ops.study": {"BATCH_SIZES", "CODECS", "FORMATS", "codec_and_level", "format_name"},
     "state.transactions": {"listing"},
-    "distributed": {
-        "ParameterError",
-        "PartitionedFiles",
-        "UnknownKeyError",
-        "WrittenFile",
-        "make_folder",
-        "segments_in_range",
-        "sync_folder",
-        "write_file",
-    },
+    "distributed": {*_OF_TASKS.split(), "write_file"},
 }
 # module -> its names for users
 MODULES: dict[str, tuple[str, ...]] = {
@@ -93,34 +58,20 @@ EXPERIMENTAL: dict[str, tuple[str, ...]] = {
     "v3": ("encode", "decode", "from_v2", "to_v2"),
     "header_first": ("encode", "decode", "from_v2", "to_v2", "offsets", "ValidatedOffsets"),
 }
+_OF_FILES = "groups opened named part parts headers record_batches of pieces joined copy open_source take"
 # public methods that are for kafkarec's own modules only
-INTERNAL_METHODS = {
-    "groups",
-    "opened",
-    "named",
-    "part",
-    "parts",
-    "headers",
-    "record_batches",
-    "of",
-    "pieces",
-    "joined",
-    "copy",
-    "open_source",
-    "take",
-    "buffer_addresses",
-    "list_capsules",
-}
+INTERNAL_METHODS = {*_OF_FILES.split(), "buffer_addresses", "list_capsules"}
 # classes that users do not construct
 NOT_CONSTRUCTED = {"RecordBatch", "RecordLists", "RecordColumns", "BatchTable", "Record"}
 
 
 def page() -> str:
     names = [name for name in kafkarec.__all__ if not name.startswith("__")]
-    placed = {name for section in SECTIONS.values() for name in section}
+    sections = {title: listed.split() for title, listed in SECTIONS.items()}
+    placed = {name for section in sections.values() for name in section}
     described_in: dict[type, str] = {}
     lines = [HEAD]
-    for title, wanted in {**SECTIONS, "More": [name for name in names if name not in placed]}.items():
+    for title, wanted in {**sections, "More": [name for name in names if name not in placed]}.items():
         lines.append(f"\n## {title}\n")
         lines += [_entry(name, getattr(kafkarec, name), described_in) for name in wanted]
     for package, inside in PACKAGES.items():

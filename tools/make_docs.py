@@ -5,7 +5,6 @@ usage: make_docs.py [--check]
 | what | from |
 |---|---|
 | tables of docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
-| those of docs/columns.md | `kafkarec.format.schema`, the one table of columns (`doc_columns.py`) |
 | that of docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
 | docs/pictures/ | a batch of a broker (`pictures_batch.py`), verify on a damaged file (`pictures_damage.py`) |
 
@@ -29,7 +28,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import doc_api  # noqa: E402
 import doc_cli  # noqa: E402
-import doc_columns  # noqa: E402
 import doc_damage  # noqa: E402
 import doc_spark  # noqa: E402
 import pictures_batch  # noqa: E402
@@ -42,7 +40,6 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "findings": doc_damage.findings,
         "exceptions": doc_damage.exceptions,
     },
-    "docs/columns.md": {"columns of records": doc_columns.records, "columns of batches": doc_columns.batches},
     "docs/spark/reference.md": {"versions": doc_spark.block},
 }
 

@@ -19,6 +19,8 @@ import pytest
 from paths import ROOT
 
 import kafkarec
+from kafkarec.format.control import ControlRecordType
+from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS, Field
 
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -219,6 +221,8 @@ def test_the_page_of_columns_says_which_are_default_and_never_null() -> None:
     assert f"return by default: {', '.join(f'`{name}`' for name in DEFAULT_RECORD_COLUMNS)}." in page
     required = " and ".join(f"`{name}`" for name, field in RECORD_FIELDS.items() if not field.nullable)
     assert f"In the Arrow schema {required} are `not null`" in page
+    kinds = ", ".join(f"{kind.value} {kind.name}" for kind in ControlRecordType if kind >= 0)
+    assert f"raw id: {kinds} |" in page and page.count(f"| {' '.join(CODEC_NAMES)} |") == 2
 
 
 def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
