@@ -146,8 +146,7 @@ class Runner:
     def check(self, block: Block) -> None:
         printed = self.run(block)
         if block.expected is not None and not agrees(block.expected, printed):
-            message = f"{block.place}: expected output\n{block.expected}\nactual output\n{printed}"
-            raise BlockError(f"{message}\nIf the actual output is right: {REWRITE} {block.page.relative_to(ROOT)}")
+            raise BlockError(_differing(block, printed))
 
     def _sh(self, block: Block) -> tuple[int, str]:
         done = subprocess.run(
@@ -191,26 +190,9 @@ def runner(page: Page) -> Iterator[Runner]:
                 os.environ.update(before)
 
 
-def write(page: Page) -> int:
-    """Replaces outputs in the page that differ from what the blocks print; returns how many were changed."""
-    text = page.path.read_text(encoding="utf-8")
-    changes = []
-    with runner(page) as running:
-        for block in page.blocks:
-            if block.why_not is None:
-                try:
-                    printed = running.run(block)
-                except Exception as error:
-                    print(error if isinstance(error, BlockError) else f"{block.place}: {type(error).__name__}: {error}")
-                    continue
-                if block.expected is not None and not agrees(block.expected, printed):
-                    changes.append((block.shown, _shown(printed, block.expected)))
-    for span, message in reversed(changes):
-        assert span is not None
-        text = text[: span[0]] + message + text[span[1] :]
-    if changes:
-        page.path.write_text(text, encoding="utf-8")
-    return len(changes)
+def _differing(block: Block, printed: str) -> str:
+    message = f"{block.place}: expected output\n{block.expected}\nactual output\n{printed}"
+    return f"{message}\nIf the actual output is right: {REWRITE} {block.page.relative_to(ROOT)}"
 
 
 def _shown(printed: str, before: str) -> str:
@@ -225,26 +207,31 @@ def _shown(printed: str, before: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
+    """Runs the pages; with --write, what they print replaces outputs that differ."""
     wanted = [Path(each).resolve() for each in arguments if not each.startswith("-")]
-    if not wanted:
-        wanted = [path for path in pages() if read(path).blocks]
     status = 0
-    for path in wanted:
-        page = read(path)
-        if "--write" in arguments:
-            print(f"{path.relative_to(ROOT)}: {write(page)} outputs written")
-            continue
+    for page in map(read, wanted or pages()):
+        changes: list[tuple[tuple[int, int], str]] = []
         with runner(page) as running:
             for block in page.blocks:
                 if block.why_not is not None:
                     print(f"{block.place}: not run: {block.why_not}")
                     continue
                 try:
-                    running.check(block)
+                    printed = running.run(block)
+                    if block.shown and block.expected is not None and not agrees(block.expected, printed):
+                        changes.append((block.shown, _shown(printed, block.expected)))
+                        if "--write" not in arguments:
+                            raise BlockError(_differing(block, printed))
                 except Exception as error:
                     print(error if isinstance(error, BlockError) else f"{block.place}: {type(error).__name__}: {error}")
                     status = 1
-        print(f"{path.relative_to(ROOT)}: {len(page.blocks)} blocks")
+        print(f"{page.path.relative_to(ROOT)}: {len(page.blocks)} blocks, {len(changes)} outputs differ")
+        if changes and "--write" in arguments:
+            text = page.path.read_text(encoding="utf-8")
+            for (start, end), message in reversed(changes):
+                text = text[:start] + message + text[end:]
+            page.path.write_text(text, encoding="utf-8")
     return status
 
 

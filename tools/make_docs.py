@@ -6,7 +6,7 @@ usage: make_docs.py [--check]
 |---|---|
 | tables of docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
 | that of docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
-| docs/pictures/ | a batch of a broker (`pictures_batch.py`), verify on a damaged file (`pictures_damage.py`) |
+| docs/pictures/ | a batch of a broker (`pictures.py`), verify on a damaged file (`pictures.py`) |
 
 Not in the repository, only in the site:
 
@@ -30,8 +30,7 @@ import doc_api  # noqa: E402
 import doc_cli  # noqa: E402
 import doc_damage  # noqa: E402
 import doc_spark  # noqa: E402
-import pictures_batch  # noqa: E402
-import pictures_damage  # noqa: E402
+import pictures  # noqa: E402
 
 # page -> the name between its markers -> what stands there
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
@@ -56,9 +55,9 @@ def with_tables(name: str) -> str:
 
 PAGES = {
     **{name: partial(with_tables, name) for name in TABLES},
-    "docs/pictures/batch.svg": pictures_batch.batch,
-    "docs/pictures/damage.svg": pictures_damage.damage,
-    "docs/pictures/terminal.svg": pictures_damage.terminal,
+    "docs/pictures/batch.svg": pictures.batch,
+    "docs/pictures/damage.svg": pictures.damage,
+    "docs/pictures/terminal.svg": pictures.terminal,
 }
 BUILT = {"docs/reference/cli.md": doc_cli.page, "docs/reference/api.md": doc_api.page}
 
