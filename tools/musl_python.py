@@ -14,9 +14,8 @@ import sys
 from pathlib import Path
 
 import system_packages
-import wheelhouse_fetch
-from wheelhouse_cross import CROSS
-from wheelhouse_platforms import LOCKS
+from wheelhouse_build import CROSS
+from wheelhouse_platforms import LOCKS, locked
 
 VERSION = "3.13"
 # The next release has libffi without its configure script.
@@ -72,7 +71,7 @@ def compiler(work: Path) -> Path:
 
 def build_lz4(work: Path, python: Path, folder: Path) -> None:
     """lz4, which publishes no wheel for musl, into `folder`: what `pip install` compiles there."""
-    version, hashes = wheelhouse_fetch.locked(LOCKS / "runtime.txt")["lz4"]
+    version, hashes = locked(LOCKS / "runtime.txt")["lz4"]
     wanted = work / "lz4.txt"
     wanted.write_text(f"lz4=={version} " + " ".join(f"--hash=sha256:{each}" for each in sorted(hashes)) + "\n")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=lz4"]

@@ -33,8 +33,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import musl_python  # noqa: E402
 import system_packages  # noqa: E402
 import wheelhouse_check  # noqa: E402
-import wheelhouse_fetch  # noqa: E402
-from wheelhouse_platforms import BY_NAME, Platform  # noqa: E402
+from wheelhouse_platforms import BY_NAME, Platform, dependency_wheels  # noqa: E402
 
 import wheelhouse  # noqa: E402
 
@@ -135,7 +134,7 @@ def unpack_wheels(work: Path, python: Path, version: str, target: Platform) -> P
     """The same folder for a platform that the spark_udfs wheel does not have, with what lacks a wheel compiled."""
     folder = work / "wheels"
     shutil.rmtree(folder, ignore_errors=True)
-    wheels, missing = wheelhouse_fetch.dependency_wheels(target, (version,), CACHE / "wheels")
+    wheels, missing = dependency_wheels(target, (version,), CACHE / "wheels")
     if missing:
         raise SystemExit("\n".join(missing[version]))
     for wheel in (*wheels[version], *wheelhouse.kafkarec_wheels(ROOT, [target], CACHE)):

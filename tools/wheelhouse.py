@@ -8,18 +8,6 @@ later, x86-64 and aarch64: the wheels, unpacked to a tree of files for each inte
 `spark_udfs.bootstrap` takes one on the executors. The same sources give the same bytes. Debugging information is left
 out, after the hashes of the locks were compared. Downloads are kept in .cache/wheels, so that a second run
 needs no network. Every interpreter of this machine then decodes a few batches with that wheel alone.
-
-| file | what |
-|---|---|
-| wheelhouse.py | the steps, in order |
-| wheelhouse_platforms.py | the table of platforms |
-| wheelhouse_build.py | compiles the kafkarec wheel of this machine and sets the platform tag that its symbols need |
-| wheelhouse_cross.py | compiles it for other platforms |
-| wheelhouse_fetch.py | the locked dependency wheels, from the cache or by pip download |
-| wheelhouse_strip.py | compiled modules without debugging information |
-| wheelhouse_pack.py | writes wheels with fixed bytes |
-| wheelhouse_trees.py | the data of the spark_udfs wheel: a tree of files for each interpreter |
-| wheelhouse_check.py | finds interpreters and tries the spark_udfs wheel in each |
 """
 
 from __future__ import annotations
@@ -38,11 +26,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import wheelhouse_build  # noqa: E402
 import wheelhouse_check  # noqa: E402
-import wheelhouse_cross  # noqa: E402
-import wheelhouse_fetch  # noqa: E402
 import wheelhouse_pack  # noqa: E402
 import wheelhouse_platforms  # noqa: E402
-import wheelhouse_trees  # noqa: E402
 from wheelhouse_platforms import BY_NAME, PLATFORMS, Platform  # noqa: E402
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
@@ -99,7 +84,7 @@ def kafkarec_wheels(source: Path, platforms: list[Platform], cache: Path) -> lis
     def wheel_for(platform: Platform) -> Path:
         wheel = native
         if platform != wheelhouse_platforms.here():
-            wheel = wheelhouse_cross.kafkarec_wheel(native, c_files, cache / "build" / "cross", platform)
+            wheel = wheelhouse_build.cross_wheel(native, c_files, cache / "build" / "cross", platform)
         return wheelhouse_pack.stripped(wheel, cache / "stripped")
 
     with ThreadPoolExecutor(cpu_count()) as pool:
@@ -113,17 +98,17 @@ def fill(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
 
     platforms = chosen(options)
-    trees: list[wheelhouse_trees.Tree] = []
+    trees: list[wheelhouse_pack.Tree] = []
     carried: set[Path] = set()
     absent: dict[str, list[str]] = {}
     for platform, ours in zip(platforms, kafkarec_wheels(options.source, platforms, options.cache), strict=True):
         print(f"built     {ours.name}")
-        dependencies, missing = wheelhouse_fetch.dependency_wheels(platform, pythons, options.cache / "wheels")
+        dependencies, missing = wheelhouse_platforms.dependency_wheels(platform, pythons, options.cache / "wheels")
         for python, wheels in dependencies.items():
             stripped = (ours, *(wheelhouse_pack.stripped(wheel, options.cache / "stripped") for wheel in wheels))
             carried |= {*stripped}
             if platform.fat and python not in missing:
-                trees.append(wheelhouse_trees.Tree(python, platform.machine, platform.oldest, stripped))
+                trees.append(wheelhouse_pack.Tree(python, platform.machine, platform.oldest, stripped))
         for line in [line for lines in missing.values() for line in lines]:
             print(f"no wheel  {line}")
         if platform == wheelhouse_platforms.here():
@@ -132,13 +117,13 @@ def fill(options: argparse.Namespace) -> int:
     carried = {wheelhouse_pack.copy(wheel, options.out) for wheel in carried}
     for wheel in sorted(carried):
         print(f"have      {wheel.name}  {wheel.stat().st_size / 1e6:.2f} MB")
-    data = wheelhouse_trees.data(version(), trees)
+    data = wheelhouse_pack.trees_data(version(), trees)
     fat = wheelhouse_pack.fat_wheel(options.source / "spark_udfs", version(), data, options.out)
     for stale in set(options.out.glob("*.whl")) - {fat, *carried}:
         stale.unlink()
     if options.out == ROOT / "wheelhouse":
         wheelhouse_pack.unpack_data(fat, ROOT)
-    about = f"{fat.stat().st_size / 1e6:.1f} MB for {wheelhouse_trees.served(trees)}"
+    about = f"{fat.stat().st_size / 1e6:.1f} MB for {wheelhouse_pack.served(trees)}"
     print(f"packed    {fat.name}  {about}, sha256 {wheelhouse_pack.sha256(fat)}")
 
     failed = False

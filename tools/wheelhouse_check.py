@@ -56,7 +56,7 @@ def try_everywhere(
         elif executable is None:
             outcome = Outcome(False, False, "no such interpreter on this machine")
         else:
-            outcome = _try(executable, fat, root)
+            outcome = try_in(executable, fat, root)
         outcomes.append((f"CPython {python}", outcome))
     return outcomes
 
@@ -67,40 +67,22 @@ def find_interpreter(python: str) -> str | None:
     for base in (os.environ.get("PYENV_ROOT", "~/.pyenv") + "/versions", "~/.local/share/uv/python"):
         candidates += sorted(map(str, Path(base).expanduser().glob(f"*{python}*/bin/python{python}")), reverse=True)
     for candidate in filter(None, candidates):
-        answer = subprocess.run(
-            [
-                candidate,
-                "-I",
-                "-S",
-                "-c",
-                "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)",
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = [candidate, "-I", "-S", "-c", "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)"]
+        answer = subprocess.run(words, capture_output=True, text=True, check=False)
         version, _, executable = answer.stdout.strip().partition(" ")
         if answer.returncode == 0 and version == python:
             return executable
     return None
 
 
-def _try(executable: str, fat: Path, root: Path) -> Outcome:
-    with tempfile.TemporaryDirectory(prefix="kafkarec-check-") as cache:
-        return try_in(executable, fat, root, Path(cache) / "root")
-
-
-def try_in(executable: str, fat: Path, root: Path, cache: Path) -> Outcome:
+def try_in(executable: str, fat: Path, root: Path, cache: Path | None = None) -> Outcome:
     """The wheel in an interpreter; its bootstrap unpacks below `cache`."""
-    with tempfile.TemporaryDirectory(prefix="kafkarec-check-") as empty:
-        done = subprocess.run(
-            [executable, "-I", "-S", "-c", PROGRAM, str(fat), str(root / "tests" / "vectors" / "vectors")],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=empty,
-            env={"PATH": os.environ.get("PATH", ""), "KAFKAREC_CACHE": str(cache)},
-        )
+    program = [executable, "-I", "-S", "-c", PROGRAM, str(fat), str(root / "tests" / "vectors" / "vectors")]
+    with tempfile.TemporaryDirectory(prefix="kafkarec-check-") as name:
+        empty = Path(name) / "empty"
+        empty.mkdir()
+        env = {"PATH": os.environ.get("PATH", ""), "KAFKAREC_CACHE": str(cache or Path(name) / "root")}
+        done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=empty, env=env)
     if done.returncode == 0:
         return Outcome(True, True, done.stdout.strip())
     return Outcome(True, False, "FAILED\n" + done.stderr.strip())

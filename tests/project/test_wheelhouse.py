@@ -14,11 +14,9 @@ from typing import Any
 
 import pytest
 import wheelhouse_build
-import wheelhouse_fetch
 import wheelhouse_pack
 import wheelhouse_platforms
 import wheelhouse_strip
-import wheelhouse_trees
 from packaging.utils import parse_wheel_filename
 
 import kafkarec
@@ -84,7 +82,7 @@ def test_every_promised_interpreter_has_a_complete_tree(fat: Path, python: str) 
     assert tree["glibc"] == [2, 17]
     wheels = [wheelhouse.ROOT / "wheelhouse" / name for name in tree["wheels"]]
     found = {parse_wheel_filename(wheel.name)[0] for wheel in wheels}
-    assert found == {"kafkarec", *wheelhouse_fetch.dependencies(HERE)}
+    assert found == {"kafkarec", *wheelhouse_platforms.dependencies(HERE)}
     packed = dict(parts(fat))
     files: dict[str, bytes] = {}
     for name in tree["parts"]:
@@ -94,7 +92,7 @@ def test_every_promised_interpreter_has_a_complete_tree(fat: Path, python: str) 
         assert {each: len(content) for each, content in part.items()} == index(fat)["parts"][name]["files"]
         assert not part.keys() & files.keys()
         files |= part
-    assert files == wheelhouse_trees.installed(tuple(wheels))
+    assert files == wheelhouse_pack.installed(tuple(wheels))
     assert tree["library"] in index(fat)["parts"][tree["parts"][0]]["files"]  # it is tried before the rest is written
     assert len([name for name in files if name.endswith(".dist-info/METADATA")]) == len(wheels)  # crc32c reads its own
 
@@ -118,8 +116,8 @@ def test_what_trees_have_in_common_is_packed_once(tmp_path: Path) -> None:
             built = {"d.so": f"{machine} {python} with a longer one".encode()}
             tag = f"cp{python.replace('.', '')}"
             wheels = (ours, library, made(tmp_path, f"d-1-{tag}-{tag}-{machine}", built))
-            trees.append(wheelhouse_trees.Tree(python, machine, (2, 17), wheels))
-    data = wheelhouse_trees.data("1", trees)
+            trees.append(wheelhouse_pack.Tree(python, machine, (2, 17), wheels))
+    data = wheelhouse_pack.trees_data("1", trees)
     contents = json.loads(data.pop("index.json"))
     metadata = [f"{each}.dist-info/METADATA" for each in ("b-2", "d-1", "kafkarec-1")]
     assert {name: sorted(part["files"]) for name, part in contents["parts"].items()} == {
@@ -137,7 +135,7 @@ def test_what_trees_have_in_common_is_packed_once(tmp_path: Path) -> None:
 def test_two_wheels_with_different_files_of_one_name_are_refused(tmp_path: Path) -> None:
     wheels = tuple(made(tmp_path, f"{name}-1-py3-none-any", {"same.py": name.encode()}) for name in "ab")
     with pytest.raises(SystemExit, match=r"b-1-py3-none-any.whl and another wheel have different files 'same.py'"):
-        wheelhouse_trees.installed(wheels)
+        wheelhouse_pack.installed(wheels)
 
 
 def test_kafkarec_wheel_has_the_right_tags(fat: Path) -> None:
@@ -157,7 +155,7 @@ def test_kafkarec_wheel_has_the_right_tags(fat: Path) -> None:
 
 def test_lower_bounds_and_modules_of_the_dependencies(fat: Path) -> None:
     libraries = index(fat)["libraries"]
-    assert {project for project, _, _ in libraries.values()} == set(wheelhouse_fetch.dependencies(HERE))
+    assert {project for project, _, _ in libraries.values()} == set(wheelhouse_platforms.dependencies(HERE))
     assert libraries["snappy"][0] == "python-snappy" and libraries["crc32c"][2] == "2.7"
 
 
@@ -166,9 +164,9 @@ def test_a_cached_wheel_that_is_not_locked_is_not_used(tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"something else")
     good = wheelhouse_pack.sha256(tmp_path / name)
     here = (HERE, wheelhouse.PYTHONS[0])
-    cached = wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset([good]), *here)
+    cached = wheelhouse_platforms._cached(tmp_path, "python-snappy", "0.7.3", frozenset([good]), *here)
     assert cached == tmp_path / name
-    assert wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset(["0" * 64]), *here) is None
+    assert wheelhouse_platforms._cached(tmp_path, "python-snappy", "0.7.3", frozenset(["0" * 64]), *here) is None
 
 
 def test_what_is_stripped_is_what_nothing_loads(fat: Path) -> None:
@@ -238,7 +236,7 @@ def test_check_program_fails_with_a_bad_wheel(tmp_path: Path) -> None:
     import wheelhouse_check
 
     empty = wheelhouse_pack.write_wheel(tmp_path / "spark_udfs-1-py3-none-any.whl", {}, "spark_udfs-1.dist-info")
-    outcome = wheelhouse_check._try(sys.executable, empty, wheelhouse.ROOT)
+    outcome = wheelhouse_check.try_in(sys.executable, empty, wheelhouse.ROOT)
     assert outcome.ran and not outcome.passed
     assert "No module named 'spark_udfs'" in outcome.words
 

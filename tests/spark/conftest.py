@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import pytest
 import wheelhouse_check
 import wheelhouse_pack
-import wheelhouse_trees
 from paths import ROOT
 from source_session import spark_environment, spark_session  # noqa: F401
 from spark_submit import applications_removed
@@ -58,8 +57,8 @@ def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         renamed[name] = renamed[name].replace(old, new, 1)
     target = folder / ours.name.replace(wheelhouse.version(), version, 1)
     wheelhouse_pack.write_wheel(target, renamed, f"kafkarec-{version}.dist-info")
-    tree = wheelhouse_trees.Tree(RUNNING, platform.machine(), (2, 17), (target, *carried))
-    return wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version, wheelhouse_trees.data(version, [tree]), folder)
+    tree = wheelhouse_pack.Tree(RUNNING, platform.machine(), (2, 17), (target, *carried))
+    return wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version, wheelhouse_pack.trees_data(version, [tree]), folder)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import wheelhouse_pack
-import wheelhouse_trees
 from paths import ROOT
 
 import wheelhouse
@@ -59,8 +58,8 @@ def kafkarec_wheel(folder: Path, version: str = VERSION) -> Path:
 def fat_wheel(folder: Path, version: str = VERSION, *libraries: Path) -> Path:
     """Write a fat wheel with the fake kafkarec and these wheels, for each CPython on this machine."""
     wheels = (kafkarec_wheel(folder, version), *libraries)
-    trees = [wheelhouse_trees.Tree(python, platform.machine(), (2, 17), wheels) for python in wheelhouse.PYTHONS]
-    return wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version, wheelhouse_trees.data(version, trees), folder)
+    trees = [wheelhouse_pack.Tree(python, platform.machine(), (2, 17), wheels) for python in wheelhouse.PYTHONS]
+    return wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version, wheelhouse_pack.trees_data(version, trees), folder)
 
 
 def edited(fat: Path, target: Path, name: str, edit: Callable[[bytes], bytes | None]) -> Path:
