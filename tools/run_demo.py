@@ -2,9 +2,12 @@
 
 usage: run_demo.py [FOLDER OF LOG SEGMENTS]
 
-Makes the demo's input below .work/ (1 GiB of repeated real batches, a copy with one flipped byte), prints the
-command, runs it with an executor environment without kafkarec and a quiet log configuration, and removes Spark's
-scratch folders afterwards. Standard library only.
+Makes the demo's input from a real segment of examples/data, prints the command, runs it with an executor environment
+without kafkarec and a quiet log configuration, and removes Spark's scratch folders afterwards.
+
+.work/demo/gib/      1 GiB: the batches again and again in segments of about 8 MB. Only the base offsets are patched;
+                     Kafka's checksum begins behind them (KIP-98), so every batch still carries the broker's own.
+.work/demo/flipped/  a copy with one bit changed in the middle
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -21,11 +25,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".work"
-sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+sys.path.insert(0, str(ROOT))
 
-import demo_data  # noqa: E402  (found only after the line above)
-
+import kafkarec  # noqa: E402
 from spark_udfs.bootstrap import TREES  # noqa: E402
+
+GIB = 1 << 30
+SEGMENT_BYTES = 8 << 20
+SOURCE = "all-codecs-0"
 
 PASTE = """
 Here, after `. .venv/bin/activate`, and on your cluster:
@@ -67,11 +74,57 @@ FOREIGN = (
 )
 
 
+def repeat(log: bytes, times: int, first_offset: int) -> tuple[bytes, int]:
+    """`log` repeated with consecutive offsets from `first_offset` on: (bytes, next offset)."""
+    batches = list(kafkarec.batches(log))
+    start = batches[0].base_offset
+    step = batches[-1].next_offset - start
+    out = bytearray(log * times)
+    for turn in range(times):
+        for batch in batches:
+            offset = first_offset + turn * step + batch.base_offset - start
+            struct.pack_into(">q", out, turn * len(log) + batch.position, offset)
+    return bytes(out), first_offset + times * step
+
+
+def make_gib(log: bytes, folder: Path) -> None:
+    """Segments of one partition, at least 1 GiB together; does nothing if they exist."""
+    times = SEGMENT_BYTES // len(log)
+    files = -(-GIB // (times * len(log)))
+    done = folder / "complete"
+    wanted = f"{files} files of {times * len(log)} bytes\n"
+    if done.exists() and done.read_text() == wanted:
+        return
+    if folder.exists():
+        shutil.rmtree(folder)
+    partition = folder / SOURCE
+    partition.mkdir(parents=True)
+    free = shutil.disk_usage(folder).free
+    if free < 2 * GIB:
+        raise SystemExit(f"{folder}: 2 GiB of free space are needed, there are {free >> 20} MiB")
+    print(f"demo: writing 1 GiB of repeated real batches to {folder} ...", flush=True)
+    offset = 0
+    for _ in range(files):
+        name = partition / f"{offset:020d}.log"
+        data, offset = repeat(log, times, offset)
+        name.write_bytes(data)
+    done.write_text(wanted)
+
+
+def make_flipped(log: bytes, folder: Path) -> None:
+    """One bit of one record changed, in the middle of the batch in the middle of the log."""
+    batches = list(kafkarec.batches(log))
+    middle = batches[len(batches) // 2]
+    damaged = bytearray(log)
+    damaged[middle.position + middle.size_in_bytes // 2] ^= 0x01
+    partition = folder / SOURCE
+    partition.mkdir(parents=True, exist_ok=True)
+    (partition / f"{0:020d}.log").write_bytes(damaged)
+
+
 def the_wheel() -> Path:
     """The spark_udfs wheel of this version."""
-    scope: dict[str, str] = {}
-    exec((ROOT / "kafkarec" / "_version.py").read_text(), scope)
-    wheel = ROOT / "wheelhouse" / f"spark_udfs-{scope['__version__']}-py3-none-any.whl"
+    wheel = ROOT / "wheelhouse" / f"spark_udfs-{kafkarec.__version__}-py3-none-any.whl"
     if not wheel.exists():
         sys.exit(f"{wheel.relative_to(ROOT)} is missing: run make wheelhouse")
     return wheel
@@ -136,7 +189,9 @@ def main(arguments: list[str]) -> int:
             sys.exit(f"{data}: no .log files in it")
         application = ["examples/decode_segments.py", str(data)]
     else:
-        demo_data.make(ROOT / "examples" / "data", WORK / "demo")
+        log = (ROOT / "examples" / "data" / SOURCE / f"{0:020d}.log").read_bytes()
+        make_gib(log, WORK / "demo" / "gib")
+        make_flipped(log, WORK / "demo" / "flipped")
         application = ["examples/decode_segments.py"]
 
     command = [".venv/bin/spark-submit", "--py-files", str(wheel.relative_to(ROOT)), *application]

@@ -257,10 +257,10 @@ def test_links_in_docs_are_valid() -> None:
 
 
 def test_repeated_batches_keep_the_brokers_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
-    demo_data = load("tools", "demo_data", monkeypatch)
+    run_demo = load("tools", "run_demo", monkeypatch)
     log = SEGMENT.read_bytes()
     once = kafkarec.decode(log)
-    repeated, following = demo_data.repeat(log, 3, 5000)
+    repeated, following = run_demo.repeat(log, 3, 5000)
     columns = kafkarec.decode(repeated)  # CRCs checked
     assert len(columns) == 3 * len(once)
     assert columns[0].offset == 5000 and following == 5000 + 3 * 865
@@ -270,9 +270,9 @@ def test_repeated_batches_keep_the_brokers_checksums(monkeypatch: pytest.MonkeyP
 
 
 def test_the_demo_flips_one_bit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    demo_data = load("tools", "demo_data", monkeypatch)
+    run_demo = load("tools", "run_demo", monkeypatch)
     log = SEGMENT.read_bytes()
-    demo_data.make_flipped(log, tmp_path)
+    run_demo.make_flipped(log, tmp_path)
     damaged = (tmp_path / "all-codecs-0" / SEGMENT.name).read_bytes()
     assert [a ^ b for a, b in zip(log, damaged, strict=True) if a != b] == [1]
     columns = kafkarec.decode(damaged, errors="skip")
