@@ -26,6 +26,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest import mock
 
 import doc_standins
 
@@ -180,14 +181,8 @@ def runner(page: Page) -> Iterator[Runner]:
         (folder / "tests").mkdir()
         for shown in ("examples", "tests/vectors", "pyproject.toml", "Makefile", "benchmarks"):
             (folder / shown).symlink_to(ROOT / shown)
-        with doc_standins.standing_in(page.needs, folder) as standins:
-            before = dict(os.environ)
-            os.environ.update(standins.settings)
-            try:
-                yield Runner(folder, standins)
-            finally:
-                os.environ.clear()
-                os.environ.update(before)
+        with doc_standins.standing_in(page.needs, folder) as standins, mock.patch.dict(os.environ, standins.settings):
+            yield Runner(folder, standins)
 
 
 def _differing(block: Block, printed: str) -> str:

@@ -7,7 +7,10 @@
 | producer | a module `confluent_kafka` whose Producer checks its arguments and sends nothing |
 | spark | a local Spark session `spark`; a `spark-submit` that checks the wheel's version |
 | avro | the same with Spark's from_avro, which pyspark does not contain |
-| kafka | the same with Spark's Kafka source and sink, and a real broker that pages call localhost:9092 (`doc_broker`) |
+| kafka | the same with Spark's Kafka source and sink, and a real broker that pages call localhost:9092 |
+
+That broker serves the partitions of TOPICS as topics, some groups have committed offsets, and the first records of
+topic `txn` are deleted, as by retention.
 """
 
 from __future__ import annotations
@@ -17,20 +20,42 @@ import io
 import logging
 import os
 import shlex
+import shutil
 import stat
 import sys
-import types
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import doc_broker
+from types import SimpleNamespace
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
 BUCKET = "backup"
 # By the Scala of a Spark: 4 has 2.13, pyspark 3.5 has 2.12. As in tools/kafka_jars.
 AVRO_VERSIONS = {"2.13": "4.1.1", "2.12": "3.5.9"}
+ADDRESS = "localhost:9092"
+TOPICS = ("txn", "all-codecs")
+GROUPS = (
+    ("commit", "billing", "txn:0=100", "all-codecs:0=865"),
+    ("commit", "billing", "txn:0=260"),
+    ("commit", "audit", "txn:0=170", "all-codecs:0=400"),
+    ("forget", "audit", "all-codecs:0=400"),
+    ("transact", "loader", "commit", "all-codecs:0=845"),
+    ("transact", "loader", "abort", "all-codecs:0=865"),
+    ("commit", "retired", "txn:0=20"),
+    ("disband", "retired"),
+    ("cut", "txn:0=150"),
+)
 _QUICK_JVM = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
+
+_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+}
 
 _PIP = """\
 import re, sys, tomllib
@@ -69,20 +94,34 @@ def _no_session(text: str) -> str:
 def missing(needs: Sequence[str]) -> str | None:
     """Why a page with these needs cannot be run on this machine; None: it can."""
     import importlib.util
-    import shutil
 
     if "s3" in needs and not all(map(importlib.util.find_spec, ("moto", "s3fs", "boto3"))):
         return "moto and s3fs are not installed: no S3 server on loopback"
-    java = shutil.which("java") or _java_home()
+    java = shutil.which("java") or os.environ.get("JAVA_HOME")
     if {"spark", "avro", "kafka"} & set(needs) and not (importlib.util.find_spec("pyspark") and java):
         return "pyspark or Java is not installed"
     if "avro" in needs and not (_avro().parent / "complete").exists():
         return f"no {_avro().name}; run tools/kafka_jars"
-    return doc_broker.missing() if "kafka" in needs else None
+    return _no_broker() if "kafka" in needs else None
 
 
-def _java_home() -> str | None:
-    return os.environ.get("JAVA_HOME")
+def _no_broker() -> str | None:
+    _find_tests()
+    from jvm_oracle import missing as without
+    from kafka_session import CONNECTOR
+
+    if not (os.environ.get("CI") or os.environ.get("KAFKAREC_LONG") == "1"):
+        return "a broker and another Spark session, left out of `make test`; CI=1 or KAFKAREC_LONG=1"
+    if not (CONNECTOR / "complete").exists():
+        return f"no Kafka source and sink of Spark in {CONNECTOR.name}; run tools/kafka_jars"
+    return without()
+
+
+def _find_tests() -> None:
+    """Adds the folders of the tests to sys.path: broker and jars are theirs."""
+    for folder in (ROOT / "tests" / "support" / "spark", ROOT / "tests" / "support"):
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
 
 
 @contextlib.contextmanager
@@ -134,13 +173,8 @@ def _s3(found: StandIns, commands: Path) -> Iterator[None]:
             "AWS_SECRET_ACCESS_KEY": "reader",
             "AWS_DEFAULT_REGION": "us-east-1",
         }
-        client = boto3.client(
-            "s3",
-            endpoint_url=settings["AWS_ENDPOINT_URL"],
-            region_name="us-east-1",
-            aws_access_key_id="reader",
-            aws_secret_access_key="reader",
-        )
+        with mock.patch.dict(os.environ, settings):
+            client = boto3.client("s3")
         client.create_bucket(Bucket=BUCKET)
         segments = ROOT / "tests" / "vectors" / "segments"
         for path in sorted(segments.rglob("*")):
@@ -158,32 +192,23 @@ def _spark(found: StandIns, commands: Path) -> Iterator[None]:
     from pyspark.sql import SparkSession
 
     _command(commands, "spark-submit", _SUBMIT.format(python=shlex.quote(sys.executable)))
-    before = dict(os.environ)
-    os.environ["PYTHONPATH"] = str(ROOT)  # the workers find the packages of this checkout
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    with mock.patch.dict(os.environ, PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable):  # for the workers
+        builder = SparkSession.builder.master("local[1]")
+        for name, value in _CONF.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
 
-    def sql(text: str) -> str:
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            spark.sql(text.rstrip().rstrip(";")).show(5, truncate=40)
-        return out.getvalue()
+        def sql(text: str) -> str:
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                spark.sql(text.rstrip().rstrip(";")).show(5, truncate=40)
+            return out.getvalue()
 
-    found.names["spark"] = spark
-    found.sql = sql
-    try:
-        yield
-    finally:
-        spark.stop()
-        os.environ.clear()
-        os.environ.update(before)
+        found.names["spark"] = spark
+        found.sql = sql
+        try:
+            yield
+        finally:
+            spark.stop()
 
 
 def _avro() -> Path:
@@ -205,26 +230,43 @@ def _spark_with_avro(found: StandIns, commands: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
-    jars = doc_broker.jars()
-    with doc_broker.broker(commands.parent) as address, _fresh_jvm(jars), _spark(found, commands):
-        found.words[doc_broker.ADDRESS] = address
-        yield
+    _find_tests()
+    from broker import Broker
+    from jvm_oracle import Oracle
+    from kafka_session import CONNECTOR, SETTINGS, Groups
+
+    (commands.parent / "jars").symlink_to(CONNECTOR)
+    with tempfile.TemporaryDirectory(prefix="broker-") as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        (folder / "classes").mkdir()
+        kafka = Oracle(folder / "classes")
+        stack.callback(kafka.close)
+        served = {}
+        for topic in TOPICS:
+            served[topic] = folder / "served" / topic
+            segments = ROOT / "tests" / "vectors" / "segments" / f"{topic}-0"
+            shutil.copytree(segments, served[topic], ignore=shutil.ignore_patterns("*.json", "*.txt"))
+        started = Broker(folder / "broker", **(SETTINGS | {"num_partitions": "1"}))
+        stack.callback(started.stop)
+        started.serve(kafka, served)
+        ask = Groups(kafka, started)
+        for words in GROUPS:
+            ask(*words)
+        found.words[ADDRESS] = started.address
+        with _fresh_jvm(sorted(CONNECTOR.glob("*.jar"))), _spark(found, commands):
+            yield
 
 
 @contextlib.contextmanager
 def _fresh_jvm(jars: Sequence[Path]) -> Iterator[None]:
     """Only a JVM that is started with the jars has the connector: ends a running one, and this one afterwards."""
     _end_jvm()
-    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, jars))} {_QUICK_JVM} pyspark-shell"
+    words = f"--jars {','.join(map(str, jars))} {_QUICK_JVM} pyspark-shell"
     try:
-        yield
+        with mock.patch.dict(os.environ, PYSPARK_SUBMIT_ARGS=words):
+            yield
     finally:
         _end_jvm()
-        if before is None:
-            del os.environ["PYSPARK_SUBMIT_ARGS"]
-        else:
-            os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
 def _end_jvm() -> None:
@@ -270,17 +312,9 @@ def _producer(found: StandIns, commands: Path) -> Iterator[None]:
         def get_watermark_offsets(self, partition: tuple[str, int]) -> tuple[int, int]:
             return 0, arrived
 
-    module = types.ModuleType("confluent_kafka")
-    for name, value in {"Producer": Producer, "Consumer": Consumer, "TopicPartition": lambda *names: names}.items():
-        setattr(module, name, value)
-    before = sys.modules.get(module.__name__)
-    sys.modules[module.__name__] = module
-    try:
+    module = SimpleNamespace(Producer=Producer, Consumer=Consumer, TopicPartition=lambda *names: names)
+    with mock.patch.dict(sys.modules, confluent_kafka=module):  # type: ignore[dict-item]
         yield
-    finally:
-        del sys.modules[module.__name__]
-        if before is not None:
-            sys.modules[module.__name__] = before
 
 
 # Checks that the wheel on the command line has this version; tests/spark runs real applications.
