@@ -102,16 +102,9 @@ def packages_of_tests(work: Path, version: str, target: Platform) -> Path:
     wanted = [line[0] for name in COMPILED if (line := re.search(rf"(?m)^{name}==[^\s;]+", locked))]
     if all(list(folder.glob(f"{each.replace('==', '-')}.dist-info")) for each in wanted):
         return folder
+    abi = f"cp{version.replace('.', '')}"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--upgrade"]
-    command += [
-        "--disable-pip-version-check",
-        "--python-version",
-        version,
-        "--implementation",
-        "cp",
-        "--abi",
-        f"cp{version.replace('.', '')}",
-    ]
+    command += ["--disable-pip-version-check", "--python-version", version, "--implementation", "cp", "--abi", abi]
     command += ["--abi", "abi3", "--abi", "none", "--target", str(folder)]
     for tag in (*target.tags, f"manylinux_2_28_{target.machine}"):
         command += ["--platform", tag] if tag.startswith(target.name.partition("-")[0]) else []

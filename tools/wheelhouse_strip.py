@@ -66,34 +66,25 @@ def stripped(elf: bytes) -> bytes:
     """The same module without what is not loaded; other files unchanged."""
     if not elf.startswith(MAGIC):
         return elf
-    all_sections = sections(elf)
-    kept = [n for n, (_, one) in enumerate(all_sections) if not n or one.flags & _ALLOC]
+    kept = [(n, name, one) for n, (name, one) in enumerate(sections(elf)) if not n or one.flags & _ALLOC]
     ranges = loaded(elf)
-    ranges += [
-        (one.offset, one.offset + one.size)
-        for _, one in (all_sections[n] for n in kept)
-        if one.type not in (0, _NOBITS)
-    ]
+    ranges += [(one.offset, one.offset + one.size) for _, _, one in kept if one.type not in (0, _NOBITS)]
     result = bytearray(max(end for _, end in ranges))
     for first, end in ranges:
         result[first:end] = elf[first:end]
-    numbers = {old: new for new, old in enumerate(kept)}
-    names = b"\0"
-    entries = []
-    for old in kept:
-        name, one = all_sections[old]
+    numbers = {old: new for new, (old, _, _) in enumerate(kept)}
+    names, entries = b"\0", []
+    for _, name, one in kept:
         entries.append(one._replace(name=len(names) if name else 0, link=numbers.get(one.link, 0)))
         names += name.encode() + b"\0" if name else b""
-    names_entry = Section(len(names), 3, 0, 0, len(result), len(names) + len(b".shstrtab\0"), 0, 0, 1, 0)
-    result += names + b".shstrtab\0"
+    own = b".shstrtab\0"
+    entries.append(Section(len(names), 3, 0, 0, len(result), len(names + own), 0, 0, 1, 0))
+    result += names + own
     result += bytes(-len(result) % 8)
-    table = len(result)
-    for one in [*entries, names_entry]:
-        result += _SECTION.pack(*one)
-    segments, _ = _OFFSETS.unpack_from(elf, _OFFSETS_AT)
-    _OFFSETS.pack_into(result, _OFFSETS_AT, segments, table if entries else 0)
-    segment_size, segment_count, entry_size, *_ = _COUNTS.unpack_from(elf, _COUNTS_AT)
-    _COUNTS.pack_into(
-        result, _COUNTS_AT, segment_size, segment_count, entry_size, len(entries) + 1 if entries else 0, len(entries)
-    )
+    table, count = (len(result), len(entries)) if kept else (0, 0)
+    for entry in entries:
+        result += _SECTION.pack(*entry)
+    _OFFSETS.pack_into(result, _OFFSETS_AT, _OFFSETS.unpack_from(elf, _OFFSETS_AT)[0], table)
+    sizes = _COUNTS.unpack_from(elf, _COUNTS_AT)[:3]
+    _COUNTS.pack_into(result, _COUNTS_AT, *sizes, count, max(count - 1, 0))
     return bytes(result) if len(result) < len(elf) else elf
