@@ -23,6 +23,7 @@ a mutant (any more). It needs a C compiler for Linux and pytest; Python's code i
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import hashlib
 import itertools
@@ -551,7 +552,8 @@ class Runner:
             if pid not in running:
                 continue
             number, read_end, order = running.pop(pid)
-            killed_group(pid)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)  # processes that it has started and that still run
             begun = len(os.read(read_end, 65536))
             os.close(read_end)
             self.verdicts[number] = how_it_ended(status) if status != PASSED else UNNOTICED[not order]
@@ -611,19 +613,11 @@ def how_it_ended(status: int) -> str:
     return "failed"
 
 
-def killed_group(pid: int) -> None:
-    """Ends processes that a child has started and that still run."""
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
 def verdicts_of(options: argparse.Namespace, numbers: list[int]) -> dict[int, str]:
     """Runs the tests in the folder of the build."""
     os.chdir(options.work)
     path = os.pathsep.join(filter(None, (str(options.work), os.environ.get("PYTHONPATH"))))
-    os.environ.update(MUTANTS_REACHED="reached", PYTHONPATH=path)
+    os.environ.update(MUTANTS_REACHED=str(options.work / "reached"), PYTHONPATH=path)
     sys.path.insert(0, str(options.work))
     words = [*shlex.split(options.tests), "-q", "-p", "no:cacheprovider"]
     runner = Runner(options.work, numbers, options.jobs)
