@@ -10,25 +10,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkarec.format.enums import Isolation
 from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
-from kafkarec.read import isolation as isolation_rules
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_option_names, checked_threads, request
-from kafkarec.state import transactions
+from kafkarec.state import HANGING_AFTER
 from kafkarec.storage import log_reading, opening, ranges
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.finding import Finder
-from kafkarec.storage.follower import Follower, follow, followers
 from kafkarec.storage.log_reading import Isolated
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.raw_batches import BatchSlice, SegmentBytes
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.splits import splits
-from kafkarec.support.package_logger import logger
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
 if TYPE_CHECKING:
     from kafkarec.ops.salvage import SalvageReport
     from kafkarec.ops.verify import Report
+    from kafkarec.storage.follower import Follower
 
 _OF_SEVERAL_LOGS = ("topic", "partition", "file")
 
@@ -162,6 +160,8 @@ class Readable(ABC):
             on_note=on_note,
             **options,
         )
+        from kafkarec.storage.follower import follow
+
         return follow(polled, interval)
 
     def followers(
@@ -177,6 +177,9 @@ class Readable(ABC):
         """As follow, without blocking: a Follower of each log, whose `poll()` yields (segment, records) of what is new
         since the last one, and ends."""
         record_range = RecordRange.of(start_offset, None, start_timestamp, None)
+        from kafkarec.storage.follower import followers
+        from kafkarec.support.package_logger import logger
+
         assert isinstance(self, SegmentFile | PartitionFiles | DataFolderFiles)
         return followers(
             self, self._pieces(batch_bytes, options), record_range, Isolation.of(isolation), on_note or logger.warning
@@ -214,8 +217,10 @@ class Readable(ABC):
         segments = (segment for group in self.groups() for segment in group)
         return (batch for segment in segments for batch in log_reading.record_batches(segment, wanted))
 
-    def transactions(self, *, hanging_after: timedelta = transactions.HANGING_AFTER) -> Any:
+    def transactions(self, *, hanging_after: timedelta = HANGING_AFTER) -> Any:
         """All transactions of the log, from batch headers and markers: a transactions.TransactionListing."""
+        from kafkarec.state import transactions
+
         (group,) = self.groups()
         return transactions.listing(group, hanging_after=hanging_after)
 
@@ -223,6 +228,8 @@ class Readable(ABC):
     def last_stable_offset(self) -> int | None:
         """The offset at which a read_committed consumer stops: that of the first open transaction, else the log's
         end."""
+        from kafkarec.read import isolation as isolation_rules
+
         (group,) = self.groups()
         return isolation_rules.excluded(group).last_stable_offset
 
@@ -342,7 +349,7 @@ class LogDir(DataFolderFiles, Readable):
 
     def transactions(self, **options: Any) -> dict[tuple[str | None, int | None], Any]:
         """(topic, partition) -> the TransactionListing of that log."""
-        return {(log.topic, log.partition): transactions.listing(log.segments, **options) for log in self}
+        return {(log.topic, log.partition): log.transactions(**options) for log in self}
 
     @property
     def last_stable_offset(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
@@ -113,6 +112,8 @@ def map_requests(function: Callable[[S], T], items: Sequence[S], are_remote: boo
     if not are_remote or len(items) < 2:
         yield from map(function, items)
         return
+    from concurrent.futures import ThreadPoolExecutor  # not at the top: it loads logging
+
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
         try:
             yield from pool.map(function, items)

@@ -11,7 +11,6 @@ the session's time zone. `topic` and `partition` name the log.
 
 from __future__ import annotations
 
-import difflib
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -255,6 +254,8 @@ class Where:
             if not known:
                 why = f": no folder {condition.name}=... is below the path. It chooses folders, and no records"
                 raise UnknownKeyError("where", why)
+            import difflib  # not at the top: no listing needs it
+
             near = difflib.get_close_matches(condition.name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             why = f": no folder has the key {condition.name!r}{hint}; there are: {', '.join(known)}"

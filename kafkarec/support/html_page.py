@@ -7,7 +7,6 @@ contain any character.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 
 from .text_table import NOTHING, safe
 
@@ -79,6 +78,8 @@ tbody tr:last-child td { border-bottom: 0; }
 
 def text(value: object) -> str:
     """The value as text of the page: escaped, without control characters and lone surrogates."""
+    from html import escape  # not at the top: its table of entities takes longer than all else of a report in text
+
     return escape(safe(str(value)))
 
 
