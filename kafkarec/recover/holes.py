@@ -11,7 +11,6 @@ from struct import error
 from typing import Any, NamedTuple
 
 from kafkarec.errors import InvalidRecordError
-from kafkarec.format import control
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import (
     CODEC_MASK,
@@ -140,6 +139,8 @@ def _marker(batch: bytes) -> LegibleMarker | None:
         return None
     if (batch[V2_OVERHEAD : _KEY.start], batch[_KEY.stop : _VALUE.start], batch[_VALUE.stop :]) != _BETWEEN:
         return None
+    from kafkarec.format import control  # not at the top: an eighth of a first `ls`
+
     try:
         found = control.parse(batch[_KEY], batch[_VALUE])
     except InvalidRecordError:

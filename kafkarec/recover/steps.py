@@ -12,7 +12,6 @@ from typing import Any
 from kafkarec._core import Chunk, Rows
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import InvalidRecordError
-from kafkarec.format import control
 from kafkarec.tables.records import BATCH_LAYOUT
 from kafkarec.tables.table import cells
 
@@ -126,6 +125,8 @@ class Step:
         runs = self.chunk.runs().cast("q").tolist()
         record = sum(runs[1 : 2 * runs[::2].index(row) : 2])
         [key] = cells(self.chunk, 0, "z", record, record + 1)
+        from kafkarec.format import control  # not at the top, as in holes
+
         try:
             control.type_id(key)
         except InvalidRecordError as error:

@@ -33,15 +33,13 @@ from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import match
 from kafkarec.recover.marker_matching import POSITION, Match, Note
 from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH
+from kafkarec.state import HANGING_AFTER
 
 __all__ = ["HANGING_AFTER", "STATES", "Spread", "Transaction", "TransactionListing", "listing"]
 
 OPEN, HANGING, ABORTED, COMMITTED = "open", "hanging", "aborted", "committed"
 STATES = (OPEN, HANGING, ABORTED, COMMITTED)
 """The states of a transaction; `hanging`: open for longer than a transaction coordinator allows."""
-
-HANGING_AFTER = timedelta(minutes=15)
-"""The default of transaction.max.timeout.ms, which `kafka-transactions.sh find-hanging` assumes too."""
 
 _PRODUCER, _CODE, _MARKER, _MARKER_TIME, _BATCHES = map(
     ROW.index, ("producer_id", "code", "marker_offset", "marker_timestamp", "batches")
