@@ -9,7 +9,7 @@ sys.path. Standard library only; nothing happens at import: no threads, no open 
     bootstrap.load()
     import kafkarec
 
-    spark_udfs/_trees/index.json     made by tools/wheelhouse_trees.py, as are the zip files
+    spark_udfs/_trees/index.json     made by tools/wheelhouse_pack.py, as are the zip files
     spark_udfs/_trees/*.zip          the parts of the trees: what all have in common, all of one machine, the rest
 
     <root>/kafkarec-cache-<uid>/     mode 0700, owned by this user; `roots` has the roots

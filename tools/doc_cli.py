@@ -51,15 +51,17 @@ contain bytes of keys, values or headers.
 
 
 def page() -> str:
-    from kafkarec.cli import app
+    from kafkarec.cli.verb_parsers import VERBS
 
-    rows = [f"| [`{verb}`](#{verb}) | {_cell(what)} |" for verb, what in app.VERBS.items()]
-    return HEAD + "\n".join(rows) + "\n" + RULES + "".join(_verb(app, verb) for verb in app.VERBS)
+    rows = [f"| [`{verb}`](#{verb}) | {_cell(what)} |" for verb, what in VERBS.items()]
+    return HEAD + "\n".join(rows) + "\n" + RULES + "".join(map(_verb, VERBS))
 
 
-def _verb(app: object, verb: str) -> str:
+def _verb(verb: str) -> str:
+    from kafkarec.cli.verb_parsers import parser_of
+
     module = importlib.import_module(f"kafkarec.cli.{verb}")
-    whole = app._parser(verb)  # type: ignore[attr-defined]
+    whole = parser_of(verb)
     chosen = next(action for action in whole._actions if isinstance(action, argparse._SubParsersAction))
     parser = chosen.choices[verb]
     lines = [f"\n## {verb}\n", _cell(module.DESCRIPTION) + "\n", "```{code-block} sh", _usage(parser, verb), "```\n"]

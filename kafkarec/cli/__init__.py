@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
+FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (without the program's name) and return its exit status."""
@@ -14,4 +16,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return run(argv)
     except KeyboardInterrupt:  # during an import, or when all is done but the process is not gone
-        return 130
+        return INTERRUPTED

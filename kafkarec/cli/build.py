@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from kafkarec.format.layout import BATCH_MAGIC, MAGICS
 from kafkarec.storage.output_rules import is_stream
 
-from . import input_formats, new_log, output_files, progress, shared_options
+from . import DAMAGED, FINE, input_formats, new_log, output_files, progress, shared_options
 from .build_batches import BuildSettings, RowBatches
 from .input_cells import FORMS, TAKEN
 from .input_rows import InputRows
-from .problems import DAMAGED, FINE, say
+from .problems import say
 from .shared_options import WrongUse
 from .spool import demand_once, shown_name
 

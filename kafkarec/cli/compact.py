@@ -17,8 +17,8 @@ from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 
-from . import input_logs, new_log, output_files, progress, shared_options
-from .problems import FINE, repeated
+from . import FINE, input_logs, new_log, output_files, progress, shared_options
+from .problems import repeated
 from .shared_options import errors_named
 
 DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.4 does. Removes older records, records

@@ -11,8 +11,8 @@ from kafkarec.format.layout import LATEST_CODECS, MAGICS
 from kafkarec.logs import Log
 from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted
 
-from . import input_logs, new_log, output_files, progress, shared_options
-from .problems import DAMAGED, DamageReporter, repeated, say
+from . import DAMAGED, input_logs, new_log, output_files, progress, shared_options
+from .problems import DamageReporter, repeated, say
 from .shared_options import WrongUse
 from .spool import shown_name
 

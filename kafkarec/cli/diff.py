@@ -12,9 +12,8 @@ from kafkarec.report import Document, jsonable
 from kafkarec.state.epoch_history import Truncation
 from kafkarec.support.text_table import counted, lost_offsets
 
-from . import output_files, progress, shared_options
+from . import DAMAGED, FINE, output_files, progress, shared_options
 from .input_logs import STANDARD_INPUT
-from .problems import DAMAGED, FINE
 from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Compares two replicas of a partition record by record. Reports where they differ, by leader epoch and

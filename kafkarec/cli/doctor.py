@@ -13,8 +13,7 @@ from kafkarec.format.checksum import crc32, crc32c
 from kafkarec.report import Document
 from kafkarec.support.text_table import or_nothing
 
-from . import output_files, shared_options
-from .problems import COULD_NOT, FINE
+from . import COULD_NOT, FINE, output_files, shared_options
 
 DESCRIPTION = """Prints versions, codecs with their libraries, the routines that compute CRC-32C and CRC-32, the build,
 and what is missing. The exit status is 3 if something that decoding needs is missing or wrong."""

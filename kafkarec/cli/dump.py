@@ -18,9 +18,9 @@ from kafkarec.storage.log_files import open_file
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 
-from . import input_logs, output_files, progress, shared_options
+from . import COULD_NOT, input_logs, output_files, progress, shared_options
 from .output_files import Sink
-from .problems import COULD_NOT, exit_status, say
+from .problems import exit_status, say
 from .shared_options import CouldNot
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.

@@ -18,8 +18,7 @@ from kafkarec.recover.offset_order import WINDOW
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
-from . import explain_output, explain_page, input_logs, output_files, shared_options
-from .problems import DAMAGED, FINE
+from . import DAMAGED, FINE, explain_output, explain_page, input_logs, output_files, shared_options
 from .shared_options import CouldNot, WrongUse
 from .spool import shown_name
 

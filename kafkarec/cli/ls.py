@@ -14,9 +14,9 @@ from kafkarec.storage import names
 from kafkarec.storage.segment_summary import summarize
 from kafkarec.support.command_line import command
 
-from . import input_logs, output_files, progress, shared_options
+from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .ls_output import ListedPath, ListedRow
-from .problems import COULD_NOT, DAMAGED, FINE, exit_status, say
+from .problems import exit_status, say
 from .shared_options import WrongUse
 
 DESCRIPTION = """Lists the segments in files, partition folders, data folders and buckets with offsets, sizes, times and

@@ -33,8 +33,8 @@ from kafkarec.storage.output_rules import STANDARD_OUTPUT, is_stream
 from kafkarec.support import durable
 from kafkarec.support.text_table import byte_size, counted, safe
 
-from . import input_logs, output_files, shared_options
-from .problems import DAMAGED, exit_status, repeated, say
+from . import DAMAGED, input_logs, output_files, shared_options
+from .problems import exit_status, repeated, say
 from .shared_options import WrongUse
 
 _APPEND = 1 << 20

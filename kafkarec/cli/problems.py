@@ -15,13 +15,11 @@ from kafkarec.storage import other_file_types
 from kafkarec.support.command_line import PROGRAM, quoted
 from kafkarec.support.text_table import lost_offsets, safe
 
-from . import progress
+from . import COULD_NOT, DAMAGED, FINE, progress
 
 if TYPE_CHECKING:
     from kafkarec.damage import Damage, Restored, UndecidedTransaction
     from kafkarec.storage.segment_file import SegmentFile
-
-FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
 
 _MAX_LINES = 20
 

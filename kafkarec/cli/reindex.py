@@ -23,8 +23,8 @@ from kafkarec.support import durable, text_table
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import system_reason
 
-from . import input_logs, output_files, progress
-from .problems import COULD_NOT, DAMAGED, FINE, say
+from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress
+from .problems import say
 from .shared_options import CouldNot, WrongUse, add_partition, number_of
 
 DESCRIPTION = """Rebuilds .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint from a log's batches,

@@ -21,8 +21,8 @@ from kafkarec.ops.study.sampling import sample_shares
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
-from . import input_logs, new_log, output_files, progress, shared_options, study_output
-from .problems import DAMAGED, FINE, say
+from . import DAMAGED, FINE, input_logs, new_log, output_files, progress, shared_options, study_output
+from .problems import say
 from .shared_options import CouldNot, WrongUse
 from .study_output import Studies
 

@@ -19,8 +19,8 @@ from kafkarec.storage.opening import states_beside
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
-from . import input_logs, output_files, progress, shared_options, txn_output
-from .problems import COULD_NOT, DAMAGED, FINE, say
+from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options, txn_output
+from .problems import say
 from .shared_options import CouldNot, WrongUse
 from .spool import demand_once
 from .txn_output import PartitionTransactions

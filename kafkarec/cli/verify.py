@@ -12,8 +12,7 @@ from kafkarec.ops.verify.report_document import document
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage.partition_folder import LeftOut
 
-from . import input_logs, output_files, progress, shared_options
-from .problems import COULD_NOT
+from . import COULD_NOT, input_logs, output_files, progress, shared_options
 
 DESCRIPTION = """Reads every byte of segments, partition folders or a broker's whole data folder: checksums, structure,
 decompression, offsets, indexes, leader epochs, and errors that Kafka ignores. Reports what is damaged, which offsets

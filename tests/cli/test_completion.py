@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafkarec.cli import main
-from kafkarec.cli.app import VERBS
+from kafkarec.cli.verb_parsers import VERBS
 
 
 class Answered(Exception):

@@ -20,8 +20,9 @@ import pytest
 from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import SEGMENTS
 
-from kafkarec.cli import app, output_files, spool
+from kafkarec.cli import output_files, spool
 from kafkarec.cli.shared_options import CouldNot
+from kafkarec.cli.verb_parsers import VERBS, parser_of
 from kafkarec.storage import output_rules
 
 LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
@@ -472,7 +473,7 @@ def test_block_devices_are_refused(tree: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_every_path_argument_is_registered() -> None:
     """Every path argument is registered as an input or as an output."""
     known = {*output_files.INPUTS, *output_files.OPTIONS}
-    for verb in app.VERBS:
+    for verb in VERBS:
         for parser in _parsers(verb):
             arguments = parser._actions
             plain = {one.dest for one in arguments if one.metavar in ("FILE", "DIR", "OUT", "A,B") and one.type is None}
@@ -483,4 +484,4 @@ def test_every_path_argument_is_registered() -> None:
 
 
 def _parsers(verb: str) -> list[argparse.ArgumentParser]:
-    return [one.choices[verb] for one in app._parser(verb)._actions if isinstance(one, argparse._SubParsersAction)]
+    return [one.choices[verb] for one in parser_of(verb)._actions if isinstance(one, argparse._SubParsersAction)]

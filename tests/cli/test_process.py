@@ -16,8 +16,8 @@ from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, i
 from paths import ROOT, SEGMENTS
 
 import kafkarec
-from kafkarec.cli import app, progress
-from kafkarec.cli.app import VERBS
+from kafkarec.cli import progress
+from kafkarec.cli.verb_parsers import VERBS
 from kafkarec.cli.whole_writes import WholeWrites
 
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
@@ -37,7 +37,7 @@ def test_all_verbs_of_the_contract_exist() -> None:
 
 
 def test_every_module_of_a_verb_is_in_the_table_and_every_verb_in_the_readme() -> None:
-    modules = {path.stem for path in Path(app.__file__).parent.glob("*.py") if "\ndef run(args:" in path.read_text()}
+    modules = {path.stem for path in (ROOT / "kafkarec" / "cli").glob("*.py") if "\ndef run(args:" in path.read_text()}
     assert modules == set(VERBS)
     readme = (ROOT / "README.md").read_text()
     assert [verb for verb in VERBS if not re.search(rf"^kafkarec {verb}\b", readme, re.MULTILINE)] == []

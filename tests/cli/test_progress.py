@@ -309,7 +309,7 @@ def test_ctrl_c_between_two_new_folders_names_what_is_complete(
         finished.append(folder.name)
 
     monkeypatch.setattr(PartitionFolder, "finish", interrupted)
-    monkeypatch.setattr("kafkarec.cli.app.is_terminal", lambda: True)
+    monkeypatch.setattr("kafkarec.cli.run_verb.is_terminal", lambda: True)
     out = tmp_path / "out"
     assert kafkarec.cli.main(["convert", str(tmp_path / "in"), "-o", f"{out}/"]) == 130
     line = f"1 of 3 partitions are complete in {out}/; the same command with --force writes all of them again"

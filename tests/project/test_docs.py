@@ -133,18 +133,18 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_other_hosts(tm
 
 
 def verbs() -> dict[str, ModuleType]:
-    from kafkarec.cli.app import VERBS
+    from kafkarec.cli.verb_parsers import VERBS
 
     return {verb: importlib.import_module(f"kafkarec.cli.{verb}") for verb in VERBS}
 
 
 def test_every_verb_and_option_is_on_the_page() -> None:
-    from kafkarec.cli import app
+    from kafkarec.cli.verb_parsers import parser_of
 
     page = doc_cli.page()
     for verb in verbs():
         section = page.split(f"\n## {verb}\n")[1].split("\n## ")[0]
-        parser = app._parser(verb)
+        parser = parser_of(verb)
         (chosen,) = [action.choices for action in parser._actions if isinstance(action.choices, dict)]
         for action in chosen[verb]._actions:
             for option in action.option_strings:
@@ -153,8 +153,8 @@ def test_every_verb_and_option_is_on_the_page() -> None:
 
 @pytest.mark.parametrize("verb", verbs())
 def test_examples_of_a_verb_are_valid_commands(verb: str) -> None:
-    from kafkarec.cli import app
     from kafkarec.cli.shared_options import join_relative_times
+    from kafkarec.cli.verb_parsers import parser_of
 
     examples = verbs()[verb].EXAMPLES.partition("examples:\n")[2]
     commands = [re.split(r"\s{2,}| \| ", line.strip())[0] for line in examples.split("\n") if line.startswith("  ")]
@@ -162,7 +162,7 @@ def test_examples_of_a_verb_are_valid_commands(verb: str) -> None:
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "kafkarec" and arguments[0] == verb, command
-        app._parser(verb).parse_args(join_relative_times(arguments))  # SystemExit where an option does not exist
+        parser_of(verb).parse_args(join_relative_times(arguments))  # SystemExit where an option does not exist
 
 
 def test_every_public_name_is_on_the_page() -> None:

@@ -12,7 +12,7 @@ from doc_api import EXPERIMENTAL, INTERNAL_METHODS, PACKAGES
 import kafkarec
 import spark_udfs
 from kafkarec import errors, experimental, internal_topics, sidecars
-from kafkarec.cli import app
+from kafkarec.cli import verb_parsers
 from kafkarec.ops.verify import KINDS
 from spark_udfs import functions, schema
 from spark_udfs.source import options
@@ -89,9 +89,9 @@ def _shown(default: Any) -> Any:
 
 
 def _command_line() -> Iterator[tuple[str, Any]]:
-    yield "verbs", list(app.VERBS)
-    for verb in app.VERBS:
-        whole = app._parser(verb)
+    yield "verbs", list(verb_parsers.VERBS)
+    for verb in verb_parsers.VERBS:
+        whole = verb_parsers.parser_of(verb)
         [chosen] = (one for one in whole._actions if isinstance(one, argparse._SubParsersAction))
         for action in chosen.choices[verb]._actions:
             yield (
