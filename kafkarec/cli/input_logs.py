@@ -85,7 +85,7 @@ def fetched(segments: Iterable[Segment]) -> int | None:
 def _log(segments: list[Segment]) -> Log:
     segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
     first = segments[0]
-    return Log(os.path.dirname(first.path), segments, topic=first.topic, partition=first.partition)
+    return Log(os.path.dirname(first.path) or os.curdir, segments, topic=first.topic, partition=first.partition)
 
 
 def _open(

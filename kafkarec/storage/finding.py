@@ -166,10 +166,10 @@ class Finder:
 
     def _log(self, segments: list[SegmentFile]) -> PartitionFiles:
         first, last = segments[0], segments[-1].copy(later_segment=False)
-        path = os.path.dirname(first.path)
-        while path and not all(each.path.startswith(f"{path}/") for each in segments):
-            path = os.path.dirname(path)
-        return self.opener.log_type(path, [*segments[:-1], last], topic=first.topic, partition=first.partition)
+        above, path = first.path, os.path.dirname(first.path)
+        while above != path and not all(each.path.startswith(os.path.join(path, "")) for each in segments):
+            above, path = path, os.path.dirname(path)
+        return self.opener.log_type(path or os.curdir, [*segments[:-1], last], topic=first.topic, partition=first.partition)
 
     # ---- the keys alone
 

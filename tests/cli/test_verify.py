@@ -64,6 +64,13 @@ def test_the_next_command_runs(run: Here, damaged: Path, monkeypatch: pytest.Mon
     assert again.status == 0 and again.out.startswith(b"NOT DAMAGED")
 
 
+def test_files_of_the_working_directory_have_a_path(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SEGMENTS / "txn-0")
+    first, second = sorted(map(str, Path().glob("*.log")))
+    for files, path in (([first, second], "."), ([first], first)):
+        assert run("verify", *files).out.decode().splitlines()[1].startswith(f"{path}: ")
+
+
 def test_the_exit_status_of_each_kind_of_log(run: Here, damaged: Path, tmp_path: Path) -> None:
     assert run("verify", damaged / "fine-1").status == 0
     assert run("verify", damaged / "odd-0").status == 0

@@ -162,10 +162,9 @@ class _Commands:
 
 
 def _inputs(report: ReportData) -> Sequence[str]:
-    """The verified path, or those of the logs if several paths were verified together. Files of the working directory
-    that are named one by one have none."""
+    """The verified path, or those of the logs if several paths were verified together."""
     single = remote.is_url(report.path) or os.path.exists(report.path)
-    return [report.path] if single else [one.path or os.curdir for one in report.partitions]
+    return [report.path] if single else [one.path for one in report.partitions]
 
 
 def _needs_salvage(one: PartitionReport) -> bool:

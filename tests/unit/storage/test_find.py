@@ -254,6 +254,21 @@ def test_folders_without_keys_are_one_log_too_and_a_gap_is_no_error(tmp_path: Pa
     assert offsets(kafkarec.find(tmp_path / "2026-*")) == kept
 
 
+def test_folders_with_no_folder_above_both_are_one_log_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive(tmp_path, "a", "b")
+    monkeypatch.chdir(tmp_path)
+    for paths in ([str(tmp_path / "a"), "b"], ["a", "b"], ["a", str(tmp_path / "b")]):
+        (log,) = kafkarec.find(paths)
+        assert log.path and [record.offset for record in log.read()] == OFFSETS
+
+
+def test_files_of_the_working_directory_are_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in parts(2):
+        put(tmp_path / "ev-0", part)
+    monkeypatch.chdir(tmp_path / "ev-0")
+    assert [log.path for log in kafkarec.find("*.log")] == ["."]
+
+
 def test_an_empty_segment_at_a_folders_end_is_no_overlap(days: Path) -> None:
     put(days / f"date={DAYS[0]}" / "ev-0", (parts(3)[1][0], b""))
     assert offsets(kafkarec.find(days)) == OFFSETS
