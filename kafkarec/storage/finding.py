@@ -169,7 +169,8 @@ class Finder:
         above, path = first.path, os.path.dirname(first.path)
         while above != path and not all(each.path.startswith(os.path.join(path, "")) for each in segments):
             above, path = path, os.path.dirname(path)
-        return self.opener.log_type(path or os.curdir, [*segments[:-1], last], topic=first.topic, partition=first.partition)
+        path = path or os.curdir
+        return self.opener.log_type(path, [*segments[:-1], last], topic=first.topic, partition=first.partition)
 
     # ---- the keys alone
 
