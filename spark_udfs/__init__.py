@@ -14,7 +14,7 @@
 |---|---|
 | registration | `register(spark)`: registers the SQL functions and the data source |
 | shipping | adds the wheel to the session's files, so that executors can import it |
-| cluster | whether a session uses Spark Connect; calls a function in a task |
+| cluster | whether a session uses Spark Connect; calls a function in a task; what tasks return to the driver |
 | functions | the SQL functions, also as Column functions, and DataFrame functions |
 | capabilities, errors | what this pyspark has, and what takes its place where it is missing |
 | schema | the one table of columns: kafkarec's name, Spark's name, Spark type, Arrow type |

@@ -1,7 +1,8 @@
 """Spark Connect: whether a session uses it; calls a function on the cluster; what tasks return to the driver.
 
 With Connect the Python program runs on another machine: paths are those of the server and its executors, and only a
-task can list them. A client may not have kafkarec, so no result has objects of it.
+task can list them. A client may not have kafkarec, so no result has objects of it; some have those of
+spark_udfs, which must be of the same version there.
 """
 
 from __future__ import annotations

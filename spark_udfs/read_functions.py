@@ -145,8 +145,8 @@ def planned_results(spark: Any, verb: str, chosen: ReadOptions, body: Callable[[
 def task_results(
     spark: Any, verb: str, tasks: Tasks, chosen: ReadOptions, body: Callable[[Splits], Any], what: str = ""
 ) -> list[Any]:
-    """The same for tasks that are planned; without any no job. Spark's UI shows verb, paths and `what` for the job,
-    unless the user has set a description."""
+    """As planned_results, for tasks that are planned already; without any no job. Spark's UI shows verb, paths and
+    `what` for the job, unless the user has set a description."""
     if not tasks:
         return []
     frame = over_tasks(spark, verb, tasks, chosen, partial(_result, body), cluster.RESULT)

@@ -175,9 +175,10 @@ class SharedFolder:
         os.makedirs(new)
         for part in (part for each in parts.values() for part in each):
             folder = os.path.join(job.folder, part.folder)
-            if not os.path.isdir(folder):
+            if sum(map(os.path.getsize, _segments(folder))) != part.size:
+                what = "is not as its task has written it" if os.path.isdir(folder) else "does not exist"
                 raise FileNotFoundError(
-                    f"{folder} does not exist: {job.path} must be a folder that the driver and all executors share"
+                    f"{folder} {what}: {job.path} must be a folder that the driver and all executors share"
                 )
         rows = [self._prepared(job, name, each, ids[name]) for name, each in parts.items()]
         distributed.sync_folder(new)
@@ -312,8 +313,8 @@ def _largest_batch(paths: Iterable[str]) -> int:
     """The size of the largest batch in some files, in bytes; 0: there is none."""
     import kafkarec
 
-    sizes = (max(kafkarec.open(path).scan().column("size_in_bytes"), default=0) for path in paths)
-    return max(sizes, default=0)
+    tables = (table for path in paths for table in kafkarec.open(path).scan_pieces())
+    return max((max(table.column("size_in_bytes"), default=0) for table in tables), default=0)
 
 
 def _clone(folder: str, target: str, largest: int) -> int | None:

@@ -3,8 +3,8 @@
 | batch | its records are counted by |
 |---|---|
 | magic 2, within the range of offsets | the header: record_count, of a compacted batch too |
-| control; from the range's end or the last stable offset on | none |
-| any other: magic 0 and 1, a bound of the range within it, a producer with an aborted transaction | decoding |
+| control, unless includeControl; from the range's end or the last stable offset on | none |
+| any other: magic 0 and 1, a bound of the range within it, a producer with an aborted transaction there | decoding |
 
 The number is that of the data source, which does not decode more than it has to here. Where checksums or headers show
 damage, a restored header or an unfinished batch, the whole split is read as the data source reads it.
@@ -106,12 +106,16 @@ def _told(headers: pa.RecordBatch, split: Split, options: ReadOptions) -> pa.Arr
         pc.less_equal(count, pc.add(pc.subtract(last, base), 1)),
     ]
     if uncommitted is not None and uncommitted.aborted:
-        producers = pa.array({producer for producer, _, _ in uncommitted.aborted}, pa.int64())
-        suspect = pc.and_(headers.column("is_transactional"), pc.is_in(headers.column("producer_id"), producers))
-        known.append(pc.invert(suspect))
+        producers, firsts, markers = zip(*uncommitted.aborted, strict=True)
+        suspect = pc.and_(
+            pc.is_in(headers.column("producer_id"), pa.array({*producers}, pa.int64())),
+            pc.and_(pc.greater_equal(last, min(firsts)), pc.less(base, max(markers))),
+        )
+        known.append(pc.invert(pc.and_(headers.column("is_transactional"), suspect)))
     none = pc.fill_null(pc.greater_equal(base, end), False)
     if not options.includeControl:
         none = pc.or_(none, headers.column("is_control"))
+    # a column that is null in any of the conditions does not tell either: `and` of null is null
     return pc.if_else(none, 0, pc.if_else(reduce(pc.and_, known), count, None))
 
 

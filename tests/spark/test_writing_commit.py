@@ -291,6 +291,23 @@ def test_a_concurrent_foreign_write_is_not_overwritten(tmp_path: Path, monkeypat
     assert content(tmp_path) == {"t-0": numbered("a", "x", "b"), "t-1": numbered("c")}
 
 
+@pytest.mark.parametrize("seen", [0, 40])
+def test_staged_files_that_are_not_whole_change_nothing(seen: int, tmp_path: Path) -> None:
+    """A listing may lag behind, a file may be cut: without the largest batch a last segment is linked, not copied."""
+    publish(tmp_path, "job-1", {"t-0": ["a"]})
+    [live] = (tmp_path / "t-0").glob("*.log")
+    with live.open("ab") as log:
+        log.write(bytes(40))  # what another program has begun to write
+    before = live.read_bytes()
+    write_job = job(tmp_path, "job-2")
+    staged = stage(write_job, 0, {"t-0": ["b"]})
+    [log] = (Path(write_job.folder) / staged[0].folder).glob("*.log")
+    log.write_bytes(log.read_bytes()[:seen])
+    with pytest.raises(FileNotFoundError, match="is not as its task has written it"):
+        publisher(write_job).commit(write_job, staged)
+    assert live.read_bytes() == before
+
+
 def test_staging_that_the_driver_cannot_see_is_reported(tmp_path: Path) -> None:
     write_job = job(tmp_path / "driver")
     staged = stage(job(tmp_path / "executor"), 0, {"t-0": ["a"]})
