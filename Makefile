@@ -99,8 +99,9 @@ vectors: ## Kafka's classes judge the files of tests/vectors again: what differs
 
 fuzz: ## the property tests again and again, with many more examples, until one fails (MINUTES=10)
 	@sh tools/setup test
-	@$(ENV) KAFKAREC_LONG=1 timeout $(or $(MINUTES),10)m sh -c 'while $(PYTHON) -m pytest -q $(PROPERTY_TESTS) $(ARGS); do :; done'; \
-	    test $$? = 124 && echo "fuzz: nothing found"
+	@$(ENV) end=$$(($$(date +%s) + 60 * $(or $(MINUTES),10))); while left=$$((end - $$(date +%s))) && [ $$left -gt 0 ]; do \
+	    KAFKAREC_LONG=1 timeout --foreground $$left $(PYTHON) -m pytest -q $(PROPERTY_TESTS) $(ARGS) || { [ $$? = 124 ] || exit 1; }; \
+	done; echo "fuzz: nothing found"
 
 lock: ## write requirements/*.txt again (needs uv)
 	@tools/lock.sh
@@ -113,5 +114,5 @@ docs: ## write the generated pages and build the site (build/docs/index.html), w
 
 clean: ## remove everything that was built, downloaded or generated, the environments too
 	rm -rf .venv .venv-executor .venv-cross .venv-release .work .cache build dist wheelhouse/* *.egg-info kafkarec/_*.so kafkarec/_*.c spark_udfs/_trees docs/reference
-	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

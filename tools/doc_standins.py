@@ -4,7 +4,7 @@
 |---|---|
 | (always) | `kafkarec` and `python` of this checkout; a `pip` and a `make` that only check their arguments |
 | s3 | an S3 API server on loopback; the bucket `backup` holds the partitions of tests/vectors/segments |
-| producer | a module `confluent_kafka` whose Producer checks its arguments and sends nothing |
+| producer | in the module `confluent_kafka` a Producer that checks its arguments and sends nothing |
 | spark | a local Spark session `spark`; a `spark-submit` that checks the wheel's version |
 | avro | the same with Spark's from_avro, which pyspark does not contain |
 | kafka | the same with Spark's Kafka source and sink, and a real broker that pages call localhost:9092 |
@@ -27,7 +27,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -312,8 +311,8 @@ def _producer(found: StandIns, commands: Path) -> Iterator[None]:
         def get_watermark_offsets(self, partition: tuple[str, int]) -> tuple[int, int]:
             return 0, arrived
 
-    module = SimpleNamespace(Producer=Producer, Consumer=Consumer, TopicPartition=lambda *names: names)
-    with mock.patch.dict(sys.modules, confluent_kafka=module):  # type: ignore[dict-item]
+    # not sys.modules by patch.dict, which would also forget every module that a block is the first to import
+    with mock.patch.multiple("confluent_kafka", Producer=Producer, Consumer=Consumer, TopicPartition=lambda *of: of):
         yield
 
 

@@ -6,7 +6,7 @@ usage: make_docs.py [--check]
 |---|---|
 | tables of docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
 | that of docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
-| docs/pictures/ | a batch of a broker (`pictures.py`), verify on a damaged file (`pictures.py`) |
+| docs/pictures/ | a batch of a broker, verify on a damaged file (`pictures.py`) |
 
 Not in the repository, only in the site:
 

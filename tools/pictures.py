@@ -192,7 +192,7 @@ _COMMANDS = {
 _KINDS = {"$": "line command", "DAMAGED": "line damaged", "NOT DAMAGED": "line good"}
 _NOTE = "for a damaged copy of a real broker's segment; shortened"
 _COLUMNS, _LINE = 53, 15.5
-_STATES = {sign: state for state, sign in SIGNS.items()}
+_STATE_OF = {sign: state for state, sign in SIGNS.items()}
 
 
 def broken_file(folder: Path) -> Path:
@@ -286,7 +286,7 @@ def _drawn(words: str, kind: str, y: float) -> str:
     """A line; a map is as wide as the terminal, and its signs have the colours of their states."""
     if words.lstrip().startswith("|"):
         runs = re.findall(r"(([^|\s])\2*)", words)
-        inside = "".join(f'<tspan class="{_STATES[sign]}">{escape(run)}</tspan>' for run, sign in runs)
+        inside = "".join(f'<tspan class="{_STATE_OF[sign]}">{escape(run)}</tspan>' for run, sign in runs)
         size = f'textLength="{_BAR}" lengthAdjust="spacingAndGlyphs"'
         return f'<text class="line" x="{_LEFT}" y="{y:g}" {size}>{inside}</text>'
     return text(_LEFT, y, words, kind)

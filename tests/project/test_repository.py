@@ -21,6 +21,7 @@ from paths import ROOT
 import kafkarec
 from kafkarec.format.control import ControlRecordType
 from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.layout import LATEST_CODEC, MAGICS
 from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS, Field
 
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -223,6 +224,8 @@ def test_the_page_of_columns_says_which_are_default_and_never_null() -> None:
     assert f"In the Arrow schema {required} are `not null`" in page
     kinds = ", ".join(f"{kind.value} {kind.name}" for kind in ControlRecordType if kind >= 0)
     assert f"raw id: {kinds} |" in page and page.count(f"| {' '.join(CODEC_NAMES)} |") == 2
+    assert f"codec ids above {LATEST_CODEC} |" in page
+    assert page.count(f"| `magic` | int8 | never | {', '.join(map(str, MAGICS))} |") == 2
 
 
 def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
