@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from . import COULD_NOT, FINE, INTERRUPTED, WRONG_USE
 from .verb_parsers import VERBS, parser_of
@@ -19,7 +20,7 @@ _ABOUT_ALL = ("-h", "--help", "--version")  # options without a verb
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line (without the program's name) and return its exit status."""
+    """See kafkarec.cli.main."""
     if "_ARGCOMPLETE" in os.environ:
         _complete(os.environ.get("COMP_LINE", "").split()[1:])
     words = list(sys.argv[1:] if argv is None else argv)
@@ -46,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _ignore_interrupts(argv: Sequence[str] | None) -> None:
     """If the program ends now: keeps a late Ctrl-C from the interpreter's shutdown, which would end by the signal."""
     if argv is None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with suppress(ValueError):  # not in the main thread, which alone gets it
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _complete(words: Sequence[str]) -> None:

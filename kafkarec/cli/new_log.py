@@ -167,8 +167,8 @@ class PartitionFolder:
                 self._part,
                 segment_bytes=self._args.segment_bytes,
                 index_interval_bytes=self._args.index_interval,
-                start_offset=source.start_offset if source else None,
-                topic_id=self._args.topic_id or (_topic_id(source) if source else None),
+                start_offset=None if source is None else source.start_offset,
+                topic_id=self._args.topic_id or (None if source is None else _topic_id(source)),
                 check_all=False,
             )
         except ValueError as error:

@@ -57,11 +57,11 @@ class Sink:
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
-        try:
-            with errors_named(self.name):
+        with errors_named(self.name):
+            try:
                 yield
-        except BrokenPipeError:
-            raise ClosedPipe from None
+            except BrokenPipeError:
+                raise ClosedPipe from None
 
     def tell(self) -> int:
         """Return the bytes written so far, for pyarrow: a Parquet file stores the positions of its parts."""
@@ -191,17 +191,23 @@ def new_folder(args: argparse.Namespace) -> Iterator[NewFolder]:
     nothing tells whose files those are."""
     place = os.path.realpath(args.output)
     part = part_of(place)
+    missing = [each for each in output_rules.self_and_parents(os.path.dirname(place)) if not os.path.lexists(each)]
     with errors_named(args.output):
         if os.path.lexists(place) and os.listdir(place):
             raise WrongUse(f"-o {args.output} exists and is not empty; name a new folder")
-        durable.make_folder(part)
     try:
+        with errors_named(args.output):
+            durable.make_folder(part)
         yield NewFolder(part, args.output)
         with errors_named(args.output):
             os.rename(part, place)  # in place of an empty folder, too
             durable.sync_folder(os.path.dirname(place))
-    finally:
+    except BaseException:
         shutil.rmtree(part, ignore_errors=True)
+        for parent in missing:
+            with suppress(OSError):  # another run writes there
+                os.rmdir(parent)
+        raise
 
 
 def write_report(

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, nullcontext
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
@@ -17,7 +17,7 @@ from kafkarec.logs import Log
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
-from kafkarec.storage import names, output_rules
+from kafkarec.storage import names
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.support import durable, text_table
 from kafkarec.support.command_line import as_operand, command, quoted
@@ -25,7 +25,7 @@ from kafkarec.support.text_table import system_reason
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress
 from .problems import say
-from .shared_options import CouldNot, WrongUse, add_partition, number_of
+from .shared_options import CouldNot, WrongUse, add_partition, errors_named, number_of
 
 DESCRIPTION = """Rebuilds .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint from a log's batches,
 byte for byte as the recovery of Kafka 4.4 does, and reports how the old ones differ. Nothing is written to the log's
@@ -49,12 +49,12 @@ _SHOWN = {
 
 
 _INT32_MAX = 2**31 - 1
-_ABORTED = txn_index.ENTRY_SIZE
+_ABORTED_SIZE = txn_index.ENTRY_SIZE
 # The entries of a kind of file, for comparison.
 _CONTENTS: dict[str, Callable[[bytes], Sequence[object]]] = {
     offset_index.SUFFIX: lambda data: offset_index.read(data, 0),
     time_index.SUFFIX: lambda data: time_index.read(data, 0),
-    txn_index.SUFFIX: lambda data: [data[at : at + _ABORTED] for at in range(0, len(data), _ABORTED)],
+    txn_index.SUFFIX: lambda data: [data[at : at + _ABORTED_SIZE] for at in range(0, len(data), _ABORTED_SIZE)],
     producer_snapshot.SUFFIX: lambda data: sorted(producer_snapshot.read(data)),
     leader_epochs.NAME: leader_epochs.read,
 }
@@ -91,25 +91,28 @@ def run(args: argparse.Namespace) -> int:
     unread: list[str] = []
     logs = input_logs.find(args.paths, args.topic, args.partition, unread=unread)
     status, unlisted = FINE, len(unread)
-    path = None if args.dry_run else args.output
+    path, files = None if args.dry_run else args.output, durable.FileGroup()
     with (
-        _new_files(path) as files,
+        ExitStack() as at_end,
+        output_files.new_folder(args) if path is not None else nullcontext() as new,
         progress.shown(input_logs.segments(logs), progress.beside(sys.stdout)) as tick,
     ):
+        at_end.callback(files.drop)
         report = (JsonReport if args.format == "json" else TextReport)(path, len(logs) > 1)
         for log, name in zip(logs, _names(logs), strict=True):
             rows: list[RebuiltFile] = []
-            read, folder = len(unread), os.path.join(path or "", name)
+            read, folder = len(unread), os.path.join(new.path, name) if new else ""
             for rebuilt in _rebuilt(log, args.index_interval, unread):
                 if rebuilt.segment is not None:
                     tick(rebuilt.segment.path, progress.size_of(rebuilt.segment))
                 for made in _files(log, rebuilt):
                     if path is not None and made.compared != DROPPED:
                         if any(made.name == other.name for other in rows):  # of 0.log and 0.log.gz
-                            taken = os.path.join(folder, made.name)
+                            taken = os.path.join(path, name, made.name)
                             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), taken)
-                        files.make_folder(folder)
-                        files.write(folder, made.name, rebuilt.files[made.name])
+                        with errors_named(path):
+                            files.make_folder(folder)
+                            files.write(folder, made.name, rebuilt.files[made.name])
                     rows.append(made)
                 if rebuilt.damage or rebuilt.problems:
                     status = DAMAGED if rebuilt.damage else status
@@ -117,10 +120,14 @@ def run(args: argparse.Namespace) -> int:
             if len(unread) == read:
                 report.add(log, name, rows)
             elif path is not None and name:
-                files.sync()
+                with errors_named(path):
+                    files.sync()
                 shutil.rmtree(folder, ignore_errors=True)
         if len(unread) - unlisted == len(logs):
             raise CouldNot("; ".join(unread))
+        if path is not None:
+            with errors_named(path):
+                files.sync()
     report.finish(status == FINE and not unread)
     for line in unread:
         say(line)
@@ -197,33 +204,6 @@ def _report(log: Log, rebuilt: RebuiltSideFiles) -> None:
             f"{where}: {count} at byte {rebuilt.damage[0].position}. The new indexes skip the damage; a broker that "
             f"recovers this segment truncates it there. See {command('verify', [log.path])}"
         )
-
-
-# ---- the new folder
-
-
-@contextmanager
-def _new_files(path: str | None) -> Iterator[durable.FileGroup]:
-    """Yield the files of a new folder, which are removed if the run fails. None: nothing is written."""
-    files = durable.FileGroup()
-    if path is None:
-        yield files
-        return
-    if os.path.isdir(path) and os.listdir(path):
-        raise WrongUse(f"-o {path} exists and is not empty; choose a new folder")
-    missing = [each for each in output_rules.self_and_parents(path) if not os.path.lexists(each)]
-    try:
-        files.make_folder(path)
-        yield files
-        files.sync()
-    except BaseException as error:
-        files.drop()
-        for made in missing[-1:] or [os.path.join(path, name) for name in os.listdir(path)]:
-            with suppress(FileNotFoundError):
-                shutil.rmtree(made) if os.path.isdir(made) else os.unlink(made)
-        if isinstance(error, OSError) and error.filename is None:
-            raise CouldNot(f"{path}: {system_reason(error)}") from error
-        raise
 
 
 # ---- the report

@@ -109,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.topic is None) != (args.partition is None):
         raise WrongUse("--topic and --partition must be given together")
     out = args.output or os.path.join(tempfile.gettempdir(), "kafkarec-dry-run")
+    args.after_interrupt = ""  # said here, as long as something is left to do
     try:
         with (
             spooled(args.sources, out, args.dry_run) as sources,
@@ -145,7 +146,6 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise CouldNot(f"{input_logs.reason(error, out)}{_resumption(args.sources, out)}") from error
     except KeyboardInterrupt:
-        args.after_interrupt = ""
         say(f"interrupted{_resumption(args.sources, out) or '; nothing is written'}")
         raise
     if spool is not None and not args.dry_run:

@@ -52,11 +52,9 @@ class CouldNot(Exception):
 
 @contextmanager
 def errors_named(name: str) -> Iterator[None]:
-    """CouldNot, with the name of a file, for an error of the system within; a closed pipe stays one."""
+    """CouldNot, with the name of a file, for an error of the system within."""
     try:
         yield
-    except BrokenPipeError:
-        raise
     except OSError as error:
         raise CouldNot(f"{name}: {system_reason(error)}") from error
 

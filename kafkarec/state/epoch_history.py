@@ -10,7 +10,6 @@ epoch.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -92,18 +91,15 @@ def contradiction(stored: Sequence[EpochEntry], from_log: Sequence[EpochEntry]) 
 
 
 def end_offset_for(history: EpochHistory, epoch: int) -> tuple[int, int] | None:
-    """The (epoch, end offset) with which a replica answers a request for `epoch`: of the greatest known epoch at or
-    below it, which ends where the next one begins. None: it has no epochs.
+    """The (epoch, end offset) with which a replica answers a request for `epoch`; None: it has no epochs.
 
     For an epoch below its first one: the start of the first one. For one above its latest: the latest and the log end
     offset, where the replica's own new epoch as a leader begins.
     """
-    entries = history.entries
-    if not entries:
+    if not history.entries:
         return None
-    following = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
-    known = entries[following - 1].epoch if following else epoch
-    return known, entries[following].start_offset if following < len(entries) else history.end
+    answer = leader_epochs.end_of(history.entries, epoch, history.end)
+    return (epoch, history.entries[0].start_offset) if answer is None else answer
 
 
 def truncation(follower: EpochHistory, leader: EpochHistory) -> Truncation:

@@ -21,7 +21,7 @@ from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import SEGMENTS
 
 from kafkarec.cli import output_files, spool
-from kafkarec.cli.shared_options import CouldNot
+from kafkarec.cli.shared_options import CouldNot, errors_named
 from kafkarec.cli.verb_parsers import VERBS, parser_of
 from kafkarec.storage import output_rules
 
@@ -485,3 +485,8 @@ def test_every_path_argument_is_registered() -> None:
 
 def _parsers(verb: str) -> list[argparse.ArgumentParser]:
     return [one.choices[verb] for one in parser_of(verb)._actions if isinstance(one, argparse._SubParsersAction)]
+
+
+def test_a_broken_pipe_of_an_input_is_an_error() -> None:
+    with pytest.raises(CouldNot, match="orders-0: broken pipe"), errors_named("orders-0"):
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

@@ -325,3 +325,13 @@ def test_ctrl_c_while_modules_are_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_the_programs_own_words_may_be_run_in_another_thread() -> None:
+    code = (
+        "import sys, threading\nfrom kafkarec.cli import main\nsys.argv = ['kafkarec', 'doctor']\nfound = []\n"
+        "thread = threading.Thread(target=lambda: found.append(main()))\nthread.start()\nthread.join()\n"
+        "sys.exit(7 if found == [0] else 1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert (done.returncode, done.stderr) == (7, "")

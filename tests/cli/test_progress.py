@@ -343,6 +343,18 @@ def test_an_interrupted_salvage_says_how_to_go_on(
     assert capsys.readouterr().err == f"kafkarec: {expected}\n"
 
 
+def test_an_interrupt_when_salvage_has_its_copy_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kafkarec.cli.salvage._print", interrupted)
+    monkeypatch.setattr("kafkarec.cli.run_verb.is_terminal", lambda: True)
+    assert kafkarec.cli.main(["salvage", str(TXN), "-o", str(tmp_path / "out")]) == 130
+    assert capsys.readouterr().err == "" and (tmp_path / "out" / "txn-0").is_dir()
+
+
 @pytest.mark.parametrize(
     ("line", "offered"),
     [("kafkarec st", ["study "]), ("kafkarec study --plo", ["--plot "]), ("kafkarec cat --isol", ["--isolation "])],

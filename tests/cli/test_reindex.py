@@ -188,6 +188,19 @@ def test_a_failed_run_leaves_nothing(run: Here, tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_failed_run_leaves_the_files_of_others(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        (tmp_path / "new" / "other").mkdir(parents=True, exist_ok=True)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(reindex.os, "fsync", full)
+    assert run("reindex", TXN, "-o", tmp_path / "new" / "txn-0").status == 3
+    assert os.listdir(tmp_path / "new") == ["other"]
+    (tmp_path / "new" / "txn-0").mkdir()
+    assert run("reindex", TXN, "-o", tmp_path / "new" / "txn-0").status == 3
+    assert sorted(os.listdir(tmp_path / "new")) == ["other", "txn-0"]
+
+
 def test_two_segments_with_the_same_side_files_are_refused(run: Here, tmp_path: Path) -> None:
     """The second ones would replace the first ones."""
     shutil.copytree(TXN, tmp_path / "a-0")

@@ -188,7 +188,7 @@ class SegmentWriter:
             stop = start if self._active is None else self._active.end_of_run(batches, start, now)
             if stop == start:
                 stop = self._roll(batches.headers[start], now).end_of_run(batches, start, now)
-            assert self._active is not None
+            assert self._active is not None and stop > start
             self._active.append(batches.slice(start, stop, self._active.size))
             self._next = batches.headers[stop - 1].last_offset + 1
             start = stop

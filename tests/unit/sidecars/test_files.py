@@ -111,10 +111,13 @@ def test_entries_are_a_sequence() -> None:
     assert "3 entries" in repr(index)
 
 
-def test_epochs_of_offsets() -> None:
+def test_epochs_of_offsets_and_ends_of_epochs() -> None:
     entries = leader_epochs.read(b"0\n3\n0 0\n2 100\n5 180\n")
     assert [leader_epochs.epoch_at(entries, offset) for offset in (0, 99, 100, 180)] == [0, 0, 2, 5]
     assert leader_epochs.epoch_at(entries[1:], 50) is None
+    ends = {0: (0, 100), 1: (0, 100), 2: (2, 180), 4: (2, 180), 5: (5, 250), 9: (5, 250)}
+    assert {epoch: leader_epochs.end_of(entries, epoch, 250) for epoch in ends} == ends
+    assert leader_epochs.end_of(entries[1:], 1, 250) is None
 
 
 def test_assigning_an_epoch_removes_what_contradicts_it() -> None:
