@@ -77,7 +77,7 @@ class CsvWriter(LineWriter):
     def _column(self, prefix: str, table: Table, name: str, decoded: Sequence[str | None] | None) -> LineColumn:
         """Return one column; for a key or value with the cell of NAME_base64."""
         form = self._forms.get(name)
-        how, decoded = line_columns.texts_of(table, name, form, decoded, self._iso_times)
+        how, decoded = line_columns.how_and_texts(table, name, form, decoded, self._iso_times)
         quote = f'{prefix}"'
         if how == "headers":
             return LineColumn(name, how, "", f"{quote}[", ']"', entry=_ENTRY)

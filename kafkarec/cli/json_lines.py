@@ -59,7 +59,7 @@ def render(
         if name in extra:
             columns.append(LineColumn(name, READY, ready=_whole(start, extra[name])))
         else:
-            how, texts = line_columns.texts_of(table, name, forms.get(name), decoded.get(name), iso_times)
+            how, texts = line_columns.how_and_texts(table, name, forms.get(name), decoded.get(name), iso_times)
             columns.append(_column(prefix, name, how, _whole(start, texts)))
         prefix = ""
     return line_columns.lines(table, columns, prefix + "}\n", rows)

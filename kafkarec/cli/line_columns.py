@@ -66,7 +66,7 @@ def _no_constant(name: str) -> None:
 _ANY_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
 
 
-def texts_of(
+def how_and_texts(
     table: Table, name: str, form: str | None, decoded: Sequence[str | None] | None, iso_times: bool
 ) -> tuple[str, Sequence[str | None] | None]:
     """How a column is written, as the compiled formatter names it; and of a key or value with a `form` the JSON texts

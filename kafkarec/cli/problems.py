@@ -52,7 +52,7 @@ class DamageReporter:
     limit        max decompressed bytes of a batch
     resumes      whether the same command with --from-offset prints the rest: there is one log, and no count of rows
     file         the file of the output, which the next command has to replace as a whole; None: standard output
-    lines        at most so many damaged ranges, and undecided transactions, are listed; 0: nothing is printed
+    lines        at most so many damaged ranges, and undecided transactions, are listed
     """
 
     def __init__(

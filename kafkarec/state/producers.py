@@ -105,9 +105,9 @@ class ProducerStates:
         self.end_offset = step.cell("last_offset", stop - 1) + 1
         aborted = [
             AbortedTransaction(row[_PRODUCER], row[_FIRST], step.cell("base_offset", row[_BATCH]), row[_STABLE])
-            for row in _aborts(ended)
+            for row in _rows_of_aborts(ended)
         ]
-        empty_aborts = [(row[_PRODUCER], step.cell("base_offset", row[_BATCH])) for row in _aborts(empty)]
+        empty_aborts = [(row[_PRODUCER], step.cell("base_offset", row[_BATCH])) for row in _rows_of_aborts(empty)]
         found = zip(*[iter(odd)] * len(ODDITY), strict=True)
         return Taken(aborted, empty_aborts, [(row, first) for kind, _, _, first, row in found if kind == PLAIN_DATA])
 
@@ -202,7 +202,7 @@ def _aborted(producer_id: int, marker_offset: int, ended: tuple[int, int] | None
     return ended and AbortedTransaction(producer_id, ended[0], marker_offset, ended[1])
 
 
-def _aborts(rows: array[int]) -> Iterator[array[int]]:
+def _rows_of_aborts(rows: array[int]) -> Iterator[array[int]]:
     """Those of the rows of recover.steps.ROW that are ABORT markers."""
     codes = enumerate(rows[_CODE::WIDTH])
     return (rows[number * WIDTH : (number + 1) * WIDTH] for number, code in codes if code == ABORT)

@@ -92,7 +92,9 @@ def descriptor_of(path: str | None) -> int | None:
 
 def is_stream(path: str | None) -> bool:
     """Whether the output is standard output, a descriptor, a pipe or a device: written at once, never renamed."""
-    mode = _mode(path) if path is not None and descriptor_of(path) is None else stat.S_IFCHR
+    if path is None or descriptor_of(path) is not None:
+        return True
+    mode = _mode(path)
     return mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISBLK(mode))
 
 

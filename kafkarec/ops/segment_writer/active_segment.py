@@ -133,7 +133,7 @@ class ActiveSegment:
             write_file(self._folder, filename_prefix(self.base) + suffix, data)
 
     def remove_old_indexes(self) -> None:
-        """The caller syncs the folder."""
+        """Removes index files with the name of this segment; the caller syncs the folder."""
         for suffix in INDEXES:
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._folder, filename_prefix(self.base) + suffix))

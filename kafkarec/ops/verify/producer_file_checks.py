@@ -17,7 +17,7 @@ from .side_file_findings import ReportFile
 
 
 class TxnIndexCheck:
-    """Checks a .txnindex. Call `add` with the segment's markers and ended transactions, then `finish` with the
+    """Checks a .txnindex. Call `add` with the segment's markers and aborted transactions, then `finish` with the
     entries."""
 
     def __init__(self, report: ReportFile) -> None:
