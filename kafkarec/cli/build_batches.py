@@ -35,8 +35,8 @@ _OFFSET_LIMIT = (1 << 63) - 1  # offsets are below it, as the next offset must f
 
 
 class Key(NamedTuple):
-    """Header fields that all rows of a batch have in common, by their names in BatchHeader; but `compression`, `sequence`
-    and `number`, which tell what is in it. None: not in the input."""
+    """Header fields that all rows of a batch have in common, by their names in BatchHeader, which has others for
+    `compression` and `sequence` and none for `number`. None: not in the input."""
 
     magic: int | None = None
     compression: str | None = None
