@@ -677,6 +677,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="number of mutants at the same time (default 2)")
     options = parser.parse_args()
     options.work = options.work.resolve()
+    if Path.cwd().is_relative_to(options.work):
+        parser.error(f"--work {options.work} has the project itself, and is removed first")
+    options.files = [path.resolve().relative_to(Path.cwd()) for path in options.files]  # of the copy, not the project's
     return options
 
 
