@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
@@ -91,13 +91,12 @@ def run(args: argparse.Namespace) -> int:
     unread: list[str] = []
     logs = input_logs.find(args.paths, args.topic, args.partition, unread=unread)
     status, unlisted = FINE, len(unread)
-    path, files = None if args.dry_run else args.output, durable.FileGroup()
+    path = None if args.dry_run else args.output
     with (
-        ExitStack() as at_end,
+        durable.FileGroup() as files,
         output_files.new_folder(args) if path is not None else nullcontext() as new,
         progress.shown(input_logs.segments(logs), progress.beside(sys.stdout)) as tick,
     ):
-        at_end.callback(files.drop)
         report = (JsonReport if args.format == "json" else TextReport)(path, len(logs) > 1)
         for log, name in zip(logs, _names(logs), strict=True):
             rows: list[RebuiltFile] = []

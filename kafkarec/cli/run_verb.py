@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage.output_rules import Refused, is_stream
-from kafkarec.support.command_line import command
+from kafkarec.support.command_line import command, nearest
 from kafkarec.support.text_table import system_reason
 
 from . import COULD_NOT, DAMAGED, FINE, WRONG_USE
@@ -18,7 +18,7 @@ from .output_files import FILE, FOLDER, ClosedPipe, demand
 from .problems import exit_status, say
 from .progress import is_terminal
 from .shared_options import CouldNot, WrongUse, format_of, join_relative_times
-from .verb_parsers import VERBS, module_of, nearest, parser_of
+from .verb_parsers import VERBS, module_of, parser_of
 
 # Verbs that print their output while they work.
 _PRINT_WHILE_THEY_WORK = ("cat", "scan", "dump", "build", "convert", "compact", "reindex")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Iterable
 from types import ModuleType
 from typing import NoReturn
 
@@ -51,17 +50,11 @@ class _Parser(argparse.ArgumentParser):
 
     def similar_option(self, words: str) -> str:
         """Return a hint with the option that is most similar to the first unknown word."""
+        from kafkarec.support.command_line import nearest  # not at the top, as above
+
         word = words.split()[0].partition("=")[0]
         known = [option for option in self._option_string_actions if option.startswith("--")]
         return nearest(word, known, 0.7) if word.startswith("--") else ""
-
-
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return a hint with the most similar of the known words; the empty text: none is similar."""
-    import difflib  # not at the top: no verb needs it
-
-    near = difflib.get_close_matches(word, list(known), 1, cutoff)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def module_of(verb: str) -> ModuleType:

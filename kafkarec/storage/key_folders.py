@@ -19,6 +19,7 @@ from datetime import date
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+from kafkarec.support.command_line import nearest
 from kafkarec.support.partitioned_files import NULL
 
 Keys = dict[str, str | None]
@@ -254,9 +255,6 @@ class Where:
             if not known:
                 why = f": no folder {condition.name}=... is below the path. It chooses folders, and no records"
                 raise UnknownKeyError("where", why)
-            import difflib  # not at the top: no listing needs it
-
-            near = difflib.get_close_matches(condition.name, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = nearest(condition.name, known)
             why = f": no folder has the key {condition.name!r}{hint}; there are: {', '.join(known)}"
             raise UnknownKeyError("where", why)

@@ -1,4 +1,5 @@
-"""Command lines that are printed for the reader to paste into a shell, in the folder in which they were printed."""
+"""Command lines that are printed for the reader to paste into a shell, in the folder in which they were printed; and
+the known word that a wrong one is most similar to."""
 
 from __future__ import annotations
 
@@ -30,3 +31,11 @@ def quoted(word: str) -> str:
     if safe(word) == word:
         return shlex.quote(word)
     return "$'" + "".join(chr(byte) if byte in _PLAIN else f"\\{byte:03o}" for byte in os.fsencode(word)) + "'"
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return a hint with the most similar of the known words; the empty text: none is similar."""
+    import difflib  # not at the top: no verb needs it
+
+    near = difflib.get_close_matches(word, list(known), 1, cutoff)
+    return f"; did you mean {near[0]}?" if near else ""

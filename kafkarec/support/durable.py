@@ -138,7 +138,7 @@ def make_folder(path: str, sync: Callable[[str], Any] = sync_folder) -> None:
 class FileGroup:
     """New files that become durable together. Each has its final name, and is durable, after the next `sync`.
 
-    `sync` syncs the files, renames them, and syncs their folders. Not thread-safe.
+    `sync` syncs the files, renames them, and syncs their folders; the end of a `with` drops the rest. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -186,6 +186,12 @@ class FileGroup:
         for folder in self._folders:
             sync_folder(folder)
         self._folders = {}
+
+    def __enter__(self) -> FileGroup:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.drop()
 
     def drop(self) -> None:
         """Removes what was added since the last `sync`."""

@@ -34,8 +34,7 @@ _PIECE = 1 << 20
 def write(plan: PartitionPlan, out: str, stopped: Callable[[], None]) -> None:
     """Writes all files of the plan, durably. Raises Unreadable if a source cannot be read any more, and OSError if the
     output cannot be written. stopped: raises if the run is to end"""
-    group = FileGroup()
-    try:
+    with FileGroup() as group:
         for path, file in files(plan):
             folder, name = os.path.split(os.path.join(out, path))
             group.make_folder(folder)
@@ -50,8 +49,6 @@ def write(plan: PartitionPlan, out: str, stopped: Callable[[], None]) -> None:
                 raise
             group.add(output)
         group.sync()
-    finally:
-        group.drop()
 
 
 def files(plan: PartitionPlan) -> Iterator[tuple[str, FilePlan | bytes]]:
@@ -74,8 +71,7 @@ def read_back(plan: PartitionPlan, out: str, as_partition: bool) -> dict[str, St
             found[segment.name] += step.rows.hash_sum()
             counts[segment.name] += len(step)
 
-        group = FileGroup()
-        try:
+        with FileGroup() as group:
             side_files: dict[str, bytes] = {}
             with PartitionFiles.of(folder) as log:
                 report.problems += side_file_writer.write_side_files(
@@ -85,8 +81,6 @@ def read_back(plan: PartitionPlan, out: str, as_partition: bool) -> dict[str, St
                 group.write(path, name, data)
                 states[f"{report.folder}/{name}"] = len(data), sha256(data).hexdigest()
             group.sync()
-        finally:
-            group.drop()
         for file in report.files:
             planned = plan.folder.files[file.name]
             assert isinstance(planned, FilePlan)
