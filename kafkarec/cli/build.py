@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from kafkarec.format.layout import BATCH_MAGIC, MAGICS
 from kafkarec.storage.output_rules import is_stream
 
-from . import DAMAGED, FINE, input_formats, new_log, output_files, progress, shared_options
+from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
 from .build_batches import BuildSettings, RowBatches
 from .input_cells import FORMS, TAKEN
 from .input_rows import InputRows
 from .problems import say
-from .shared_options import WrongUse
+from .shared_options import InputPath, WrongUse
 from .spool import demand_once, shown_name
 
 DESCRIPTION = """Builds a log from rows: JSON Lines as cat prints them, CSV, Arrow IPC or Parquet. Missing columns have
@@ -30,12 +30,18 @@ EXAMPLES = """examples:
 
 exit status: 0 fine, 1 a row cannot be written (nothing is written without --errors skip), 2 wrong usage, 3 failed"""
 
-OUTPUT = output_files.LOG
 _ROWS_REPORTED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("input", nargs="*", metavar="INPUT", help="files of rows; - or nothing: standard input")
+    parser.add_argument(
+        "input",
+        type=InputPath,
+        nargs="*",
+        default=[InputPath(input_formats.STANDARD_INPUT)],
+        metavar="INPUT",
+        help="files of rows; - or nothing: standard input",
+    )
     parser.add_argument(
         "--from",
         "--format",
@@ -94,7 +100,7 @@ def _add_header(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     refused = _Refused(stop=args.errors == "raise")
-    inputs = args.input or [input_formats.STANDARD_INPUT]
+    inputs = args.input
     demand_once(inputs)
     with (
         new_log.opened(args) as log,

@@ -17,7 +17,7 @@ from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 
-from . import FINE, input_logs, new_log, output_files, progress, shared_options
+from . import FINE, input_logs, new_log, progress, shared_options
 from .problems import repeated
 from .shared_options import errors_named
 
@@ -31,7 +31,6 @@ EXAMPLES = """examples:
   kafkarec compact users-0 -o new/ --passes 2 --delete-retention-ms 0        removes tombstones, too
   kafkarec compact users-0 | kafkarec convert - -o small.log --compression zstd --batch-size 1m"""
 
-OUTPUT = output_files.LOG
 _PASSES = 10
 _passes = shared_options.number_of(f"passes from 1 to {_PASSES}", 1, _PASSES)
 _milliseconds = shared_options.number_of("milliseconds", most=2**63 - 1)

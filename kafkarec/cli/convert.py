@@ -11,7 +11,7 @@ from kafkarec.format.layout import LATEST_CODECS, MAGICS
 from kafkarec.logs import Log
 from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted
 
-from . import DAMAGED, input_logs, new_log, output_files, progress, shared_options
+from . import DAMAGED, input_logs, new_log, progress, shared_options
 from .problems import DamageReporter, repeated, say
 from .shared_options import WrongUse
 from .spool import shown_name
@@ -26,8 +26,6 @@ EXAMPLES = """examples:
   kafkarec convert packed.log --compression none | kafkarec cat -
 
 exit status: 0 fine, 1 damage (or a loss with --on-loss raise), 2 wrong usage, 3 failed"""
-
-OUTPUT = output_files.LOG
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from kafkarec.support.text_table import counted, lost_offsets
 
 from . import DAMAGED, FINE, output_files, progress, shared_options
 from .input_logs import STANDARD_INPUT
-from .shared_options import CouldNot, WrongUse
+from .shared_options import CouldNot, InputPath, WrongUse
 
 DESCRIPTION = """Compares two replicas of a partition record by record. Reports where they differ, by leader epoch and
 CRC, which records only one of them has, and to which offset each would truncate with the other as its leader (KIP-101,
@@ -30,7 +30,7 @@ _MOST = 8  # ranges printed per list
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("a", "b"):
-        parser.add_argument(name, metavar=name.upper(), help="a partition folder or a segment")
+        parser.add_argument(name, type=InputPath, metavar=name.upper(), help="a partition folder or a segment")
     shared_options.add_limit(parser)
     shared_options.add_output(parser, ("text", "json"))
 

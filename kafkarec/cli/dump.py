@@ -21,7 +21,7 @@ from kafkarec.support.command_line import command
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
 from .output_files import Sink
 from .problems import exit_status, say
-from .shared_options import CouldNot
+from .shared_options import CouldNot, InputPath
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
 Nothing is written or changed (Kafka's tool truncates an .index that does not end with a whole entry)."""
@@ -57,13 +57,19 @@ _FLAGS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths",
+        type=InputPath,
         nargs="*",
         metavar="PATH",
         help="files to print (.log .checkpoint .index .timeindex .txnindex .snapshot), URLs of such files, folders "
         "(their logs in offset order), or - for a log on standard input",
     )
     parser.add_argument(
-        "--files", action="append", default=[], metavar="A,B", help="files to print, as an option of Kafka's tool"
+        "--files",
+        type=_split,
+        action="append",
+        default=[],
+        metavar="A,B",
+        help="files to print, as an option of Kafka's tool",
     )
     for flag, description in _FLAGS.items():
         parser.add_argument(flag, action="store_true", help=description)
@@ -90,9 +96,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    paths = [path for files in args.files for path in _split(files)] + [
-        path for given in args.paths for path in _files_of(given)
-    ]
+    paths = [path for files in args.files for path in files]
+    paths += [path for given in args.paths for path in _files_of(given)]
     if not paths:
         say("no files given: kafkarec dump PATH..., or --files A,B (see kafkarec dump --help)")
         return WRONG_USE
@@ -190,12 +195,12 @@ def _safe_lines(text: str) -> str:
     return "\n".join(map(text_table.safe, text.split("\n")))
 
 
-def _split(files: str) -> list[str]:
+def _split(files: str) -> list[InputPath]:
     """Split as Java's String.split does: empty strings at the end are dropped."""
     words = files.split(",")
     while len(words) > 1 and not words[-1]:
         words.pop()
-    return words
+    return [*map(InputPath, words)]
 
 
 def _files_of(path: str) -> list[str]:

@@ -19,7 +19,7 @@ from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
 from . import DAMAGED, FINE, explain_output, explain_page, input_logs, output_files, shared_options
-from .shared_options import CouldNot, WrongUse
+from .shared_options import CouldNot, InputPath, WrongUse, output_path
 from .spool import shown_name
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
@@ -36,7 +36,9 @@ _SECTOR = 512
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a file of record batches, a partition folder, or -")
+    parser.add_argument(
+        "path", type=InputPath, metavar="PATH", help="a file of record batches, a partition folder, or -"
+    )
     which = parser.add_argument_group("which batch").add_mutually_exclusive_group()
     which.add_argument("--at", type=position, metavar="POSITION", help="the batch at this byte of the file")
     which.add_argument("--offset", type=int, metavar="N", help="the batch that contains this offset")
@@ -48,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--records", type=how_many, default=5, metavar="N", help="records to print field by field, or all (default: 5)"
     )
     parser.add_argument("--full", action="store_true", help="print all bytes of long fields, not only the first 32")
-    parser.add_argument("--html", metavar="FILE", help="also write an HTML page with every byte in colour to FILE")
+    help_ = "also write an HTML page with every byte in colour to FILE"
+    parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=help_)
     shared_options.add_limit(parser)
     shared_options.add_output(parser, ("text", "json"))
 

@@ -17,7 +17,7 @@ from kafkarec.support.command_line import command
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .ls_output import ListedPath, ListedRow
 from .problems import exit_status, say
-from .shared_options import WrongUse
+from .shared_options import InputPath, WrongUse
 
 DESCRIPTION = """Lists the segments in files, partition folders, data folders and buckets with offsets, sizes, times and
 codecs, and which files and folders are left out and why. Reads only the first and the last batches, so times and codecs
@@ -49,6 +49,7 @@ _FATAL_REMOTE_ERRORS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths",
+        type=InputPath,
         nargs="*",
         default=["."],
         metavar="PATH",

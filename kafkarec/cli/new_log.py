@@ -53,6 +53,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument(
         "-o",
+        type=shared_options.output_path("-o", shared_options.LOG),
         metavar="OUT",
         dest="output",
         help="NAME.log: a file; orders-0: a partition folder; DIR/: a folder of those; default, and -: standard output",

@@ -12,24 +12,20 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 from kafkarec.storage import output_rules
 from kafkarec.storage.output_rules import Inputs, Refused, is_stream
 from kafkarec.support import durable
 
 from . import progress
-from .shared_options import CouldNot, WrongUse, errors_named
+from .shared_options import FILE, FOLDER, CouldNot, InputPath, OutputPath, WrongUse, errors_named
 
 if TYPE_CHECKING:
     from kafkarec import report
 
-# Values of a verb's OUTPUT: it writes files, a folder, or a log, which is either (see new_log).
-FILE, FOLDER, LOG = "a file", "a folder", "a log"
-# argparse's names of outputs -> their options; argparse's names of inputs.
-OPTIONS = {"output": "-o", "html": "--html", "plot": "--plot"}
-INPUTS = ("paths", "path", "files", "a", "b", "sources", "use", "input")
 _BLOCK = 1 << 20
+P = TypeVar("P", InputPath, OutputPath)
 
 
 class ClosedPipe(Exception):
@@ -77,37 +73,39 @@ class Sink:
         return self._file.closed
 
 
-def demand(args: argparse.Namespace, kind: str) -> Inputs:
+def demand(args: argparse.Namespace) -> Inputs:
     """Return the inputs of the run. Raise Refused if an output would replace one of them, or an existing file."""
-    inputs = Inputs(_inputs(args))
-    given = {option: path for name, option in OPTIONS.items() if (path := getattr(args, name, None)) is not None}
-    shown: dict[str, str | None] = {f"{option} {path}": path for option, path in given.items()}
-    output_rules.demand_different({"standard output": None, **shown} if "-o" not in given else shown)
-    if kind == FOLDER or is_stream(given.get("-o")):
+    inputs = Inputs(_arguments(args, InputPath))
+    outputs = sorted(_arguments(args, OutputPath), key=lambda path: path.option != "-o")
+    shown: dict[str, str | None] = {f"{path.option} {path}": path for path in outputs}
+    written = outputs[0] if outputs and outputs[0].option == "-o" else None
+    output_rules.demand_different({"standard output": None, **shown} if written is None else shown)
+    if written is None or written.kind == FOLDER or is_stream(written):
         inputs.demand_stream(1, "standard output")
-    for option, path in given.items():
-        if kind == FOLDER and (is_stream(path) or os.path.isfile(path)):
-            raise Refused(f"{option} {path} is not a folder; name a new folder")
-        if kind == FILE and path != output_rules.STANDARD_OUTPUT:
-            inputs.demand_file(path, option, args.force)
+    for path in outputs:
+        named = f"{path.option} {path}"
+        if path.kind == FOLDER and (is_stream(path) or os.path.isfile(path)):
+            raise Refused(f"{named} is not a folder; name a new folder")
+        if path.kind == FILE and path != output_rules.STANDARD_OUTPUT:
+            inputs.demand_file(path, path.option, args.force)
         elif not is_stream(path):
-            output_rules.demand_local(path, f"{option} {path}")
-            inputs.demand_apart(path, f"{option} {path}")
+            output_rules.demand_local(path, named)
+            inputs.demand_apart(path, named)
     return inputs
 
 
-def _inputs(args: argparse.Namespace) -> Iterator[str]:
-    for name in INPUTS:
-        given = getattr(args, name, ())
-        if name == "input" and given == []:  # build reads standard input by default
-            given = [output_rules.STANDARD_INPUT]
-        for word in [given] if isinstance(given, str) else given:
-            yield from word.split(",") if name == "files" else [word]
+def _arguments(values: Any, kind: type[P]) -> Iterator[P]:
+    """Yield the arguments of a type, also those in lists."""
+    for each in vars(values).values() if isinstance(values, argparse.Namespace) else values:
+        if isinstance(each, kind):
+            yield each
+        elif isinstance(each, list):
+            yield from _arguments(each, kind)
 
 
 def demand_output_folders(args: argparse.Namespace) -> None:
     """Raise CouldNot if the folder or descriptor of an output does not exist, for verbs that open it at the end."""
-    for path in filter(None, (getattr(args, name, None) for name in OPTIONS)):
+    for path in _arguments(args, OutputPath):
         descriptor = output_rules.descriptor_of(path)
         with errors_named(path):
             os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
@@ -125,7 +123,7 @@ def standard_output() -> Iterator[Sink]:
 @contextmanager
 def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
     """Yield the sink of an output. A regular file is written under a temporary name and renamed at the end."""
-    path: str = getattr(args, name) or output_rules.STANDARD_OUTPUT
+    path = getattr(args, name) or OutputPath(output_rules.STANDARD_OUTPUT, "-o", FILE)
     descriptor = output_rules.descriptor_of(path)
     if descriptor == 1:
         with standard_output() as sink:
@@ -145,7 +143,7 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
         with _filled(file, path) as sink:
             yield sink
         if args.force:
-            args.inputs_read.demand_file(path, OPTIONS[name], force=True)
+            args.inputs_read.demand_file(path, path.option, force=True)
         with errors_named(place):
             is_published = output_rules.publish(part, place, args.force)
     except BaseException:
@@ -153,7 +151,7 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
             os.unlink(part)
         raise
     if not is_published:
-        taken = f"{OPTIONS[name]} {path} was created during this run and is not replaced"
+        taken = f"{path.option} {path} was created during this run and is not replaced"
         raise Refused(f"{taken}; the output is in {part}")
 
 

@@ -1,8 +1,10 @@
-"""Progress on standard error, only on a terminal: a bar of `rich`, or one line without it.
+"""Progress on standard error, only on a terminal: a bar of `rich`; without rich a plain line each ten seconds.
 
-A verb that prints while it works (see `when`) shows it at once if its output goes to a file. On the terminal that the
-output is printed on, it is shown only after a second without output. It is not shown if the output goes to a pipe, as
-the next program may use the terminal, too. Whatever else is printed on the terminal calls `erase` first.
+    kafkarec: reading: 24 %, 2.4 GiB of 10.0 GiB, 812 MB/s, 10 s left
+
+A verb that prints while it works (see `when`) shows the bar at once if its output goes to a file. On the terminal that
+the output is printed on, it is shown only after a second without output. Nothing is shown if the output goes to a pipe,
+as the next program may use the terminal, too. Whatever else is printed on the terminal calls `erase` first.
 """
 
 from __future__ import annotations
@@ -15,24 +17,25 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kafkarec.sources import remote
 from kafkarec.storage.output_rules import descriptor_of
-from kafkarec.support.text_table import byte_size
+from kafkarec.support.text_table import byte_size, duration_text
 
 if TYPE_CHECKING:
     from kafkarec.storage.segment_file import SegmentFile
 
 # Called with the path of a file and the position up to which it was read, from any thread.
 Tick = Callable[[str, int], None]
-_Update = Callable[..., None]  # see _Drawn.update; without a terminal it does nothing
+_Update = Callable[..., None]  # as _Bar.update; without a terminal it does nothing
 
 _READING = ("BarColumn", "DownloadColumn", "TransferSpeedColumn", "TimeRemainingColumn")
 _COUNTING = ("DownloadColumn", "TransferSpeedColumn")
 _MEASURING = ("BarColumn", "TaskProgressColumn", "TimeRemainingColumn")
-_BETWEEN = 0.1  # seconds between two drawings
-_SILENCE = 1.0  # seconds
+DRAW_SECONDS = 0.1  # between two drawings of the bar
+SILENT_SECONDS = 1.0
+LINE_SECONDS = 10.0
 
 
 class When(Enum):
@@ -79,26 +82,26 @@ def share_shown() -> AbstractContextManager[_Update]:
     return _drawn(_MEASURING, "measuring", lambda: 1.0, When.AT_ONCE)
 
 
-_on_screen: list[_Drawn] = []
+_on_screen: list[_Bar] = []
 
 
 def erase() -> None:
-    """Erase the progress on the terminal, as other text follows; it is drawn again after a second."""
-    for drawn in _on_screen:
-        drawn.erase()
+    """Erase the bar on the terminal, as other text follows; it is drawn again after a second."""
+    for bar in _on_screen:
+        bar.erase()
 
 
 def draw_again() -> None:
-    """Draw the progress again that was shown at once, after a line on the terminal."""
-    for drawn in _on_screen:
-        drawn.draw_again()
+    """Draw the bar again that was shown at once, after a line on the terminal."""
+    for bar in _on_screen:
+        bar.draw_again()
 
 
-class _Drawn:
-    """A bar that is drawn, erased and drawn again."""
+class _Bar:
+    """A bar of rich that is drawn, erased and drawn again. drawn: a rich.progress.Progress."""
 
-    def __init__(self, bar: _Bar, name: str, total: float | None, begin: When) -> None:
-        self._bar, self._task, self._total = bar, bar.add_task(name, total=total), total
+    def __init__(self, drawn: Any, name: str, total: float | None, begin: When) -> None:
+        self._drawn, self._task, self._total = drawn, drawn.add_task(name, total=total), total
         self._lock = threading.Lock()
         self._begin = begin
         self._visible, self._next = False, 0.0
@@ -115,9 +118,9 @@ class _Drawn:
                 return
             if not self._visible:
                 self._visible = True
-                self._bar.start()
-            self._bar.update(self._task, completed=completed if self._total is None else min(completed, self._total))
-            self._next = time.monotonic() + _BETWEEN
+                self._drawn.start()
+            self._drawn.update(self._task, completed=completed if self._total is None else min(completed, self._total))
+            self._next = time.monotonic() + DRAW_SECONDS
 
     def draw_again(self) -> None:
         if self._begin is When.AT_ONCE:
@@ -127,9 +130,33 @@ class _Drawn:
     def erase(self) -> None:
         with self._lock:
             if self._visible:
-                self._bar.stop()
+                self._drawn.stop()
                 self._visible = False
-            self._next = time.monotonic() + _SILENCE
+            self._next = time.monotonic() + SILENT_SECONDS
+
+
+def _lines(name: str, total: float | None) -> _Update:
+    """The progress without rich: `update` prints a line each LINE_SECONDS."""
+    begun = time.monotonic()
+    printed = begun
+
+    def update(completed: float, is_last: bool = False) -> None:
+        nonlocal printed
+        now = time.monotonic()
+        if is_last or now - printed < LINE_SECONDS:
+            return
+        printed = now
+        speed, parts = completed / (now - begun), []
+        if total:
+            parts.append(f"{100 * completed / total:.0f} %")
+        if isinstance(completed, int):
+            parts.append(byte_size(completed) + (f" of {byte_size(int(total))}" if total else ""))
+            parts.append(f"{speed / 1e6:.0f} MB/s")
+        if total and speed:
+            parts.append(f"{duration_text(round(max(total - completed, 0) / speed) * 1000)} left")
+        print(f"kafkarec: {name}: {', '.join(parts)}", file=sys.stderr, flush=True)
+
+    return update
 
 
 @contextmanager
@@ -137,13 +164,17 @@ def _drawn(kinds: Iterable[str], name: str, total: Callable[[], float | None], b
     if begin is When.NEVER or not is_terminal():
         yield lambda completed, is_last=False: None
         return
-    drawn = _Drawn(_bar(*kinds), name, total(), begin)
-    _on_screen.append(drawn)
+    drawn = rich_progress(*kinds)
+    if drawn is None:
+        yield _lines(name, total())
+        return
+    bar = _Bar(drawn, name, total(), begin)
+    _on_screen.append(bar)
     try:
-        yield drawn.update
+        yield bar.update
     finally:
-        drawn.erase()
-        _on_screen.remove(drawn)
+        bar.erase()
+        _on_screen.remove(bar)
 
 
 def after(segment: SegmentFile, table: Any) -> tuple[str, int]:
@@ -202,53 +233,17 @@ def size_of(segment: SegmentFile) -> int:
         return 0
 
 
-class _Bar(Protocol):
-    """What is used of rich.progress.Progress."""
-
-    def start(self) -> Any: ...
-    def stop(self) -> Any: ...
-    def add_task(self, name: str, /, *, total: float | None) -> Any: ...
-    def update(self, task: Any, /, *, completed: float) -> Any: ...
-
-
-class _Line:
-    """One line that is drawn again and again: the bar without rich."""
-
-    def add_task(self, name: str, /, *, total: float | None) -> str:
-        self._begin = time.monotonic()
-        self._total = total
-        return name
-
-    def start(self) -> None:
-        return
-
-    def stop(self) -> None:
-        print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
-
-    def update(self, task: str, /, *, completed: float) -> None:
-        parts = []
-        if self._total is not None:
-            parts.append(f"{100 * completed / self._total if self._total else 100:.0f} %")
-        if isinstance(completed, int):
-            of = "" if self._total is None else f" of {byte_size(int(self._total))}"
-            speed = completed / max(time.monotonic() - self._begin, 1e-3) / 1e6
-            parts += [f"{byte_size(completed)}{of}", f"{speed:.0f} MB/s"]
-        text = f"{task}: {', '.join(parts)}"
-        print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
-
-
-def _bar(*kinds: str) -> _Bar:
+def rich_progress(*kinds: str) -> Any:
+    """A rich.progress.Progress with columns of these kinds; None: rich is not installed."""
     try:
         from rich import progress  # type: ignore[import-not-found,unused-ignore]
         from rich.console import Console  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
-        return _Line()
-    columns = (getattr(progress, kind)() for kind in kinds)
-    bar: _Bar = progress.Progress(
-        *columns,
+        return None
+    return progress.Progress(
+        *(getattr(progress, kind)() for kind in kinds),
         console=Console(stderr=True),
         transient=True,
         redirect_stdout=False,  # rich would print it on standard error
         redirect_stderr=False,
     )
-    return bar

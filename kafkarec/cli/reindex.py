@@ -25,7 +25,16 @@ from kafkarec.support.text_table import system_reason
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress
 from .problems import say
-from .shared_options import CouldNot, WrongUse, add_partition, errors_named, number_of
+from .shared_options import (
+    FOLDER,
+    CouldNot,
+    InputPath,
+    WrongUse,
+    add_partition,
+    errors_named,
+    number_of,
+    output_path,
+)
 
 DESCRIPTION = """Rebuilds .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint from a log's batches,
 byte for byte as the recovery of Kafka 4.4 does, and reports how the old ones differ. Nothing is written to the log's
@@ -38,7 +47,6 @@ EXAMPLES = """examples:
 
 Exit status: 0 fine, 1 the log is damaged (the new indexes skip the damage), 2 wrong usage, 3 failed."""
 
-OUTPUT = output_files.FOLDER
 EQUAL, DIFFERENT, NEW, DROPPED = "equal", "different", "new", "dropped"
 _SHOWN = {
     EQUAL: "equal to the old one",
@@ -71,8 +79,10 @@ class RebuiltFile(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="SRC", help="partition folders, a broker's data folder, segments")
-    parser.add_argument("-o", metavar="DIR", dest="output", help="the new folder; it must be empty or not exist")
+    help_ = "partition folders, a broker's data folder, segments"
+    parser.add_argument("paths", type=InputPath, nargs="+", metavar="SRC", help=help_)
+    help_ = "the new folder; it must be empty or not exist"
+    parser.add_argument("-o", type=output_path("-o", FOLDER), metavar="DIR", dest="output", help=help_)
     parser.add_argument("--dry-run", action="store_true", help="compare only, write nothing")
     parser.add_argument(
         "--index-interval",

@@ -14,7 +14,7 @@ from kafkarec.support.command_line import command, nearest
 from kafkarec.support.text_table import system_reason
 
 from . import COULD_NOT, DAMAGED, FINE, WRONG_USE
-from .output_files import FILE, FOLDER, ClosedPipe, demand
+from .output_files import ClosedPipe, demand
 from .problems import exit_status, say
 from .progress import is_terminal
 from .shared_options import CouldNot, WrongUse, format_of, join_relative_times
@@ -35,8 +35,7 @@ def run(words: list[str]) -> int:
     note = None
     if "formats" in args:
         args.format, note = format_of(args)
-    into_folder = getattr(args, "partition_by", None) is not None
-    args.inputs_read = demand(args, FOLDER if into_folder else getattr(module, "OUTPUT", FILE))
+    args.inputs_read = demand(args)
     if note:
         say(f"note: {note}")
     try:

@@ -19,7 +19,7 @@ from kafkarec.support.durable import write_file
 
 from . import input_logs, output_files, progress, shared_options
 from .problems import say
-from .shared_options import CouldNot, WrongUse
+from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
 from .spool import copy, demand_once, standard_input
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
@@ -35,14 +35,16 @@ EXAMPLES = """examples:
 exit status: 0 everything is saved, 1 something is damaged, set aside, or missing by what files beside the log say (the
 rest is saved), 2 wrong usage, 3 failed, or a file could not be read (the rest is saved)"""
 
-OUTPUT = output_files.FOLDER
 _STDIN = "standard input"
 _ON_ANOTHER_DISK = "; salvage to a folder on another disk (on this one, the same command writes this partition again)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sources", nargs="+", metavar="SRC", help="a file, a partition folder, a data folder, or -")
-    parser.add_argument("-o", metavar="DIR", dest="output", help="a new or empty folder")
+    help_ = "a file, a partition folder, a data folder, or -"
+    parser.add_argument("sources", type=InputPath, nargs="+", metavar="SRC", help=help_)
+    parser.add_argument(
+        "-o", type=output_path("-o", FOLDER), metavar="DIR", dest="output", help="a new or empty folder"
+    )
     parser.add_argument(
         "--dry-run", action="store_true", help="read everything, write nothing, say what would be saved"
     )
@@ -86,6 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partition", type=int, help="the partition, if names do not contain it")
     parser.add_argument(
         "--use",
+        type=InputPath,
         action="append",
         default=[],
         metavar="PATH",

@@ -50,6 +50,31 @@ class CouldNot(Exception):
     """The work cannot be done (file, permission, missing extra). Printed in one line; exit status 3."""
 
 
+FILE, FOLDER, LOG = "a file", "a folder", "a log"
+"""The kinds of an output. A log is a file or a folder: see new_log."""
+
+
+class InputPath(str):
+    """The type of an argument that names an input, which no output of the run may replace."""
+
+
+class OutputPath(str):
+    """An argument that names an output. option: by which it is given; kind: FILE, FOLDER or LOG."""
+
+    option: str
+    kind: str
+
+    def __new__(cls, path: str, option: str, kind: str) -> OutputPath:
+        made = super().__new__(cls, path)
+        made.option, made.kind = option, kind
+        return made
+
+
+def output_path(option: str, kind: str = FILE) -> Callable[[str], OutputPath]:
+    """Return the type of an argument that names an output."""
+    return lambda path: OutputPath(path, option, kind)
+
+
 @contextmanager
 def errors_named(name: str) -> Iterator[None]:
     """CouldNot, with the name of a file, for an error of the system within."""
@@ -131,6 +156,7 @@ def names(known: Sequence[str]) -> Callable[[str], list[str]]:
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths",
+        type=InputPath,
         nargs="+",
         metavar="PATH",
         help="files of record batches (.log, .checkpoint or any other name), partition folders (their .log files in "
@@ -219,6 +245,7 @@ def format_of(args: argparse.Namespace) -> tuple[str, str | None]:
     if getattr(args, "partition_by", None) is not None:
         if path is None or is_stream(path) or args.format not in (None, "parquet"):
             raise WrongUse("--partition-by writes a new folder of Parquet files; name it with -o DIR")
+        args.output = OutputPath(path, "-o", FOLDER)
         return "parquet", None
     stem, suffix = ("", "") if path is None or is_stream(path) else os.path.splitext(path.lower())
     named = SUFFIXES.get(suffix)
@@ -238,6 +265,7 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     """Add -o and --force of a verb that writes one file."""
     parser.add_argument(
         "-o",
+        type=output_path("-o"),
         metavar="FILE",
         dest="output",
         help="write to FILE, which must not exist and appears when it is complete; default, and -: standard output",

@@ -23,7 +23,7 @@ from kafkarec.support.text_table import counted
 
 from . import DAMAGED, FINE, input_logs, new_log, output_files, progress, shared_options, study_output
 from .problems import say
-from .shared_options import CouldNot, WrongUse
+from .shared_options import CouldNot, WrongUse, output_path
 from .study_output import Studies
 
 DESCRIPTION = """Estimates the size of a log with other codecs, levels, batch sizes and formats. Tries each of them on
@@ -82,8 +82,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="print a table for each of several partitions")
     shared_options.add_threads(parser)
     shared_options.add_limit(parser)
-    parser.add_argument("--html", metavar="FILE", help="also write the report as an HTML page to FILE")
-    parser.add_argument("--plot", metavar="FILE", help="plot size against write speed to a .svg, .png or .pdf file")
+    for option, what in (
+        ("--html", "also write the report as an HTML page to FILE"),
+        ("--plot", "plot size against write speed to a .svg, .png or .pdf file"),
+    ):
+        parser.add_argument(option, type=output_path(option), metavar="FILE", help=what)
     shared_options.add_output(parser, ("text", "json"))
 
 

@@ -13,6 +13,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage.partition_folder import LeftOut
 
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
+from .shared_options import InputPath, output_path
 
 DESCRIPTION = """Reads every byte of segments, partition folders or a broker's whole data folder: checksums, structure,
 decompression, offsets, indexes, leader epochs, and errors that Kafka ignores. Reports what is damaged, which offsets
@@ -29,6 +30,7 @@ Exit status: 0 fine, 1 damage or an error found (--strict: or an anomaly), 2 wro
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths",
+        type=InputPath,
         nargs="+",
         metavar="PATH",
         help="segments (.log, .checkpoint, any file of batches), partition folders, a broker's data folder, URLs, "
@@ -40,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="exit with status 1 for anomalies, too")
     parser.add_argument("--all", action="store_true", help="print everything, not only one screen")
-    parser.add_argument("--html", metavar="FILE", help="also write an HTML page with a map of each file to FILE")
+    help_ = "also write an HTML page with a map of each file to FILE"
+    parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=help_)
     shared_options.add_threads(parser)
     shared_options.add_limit(parser, "limit of the decompressed size of one payload (default 128m)")
     shared_options.add_output(parser, ("text", "json"))

@@ -20,8 +20,8 @@ import pytest
 from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import SEGMENTS
 
-from kafkarec.cli import output_files, spool
-from kafkarec.cli.shared_options import CouldNot, errors_named
+from kafkarec.cli import spool
+from kafkarec.cli.shared_options import CouldNot, InputPath, OutputPath, errors_named
 from kafkarec.cli.verb_parsers import VERBS, parser_of
 from kafkarec.storage import output_rules
 
@@ -470,15 +470,20 @@ def test_block_devices_are_refused(tree: Path, monkeypatch: pytest.MonkeyPatch) 
         output_rules.Inputs(["sdb1"]).demand_apart("rescued", "rescued")
 
 
-def test_every_path_argument_is_registered() -> None:
-    """Every path argument is registered as an input or as an output."""
-    known = {*output_files.INPUTS, *output_files.OPTIONS}
+def test_every_path_argument_is_known_as_an_input_or_an_output() -> None:
+    """By its type, so that no output of a verb can replace an input of it."""
+    kinds = {"FILE": OutputPath, "DIR": OutputPath, "OUT": OutputPath, "PATH": InputPath, "FILES": InputPath}
     for verb in VERBS:
         for parser in _parsers(verb):
             arguments = parser._actions
-            plain = {one.dest for one in arguments if one.metavar in ("FILE", "DIR", "OUT", "A,B") and one.type is None}
-            paths = plain | {one.dest for one in arguments if not one.option_strings}
-            assert paths <= known, (verb, paths)
+            for one in arguments:
+                named = "FILES" if one.dest == "files" else str(one.metavar)  # of dump, whose metavar is Kafka's
+                kind = kinds.get(named) if one.option_strings else InputPath
+                if kind is not None:
+                    assert callable(one.type), (verb, one.dest)
+                    made = one.type("a")
+                    assert all(isinstance(each, kind) for each in (made if isinstance(made, list) else [made]))
+                    assert kind is InputPath or made.option in one.option_strings, (verb, one.dest)
             files = {one.dest for one in arguments if one.metavar == "FILE"}
             assert not files or "force" in {one.dest for one in arguments}, verb
 

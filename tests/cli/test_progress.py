@@ -101,17 +101,28 @@ def test_a_progress_bar_is_drawn_up_to_the_total_and_erased(
     assert ERASE in shown.rpartition(bar)[2], shown[-200:]
 
 
-def test_without_rich_there_is_one_line(tmp_path: Path) -> None:
-    status, out, shown = on_a_terminal("verify", CODECS, "--threads", "1", environment=without_rich(tmp_path))
-    assert status == 0 and out
-    assert re.fullmatch(
-        rb"(\r\x1b\[2Kreading: \d+ %, [^\r\n]* MB/s)*"
-        rb"\r\x1b\[2Kreading: 100 %, 49\.1 KiB of 49\.1 KiB, \d+ MB/s\r\x1b\[2K",
-        shown,
+def test_without_rich_there_is_a_plain_line_each_ten_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert on_a_terminal("verify", CODECS, environment=without_rich(tmp_path))[2] == b""  # it takes less
+    at_once = with_customization("from kafkarec.cli import progress\nprogress.LINE_SECONDS = 0", tmp_path)
+    _, out, shown = on_a_terminal("verify", CODECS, "--threads", "1", environment=at_once)
+    lines = shown.decode().split("\r\n")
+    assert out and lines.pop() == "" and lines
+    assert all(
+        re.fullmatch(r"kafkarec: reading: \d+ %, \S+ \S+ of 49\.1 KiB, \d+ MB/s, .* left", each) for each in lines
     )
-    arguments = ("study", TXN, "--codecs", "lz4", "--batch-sizes", "keep")
-    _, _, shown = on_a_terminal(*arguments, environment=without_rich(tmp_path / "again"))
-    assert shown.endswith(b"\r\x1b[2Kmeasuring: 100 %\r\x1b[2K")
+    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+    monkeypatch.setattr(progress, "rich_progress", lambda *kinds: None)
+    clock = iter([0, 9.9, 10, 15, 20, 30])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    with progress.bytes_shown(lambda: 10 << 30) as tick:
+        for gibibytes in range(1, 5):
+            tick("a", gibibytes << 30)
+    assert capsys.readouterr().err.splitlines() == [
+        "kafkarec: reading: 20 %, 2.0 GiB of 10.0 GiB, 215 MB/s, 40 s left",
+        "kafkarec: reading: 40 %, 4.0 GiB of 10.0 GiB, 215 MB/s, 30 s left",
+    ]
 
 
 @pytest.mark.parametrize("arguments", [("cat", TXN), ("verify", TXN), ("diff", TXN, TXN)], ids=lambda words: words[0])
@@ -149,9 +160,9 @@ class FakeBar:
 @pytest.fixture
 def bar(monkeypatch: pytest.MonkeyPatch) -> FakeBar:
     bar = FakeBar()
-    monkeypatch.setattr(progress, "_bar", lambda *kinds: bar)
+    monkeypatch.setattr(progress, "rich_progress", lambda *kinds: bar)
     monkeypatch.setattr(progress, "is_terminal", lambda: True)
-    monkeypatch.setattr(progress, "_BETWEEN", 0.0)
+    monkeypatch.setattr(progress, "DRAW_SECONDS", 0.0)
     return bar
 
 
@@ -159,7 +170,7 @@ def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar: FakeBar, m
     with progress.bytes_shown(lambda: 100, progress.When.IN_SILENCE) as tick:
         tick("a", 10)
         assert bar.events == []
-        monkeypatch.setattr(progress, "_SILENCE", 0.0)
+        monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
         progress.erase()
         tick("a", 20)
         assert bar.events == ["start", "20"]
@@ -174,17 +185,6 @@ def test_a_line_on_standard_error_erases_the_bar(bar: FakeBar, capsys: pytest.Ca
         say("damage")
         assert bar.events == ["start", "0", "50", "stop", "start", "50"]
     assert capsys.readouterr().err == "kafkarec: damage\n"
-
-
-def test_a_damage_line_begins_at_the_margin_without_rich(tmp_path: Path) -> None:
-    log = tmp_path / "hurt.log"
-    data = bytearray((CODECS / "00000000000000000000.log").read_bytes())
-    data[25_000] ^= 1
-    log.write_bytes(data)
-    words = ("cat", log, "--errors", "skip", "-o", tmp_path / "out")
-    status, _, shown = on_a_terminal(*words, environment=without_rich(tmp_path / "modules"))
-    assert status == 1
-    assert re.search(rb"reading: 0 %[^\r\n]*\r\x1b\[2Kkafkarec: crc mismatch", shown), shown
 
 
 @pytest.mark.parametrize(
@@ -213,11 +213,11 @@ AGAIN = "the same command starts from the beginning"
 SLOW_BAR = """
 import time
 from kafkarec.cli import progress
-update = progress._Drawn.update
+update = progress._Bar.update
 def slowly(*words, **options):
     update(*words, **options)
     time.sleep(0.1)
-progress._Drawn.update = slowly
+progress._Bar.update = slowly
 """
 
 
