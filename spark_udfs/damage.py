@@ -17,7 +17,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from . import cluster
-from .decoding import REASON_FIELDS
+from .decoding import REASON_FIELDS, is_damage
 from .read_functions import Splits, only, planned_results, texts
 from .source import planning
 from .source.description import amount_of
@@ -219,6 +219,8 @@ def check_split(split: Split, chosen: ReadOptions) -> dict[str, Any]:
             assert part is not None
             _check_part(counts, part, split, chosen)
     except (kafkarec.KafkaRecordError, OSError, DataLoss) as error:
+        if isinstance(error, kafkarec.KafkaRecordError) and not is_damage(error):
+            raise
         begin = split.begin + counts["bytes"]
         length = max(0, (begin if split.end is None else split.end) - begin)
         reason = str(error.reason) if isinstance(error, kafkarec.KafkaRecordError) else "unreadable"

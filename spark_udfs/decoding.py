@@ -142,7 +142,11 @@ def _pieces(
                 done += piece.stop - piece.start
                 yield reassemble(piece, columns, damage)
         except kafkarec.KafkaRecordError as error:
-            if chosen.mode != "PERMISSIVE" or error.value_index is None:
+            if (
+                chosen.mode != "PERMISSIVE"
+                or error.value_index is None
+                or isinstance(error, kafkarec.MissingCodecError)
+            ):
                 _add_notes(error, values.slice(begin))
                 raise
             # errors="skip" raises only for a value with more records than one array can have
@@ -154,17 +158,19 @@ def _pieces(
 
 
 def damage_of(piece: kafkarec.RecordLists, chosen: function_options.FunctionOptions) -> DamageInValues:
-    """The damage of a piece, with end_of_log="strict" also each value's incomplete end; in FAILFAST mode the first such
-    end is raised."""
-    if not chosen.is_strict or not piece.incomplete:
+    """The damage of a piece, with that of values that are too short for a batch, and with end_of_log="strict" of each
+    value's incomplete end; in FAILFAST mode the first of these is raised."""
+    ends = [each for each in piece.incomplete if chosen.is_strict or _is_no_batch(each[2])]
+    if not ends:
         return piece.damage
     if chosen.mode == "FAILFAST":
-        value, _, damage = piece.incomplete[0]
+        value, _, damage = ends[0]
         error = error_of(damage)
         error.value_index = value
-        error.add_note("end_of_log='tail', the default, leaves an incomplete batch at a value's end out")
+        tail = "end_of_log='tail', the default, leaves an incomplete batch at a value's end out"
+        error.add_note(NO_BATCH if _is_no_batch(damage) else tail)
         raise error
-    return tuple(sorted([*piece.damage, *piece.incomplete], key=lambda each: each[:2]))
+    return tuple(sorted([*piece.damage, *ends], key=lambda each: each[:2]))
 
 
 def error_of(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
@@ -189,7 +195,7 @@ def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
     if begins_without_batch(error):
         error.add_note(NO_BATCH)
-    else:
+    elif is_damage(error):
         error.add_note("mode PERMISSIVE keeps everything else, with the reason in a separate row")
 
 
@@ -199,6 +205,19 @@ NO_BATCH = (
     "this is not a record batch, or its first bytes are damaged. The value of a record is data already: string(value), "
     "from_avro; base64 text: unbase64(value); a damaged batch: mode PERMISSIVE keeps everything else"
 )
+
+
+_UP_TO_MAGIC = 17  # bytes; of fewer nothing tells that they are of a batch
+
+
+def _is_no_batch(end: kafkarec.Damage) -> bool:
+    """Whether the incomplete end of a value is all of it, and too short for the start of a batch."""
+    return end.position == 0 and end.length < _UP_TO_MAGIC
+
+
+def is_damage(error: kafkarec.KafkaRecordError) -> bool:
+    """Whether the bytes are damaged. They are not where memory or a codec's library is missing here."""
+    return error.reason not in ("out_of_memory", "missing_codec")
 
 
 def begins_without_batch(error: kafkarec.KafkaRecordError) -> bool:

@@ -60,7 +60,7 @@ class WrittenTable:
     offsets: {topic: {partition: [from, to]}}: the table had the offsets below `from`, and has those below `to` now
     damage: a dict per damaged range that was left out: topic, partition, file, position, length, lost_from, lost_to,
         next_position, reason, detail
-    notes: what stands in the way of later offsets, or was only counted
+    notes: what stands in the way of later offsets, which offsets no segment has, what was only counted
     """
 
     rows: int
@@ -296,6 +296,7 @@ def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
     files = [file for each in results for file in each["files"]]
     damage = [row for each in results for row in each["damage"]]
     more = sum(each["damaged"] for each in results) - len(damage)
+    gaps = [gap for each in results for gap in each["gaps"]]
     offsets: dict[str, dict[int, list[int]]] = {}
     for (topic, number), end in plan.ends.items():
         offsets.setdefault(topic, {})[number] = [plan.starts[topic, number], end]
@@ -305,7 +306,7 @@ def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
         sum(size for _, _, size in files),
         offsets,
         tuple(damage),
-        (*plan.notes, *([f"{more} more damaged ranges, which were only counted"] if more else [])),
+        (*plan.notes, *gaps, *([f"{more} more damaged ranges, which were only counted"] if more else [])),
     )
 
 
@@ -313,7 +314,7 @@ def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
 
 
 def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> dict[str, Any]:
-    """Stages the rows of splits; returns the files (path, rows, bytes) and the damaged ranges."""
+    """Stages the rows of splits; returns the files (path, rows, bytes), the damaged ranges and the missing offsets."""
     from pyspark import TaskContext
 
     from kafkarec import distributed
@@ -344,7 +345,7 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
             finally:
                 parquet.drop()
     files = [(f"{name}/{each.path}", each.rows, each.size) for each in written]
-    return {"files": files, "damage": damage, "damaged": counters.damaged}
+    return {"files": files, "damage": damage, "damaged": counters.damaged, "gaps": counters.gaps}
 
 
 def _add(damage: list[dict[str, Any]], split: Split, one: kafkarec.Damage) -> None:

@@ -19,7 +19,7 @@ from contextlib import closing
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import isolation, options, paths, planning
+from . import isolation, log_end, options, paths, planning
 from .isolation import NO_END, Uncommitted
 from .listing import lost
 from .paths import CutPoint, OffsetRange, PartitionLog, TopicPartition
@@ -60,6 +60,7 @@ class GrowingLog:
     def __init__(self, chosen: options.ReadOptions) -> None:
         self._options = chosen
         self._before: dict[int, _LogBatch] = {}  # offset -> the last batch that begins below it
+        self._ends: dict[tuple[str, int], int] = {}  # path and size of a segment that another one follows -> its end
         self._seen: Any = None
         self._seen_since, self._is_settled = 0.0, False
         self._folders: set[str] = set()
@@ -142,9 +143,9 @@ class GrowingLog:
                         return batch._replace(fingerprint=distributed.fingerprint(opened, batch.begin))
         return found
 
-    def available(self, offset: int, why: str) -> int:
+    def available(self, offset: int, why: str, *, is_end: bool = False) -> int:
         """The offset itself; if the log does not have it, reports data loss and returns the log's start or end. why:
-        what asks for it, before the offset."""
+        what asks for it, before the offset. is_end: as the end of what is read; it may be missing between segments."""
         nameless = self.paths.topic is None or self.paths.partition is None
         name = self.paths.segments[0].path if nameless else f"{self.paths.topic}-{self.paths.partition}"
         late = next((each for each in self.late if (each.base_offset or 0) < offset), None)
@@ -156,14 +157,27 @@ class GrowingLog:
         # the last segment, a broker's new one, may be empty, and what was before it compacted away
         problem, end = None, max(self.end, self.paths.segments[-1].base_offset or 0)
         if offset < self.start:
-            problem = f"the log begins at offset {self.start}: it was truncated"
+            problem = f"and the log begins at offset {self.start}: it was truncated"
         elif offset > end:
-            problem = f"the log ends at offset {end}: it was truncated"
+            problem = f"and the log ends at offset {end}: it was truncated"
         elif offset in self.rewritten:
-            problem = "the log was truncated before it and written again"
+            problem = "and the log was truncated before it and written again"
+        elif not is_end and self._gap_end(offset) is not None:
+            problem = log_end.missing_at(self.paths, offset)
         if problem is not None:
-            lost(self._options, f"{name}: {why} {offset}, and {problem}")
+            lost(self._options, f"{name}: {why} {offset}, {problem}")
         return min(max(offset, self.start), end)
+
+    def _gap_end(self, offset: int) -> int | None:
+        """Of an offset after the last batch of a segment and before the next segment: where that begins; else None."""
+        number = self.paths.in_range(None, offset + 1)[-1]
+        segment, after = self.paths.segments[number], self.paths.next_base(number)
+        if after is None or after <= offset or segment.listed_size is None:
+            return None
+        key = segment.path, segment.listed_size
+        if key not in self._ends:
+            self._ends[key] = self._last_of(segment, after).next_offset
+        return after if self._ends[key] <= offset else None
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""
@@ -196,12 +210,13 @@ class GrowingLog:
 
     def uncut(self, start: int, stop: int) -> int:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
-        `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it."""
+        `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it. Between two
+        segments it is the start of the second one: a batch that began before it would look as if data were lost."""
         from kafkarec import distributed
 
         batch = self._last_below(stop)
         if batch.next_offset <= stop:
-            return stop
+            return self._gap_end(stop) or stop
         if batch.first_offset > start:
             return batch.first_offset
         with self._opened(batch.path) as opened:

@@ -89,8 +89,8 @@ def read_split(
             counters.log_gap(end)
             yield from _incomplete_end(end, rows, options, counters)
     except kafkarec.KafkaRecordError as error:
-        if error.reason == "out_of_memory":
-            raise  # not damage
+        if not decoding.is_damage(error):
+            raise
         if options.mode == "FAILFAST":
             counters.add(0, 0, 0, damaged=1)
             if not hasattr(error, "__notes__"):
@@ -265,7 +265,7 @@ class TaskCounters:
     def __init__(self, what: str = "read", on_damage: Callable[[kafkarec.Damage], object] | None = None) -> None:
         self.what, self.on_damage = what, on_damage
         self.paths: dict[str, None] = {}
-        self._gaps: list[str] = []
+        self.gaps: list[str] = []
         self.bytes = self.batches = self.records = self.damaged = self.incomplete = 0
         self.started = time.monotonic()
 
@@ -302,13 +302,13 @@ class TaskCounters:
     def log_gap(self, end: SplitEnd) -> None:
         gap = end.gap()
         if gap is not None:
-            self._gaps.append(f"{shown(gap.file or '')}: {gap.detail}")
+            self.gaps.append(f"{shown(gap.file or '')}: {gap.detail}")
             _warn("missing offsets", gap)
 
     def missing(self) -> list[str]:
         """What is missing in what was read, a clause for each gap and one for all damage."""
         ranges = "1 damaged range is" if self.damaged == 1 else f"{self.damaged} damaged ranges are"
-        return self._gaps + ([f"{', '.join(self.paths)}: {ranges} left out"] if self.damaged else [])
+        return self.gaps + ([f"{', '.join(self.paths)}: {ranges} left out"] if self.damaged else [])
 
     def close(self) -> None:
         """Logs the line."""

@@ -29,7 +29,7 @@ from spark_udfs.schema import SparkColumn
 from spark_udfs.task_log import log_to_stderr, logger
 from spark_udfs.worker_errors import cause_first
 
-from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
+from . import columns, growing_log, options, planning, reading, selection, worker_path
 from .batch import columns_of, warn_of_mode, warn_of_names
 from .growing_log import GrowingLog
 from .listing import Listing, lost
@@ -121,11 +121,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return end
         if requested == selection.EARLIEST:
             return log.start
-        offset = log.available(requested, "startingOffsets asks for")
-        missing = log_end.missing_at(log.paths, offset)
-        if missing is not None:
-            lost(self.options, f"{_name(key)}: startingOffsets asks for {offset}, {missing}")
-        return offset
+        return log.available(requested, "startingOffsets asks for")
 
     @cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
@@ -216,7 +212,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             if key in before:
                 begin = log.available(begin, "the batch begins at")
-            spans[key] = log, begin, log.available(stop, "the batch ends at")
+            spans[key] = log, begin, log.available(stop, "the batch ends at", is_end=True)
         return growing_log.plan(self.options, spans)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
