@@ -12,6 +12,8 @@ rewrite_batch         new bytes of batches that lost records
 run                   compact(), cleaned()
 """
 
+from kafkarec.ops.rewrite.batches import SourceBatch
+
 from .batch_records import BatchRecords
 from .cleaner import CleanerStats
 from .filtering import BatchRetention, BatchRetentionResult, Filter, FilterStats, RecordFilter
@@ -26,6 +28,7 @@ __all__ = [
     "Filter",
     "FilterStats",
     "RecordFilter",
+    "SourceBatch",
     "cleaned",
     "compact",
 ]

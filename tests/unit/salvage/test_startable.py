@@ -14,9 +14,8 @@ from salvage_runs import assert_kafka_loads, leave_unfinished
 
 import kafkarec
 from kafkarec.logs import Log
-from kafkarec.ops.salvage import plain_batches, salvage
+from kafkarec.ops.salvage import SalvagedPartition, plain_batches, salvage
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
-from kafkarec.ops.salvage.salvaged_partition import SalvagedPartition
 from kafkarec.sources.folders import LocalFolder
 
 
