@@ -7,12 +7,14 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import counted_files
 import pytest
 from paths import SEGMENTS
 from pyspark.sql import types as T
@@ -22,7 +24,7 @@ from stream_engine import Query
 
 import kafkarec
 import spark_udfs
-from kafkarec.storage import finding, key_folders
+from kafkarec.distributed import inferred_type
 from spark_udfs.source import listing
 from spark_udfs.source.listing import DataLoss
 
@@ -349,7 +351,7 @@ def test_types_that_are_strings_here_and_not_in_spark(
 ) -> None:
     spark_session.range(1).write.parquet(str(tmp_path / f"k={value}"))
     assert spark_session.read.parquet(str(tmp_path)).schema["k"].dataType.simpleString() == spark
-    assert key_folders.inferred_type([key_folders.key_of(f"k={value}")[1]]) == "string"  # type: ignore[index]
+    assert inferred_type([unquote(value)]) == "string"
 
 
 # ---- basePath -------------------------------------------------------------------------------------------------------
@@ -518,12 +520,11 @@ def test_a_folder_that_appears_after_its_offsets_is_a_loss(days: Path, caplog: p
 def test_an_idle_stream_reads_no_borders_again(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(days)
     query.run()
-    calls: list[str] = []
-    real: Callable[..., Any] = finding.next_offset
-    monkeypatch.setattr(finding, "next_offset", lambda opened: (calls.append(opened.path), real(opened))[1])
-    assert query.run() == 0 and calls == []
-    log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
-    assert query.run() == 1 and len(calls) == 1
+    readings = counted_files.counted(monkeypatch)
+    last = days / "date=2026-11-03" / "ev-0"
+    assert query.run() == 0 and {Path(one.path).parent for one in readings} == {last}, "which may have grown"
+    new = log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
+    assert query.run() == 1 and {Path(one.path).parent for one in readings} == {last, new}
 
 
 # ---- folders that change -------------------------------------------------------------------------------------------

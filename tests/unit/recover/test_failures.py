@@ -53,8 +53,8 @@ def test_a_lost_candidate_makes_the_damage_before_it_unreadable() -> None:
 
 
 def test_a_decoder_goes_on_after_an_interrupted_codec(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its check of a stream without records is interrupted, after that by which the batch was restored. The bytes of the
-    restored batch are gone then: it reads on from the input."""
+    """Its check of a stream without records is interrupted, after the one that restored the batch. The bytes of that
+    batch are gone then: it reads on from the input."""
     real, calls = codecs.probe, []
 
     def probe(*arguments: Any) -> None:
