@@ -12,9 +12,7 @@ rewrite_batch         new bytes of batches that lost records
 run                   compact(), cleaned()
 """
 
-from kafkarec.ops.rewrite.batches import SourceBatch
-
-from .batch_records import BatchRecords
+from .batch_records import BatchRecords, SourceBatch
 from .cleaner import CleanerStats
 from .filtering import BatchRetention, BatchRetentionResult, Filter, FilterStats, RecordFilter
 from .run import Compacted, cleaned, compact
