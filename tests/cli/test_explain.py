@@ -143,21 +143,20 @@ def test_a_zeroed_start_of_a_batch_is_explained(run: Here, tmp_path: Path) -> No
 
 def test_an_unreadable_sector_is_explained(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes before the unreadable sector are explained."""
-    path = TXN / "00000000000000000030.log"
-    row = next(row for row in kafkarec.scan(path.read_bytes()) if row["size_in_bytes"] > 120)
+    path = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
+    row = next(row for row in kafkarec.scan(path.read_bytes()) if row["size_in_bytes"] > 1200)
     real = Segment.raw
 
     def raw(self: Segment, position: int, length: int) -> bytes:
-        if position + length > row["position"] + 100:
+        if position + length > row["position"] + 1024:
             raise OSError(5, "Input/output error")
         return real(self, position, length)
 
-    monkeypatch.setattr("kafkarec.cli.explain._SECTOR", 20)
     monkeypatch.setattr(Segment, "raw", raw)
     ran = run("explain", path, "--at", row["position"])
     assert ran.status == 1
     text = ran.out.decode()
-    assert f"cannot be read at byte {row['position'] + 100} (input/output error)" in text
+    assert f"cannot be read at byte {row['position'] + 1024} (input/output error)" in text
     assert "base_offset" in text and "record_count" in text and "[length_beyond_end]" in text
 
 

@@ -11,7 +11,7 @@ from command import Here
 from html_pages import parsed
 from paths import SEGMENTS
 
-from kafkarec.ops.explain import explain, field_groups
+from kafkarec.ops.explain import explain, group_of
 
 LOG = SEGMENTS / "txn-0" / "00000000000000000030.log"
 CELL = re.compile(r"<i( class=hit)?>([0-9a-f]{2}|··)</i>")
@@ -39,7 +39,7 @@ def test_the_grid_has_every_byte_in_the_colour_of_its_field(run: Here, tmp_path:
         fields = FIELD.findall(drawn)
         shown = [(group, byte) for group, _, _, cells in fields for _, byte in CELL.findall(cells)]
         assert bytes.fromhex("".join(byte for _, byte in shown)) == bytes(section.data)
-        expected = [field_groups.group_of(span) for span in section.spans for _ in range(span.length)]
+        expected = [group_of(span) for span in section.spans for _ in range(span.length)]
         assert [group for group, _ in shown] == expected
         starts = [int(label) for label in re.findall(r'<span class="half"><b>(\d+)</b>', drawn)]
         assert starts == [(0 if number else at) + 8 * i for i in range(len(starts))]

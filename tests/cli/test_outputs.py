@@ -23,7 +23,6 @@ from paths import SEGMENTS
 from kafkarec.cli import spool
 from kafkarec.cli.shared_options import CouldNot, InputPath, OutputPath, errors_named
 from kafkarec.cli.verb_parsers import VERBS, parser_of
-from kafkarec.storage import output_rules
 
 LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
 STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # runs quickly
@@ -422,20 +421,18 @@ def test_a_file_that_appears_during_the_run_is_not_replaced(
     run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
 ) -> None:
     """The new file stays, and the output is kept under the reported name."""
-    real = output_rules.publish
+    real, appearing = os.link, list[Path]()
 
-    def publish(part: str, place: str, force: bool) -> bool:
-        if not force:
-            Path(place).write_text("somebody's")
-        return real(part, place, force)
+    def link(part: str, place: str) -> None:
+        for path in appearing:
+            path.write_text("somebody's")
+        if not has_links:
+            raise OSError(errno.EPERM, "no hard links here")
+        real(part, place)
 
-    def no_links(*given: Any) -> None:
-        raise OSError(errno.EPERM, "no hard links here")
-
-    if not has_links:
-        monkeypatch.setattr(os, "link", no_links)
-        assert run("cat", "flat/txn-0", "-o", "alone").status == 0
-    monkeypatch.setattr(output_rules, "publish", publish)
+    monkeypatch.setattr(os, "link", link)
+    assert run("cat", "flat/txn-0", "-o", "alone").status == 0
+    appearing.append(tree / "new")
     ran = run("cat", "flat/txn-0", "-o", "new")
     part = tree / f".new.{os.getpid()}.part"
     assert ran.status == 2 and ran.complaint.endswith(f"and is not replaced; the output is in {part}")
@@ -445,29 +442,29 @@ def test_a_file_that_appears_during_the_run_is_not_replaced(
     assert not part.exists()
 
 
-def test_a_bind_mount_is_the_same_folder(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bind_mount_is_the_same_folder(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another path with the device and inode of an input folder."""
     (tree / "mounted").mkdir()
-    real = output_rules.identity
+    real = os.stat
 
-    def identity(path: str) -> tuple[int, int] | None:
-        return real(str(tree / "flat" / "txn-0") if path == str(tree / "mounted") else path)
+    def mounted(path: Any, **named: Any) -> os.stat_result:
+        return real(tree / "flat" / "txn-0" if path == str(tree / "mounted") else path, **named)
 
-    monkeypatch.setattr(output_rules, "identity", identity)
+    monkeypatch.setattr(os, "stat", mounted)
     for given in ("flat/txn-0", f"flat/txn-0/{LOG}"):
-        with pytest.raises(output_rules.Refused, match="mounted/new"):
-            output_rules.Inputs([given]).demand_file("mounted/new", "-o", False)
+        ran = run("cat", given, "-o", "mounted/new")
+        assert ran.status == 2 and "mounted/new" in ran.complaint
 
 
-def test_block_devices_are_refused(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_devices_are_refused(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block device is no output, and a file system mounted from one that is read is no place for an output."""
     real = os.stat
     disk = SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=real(tree).st_dev, st_dev=5, st_ino=77, st_nlink=1)
-    monkeypatch.setattr(output_rules.os, "stat", lambda path, **named: disk if path == "sdb1" else real(path, **named))
-    with pytest.raises(output_rules.Refused, match="-o sdb1 is a block device, and its content would be lost"):
-        output_rules.Inputs([]).demand_file("sdb1", "-o", True)
-    with pytest.raises(output_rules.Refused, match="rescued is on the file system of sdb1, which is read"):
-        output_rules.Inputs(["sdb1"]).demand_apart("rescued", "rescued")
+    monkeypatch.setattr(os, "stat", lambda path, **named: disk if path == "sdb1" else real(path, **named))
+    ran = run("cat", "flat/txn-0", "-o", "sdb1", "--force")
+    assert ran.status == 2 and "-o sdb1 is a block device, and its content would be lost" in ran.complaint
+    ran = run("salvage", "sdb1", "-o", "rescued")
+    assert ran.status == 2 and "rescued is on the file system of sdb1, which is read" in ran.complaint
 
 
 def test_every_path_argument_is_known_as_an_input_or_an_output() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,7 +17,6 @@ from plain_logs import batch, log
 from printed_commands import pasted, printed, words_of
 
 import kafkarec
-from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command, quoted
 
 # names of data folders that a shell or an option parser could misread
@@ -314,7 +314,7 @@ def test_a_step_of_the_serve_plan_fails(
     assert number > 1
 
 
-def test_an_output_is_away_from_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_is_away_from_the_source(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead = data_folder(tmp_path / "dead")
     for here, source, expected in (
         (tmp_path, dead, "rescued"),
@@ -323,26 +323,31 @@ def test_an_output_is_away_from_the_source(tmp_path: Path, monkeypatch: pytest.M
         (dead, "txn-0", "../rescued"),
         (dead / "txn-0", ".", "../../rescued"),
         (dead / "txn-0", "../all-codecs-0", "../../rescued"),
-        (dead / "txn-0", f"{0:020}.log", "../../rescued"),
-        (dead / "txn-0", "s3://bucket/orders-0", "rescued"),
+        (dead / "txn-0", f"{30:020}.log", "../../rescued"),
     ):
         monkeypatch.chdir(here)
-        assert suggested_output("rescued", [str(source)]) == expected, (here, source)
+        assert rescued_to(run, source) == expected, (here, source)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rescued").mkdir()
     (tmp_path / "records.jsonl").write_text("")
-    assert suggested_output("rescued", ["dead"]) == "rescued-2"
-    assert suggested_output("records.jsonl", ["dead"]) == "records-2.jsonl"
+    assert rescued_to(run, "dead") == "rescued-2"
+    assert " -o records-2.jsonl\n" in run("salvage", "dead", "-o", "new").out.decode()
 
 
-def test_an_output_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def rescued_to(run: Here, source: object) -> str:
+    """Return the folder that `verify` prints for the salvaged log."""
+    [out] = {found[1] for found in re.finditer(r" -o (\S+)", run("verify", source).out.decode())}
+    return out
+
+
+def test_an_output_where_nothing_can_be_written(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that is mounted read-only: neither the folder nor the ones above it. Simulated, as root may write."""
     dead = data_folder(tmp_path / "disk" / "dead") if (tmp_path / "disk").mkdir() is None else tmp_path
     monkeypatch.chdir(tmp_path / "disk")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: os.path.realpath(path) == str(tmp_path / "home"))
-    assert suggested_output("rescued", [str(dead)]) == str(tmp_path / "home" / "rescued")
+    assert rescued_to(run, dead) == str(tmp_path / "home" / "rescued")
 
 
 def test_words_for_the_shell(tmp_path: Path) -> None:

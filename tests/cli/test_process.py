@@ -293,7 +293,7 @@ def test_a_progress_bar_runs_from_0_to_the_total(
     monkeypatch: pytest.MonkeyPatch, run: Here, long_log: Path, tmp_path: Path
 ) -> None:
     bar = FakeProgressBar()
-    monkeypatch.setattr(progress, "rich_progress", lambda *kinds: bar)
+    monkeypatch.setattr("rich.progress.Progress", lambda *columns, **options: bar)
     assert run("cat", long_log, "--key", "none such", "-o", tmp_path / "out").status == 0
     assert bar.completed == [0]  # standard error is no terminal
     monkeypatch.setattr(progress, "is_terminal", lambda: True)

@@ -13,6 +13,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -139,10 +140,15 @@ def test_records_on_a_pipe_come_without_a_bar() -> None:
 
 
 class FakeBar:
-    """Records what is drawn."""
+    """Records what is drawn. now: the time, which passes while it is asked."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
+        self.now = 0.0
+
+    def time(self) -> float:
+        self.now += 0.25
+        return self.now
 
     def start(self) -> None:
         self.events.append("start")
@@ -160,21 +166,22 @@ class FakeBar:
 @pytest.fixture
 def bar(monkeypatch: pytest.MonkeyPatch) -> FakeBar:
     bar = FakeBar()
-    monkeypatch.setattr(progress, "rich_progress", lambda *kinds: bar)
+    monkeypatch.setattr("rich.progress.Progress", lambda *columns, **options: bar)
     monkeypatch.setattr(progress, "is_terminal", lambda: True)
-    monkeypatch.setattr(progress, "DRAW_SECONDS", 0.0)
+    monkeypatch.setattr(time, "monotonic", bar.time)
     return bar
 
 
-def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar: FakeBar, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar: FakeBar) -> None:
     with progress.bytes_shown(lambda: 100, progress.When.IN_SILENCE) as tick:
         tick("a", 10)
         assert bar.events == []
-        monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
-        progress.erase()
+        bar.now += 1
         tick("a", 20)
         assert bar.events == ["start", "20"]
         progress.erase()
+        tick("a", 25)
+        bar.now += 1
         tick("a", 30)
     assert bar.events == ["start", "20", "stop", "start", "30", "30", "stop"]
 
@@ -349,7 +356,7 @@ def test_an_interrupt_when_salvage_has_its_copy_says_nothing(
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kafkarec.cli.salvage._print", interrupted)
+    monkeypatch.setattr("kafkarec.cli.output_files.write_rendered", interrupted)
     monkeypatch.setattr("kafkarec.cli.run_verb.is_terminal", lambda: True)
     assert kafkarec.cli.main(["salvage", str(TXN), "-o", str(tmp_path / "out")]) == 130
     assert capsys.readouterr().err == "" and (tmp_path / "out" / "txn-0").is_dir()

@@ -11,15 +11,12 @@ import signal
 import stat
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command import Here, interruptible, own_process
 from paths import SEGMENTS
 from plain_logs import batch, log
 from witness_folders import golden
-
-from kafkarec.ops.salvage import copying
 
 TXN = SEGMENTS / "txn-0"
 
@@ -239,16 +236,16 @@ def test_a_folder_that_cannot_be_synced(
 def test_a_damaged_copy_names_its_path_as_it_is_and_another_disk(
     run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, spoiled = copying.Output.rename, [f"{10:020}.log"]
+    real, spoiled = os.replace, [f"{10:020}.log"]
 
-    def rename(self: Any) -> None:
-        real(self)
-        if self.name in spoiled:
-            data = bytearray(Path(self.path).read_bytes())
+    def replace(part: str, path: str) -> None:
+        real(part, path)
+        if Path(path).name in spoiled:
+            data = bytearray(Path(path).read_bytes())
             data[70] ^= 1
-            Path(self.path).write_bytes(data)
+            Path(path).write_bytes(data)
 
-    monkeypatch.setattr(copying.Output, "rename", rename)
+    monkeypatch.setattr(os, "replace", replace)
     log(tmp_path / "Data" / "Other-0", [batch(0, 10)])
     log(tmp_path / "Data" / "Orders-0", [batch(0, 10)], [batch(10, 10)])
     out = tmp_path / "Rescued"

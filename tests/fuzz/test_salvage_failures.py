@@ -25,9 +25,10 @@ from salvage_runs import LARGE, WRITING, content, count_calls, logs, make_source
 from unlistable_folders import refuse_listing
 
 import kafkarec
-from kafkarec.ops.salvage import copying, salvage
-from kafkarec.ops.salvage.unfinished_run import UNFINISHED
+from kafkarec.ops.salvage import salvage
 from kafkarec.support import durable
+
+UNFINISHED = ".unfinished"
 
 
 @pytest.fixture
@@ -184,18 +185,19 @@ def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
 def test_a_finished_partition_is_not_repeated(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     copied: list[str] = []
-    real = copying.Output.copy
+    real = os.copy_file_range
 
-    def copy(self: Any, segment: Any, position: int, length: int) -> None:
-        if f"orders-0/{60:020}.log" in segment.path and not (tmp_path / "mended").exists():
+    def copy(file: int, *more: int) -> int:
+        path = os.readlink(f"/proc/self/fd/{file}")
+        if path.endswith(f"orders-0/{60:020}.log") and not (tmp_path / "mended").exists():
             while not list(out.glob(f"{UNFINISHED}/other-1.json")) or "states" not in other.read_text():
                 time.sleep(0.01)
-            raise OSError(errno.ENOSPC, "No space left on device", self.path)
-        copied.append(segment.path)
-        real(self, segment, position, length)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        copied.append(path)
+        return real(file, *more)
 
     other = out / UNFINISHED / "other-1.json"
-    monkeypatch.setattr(copying.Output, "copy", copy)
+    monkeypatch.setattr(os, "copy_file_range", copy)
     with pytest.raises(OSError, match="No space left"):
         salvage(source, out)
     assert not list(out.rglob("*.part"))
@@ -263,16 +265,16 @@ def test_a_failing_fsync_is_never_reported_as_done(
 def test_a_disk_that_returns_other_bytes_is_noticed(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = copying.Output.rename
+    real = os.replace
 
-    def rename(self: Any) -> None:
-        real(self)
-        if self.name == f"{60:020}.log":
-            data = bytearray(Path(self.path).read_bytes())
+    def replace(part: str, path: str) -> None:
+        real(part, path)
+        if path.endswith(f"{60:020}.log"):
+            data = bytearray(Path(path).read_bytes())
             data[300] ^= 1
-            Path(self.path).write_bytes(data)
+            Path(path).write_bytes(data)
 
-    monkeypatch.setattr(copying.Output, "rename", rename)
+    monkeypatch.setattr(os, "replace", replace)
     with pytest.raises(OSError, match="the copy is damaged"):
         salvage(source, tmp_path / "out")
     assert not (tmp_path / "out" / "salvage.json").exists()
@@ -366,7 +368,7 @@ def test_a_folder_that_cannot_be_listed_is_reported(
         salvage(source, tmp_path / "none")
 
 
-@pytest.mark.parametrize("broken", [(), ("_copy_file_range",), ("_copy_file_range", "_sendfile")])
+@pytest.mark.parametrize("broken", [(), ("copy_file_range",), ("copy_file_range", "sendfile")])
 @pytest.mark.parametrize("error", [errno.EXDEV, errno.ENOSYS, errno.EIO])
 def test_every_method_of_copying(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...], error: int
@@ -375,7 +377,7 @@ def test_every_method_of_copying(
         raise OSError(error, os.strerror(error))
 
     for name in broken:
-        monkeypatch.setattr(copying, name, refuse)
+        monkeypatch.setattr(os, name, refuse)
     salvage(source / "orders-0", tmp_path / "out")
     data = b"".join(path.read_bytes() for path in sorted((source / "orders-0").glob("*.log")))
     kept = b"".join(path.read_bytes() for path in sorted((tmp_path / "out/orders-0").glob("*.log")))

@@ -14,9 +14,6 @@ from batch_damage import KINDS, Log, cut_header, flip, forge_length, make_log, m
 from long_run import LONG, fewer
 
 import kafkarec
-from kafkarec._core import Source
-from kafkarec.read.decode_options import request
-from kafkarec.read.passes import as_columns, read_part
 
 pytestmark = pytest.mark.core
 
@@ -72,8 +69,7 @@ def test_length_prefixed_batches_are_found() -> None:
 
 def decode_file(data: bytes, **options: Any) -> kafkarec.RecordColumns:
     """Decode as a file: in buffers offsets may fall, so batches in values may be indistinguishable."""
-    asked = request(errors="skip", **options)._replace(named={"file": "a.log"})
-    return as_columns(asked, read_part(asked, Source(data)))
+    return reading.decode_file(data, "a.log", errors="skip", **options)
 
 
 def assert_recovers(log: Log) -> kafkarec.RecordColumns:

@@ -25,10 +25,9 @@ from kafkarec.ops.compact import (
     BatchRetention,
     BatchRetentionResult,
     Compacted,
+    SourceBatch,
     compact,
 )
-from kafkarec.ops.rewrite.batches import SourceBatch
-from kafkarec.read import isolation
 from kafkarec.sidecars import txn_index
 
 # The fields of FilterResult, in the order in which tests/support/jvm/Compaction.java prints them.
@@ -162,7 +161,7 @@ class Run:
         self.random = random.Random(self.seed)
         self.plain = self.seed % 3 == 0
         self.log = compaction_logs.Log(self.seed, uncompressed=self.plain, magics=_MAGICS[self.seed % 3])
-        stable = isolation.excluded([self.log.data]).last_stable_offset
+        stable = kafkarec.decode(self.log.data, columns=[], isolation="read_committed").last_stable_offset
         assert stable is not None
         self.ours, self.theirs, self.out = (self.folder / name for name in ("ours-0", "theirs-0", "out"))
         for place in (self.ours, self.theirs, self.out):

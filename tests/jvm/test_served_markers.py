@@ -27,7 +27,7 @@ from jvm_reading import ISOLATION, consumer_lines
 from verify_reports import kinds
 
 import kafkarec
-from kafkarec.ops.salvage.salvaged_partition import SalvagedPartition
+from kafkarec.ops.salvage import SalvagedPartition
 
 pytestmark = pytest.mark.slow
 

@@ -184,7 +184,7 @@ def test_the_modules_on_the_page_of_the_design_are_there() -> None:
 
 def test_every_reason_and_finding_is_on_the_page_with_advice() -> None:
     from kafkarec.errors import REASONS
-    from kafkarec.ops.verify.finding_kinds import KINDS
+    from kafkarec.ops.verify import KINDS
 
     page = (ROOT / "docs" / "damage.md").read_text()
     table = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in page.splitlines()]

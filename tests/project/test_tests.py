@@ -13,6 +13,44 @@ from source_files import files, imports
 # Units that are several modules of kafkarec: the compiled modules with their C code.
 MORE_UNITS = {"core": ("_core.pyx", "_writer.pyx", "_c", "_checksum.py")}
 SNIPPET = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
+# Modules below the public names of their packages, and the test files that import them: each tests one of them, where
+# no public name shows the same. Other tests use public names, the command line or the helpers in tests/support.
+INNER = re.compile(r"kafkarec\.(?:storage|read|state|recover|ops\.\w+)\.\w+")
+OF_INNER_MODULES = {
+    "fuzz/test_threads.py": "threads read logs of a few batches, which a program reads alone",
+    "unit/compact/test_dirty_keys.py": "keys that wait for the end of a transaction, in less memory",
+    "unit/diff/test_diff.py": "truncation by histories of epochs, without logs for them",
+    "unit/dump/test_dump.py": "the memory of pairs of offsets",
+    "unit/format/test_c_names.py": "numbers that C and Python must have alike",
+    "unit/read/test_matched_transactions.py": "all tables of the match of markers, read in steps of any size",
+    "unit/read/test_threads.py": "helpers that cannot be started, or are busy",
+    "unit/read/test_walk.py": "the walk, on which the operations stand",
+    "unit/recover/test_aborted_index.py": "lookups of an index, entry by entry",
+    "unit/salvage/test_salvage.py": "the longest ascending sequence, compared with a slow search",
+    "unit/state/test_index_builders.py": "index entries for batches that no broker writes",
+    "unit/state/test_producers.py": "producers after random rows, compared with a slow implementation",
+    "unit/state/test_transactions.py": "evidence of side files that contradicts the batches",
+    "unit/storage/test_batch_frames.py": "frames at the end of a file, which a follower compares",
+    "unit/storage/test_names.py": "every form of a name",
+    "unit/storage/test_rebuild.py": "side files from batches, step by step, also while the disk fails",
+    "unit/storage/test_tiered.py": "that random bytes are no batch, twenty thousand times",
+    "unit/verify/test_audit.py": "each kind of the audit, compared with a slow walk",
+    "unit/verify/test_index_checks.py": "the usual way to check an index, compared with the slow one",
+}
+# A patch of a name with an underscore, by pytest or unittest.mock, and the files with one.
+PRIVATE_PATCH = re.compile(r"""\b(?:setattr|patch)\(\s*(?:[\w.]+,\s*)?["'](?:[\w.]+\.)?_[A-Za-z]\w*["']""")
+WITH_PRIVATE_PATCHES = {
+    "fuzz/test_salvage_failures.py": "files are synced two at a time: the kill at any call would take hours with 96",
+    "spark/test_capabilities.py": "pyspark's: values are not converted",
+    "spark/test_killed_commits.py": "locks are asked for more often",
+    "spark/test_table.py": "a bucket of files, in which each request can fail",
+    "support/spark/bucket_jobs.py": "locks are asked for more often",
+    "unit/compact/test_dirty_keys.py": "less memory than 64 MiB",
+    "unit/convert/test_convert.py": "runs of a few bytes",
+    "unit/read/test_threads.py": "a process has one helper, or two",
+    "unit/sources/test_remote.py": "the library is chosen again",
+    "unit/verify/test_index_checks.py": "the slow way to check",
+}
 
 
 def is_test(module: str) -> bool:
@@ -48,6 +86,42 @@ def test_imports_of_every_form_are_found(tmp_path: Path, code: str, expected: se
     path = tmp_path / "one.py"
     path.write_text(code)
     assert imported_tests(path) == expected
+
+
+def inner_modules(path: Path) -> set[str]:
+    names = {f"{one.module}.{name}" for one in imports(path) for name in one.names or ("",)}
+    found = {match[0] for name in names if (match := INNER.match(name))}
+    return {name for name in found if (ROOT / f"{name.replace('.', '/')}.py").exists()}
+
+
+def test_inner_modules_are_imported_where_no_public_name_shows_the_same() -> None:
+    paths = [path for path in files("tests", suffixes={".py"}) if path.name.startswith("test_")]
+    found = {str(path.relative_to(TESTS)) for path in paths if inner_modules(path)}
+    assert found == OF_INNER_MODULES.keys() and len(found) <= 20
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("from kafkarec.read import walk\n", {"kafkarec.read.walk"}),
+        ("def f():\n    from kafkarec.ops.verify.run import FORK_FROM, verify\n", {"kafkarec.ops.verify.run"}),
+        ("import kafkarec.storage.names\n", {"kafkarec.storage.names"}),
+        ("from kafkarec.ops.verify import KINDS\nfrom kafkarec.ops.diff import compare\nimport kafkarec\n", set()),
+    ],
+)
+def test_inner_modules_are_found(tmp_path: Path, code: str, expected: set[str]) -> None:
+    path = tmp_path / "one.py"
+    path.write_text(code)
+    assert inner_modules(path) == expected
+
+
+def test_private_names_are_patched_where_nothing_else_can_be() -> None:
+    found = {
+        str(path.relative_to(TESTS))
+        for path in files("tests", suffixes={".py"})
+        if PRIVATE_PATCH.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == WITH_PRIVATE_PATCHES.keys() and len(found) <= 10
 
 
 def test_every_test_file_is_in_the_folder_of_its_subject() -> None:

@@ -17,6 +17,7 @@ from source_rows import Read, spoil
 from stream_engine import Query
 
 import kafkarec
+from kafkarec.distributed import ended_and_open
 from spark_udfs.source import options
 
 pytestmark = [pytest.mark.spark]
@@ -77,17 +78,19 @@ def test_tasks_read_their_bytes_once_and_list_nothing(bucket: Server, library: s
 def test_spans_planned_with_their_markers_are_used_unchanged() -> None:
     log = kafkarec.open(SEGMENTS / "txn-0")
     expected = log.read(isolation="read_committed")
-    from kafkarec.read import isolation
-
-    excluded = isolation.excluded(log.segments)
-    spans = {"aborted": excluded.aborted, "last_stable_offset": expected.last_stable_offset}
+    aborted = ended_and_open(log.segments, skip=False).aborted
+    spans = {"aborted": aborted, "last_stable_offset": expected.last_stable_offset}
     assert [row.offset for row in log.read(isolation="read_committed", **spans)] == [row.offset for row in expected]
     last = log.segments[-1]
     of_last_segment = last.read(isolation="read_committed", **spans)
     assert [row.offset for row in of_last_segment] == [
         row.offset for row in expected if row.offset >= (last.base_offset or 0)
     ]
-    assert isolation.excluded(iter(()), excluded.aborted, 293).aborted == excluded.aborted
+    producer = aborted[0][0]  # a span beyond its marker
+    hidden = log.read(
+        isolation="read_committed", aborted=[(producer, 0, 293)], last_stable_offset=293, columns=["producer_id"]
+    )
+    assert len(hidden) and producer not in hidden.column("producer_id")
 
 
 def test_messages_show_no_keys(bucket: Server, library: str) -> None:

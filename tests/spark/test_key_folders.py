@@ -7,12 +7,14 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import counted_files
 import pytest
 from paths import SEGMENTS
 from pyspark.sql import types as T
@@ -22,8 +24,7 @@ from stream_engine import Query
 
 import kafkarec
 import spark_udfs
-from kafkarec.storage import finding, key_folders
-from spark_udfs.source import listing
+from kafkarec.distributed import inferred_type
 from spark_udfs.source.listing import DataLoss
 
 pytestmark = pytest.mark.spark
@@ -349,7 +350,7 @@ def test_types_that_are_strings_here_and_not_in_spark(
 ) -> None:
     spark_session.range(1).write.parquet(str(tmp_path / f"k={value}"))
     assert spark_session.read.parquet(str(tmp_path)).schema["k"].dataType.simpleString() == spark
-    assert key_folders.inferred_type([key_folders.key_of(f"k={value}")[1]]) == "string"  # type: ignore[index]
+    assert inferred_type([unquote(value)]) == "string"
 
 
 # ---- basePath -------------------------------------------------------------------------------------------------------
@@ -518,28 +519,27 @@ def test_a_folder_that_appears_after_its_offsets_is_a_loss(days: Path, caplog: p
 def test_an_idle_stream_reads_no_borders_again(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(days)
     query.run()
-    calls: list[str] = []
-    real: Callable[..., Any] = finding.next_offset
-    monkeypatch.setattr(finding, "next_offset", lambda opened: (calls.append(opened.path), real(opened))[1])
-    assert query.run() == 0 and calls == []
-    log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
-    assert query.run() == 1 and len(calls) == 1
+    readings = counted_files.counted(monkeypatch)
+    last = days / "date=2026-11-03" / "ev-0"
+    assert query.run() == 0 and {Path(one.path).parent for one in readings} == {last}, "which may have grown"
+    new = log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
+    assert query.run() == 1 and {Path(one.path).parent for one in readings} == {last, new}
 
 
 # ---- folders that change -------------------------------------------------------------------------------------------
 
 
 def test_a_folder_that_is_relisted_keeps_its_keys(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = listing._names_in
+    real = os.scandir
     grown: list[str] = []
 
-    def names_in(folder: str, options: Any) -> frozenset[str]:
+    def scandir(folder: str = ".") -> Any:
         if folder.endswith("2026-11-03/ev-0") and len(grown) < 3:
             grown.append(folder)
             log_folder(Path(folder), (865 + len(grown), kafkarec.encode([(865 + len(grown), 0, None, b"x", [])])))
-        return real(folder, options)
+        return real(folder)
 
-    monkeypatch.setattr(listing, "_names_in", names_in)
+    monkeypatch.setattr(os, "scandir", scandir)
     rows = read(days)
     assert len(grown) == 3 and values(rows)[:865] == EXPECTED and None not in {row["date"] for row in rows}
 

@@ -34,30 +34,25 @@ class Session:
         self.registered.append(source)
 
 
-@pytest.fixture(autouse=True)
-def _no_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registration, "_sources", {})
-
-
-def register(session: Session) -> str | None:
+def register(session: Session, name: str) -> str | None:
     made: Any = session
-    return registration._register_source(made, "one")
+    return registration._register_source(made, name)
 
 
 def test_the_class_follows_the_sessions_setting() -> None:
     session = Session("dynamic", None)
-    assert register(session) is None and register(session) is None
+    assert register(session, "one") is None and register(session, "one") is None
     (source,) = session.registered
     assert issubclass(source, DynamicOverwriteSource) and source.cores == 6
 
 
 def test_an_installed_source_that_stays_is_used() -> None:
-    assert register(Session("static", "DATA_SOURCE_ALREADY_EXISTS")) is None
+    assert register(Session("static", "DATA_SOURCE_ALREADY_EXISTS"), "two") is None
     with pytest.warns(UserWarning, match="dynamic has no effect"):
-        problem = register(Session("dynamic", "DATA_SOURCE_ALREADY_EXISTS"))
+        problem = register(Session("dynamic", "DATA_SOURCE_ALREADY_EXISTS"), "two")
     assert problem is not None and 'option("partitionOverwriteMode", "dynamic")' in problem
 
 
 def test_other_errors_are_raised() -> None:
     with pytest.raises(AnalysisException):
-        register(Session("static", "SOMETHING_ELSE"))
+        register(Session("static", "SOMETHING_ELSE"), "three")

@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,15 @@ def test_a_listing_that_lacks_a_segment_before_its_last(broker: Broker, monkeypa
         broker.write(10)
     missing = broker.log()[2].name
     change_next_listing(monkeypatch, lambda listed: [each for each in listed if each.name != missing])
-    listings = [frozenset(each.name for each in broker.log()[:2])]
-    real = listing._names_in
-    monkeypatch.setattr(listing, "_names_in", lambda *where: listings.pop() if listings else real(*where))
+    real, waiting = os.scandir, [path.name for path in broker.log()[2:]]
+
+    def scandir(folder: Any = ".") -> Any:
+        """The first time without the last segments."""
+        entries = [each for each in real(folder) if each.name not in waiting]
+        waiting.clear()
+        return nullcontext(iter(entries))
+
+    monkeypatch.setattr(os, "scandir", scandir)
     assert [row["offset"] for row in read(broker.root / "orders-0")] == [row[0] for row in broker.rows["orders", 0]]
 
 
@@ -108,7 +115,7 @@ def test_every_step_of_a_segment_replacement(broker: Broker, step: int, mode: st
 def test_an_interrupted_segment_replacement(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listing, "_LONGEST_PAUSE", 0.001)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     while len(broker.log()) < 4:
         broker.write(10)
     name = broker.log()[1].name
@@ -126,10 +133,16 @@ def test_an_interrupted_segment_replacement(
 def test_names_that_never_stay_the_same_are_refused(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listing, "_LONGEST_PAUSE", 0.001)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     broker.write(10)
-    real, seen = listing._names_in, iter(range(1000))
-    monkeypatch.setattr(listing, "_names_in", lambda *where: real(*where) | {f"{next(seen)}.log.deleted"})
+    real, seen = os.scandir, iter(range(1000))
+
+    def scandir(folder: Any = ".") -> Any:
+        if str(folder).endswith("orders-0"):
+            (Path(folder) / f"{next(seen)}.log.deleted").touch()
+        return real(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
     message = f"data loss in {broker.root}.*: names have changed during each of 12 listings"
     with pytest.raises(DataLoss, match=message):
         read(broker.root)

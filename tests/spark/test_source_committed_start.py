@@ -7,14 +7,13 @@ import random
 from pathlib import Path
 from typing import Any
 
+import counted_files
 import pytest
 from log_cleaning import offsets
 from source_rows import read
 from stream_broker import Broker
 from stream_engine import Query
 
-from kafkarec.recover import marker_matching
-from kafkarec.recover.steps import Step
 from spark_udfs.source import isolation, options
 from spark_udfs.source.listing import Listing
 
@@ -63,29 +62,27 @@ def test_every_start_offset(broker: Broker, seed: int, still_open: bool) -> None
 
 def test_only_the_segments_read_are_searched_for_markers(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(broker, 1, False)
-    searched: list[str] = []
-    real = marker_matching.Match.take
+    readings = counted_files.counted(monkeypatch)
 
-    def recorded(self: marker_matching.Match, step: Step) -> None:
-        searched.extend([step.segment.name] if searched[-1:] != [step.segment.name] else [])
-        real(self, step)
+    def searched() -> list[str]:
+        found = [Path(one.path).name for one in readings if one.path.endswith(".log")]
+        readings.clear()
+        return list(dict.fromkeys(found))
 
-    monkeypatch.setattr(marker_matching.Match, "take", recorded)
     names = [path.name for path in broker.log()]
     start = int(names[-2][:20]) + 1
     for start_option in (start, broker.writer().next_offset):
-        searched.clear()
+        readings.clear()
         walk(broker, start_option)
-        assert searched == [name for name in names if name >= names[-2 if start_option == start else -1]]
-    searched.clear()
+        assert searched() == [name for name in names if name >= names[-2 if start_option == start else -1]]
     query = Query(broker.root, isolationLevel="read_committed", startingOffsets="latest")
     query.run()
-    assert set(searched) == {names[-1]}
+    assert set(searched()) == {names[-1]}
     for snapshot in broker.root.glob("*/*.snapshot"):
         snapshot.write_bytes(b"")
-    searched.clear()
+    readings.clear()
     walk(broker, start)
-    assert searched == names, "without readable snapshots"
+    assert searched() == names, "without readable snapshots"
 
 
 def test_an_open_transaction_before_the_start_hides_all_rows(broker: Broker, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from stream_broker import Broker
 from stream_engine import Query, Reads
 
 import kafkarec
-from spark_udfs.source import growing_log
 from spark_udfs.source.listing import DataLoss
 
 pytestmark = pytest.mark.spark
@@ -146,13 +146,20 @@ def test_a_cleaner_that_runs_all_the_time(broker: Broker) -> None:
 # ---- unchanged folders ----------------------------------------------------------------------------------------------
 
 
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return a function to call instead of `time.sleep`: a file is settled when it is unchanged for three seconds."""
+    real, passed = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: real() + sum(passed))
+    return passed.append
+
+
 def test_an_unchanged_folder_is_not_opened(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growing_log, "_SETTLED_SECONDS", 0.05)
+    wait = clock(monkeypatch)
     for partition in range(20):
         broker.write(10, partition=partition)
     query = Query(broker.root)
     query.run()
-    time.sleep(0.1)
+    wait(3.5)
     query.trigger()
     with Reads() as reads:
         for _ in range(3):
@@ -167,14 +174,14 @@ def test_an_unchanged_folder_is_not_opened(broker: Broker, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str) -> None:
-    monkeypatch.setattr(growing_log, "_SETTLED_SECONDS", 0.05)
+    wait = clock(monkeypatch)
     broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
     broker.writer(preallocate=True)
     query = Query(broker.root, isolationLevel=isolation)
     for _ in range(4):
         broker.write(10)
         assert query.run() == 1
-        time.sleep(0.06)
+        wait(3.5)
         assert not query.trigger() and not query.trigger()
     assert query.rows == broker.rows
     broker.close()
@@ -183,11 +190,11 @@ def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest
 def test_a_segment_with_its_old_size_and_new_content_is_noticed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growing_log, "_SETTLED_SECONDS", 0.05)
+    wait = clock(monkeypatch)
     fill(broker, 2)
     query = Query(broker.root)
     query.run()
-    time.sleep(0.1)
+    wait(3.5)
     query.trigger()
     assert not query.trigger()
     path = broker.log()[-1]

@@ -17,9 +17,6 @@ import pyarrow as pa
 import reading
 
 import kafkarec
-from kafkarec._core import Source
-from kafkarec.read.decode_options import request
-from kafkarec.read.passes import as_columns, read_part
 
 FIELDS = reading.RECORD_FIELDS
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -125,9 +122,7 @@ def decode_range(
     times: tuple[int | None, int | None] | None = None,
     **options: Any,
 ) -> kafkarec.RecordColumns:
-    decode_options = request(**{"control": True, **options})
-    decode_options = decode_options._replace(options=decode_options.options._replace(offsets=offsets, times=times))
-    return as_columns(decode_options, read_part(decode_options, Source(data)))
+    return reading.decode_source(data, engine={"offsets": offsets, "times": times}, **{"control": True, **options})
 
 
 def raw_varint(raw: int, length: int | None = None) -> bytes:

@@ -32,9 +32,12 @@ class DumpResult:
     """The JVM allocated as much as a length field says before it read the bytes, and failed for lack of memory."""
 
 
-def ours(files: Sequence[object], **options: Any) -> DumpResult:
+def ours(files: Sequence[object], *flags: str, **options: Any) -> DumpResult:
+    """Return what `dump` prints. flags: those of internal topics, or none."""
     out: list[str] = []
     err: list[str] = []
+    if flags:
+        options["decode"] = decoders.decoder_of_options(flags)
     try:
         for text in dump([str(file) for file in files], DumpOptions(**options), LocalFile, err.append, err.append):
             out.append(text)

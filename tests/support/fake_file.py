@@ -9,8 +9,6 @@ from typing import Any
 import reading
 
 import kafkarec
-from kafkarec._core import Source
-from kafkarec.read.passes import as_columns, read_part
 
 
 @dataclass
@@ -52,5 +50,4 @@ class FakeFile:
 
 
 def read(fake: FakeFile, **options: Any) -> kafkarec.RecordColumns:
-    asked = reading.file_request(fake.name, **{"control": True, **options})
-    return as_columns(asked, read_part(asked, Source(file=fake)))
+    return reading.decode_file(fake, fake.name, **{"control": True, **options})

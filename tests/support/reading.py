@@ -1,23 +1,31 @@
-"""The three ways to read a buffer, each as plain rows that compare with `==`.
+"""The ways to read a buffer or a file, each as plain rows that compare with `==`, and the engine with other options.
 
-by_columns   decode, exported to Arrow
-by_records   decode, record by record
-by_batches   batches, each iterated
+by_columns     decode, exported to Arrow
+by_records     decode, record by record
+by_batches     batches, each iterated
+decode_file    decode, as a file of a partition is read
+decode_source  decode, with what only other parts of kafkarec ask of the engine: ranges, transactions, limits
+read_batches   the same as the engine returns it, for its tables of batches
+scan_pieces    the headers alone, a table for each piece
+walk_markers   headers and markers, as most operations on logs read them
 
-Rows are dicts of the contract's column names; `headers` are tuples, timestamps ints of milliseconds.
+Rows are dicts of the contract's column names; `headers` are tuples, timestamps ints of milliseconds. Only this file
+knows how the engine is called; see `_c/decode.pxd` for its options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 import kafkarec
-from kafkarec._core import Source
+from kafkarec._core import Decoder, PassResult, Source
 from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns, batch_table, read_part, read_pieces
+from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
+from kafkarec.recover.steps import Step
 from kafkarec.tables.records import BatchTable
 
 RECORD_FIELDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence")
@@ -49,17 +57,48 @@ BATCH_FIELDS = (
 MS = pa.timestamp("ms", tz="UTC")
 
 
+def decode_request(
+    *, engine: Mapping[str, Any] | None = None, named: Mapping[str, Any] | None = None, **options: Any
+) -> DecodeRequest:
+    """Return decode's options, with the engine's own, and with what is known of the file: topic, partition, file."""
+    chosen = request(**options)
+    if not engine and not named:
+        return chosen  # the same object for equal options, as in a program
+    return chosen._replace(options=chosen.options._replace(**engine or {}), named=dict(named or {}))
+
+
 def file_request(file: str | None = "test.log", **options: Any) -> DecodeRequest:
     """Return decode's options with the name of a file, whose end and damage are read by the rules for files."""
-    return request(**options)._replace(named={"file": file})
+    return decode_request(named={"file": file}, **options)
+
+
+def decoder(*columns: str, **options: Any) -> Decoder:
+    """Return a Decoder of these columns; `options` as of `decode_request`."""
+    return decode_request(columns=columns, **options).decoder()
+
+
+def source_of(data: Any) -> Source:
+    """Return the Source of bytes, of a file like FakeFile, or itself."""
+    if isinstance(data, Source):
+        return data
+    return Source(file=data) if hasattr(data, "read_at") else Source(data)
+
+
+def read_batches(data: Any, start: int = 0, stop: int | None = None, **options: Any) -> PassResult:
+    """Return what the engine reads of bytes or a file; `options` as of `decode_request`."""
+    return read_part(decode_request(**options), source_of(data), start, stop)
+
+
+def decode_source(data: Any, **options: Any) -> kafkarec.RecordColumns:
+    """Decode bytes or a file; `options` as of `decode_request`."""
+    return as_columns(decode_request(**options), read_batches(data, **options))
 
 
 def decode_file(
-    data: bytes, file: str | None = "test.log", topic: str | None = None, partition: int | None = None, **options: Any
+    data: Any, file: str | None = "test.log", topic: str | None = None, partition: int | None = None, **options: Any
 ) -> kafkarec.RecordColumns:
-    """Decode a buffer as if it were a file of a partition."""
-    asked = request(**options)._replace(named={"file": file, "topic": topic, "partition": partition})
-    return as_columns(asked, read_part(asked, Source(data)))
+    """Decode bytes as if they were a file of a partition."""
+    return decode_source(data, named={"file": file, "topic": topic, "partition": partition}, **options)
 
 
 def arrow_table(columns: Any) -> pa.Table:
@@ -123,7 +162,24 @@ def assert_tiles(data: bytes, columns: Any) -> None:
 
 
 def scan_pieces(
-    decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, *, whole: bool = False
+    data: Any,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    file: str | None = "test.log",
+    whole: bool = False,
+    engine: Mapping[str, Any] | None = None,
 ) -> Iterator[BatchTable]:
-    """Batch tables from headers alone; whole: one of all batches."""
-    return map(batch_table, read_pieces(decode_request.of_headers(whole=whole), source, start, stop))
+    """Batch tables of bytes or a file from headers alone; whole: one of all batches."""
+    chosen = file_request(file, engine=engine).of_headers(whole=whole)
+    return map(batch_table, read_pieces(chosen, source_of(data), start, stop))
+
+
+def scan(data: Any) -> BatchTable:
+    """Return the table of all pieces."""
+    return BatchTable.joined(list(scan_pieces(data)))
+
+
+def walk_markers(segment: Any, *, check_crcs: bool = False, **options: Any) -> list[Step]:
+    """Return the steps of a walk over a segment. check_crcs: the checksums of all batches are checked."""
+    return list(walk([segment], asked(MARKERS | CHECKSUMS if check_crcs else MARKERS, **options)))

@@ -12,7 +12,7 @@ rewrite_batch         new bytes of batches that lost records
 run                   compact(), cleaned()
 """
 
-from .batch_records import BatchRecords
+from .batch_records import BatchRecords, SourceBatch
 from .cleaner import CleanerStats
 from .filtering import BatchRetention, BatchRetentionResult, Filter, FilterStats, RecordFilter
 from .run import Compacted, cleaned, compact
@@ -26,6 +26,7 @@ __all__ = [
     "Filter",
     "FilterStats",
     "RecordFilter",
+    "SourceBatch",
     "cleaned",
     "compact",
 ]

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from kafkarec._core import Chunk
-from kafkarec.ops.rewrite.batches import SourceBatch, batches_of, row_counts
+from kafkarec.ops.rewrite.batches import SourceBatch as SourceBatch
+from kafkarec.ops.rewrite.batches import batches_of, row_counts
 from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.recover.steps import Step
 from kafkarec.tables.table import cells

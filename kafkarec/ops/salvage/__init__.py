@@ -24,5 +24,6 @@ from kafkarec.storage.output_rules import Refused
 from .output_folder import NotEnoughSpace
 from .run import salvage
 from .salvage_report import SalvageReport
+from .salvaged_partition import SalvagedPartition
 
-__all__ = ["NotEnoughSpace", "Refused", "SalvageReport", "salvage"]
+__all__ = ["NotEnoughSpace", "Refused", "SalvageReport", "SalvagedPartition", "salvage"]

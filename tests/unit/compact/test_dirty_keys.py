@@ -44,9 +44,15 @@ def long_transactions(seed: int) -> Iterator[bytes]:
         yield from (end(producer, base, commit=dice.random() < 0.5) for base, producer in enumerate(is_open, 400))
 
 
-@pytest.mark.parametrize("most", [64 << 20, 5000, 0])
-def test_the_last_committed_record_of_each_key_stays(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dirty_keys, "_MOST_WAITING", most)
+@pytest.fixture
+def most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many bytes of steps may wait for the end of a transaction."""
+    monkeypatch.setattr(dirty_keys, "_MOST_WAITING", request.param)
+
+
+@pytest.mark.usefixtures("most")
+@pytest.mark.parametrize("most", [64 << 20, 5000, 0], indirect=True)
+def test_the_last_committed_record_of_each_key_stays() -> None:
     for seed in range(6):
         log = b"".join(long_transactions(seed))
         left = compact(log, now=NOW)
@@ -58,8 +64,9 @@ def test_the_last_committed_record_of_each_key_stays(most: int, monkeypatch: pyt
         assert left.stats.map_messages_read == sum(record.offset < end_offset for record in committed)
 
 
-def test_memory_while_a_transaction_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dirty_keys, "_MOST_WAITING", 4 << 20)
+@pytest.mark.usefixtures("most")
+@pytest.mark.parametrize("most", [4 << 20], indirect=True)
+def test_memory_while_a_transaction_hangs() -> None:
     log = b"".join(data(b"%d" % base + bytes(20_000), base, 1 if base == 5 else None, b"") for base in range(2500))
     cleaning = cleaned(log, now=NOW)
     tracemalloc.start()

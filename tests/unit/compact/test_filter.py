@@ -11,8 +11,7 @@ from compact_filter import filter_to
 from compaction_logs import read
 
 import kafkarec
-from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult
-from kafkarec.ops.rewrite.batches import SourceBatch
+from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult, SourceBatch
 
 NOW, DAY = 1_700_001_000_000, 86_400_000
 

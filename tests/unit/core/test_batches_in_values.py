@@ -11,6 +11,7 @@ from typing import Any
 
 import builders
 import pytest
+import reading
 from builders import patched, varint
 from core_damage import damaged, good, offsets
 from core_damage import read as read_memory
@@ -18,9 +19,6 @@ from core_reading import raw_varint, zigzag
 from fake_file import FakeFile
 
 import kafkarec
-from kafkarec._core import Source
-from kafkarec.read.decode_options import request
-from kafkarec.read.passes import as_columns, read_part
 
 pytestmark = pytest.mark.core
 
@@ -39,8 +37,7 @@ def read(data: bytes) -> kafkarec.RecordColumns:
     """Read from memory and through small windows, where the search fetches bytes separately; assert equal results."""
     result = read_memory(data)
     for window in (64, 256) if len(data) < 5000 else ():
-        asked = request(errors="skip", control=True, restore=False)
-        other = as_columns(asked, read_part(asked, Source(file=FakeFile(data, window))))
+        other = reading.decode_source(FakeFile(data, window), errors="skip", control=True, restore=False)
         assert offsets(other) == offsets(result) and damaged(other) == damaged(result), window
     return result
 

@@ -14,11 +14,11 @@ from typing import Any
 import builders
 import pyarrow as pa
 import pytest
+import reading
 from fake_file import FakeFile
 
 import kafkarec
 from kafkarec._core import Chunk, Source
-from kafkarec.read.decode_options import request
 
 pytestmark = pytest.mark.core
 
@@ -98,7 +98,6 @@ def test_the_buffers_of_a_small_input_in_memory_are_parts_of_one_page(
 def test_memory_of_columns_of_numbers(name: str) -> None:
     """For one batch, and for a second that does not fit: half as much again, or what is needed. After the first there
     is space for as many more like it as the input has bytes for."""
-    decoder = request(columns=[name])
     width = FIXED[name]
 
     def grown(size: int, rows: int) -> int:
@@ -106,7 +105,7 @@ def test_memory_of_columns_of_numbers(name: str) -> None:
         return size if needed <= size else given(max(needed, size + size // 2))
 
     for count in (*range(1, 30), 50, 100, 300):
-        chunk = read(decoder.decoder(), of(count))
+        chunk = read(reading.decoder(name), of(count))
         assert_takes(chunk.address(0, 1), count * width + SLACK, count)
         for more in (1, count // 2 + 1, 2 * count):
             first, second = of(count), of(more)
@@ -114,7 +113,7 @@ def test_memory_of_columns_of_numbers(name: str) -> None:
             size = grown(given(count * width + SLACK), count + alike * (count + count // 16))
             size = grown(size, count + more)
             if size < 4096:
-                chunk = read(decoder.decoder(), first + second)
+                chunk = read(reading.decoder(name), first + second)
                 assert_takes(chunk.address(0, 1), size, (count, more))
 
 
@@ -122,18 +121,17 @@ def test_memory_of_validity_bits() -> None:
     """One byte per 8 rows; a growing buffer is copied."""
     for count in (1, 7, 8, 9, 64, 500, 1000, 2000):
         for name, buffer in (("timestamp", 0), ("key", 0), ("value", 0), ("timestamp_type", 0), ("partition", 0)):
-            chunk = read(request(columns=[name]).decoder(), of(count))
+            chunk = read(reading.decoder(name), of(count))
             assert_takes(chunk.address(0, buffer), count // 8 + SLACK, (name, count))
 
 
 @pytest.mark.parametrize("name", ["key", "value"])
 def test_memory_of_columns_of_bytes(name: str) -> None:
     """End offsets of four bytes, one more than rows; and as many bytes of data as the batch's records have."""
-    decoder = request(columns=[name])
     for count in (*range(1, 20), 50, 100, 500):
         for size in (0, 1, 5):
             data = of(count, **{name: b"x" * size})
-            chunk = read(decoder.decoder(), data)
+            chunk = read(reading.decoder(name), data)
             assert_takes(chunk.address(0, 1), (count + 1) * 4 + SLACK, count)
             if len(data) < 4000:
                 assert_takes(chunk.address(0, 2), len(data) - 61 + SLACK, (count, size))
@@ -143,7 +141,7 @@ def test_memory_of_headers() -> None:
     """End offsets, flags and bytes of keys and values, as many as a record has; more for the next record."""
     for count in (1, 2, 3, 7, 8, 40, 100):
         record = builders.record(headers=[(b"key", b"value")] * count)
-        chunk = read(request(columns=["headers"]).decoder(), builders.batch([record]))
+        chunk = read(reading.decoder("headers"), builders.batch([record]))
         key_ends, keys, bits, value_ends, values = (pa.py_buffer(view).address for view in chunk.headers())
         left = len(record) - (len(builders.record()) - 1) - (len(record) > 70)
         for address, wanted in (
@@ -162,7 +160,7 @@ def test_memory_of_derived_columns() -> None:
     for count in (*range(1, 20), 100, 300):
         data = of(count, key=b"\0\0\0\0")
         for name in ("batch_position", "magic", "producer_id", "sequence", "partition", "is_control", "control_type"):
-            chunk = read(request(columns=[name]).decoder(), data)
+            chunk = read(reading.decoder(name), data)
             assert_takes(chunk.address(0, 1), count * 8 + SLACK, (name, count))
             assert_takes(chunk.address(0, 0), count // 8 + SLACK, (name, count))
         for name, named, size in (
@@ -171,7 +169,7 @@ def test_memory_of_derived_columns() -> None:
             ("topic", {"topic": "abc"}, 3),
             ("file", {"file": "a" * 10}, 10),
         ):
-            chunk = read(request(columns=[name])._replace(named=named).decoder(), data)
+            chunk = read(reading.decoder(name, named=named), data)
             assert_takes(chunk.address(0, 1), (count + 1) * 4 + SLACK, (name, count))
             assert_takes(chunk.address(0, 2), count * size + SLACK, (name, count))
             assert_takes(chunk.address(0, 0), count // 8 + SLACK, (name, count))
@@ -183,7 +181,7 @@ def test_memory_of_a_chunk_is_reserved_in_advance(header: tuple[bytes, bytes]) -
     since it may consist of one."""
     names = ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]
     for count in (5, 16, 17, 32, 160, 200):
-        decoder = request(columns=names).decoder()
+        decoder = reading.decoder(*names)
         headers = [header]
         read(decoder, of(count, b"key", b"v" * 9, headers))
         last = of(1, b"k", b"v", headers)
@@ -207,14 +205,14 @@ def test_memory_of_a_chunk_is_reserved_in_advance(header: tuple[bytes, bytes]) -
 @pytest.mark.parametrize("alike", [1, 2, 7])
 def test_memory_of_the_first_chunk_is_reserved_after_its_first_batch(alike: int) -> None:
     """For a sixteenth more than `alike` more batches of this kind have, in the input or until the chunk is full."""
-    asked = request(columns=["offset", "key", "value", "headers"])
+    names = ("offset", "key", "value", "headers")
     batch = of(40, b"key", b"v" * 9, [(b"name", b"value")])
     payload = len(batch) - 61
-    limited = asked._replace(options=asked.options._replace(chunk_bytes=payload * alike + 1))
+    limited = reading.decoder(*names, engine={"chunk_bytes": payload * alike + 1})
     for decoder, data in (
-        (asked.decoder(), batch * (alike + 1)),
-        (asked.decoder(), batch * (alike + 1) + batch[:-1]),
-        (limited.decoder(), batch * 20),
+        (reading.decoder(*names), batch * (alike + 1)),
+        (reading.decoder(*names), batch * (alike + 1) + batch[:-1]),
+        (limited, batch * 20),
     ):
         decoder.feed(source(data))
         decoder.run()
@@ -230,9 +228,8 @@ def test_memory_of_the_first_chunk_is_reserved_after_its_first_batch(alike: int)
 
 
 def test_memory_is_not_reserved_by_what_another_call_has_read() -> None:
-    asked = request(columns=["offset"])
-    asked.decoders.read(source(of(900)))
-    (chunk,) = asked.decoders.read(source(of(1))).chunks
+    reading.read_batches(source(of(900)), columns=["offset"])
+    (chunk,) = reading.read_batches(source(of(1)), columns=["offset"]).chunks
     assert_takes(chunk.address(0, 1), 8 + SLACK, "one row")
 
 
@@ -256,24 +253,24 @@ def test_memory_at_the_border_of_4_kib(step: int) -> None:
         ("producer_id", 504, 4096 + 8 * step),
         ("magic", 504, 4096 + 8 * step),
     ):
-        chunk = read(request(columns=[name]).decoder(), many(count + step))
+        chunk = read(reading.decoder(name), many(count + step))
         assert_takes(chunk.address(0, 1), wanted, name)
     for name in ("timestamp", "key", "value", "partition", "topic"):
-        chunk = read(request(columns=[name]).decoder(), many(8 * 4032 + 7 + step))
+        chunk = read(reading.decoder(name), many(8 * 4032 + 7 + step))
         assert_takes(chunk.address(0, 0), 4096 + step, name)
     data = many(1, 4032 + step - 9)
     assert len(data) - 61 == 4032 + step
-    assert_takes(read(request(columns=["value"]).decoder(), data).address(0, 2), 4096 + step, "value")
+    assert_takes(read(reading.decoder("value"), data).address(0, 2), 4096 + step, "value")
     for name, named, count in (("topic", {"topic": "abc"}, 1344), ("file", {"file": "a" * 4032}, 1)):
         data = many(count + step)
-        chunk = read(request(columns=[name])._replace(named=named).decoder(), data)
+        chunk = read(reading.decoder(name, named=named), data)
         assert_takes(chunk.address(0, 2), 4096 + step * (3 if name == "topic" else 4032), name)
 
 
 @pytest.mark.parametrize("count", [948, 949])
 def test_memory_that_is_reserved_in_advance_at_the_border_of_4_kib(count: int) -> None:
     """1007 and 1008 headers: their end offsets take 4096 bytes, and four more."""
-    decoder = request(columns=["headers"]).decoder()
+    decoder = reading.decoder("headers")
     read(decoder, of(count, headers=[(b"n", b"v")]))
     chunk = read(decoder, of(1, headers=[(b"n", b"v")]))
     key_ends, _, _, value_ends, _ = (pa.py_buffer(view).address for view in chunk.headers())
@@ -281,7 +278,7 @@ def test_memory_that_is_reserved_in_advance_at_the_border_of_4_kib(count: int) -
         assert_takes(address, (count + count // 16 + 1) * 4 + SLACK, count)
     last = of(1, value=b"v", headers=[(b"n", b"v")])
     for size in (3794, 3795):  # a sixteenth more: 4031 and 4032 bytes
-        decoder = request(columns=["headers"]).decoder()
+        decoder = reading.decoder("headers")
         read(decoder, of(1, headers=[(b"n" * size, b"v")]))
         chunk = read(decoder, last)
         for view in (chunk.headers()[1], chunk.headers()[4]):
@@ -289,7 +286,7 @@ def test_memory_that_is_reserved_in_advance_at_the_border_of_4_kib(count: int) -
     payload = len(last) - 61
     for most in (4031, 4032):
         size = max(size for size in range(most) if size + size // 16 + payload <= most)
-        decoder = request(columns=["value"]).decoder()
+        decoder = reading.decoder("value")
         read(decoder, of(1, value=b"v" * size))
         assert_takes(read(decoder, last).address(0, 2), size + size // 16 + payload + SLACK, most)
 
@@ -318,10 +315,10 @@ def test_columns_keep_no_memory(taken: bool) -> None:
     """Neither a chunk's columns nor those of a decoder that is dropped before it returned a chunk."""
     headers = [(b"name", b"value")]
     data = of(30, b"key", b"value", headers) + of(5, None, None, headers)
-    asked = request(columns=["offset", "timestamp", "timestamp_type", "key", "value", "headers", "compression"])
+    names = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "compression")
 
     def once() -> None:
-        decoder = asked.decoder()
+        decoder = reading.decoder(*names)
         decoder.feed(Source(data))
         decoder.run()
         if taken:

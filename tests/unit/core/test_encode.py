@@ -20,7 +20,6 @@ from core_reading import INT_MAX, error_as_oracle
 from expected_batches import Row, expected_batch, messages, row, stamp
 
 import kafkarec
-from kafkarec.ops.convert.decoded_batches import RowSummary
 from kafkarec.write.builder import RecordBatchBuilder
 from kafkarec.write.fields import single
 from kafkarec.write.header import BatchHeader
@@ -421,15 +420,22 @@ def test_full_batches_of_rows_in_any_order() -> None:
         record_input_of(rows).write_full(header, 1, 3, INT_MAX, 1.0, may_continue=False)
 
 
-def summed_up(rows: Sequence[Row]) -> tuple[Any, ...]:
+def named_sums(*sums: int) -> dict[str, int]:
+    """Return the fields of RowSummary, see `_c/row_summary.pxd`."""
+    offsets = ("first_offset", "last_offset", "least_offset", "greatest_offset", "falls", "fall_from", "fall_to")
+    timestamps = ("least_timestamp", "greatest_timestamp", "with_timestamp")
+    return dict(zip(("rows", *offsets, *timestamps, "with_headers", "headers"), sums, strict=True))
+
+
+def summed_up(rows: Sequence[Row]) -> dict[str, int]:
     """RecordInput.summary, in Python."""
     if not rows:
-        return (0,) * 13
+        return named_sums(*[0] * 13)
     offsets = [row[0] for row in rows]
     times = [-1 if row[1] is None else row[1] for row in rows]
     headers = [len(row[4]) for row in rows]
     falls = [pair for pair in itertools.pairwise(offsets) if pair[0] >= pair[1]]
-    return (
+    return named_sums(
         *(len(rows), offsets[0], offsets[-1], min(offsets), max(offsets)),
         *(bool(falls), *(falls[0] if falls else (0, 0))),
         *(min(times), max(times), len(times) - times.count(-1)),
@@ -459,10 +465,10 @@ def test_a_summary_of_rows() -> None:
         start, stop = sorted(chosen.choices(range(len(rows) + 1), k=2))
         for source in (table, pieces, halves, rows):
             record_input = record_input_of(source)
-            assert RowSummary(**record_input.summary(0, len(rows))) == summed_up(rows)
-            assert RowSummary(**record_input.summary(start, stop)) == summed_up(rows[start:stop])
+            assert record_input.summary(0, len(rows)) == summed_up(rows)
+            assert record_input.summary(start, stop) == summed_up(rows[start:stop])
     without = record_input_of(pa.table({"value": pa.array([b"v", None])}))
-    assert RowSummary(**without.summary(0, 2)) == (2, -1, -1, -1, -1, True, -1, -1, -1, -1, 0, 0, 0)
+    assert without.summary(0, 2) == named_sums(2, -1, -1, -1, -1, True, -1, -1, -1, -1, 0, 0, 0)
     for start, stop in ((0, 3), (-1, 1), (2, 1)):
         with pytest.raises(ValueError, match=f"rows {start} to {stop} of 2"):
             without.summary(start, stop)

@@ -12,29 +12,18 @@ import reading
 from core_reading import checked_table, decode_range
 
 import kafkarec
-from kafkarec import codecs
-from kafkarec._core import Decoder, Layout, Source
-from kafkarec.format.schema import RECORD_FIELDS, record_schema
-from kafkarec.read.decode_options import (
-    ALL_CHECKS,
-    ALL_PAYLOADS,
-    CONTROL_PAYLOADS,
-    NO_CHECKS,
-    NO_PAYLOADS,
-    PAYLOAD_CHECKS,
-    DecodeRequest,
-    request,
-)
-from kafkarec.read.passes import as_columns, read_part
+from kafkarec._core import Decoder, Source
+from kafkarec.format.schema import RECORD_FIELDS
 
 pytestmark = pytest.mark.core
 
 FAR = 2**31
+NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)  # as in decode.pxd
+NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
 
 
-def asked_for(decode_options: dict[str, Any] | None = None, **options: Any) -> DecodeRequest:
-    decode_request = request(**{"control": True, "columns": ["offset"], **(decode_options or {})})
-    return decode_request._replace(options=decode_request.options._replace(**options))
+def decoder_of(**engine: Any) -> Decoder:
+    return reading.decoder("offset", control=True, engine=engine)
 
 
 def chunks_of(decoder: Decoder, data: bytes) -> list[tuple[int, int]]:
@@ -71,20 +60,20 @@ def test_a_chunk_ends_with_the_batch_that_fills_it() -> None:
                 wanted.append((batches, records))
                 batches = records = used = 0
         wanted.append((batches, records))
-        decoder = asked_for(chunk_bytes=most).decoder()
+        decoder = decoder_of(chunk_bytes=most)
         assert chunks_of(decoder, data) == wanted, most
         assert chunks_of(decoder, data) == wanted, "the next input begins anew"
-    assert chunks_of(asked_for(chunk_bytes=None).decoder(), data) == [(60, sum(count for _, count, _ in made))]
+    assert chunks_of(decoder_of(chunk_bytes=None), data) == [(60, sum(count for _, count, _ in made))]
 
 
 def test_the_first_tables_of_a_scan_are_small_and_each_is_twice_the_previous() -> None:
     one = builders.message(magic=0, key=None, value=None)
-    row = asked_for(payloads=NO_PAYLOADS).decoder()
+    row = decoder_of(payloads=NO_PAYLOADS)
     row.feed(Source(one))
     row.run()
     size = row.take()[1].raw().nbytes
     for most in (1 << 20, 40_000, 8192, 8191, 100):
-        decoder = asked_for(payloads=NO_PAYLOADS, chunk_bytes=most, check_crc=NO_CHECKS).decoder()
+        decoder = decoder_of(payloads=NO_PAYLOADS, chunk_bytes=most, check_crc=NO_CHECKS)
         steps = [-(-min(8192 << n if n < 8 else most, most) // size) for n in range(60)]
         total = min(sum(steps), 10_000)
         wanted, left = [], total
@@ -97,7 +86,7 @@ def test_the_first_tables_of_a_scan_are_small_and_each_is_twice_the_previous() -
                 break
         for _ in range(2):
             assert chunks_of(decoder, one * total)[: len(wanted)] == wanted, most
-    decoder = asked_for(payloads=NO_PAYLOADS, chunk_bytes=None).decoder()
+    decoder = decoder_of(payloads=NO_PAYLOADS, chunk_bytes=None)
     assert chunks_of(decoder, one * 500) == [(500, 0)]
 
 
@@ -117,9 +106,9 @@ def test_checksums_are_checked_as_asked_for() -> None:
         read_kinds = {NO_PAYLOADS: set(), CONTROL_PAYLOADS: {"control"}, ALL_PAYLOADS: {"plain", "control"}}[payloads]
         checked = {NO_CHECKS: set(), ALL_CHECKS: {"plain", "control"}, PAYLOAD_CHECKS: read_kinds}[checks]
         records = 2 * ("plain" in read_kinds) + ("control" in read_kinds)
-        assert chunks_of(asked_for(**options).decoder(), plain + control) == [(2, records)], options
+        assert chunks_of(decoder_of(**options), plain + control) == [(2, records)], options
         for kind, data in (("plain", spoiled(plain) + control), ("control", plain + spoiled(control))):
-            decoder = asked_for(**options).decoder()
+            decoder = decoder_of(**options)
             if kind in checked:
                 with pytest.raises(kafkarec.CorruptRecordError, match="crc"):
                     chunks_of(decoder, data)
@@ -178,7 +167,7 @@ def test_a_wrapper_is_not_judged_by_its_first_offset() -> None:
 
 def test_ranges_restart_with_each_input() -> None:
     """Limits reached in one input do not end the next, and implausible offsets are recognised by this input alone."""
-    decoder = asked_for(offsets=(0, 1)).decoder()
+    decoder = decoder_of(offsets=(0, 1))
     for base in (0, 2**40, 0, 0):
         decoder.feed(Source(builders.good_batch(2, base_offset=base) + builders.good_batch(2, base_offset=base + 2)))
         assert not decoder.run()
@@ -204,7 +193,7 @@ def test_the_bytes_of_all_payloads_have_a_limit() -> None:
     for codec in ("gzip", "lz4", "zstd", "snappy"):
         five, seven = (builders.good_batch(count, codec=codec) for count in (5, 7))
         data = five + builders.good_batch(50) + seven
-        decoder = asked_for(input_limit=sum(sizes)).decoder()
+        decoder = decoder_of(input_limit=sum(sizes))
         for _ in range(3):
             assert chunks_of(decoder, data) == [(3, 62)]
         for limits, at in (
@@ -215,7 +204,7 @@ def test_the_bytes_of_all_payloads_have_a_limit() -> None:
             ({"input_limit": 10**6, "limit": sizes[0] - 1}, 0),
         ):
             with pytest.raises(kafkarec.LimitExceededError) as caught:
-                chunks_of(asked_for(**limits).decoder(), data)
+                chunks_of(decoder_of(**limits), data)
             assert caught.value.position == at, (codec, limits)
 
 
@@ -249,38 +238,36 @@ def test_an_unknown_codec_is_refused_with_the_last_known_id() -> None:
         assert (caught.value.reason, caught.value.expected, caught.value.found) == ("unsupported_codec", last, result)
 
 
+def stable_rows(data: bytes, stable_offset: int) -> kafkarec.RecordColumns:
+    return reading.decode_source(data, columns=["offset"], control=True, engine={"stable_offset": stable_offset})
+
+
 def test_an_unstable_batch_is_left_out_and_checked() -> None:
     """From the last stable offset on nothing is decoded, but checksums are checked."""
     data = builders.good_batch(4) + builders.good_batch(4, base_offset=4)
     for stable in range(10):
-        decode_request = asked_for(stable_offset=stable)
-        columns = as_columns(decode_request, read_part(decode_request, Source(data)))
+        columns = stable_rows(data, stable)
         assert columns.column("offset") == list(range(min(stable, 8))) and len(columns.batches) == 2
         with pytest.raises(kafkarec.CorruptRecordError):
-            read_part(decode_request, Source(data[:-1] + b"!"))
+            stable_rows(data[:-1] + b"!", stable)
     broken = builders.batch(payload=b"no record", count=1, base_offset=4)
-    decode_request = asked_for(stable_offset=4)
-    assert as_columns(decode_request, read_part(decode_request, Source(data[: len(data) // 2] + broken))).column(
-        "offset"
-    ) == [0, 1, 2, 3]
-    decode_request = asked_for(stable_offset=5)
+    assert stable_rows(data[: len(data) // 2] + broken, 4).column("offset") == [0, 1, 2, 3]
     with pytest.raises(kafkarec.KafkaRecordError):
-        read_part(decode_request, Source(data[: len(data) // 2] + broken))
+        stable_rows(data[: len(data) // 2] + broken, 5)
 
 
 def test_scans_of_ranges_list_the_batches_that_may_have_records_in_them() -> None:
     data = b"".join(builders.good_batch(4, base_offset=4 * n) for n in range(5))
     for low, high in itertools.combinations(range(21), 2):
-        decode_request = asked_for(offsets=(low, high))
-        bases = [
-            base for table in reading.scan_pieces(decode_request, Source(data)) for base in table.column("base_offset")
-        ]
-        assert bases == [4 * n for n in range(5) if 4 * n < high and low < 4 * n + 4], (low, high)
+        tables = reading.scan_pieces(data, file=None, engine={"offsets": (low, high)})
+        assert [base for table in tables for base in table.column("base_offset")] == [
+            4 * n for n in range(5) if 4 * n < high and low < 4 * n + 4
+        ], (low, high)
 
 
 def test_inputs_decoded_into_one_chunk_are_independent() -> None:
     """Damage at the start of an input has no offset before it, whatever the previous input ended with."""
-    decoder = asked_for({"errors": "skip"}).decoder()
+    decoder = reading.decoder("offset", control=True, errors="skip")
     low = b"\xff" * 20 + builders.good_batch(2)
     for n, data in enumerate((builders.good_batch(3, base_offset=500), low, builders.good_batch(1), low, low)):
         decoder.feed(Source(data))
@@ -297,7 +284,7 @@ def test_columns_outside_of_the_projection_are_not_filled() -> None:
     data = builders.batch(rows) + builders.message(offset=10, **fields)
     sizes = {"key": 55, "value": 77, "headers": 30, "control_type": 55}
     for name in RECORD_FIELDS:
-        decoder = Decoder(Layout(record_schema((name,), "ms")), asked_for().options, codecs)
+        decoder = reading.decoder(name, control=True)
         decoder.feed(Source(data))
         assert not decoder.run()
         assert decoder.filled == (11, 2, 11 * 32 + sizes.get(name, 0)), name

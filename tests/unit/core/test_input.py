@@ -23,8 +23,6 @@ import kafkarec
 from kafkarec import _core
 from kafkarec._core import Source
 from kafkarec.format.schema import BATCH_FIELDS
-from kafkarec.read import walk
-from kafkarec.read.passes import read_part
 from kafkarec.sources.files import LocalFile
 from kafkarec.tables.records import BatchTable
 
@@ -59,8 +57,7 @@ def log_of(sizes: list[int]) -> bytes:
 
 def scanned(fake: FakeFile, start: int = 0, stop: int | None = None) -> list[int]:
     """Return the positions of the batches."""
-    asked = reading.file_request()
-    return [row["position"] for piece in reading.scan_pieces(asked, Source(file=fake), start, stop) for row in piece]
+    return [row["position"] for piece in reading.scan_pieces(fake, start, stop) for row in piece]
 
 
 SIZES = [100, 100, 1000, 100, 96, 97, 5000, 96, 97, 61, 61, 5000, 61, 300]
@@ -113,7 +110,7 @@ def test_a_header_that_was_read_alone_may_be_a_whole_batch(tmp_path: Path) -> No
     found = []
     for cached in (0, 64):
         with kafkarec.open(path) as segment, Preads(_core, cached=cached):
-            pieces = list(walk.walk([segment], walk.asked(walk.MARKERS)))
+            pieces = reading.walk_markers(segment)
         found.append([[one.column(name) for name in BATCH_FIELDS] for one in pieces])
     assert found[0] == found[1]
     assert sum(sum(one.column("is_control")) for one in pieces) == 2
@@ -473,7 +470,7 @@ def test_a_part_of_a_file_that_begins_in_a_window_and_ends_in_one() -> None:
     for window in (64, 512, 1 << 20):
         for first in range(len(SIZES)):
             fake = Asked(LOG, window, 32)
-            part = read_part(reading.file_request(), Source(file=fake), STARTS[first], STARTS[-1])
+            part = reading.read_batches(fake, STARTS[first], STARTS[-1], named={"file": "test.log"})
             assert part.remaining == 0 and not part.damage
             if first < len(SIZES) - 1:
                 assert fake.asked[0] == (STARTS[first], min(window, STARTS[-1] - STARTS[first])) or window == 64

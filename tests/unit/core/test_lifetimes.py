@@ -18,6 +18,7 @@ from typing import Any
 import batch_damage
 import builders
 import pytest
+import reading
 from engine_vs_oracle import with_right_checksums
 from fake_file import FakeFile, read
 from long_run import fewer
@@ -27,17 +28,16 @@ import kafkarec
 from kafkarec import _core, codecs
 from kafkarec._core import Chunk, Decoder, Layout, Rows, Source, Stretches
 from kafkarec._verbs import LastOffsets, writable_view
-from kafkarec.format.schema import record_schema
-from kafkarec.read.decode_options import CHUNK_BYTES, EngineOptions, request
 
 pytestmark = pytest.mark.core
 
 PLAIN = builders.good_batch(3)
-LAYOUT = Layout(record_schema(("offset", "value"), "ms"))
+COLUMNS = ("offset", "value")
+USUAL = reading.decode_request(columns=COLUMNS)
 
 
 def decoder(**options: Any) -> Decoder:
-    return Decoder(LAYOUT, EngineOptions(**options), codecs)
+    return reading.decoder(*COLUMNS, engine=options)
 
 
 # ---- after errors
@@ -124,7 +124,7 @@ def beyond_c(count: int = 3, base_offset: int = 0) -> bytes:
 def test_what_a_codec_was_given_stays_as_it_was() -> None:
     """A traceback's frame may have it, after the memory that it was read into has other bytes."""
     keeping = Keeping()
-    one = Decoder(LAYOUT, EngineOptions(), keeping)
+    one = Decoder(USUAL.layout, USUAL.options, keeping)
     data = beyond_c()
     one.feed(Source(file=FakeFile(data, 64)))
     assert not one.run()
@@ -174,7 +174,7 @@ def test_a_codec_that_raises_in_a_restored_batch_leaves_the_decoder_its_input() 
     right = beyond_c(base_offset=3)
     wrong = builders.patched(right, 8, (len(right) - 15).to_bytes(4, "big"))
     data = PLAIN + wrong + builders.good_batch(2, base_offset=6)
-    one = Decoder(LAYOUT, EngineOptions(), Keeping(KeyboardInterrupt()), skip=True, rules=Restoring(right=right))
+    one = Decoder(USUAL.layout, USUAL.options, Keeping(KeyboardInterrupt()), skip=True, rules=Restoring(right=right))
     one.feed(data)
     with pytest.raises(KeyboardInterrupt):
         one.run()
@@ -191,16 +191,11 @@ def test_a_codec_that_raises_in_a_restored_batch_leaves_the_decoder_its_input() 
 ESTIMATES = """
 import resource, sys
 sys.path[:0] = [{support!r}]
-import builders, kafkarec
-from kafkarec import codecs
-from kafkarec._core import Decoder, Layout
-from kafkarec.format.schema import record_schema
-from kafkarec.read.decode_options import EngineOptions
+import builders, reading
 value = bytes(30 << 20)
 large = [builders.batch(builders.records(1, value=value), base_offset=n, codec="zstd") for n in range(10)]
 data = b"".join(large) + builders.good_batch(3, base_offset=10)
-layout = Layout(record_schema(("value",), "ms"))
-one = Decoder(layout, EngineOptions(chunk_bytes=300 << 20), codecs)
+one = reading.decoder("value", engine={{"chunk_bytes": 300 << 20}})
 one.feed(data)
 assert one.run()
 first, rows = one.take()
@@ -315,7 +310,7 @@ def test_a_batch_that_a_table_does_not_have() -> None:
         with pytest.raises(ValueError, match="batches"):
             table.span(at)
         with pytest.raises(ValueError, match="batches"):
-            table.dicts(LAYOUT, at, at + 1)
+            table.dicts(USUAL.layout, at, at + 1)
     assert len(Rows()) == 0
 
 
@@ -332,11 +327,10 @@ def test_a_decoder_without_an_input() -> None:
 
 
 def test_stretches_that_are_closed() -> None:
-    asked = request(columns=["offset"]).for_pieces
-    stretches = Stretches(asked.decoder(), Source(PLAIN * 9), 0, None, CHUNK_BYTES)
+    stretches = Stretches(decoder(stretch_bytes=1 << 20), Source(PLAIN * 9), 0, None, 1 << 20)
     stretches.close()
     assert stretches.next() is None
-    assert _core.Stretches.read(stretches, asked.decoder())
+    assert _core.Stretches.read(stretches, decoder(stretch_bytes=1 << 20))
 
 
 @dataclass

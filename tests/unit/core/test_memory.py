@@ -22,7 +22,6 @@ from fake_file import FakeFile, read
 
 import kafkarec
 from kafkarec import _core
-from kafkarec._core import Source
 
 pytestmark = pytest.mark.core
 
@@ -96,7 +95,7 @@ def through_windows(errors: str) -> list[Any]:
 
 
 def scanned() -> list[Any]:
-    pieces = reading.scan_pieces(reading.file_request(), Source(file=FakeFile(PLAIN + MESSAGES, 64, 32)))
+    pieces = reading.scan_pieces(FakeFile(PLAIN + MESSAGES, 64, 32))
     return [tuple(row) for piece in pieces for row in piece]
 
 

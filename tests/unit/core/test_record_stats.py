@@ -14,30 +14,15 @@ import builders
 import oracle
 import pytest
 from core_reading import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, decode_error, error_fields
-from core_records import GOOD, LENGTHS, REFUSED, body, near
+from core_records import GOOD, LENGTHS, REFUSED, RULES, body, near, stats_of, summed
 
 import kafkarec
-from kafkarec._verbs import Request, stamp_messages, writable_view
-from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules
+from kafkarec._verbs import stamp_messages, writable_view
 
 pytestmark = pytest.mark.core
 
-RULES = Rules(2, 0, None, True, False, NO_LIMIT, NO_LIMIT, 0, True, builders.NOW, 0, 1 << 20, INT_MAX)
 LONG = builders.record(offset_delta=7, timestamp_delta=9, key=b"K" * 40, value=b"V" * 90)
 NO_KEY, OUT_OF_RANGE, APPEND_TIME, OTHER_MAGIC = 2, 3, 4, 1
-
-
-def summed(data: bytes, **demands: Any) -> Request:
-    usual = {"check_crcs": True, "from_zero": False, "rising": False, "leader_epoch": None, "most_bytes": NO_LIMIT}
-    return Request(data, **{**usual, **demands})
-
-
-def stats_of(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload: bytes | None = None) -> Request:
-    request = summed(data)
-    if data[16] == 2 and payload is None:
-        payload = data[61 : 12 + struct.unpack_from(">i", data, 8)[0]]
-    request.scan_records(payload, rules, partly, rules.limit)
-    return request
 
 
 def refused(data: bytes, **options: Any) -> tuple[Any, ...]:

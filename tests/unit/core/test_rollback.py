@@ -17,9 +17,6 @@ from core_reading import FIELDS, checked_rows, checked_table, decode_range
 from view_layout import assert_viewed_as_copied
 
 import kafkarec
-from kafkarec._core import Source
-from kafkarec.read.decode_options import request
-from kafkarec.read.passes import as_columns, read_part
 
 pytestmark = pytest.mark.core
 
@@ -222,9 +219,9 @@ def test_aborted_records_are_removed_from_their_first_to_their_last_offset() -> 
     for first, last in itertools.combinations_with_replacement((0, 4, 5, 15, 16, 17, 52), 2):
         for others in ((), ((6, 0, 0), (8, 56, 99)), ((7, 52, 52),), ((6, 0, 99),)):
             aborted = tuple(sorted([(7, first, last), *others]))
-            options_ = request(control=True, columns=["offset", "key"])
-            options_ = options_._replace(options=options_.options._replace(aborted=aborted, stable_offset=1000))
-            result = checked_rows(as_columns(options_, read_part(options_, Source(b"".join(pieces)))))
+            left_out = {"aborted": aborted, "stable_offset": 1000}
+            columns = reading.decode_source(b"".join(pieces), columns=["offset", "key"], control=True, engine=left_out)
+            result = checked_rows(columns)
             wanted = []
             for base, producer in bases:
                 begun = [entry for entry in aborted if entry[0] == producer and entry[1] <= base]

@@ -6,19 +6,18 @@ from typing import Any
 
 import builders
 import pytest
+import reading
 
-from kafkarec._core import RowCheck, Rows, Source
-from kafkarec.ops.verify.offset_checks import HEADER
-from kafkarec.read.decode_options import request
-from kafkarec.read.passes import read_part
+from kafkarec._core import RowCheck, Rows
 
 pytestmark = pytest.mark.core
 
+HEADER = 16  # of the flags in row_checks.pxd
 FIRST = builders.good_batch(5)
 
 
 def rows_of(*parts: bytes) -> Rows:
-    [rows] = read_part(request(columns=[], errors="skip", restore=False), Source(b"".join(parts))).tables
+    [rows] = reading.read_batches(b"".join(parts), columns=[], errors="skip", restore=False).tables
     return rows
 
 

@@ -14,13 +14,13 @@ from functools import cache
 import builders
 import damage_oracle
 import pytest
+import reading
 from core_reading import raw_varint, zigzag
 from fake_file import FakeFile
 from long_run import LONG
 
 from kafkarec import codecs
 from kafkarec._core import Decoder, Source
-from kafkarec.read.decode_options import request
 from kafkarec.tables.records import BatchTable
 
 pytestmark = pytest.mark.core
@@ -243,9 +243,9 @@ class Maker:
 def decoder(file: bool, later_segment: bool) -> Decoder:
     """Return one decoder for all inputs: its state must not carry over. Without the rules for the order of offsets,
     which tests/unit/recover tests."""
-    asked = request(columns=["offset"], errors="skip", control=True)
+    asked = reading.decode_request(columns=["offset"], errors="skip", control=True, engine={"chunk_bytes": None})
     named = {"file": "a.log" if file else None, "later_segment": later_segment}
-    return Decoder(asked.layout, asked.options._replace(chunk_bytes=None), codecs, skip=True, **named)
+    return Decoder(asked.layout, asked.options, codecs, skip=True, **named)
 
 
 def read_by_core(
@@ -450,7 +450,7 @@ def test_a_batch_is_found_behind_any_number_of_bytes() -> None:
             junk = (filling * length)[-length:]
             data = first + junk + last
             for source in (Source(data), *(Source(file=FakeFile(data, size, 32)) for size in (17, 64, 100))):
-                table = request(errors="skip").decoder()
+                table = reading.decode_request(errors="skip").decoder()
                 table.feed(source)
                 assert not table.run()
                 assert [(one[2].position, one[2].length) for one in table.pop_damage()] == [(len(first), length)]

@@ -14,9 +14,6 @@ from core_reading import checked_rows
 from fake_file import FakeFile, read
 
 import kafkarec
-from kafkarec._core import Source
-from kafkarec.read.passes import as_columns, read_part
-from kafkarec.tables.records import BatchTable
 
 pytestmark = pytest.mark.core
 
@@ -78,18 +75,13 @@ def test_zeros_of_an_unreadable_span_pass_no_check_of_records_left_out() -> None
         base_sequence=0,
     )
     for bad, verdict in (([], None), ([BAD], "unreadable")):
-        decode_options_ = reading.file_request(control=True)
-        decode_options_ = decode_options_._replace(
-            options=decode_options_.options._replace(aborted=((7, 0, 9),), stable_offset=1000)
-        )
-        source = Source(file=FakeFile(aborted + BEHIND, 1 << 20, 8192, bad))
+        fake = FakeFile(aborted + BEHIND, 1 << 20, 8192, bad)
+        left_out = {"aborted": ((7, 0, 9),), "stable_offset": 1000}
         if verdict is None:
-            assert [
-                row["offset"] for row in checked_rows(as_columns(decode_options_, read_part(decode_options_, source)))
-            ] == [1, 2, 3]
+            assert [row["offset"] for row in checked_rows(read(fake, engine=left_out))] == [1, 2, 3]
         else:
             with pytest.raises(kafkarec.CorruptRecordError) as caught:
-                read_part(decode_options_, source)
+                read(fake, engine=left_out)
             assert (caught.value.reason, caught.value.position) == (verdict, 0)
 
 
@@ -133,7 +125,7 @@ def test_a_reader_is_not_called_after_an_error_that_is_no_damage() -> None:
             fake = Refusing(ZEROS + BEHIND, window, 8192)
             fake.gone = gone
             with pytest.raises(ConnectionResetError):
-                BatchTable.joined(list(reading.scan_pieces(reading.file_request(), Source(file=fake))))
+                reading.scan(fake)
 
 
 def test_two_unreadable_bytes_of_neighbouring_pages_are_two_spans() -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import builders
 import golden
 import pytest
+from command import Here
 from dump_comparison import DumpResult, ours
 from paths import SEGMENTS
 
-from kafkarec.errors import CorruptRecordError, InvalidRecordError
-from kafkarec.ops.dump import DumpOptions, decoders, dump
-from kafkarec.ops.dump.java_text import absolute_path, java_path, parse_long
-from kafkarec.ops.dump.mismatches import Consecutive, Mismatches
+from kafkarec.errors import CorruptRecordError
+from kafkarec.ops.dump import DumpOptions, dump
+from kafkarec.ops.dump.mismatches import Mismatches
 from kafkarec.sources.files import FileObject, LocalFile
 
 STEM = "00000000000000000000"
@@ -38,9 +38,8 @@ def test_what_kafkas_tool_printed(name: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_kafkas_tool_printed_with_a_decoder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SEGMENTS)
     flag = DECODED.get(name.split("/")[0], "--cluster-metadata-decoder")
-    decode = decoders.decoder_of_options([flag])
     wanted = Path(f"{name}.decoded.txt").read_bytes().decode()
-    assert ours([name], decode=decode).out == wanted
+    assert ours([name], flag).out == wanted
 
 
 def log(folder: Path, *parts: bytes, stem: str = STEM) -> Path:
@@ -138,11 +137,10 @@ def test_pairs_of_offsets_take_sixteen_bytes_each() -> None:
     assert list(complaints.lines())[1:3] == ["  0 is followed by 2", "  2 is followed by 4"]
 
 
-def test_consecutive_offsets_wrap_as_longs_do() -> None:
-    complaints = Mismatches()
-    watch = Consecutive(complaints, "/a.log")
-    watch.note([2**63 - 1, -(2**63), -(2**63) + 1])
-    assert list(complaints.lines()) == ["Non-consecutive offsets in /a.log", f"  -1 is followed by {2**63 - 1}"]
+def test_consecutive_offsets_wrap_as_longs_do(tmp_path: Path) -> None:
+    one = builders.good_batch(1)[8:]
+    path = log(tmp_path, *((base % 2**64).to_bytes(8, "big") + one for base in (2**63 - 1, -(2**63), 1 - 2**63)))
+    assert ours([path], deep=True).err == (f"Non-consecutive offsets in {path}", f"  -1 is followed by {2**63 - 1}")
 
 
 def test_memory_is_flat(tmp_path: Path) -> None:
@@ -175,19 +173,18 @@ def test_a_file_that_shrinks(tmp_path: Path) -> None:
         list(dump([f"{STEM}.log"], DumpOptions(), lambda path: source, print, print))
 
 
-def test_decoder_classes() -> None:
-    known = "org.apache.kafka.tools.api."
-    assert decoders.decoder_of_options([], None, known + "StringDecoder") is None
-    decode = decoders.decoder_of_options([], known + "IntegerDecoder", known + "LongDecoder")
-    assert decode is not None
-    assert decode((-7).to_bytes(4, "big", signed=True), (9).to_bytes(8, "big") + b"more", 0) == ("-7", "9")
-    assert decode(None, None, 0) == (None, None)
-    with pytest.raises(InvalidRecordError, match="3 bytes are too few for the type int"):
-        decode(b"abc", None, 0)
-    with pytest.raises(decoders.UnknownClass, match="is a Java class"):
-        decoders.decoder_of_options([], None, "com.example.Mine")
+def test_decoder_classes(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """tests/cli/test_dump.py has the errors."""
+    run, known = Here(capfdbinary), "org.apache.kafka.tools.api."
+    number = builders.record(key=(-7).to_bytes(4, "big", signed=True), value=(9).to_bytes(8, "big") + b"more")
+    path = log(tmp_path, builders.batch([number, builders.record(offset_delta=1, key=None, value=None)]))
+    words = ("--key-decoder-class", known + "IntegerDecoder", "--value-decoder-class", known + "LongDecoder")
+    *_, first, second = run("dump", path, *words).out.decode().splitlines()
+    assert first.endswith(" headerKeys: [] key: -7 payload: 9") and second.endswith(" headerKeys: []")
     # the flag of an internal topic has priority over a class
-    assert decoders.decoder_of_options(["--offsets-decoder"], None, "com.example.Mine") is not None
+    path = SEGMENTS / "__consumer_offsets-0" / f"{STEM}.log"
+    by_flag = run("dump", path, "--offsets-decoder").out
+    assert run("dump", path, "--offsets-decoder", "--value-decoder-class", "com.example.Mine").out == by_flag != b""
 
 
 @pytest.mark.parametrize(
@@ -195,12 +192,18 @@ def test_decoder_classes() -> None:
     [("a//b/", "a/b"), ("/", "/"), ("//", "/"), ("./a", "./a"), ("a/../b", "a/../b"), ("", "")],
 )
 def test_paths_of_java_io_file(path: str, shown: str) -> None:
-    assert java_path(path) == shown
-    assert absolute_path(path).startswith("/")
+    assert ours([path]) == DumpResult(0, f"Dumping {shown}\n", (f"Ignoring unknown file {shown}",))
 
 
-def test_parse_long() -> None:
-    assert [parse_long(text) for text in ("0" * 30 + "5", "-7", "+7", str(2**63 - 1))] == [5, -7, 7, 2**63 - 1]
-    for text in ("", "1a", str(2**63), " 1", "٣"):
-        with pytest.raises(InvalidRecordError):
-            parse_long(text)
+def test_absolute_paths_of_java_io_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log(tmp_path, builders.good_batch(1, base_offset=3))
+    assert ours([f".//{STEM}.log"], deep=True).err[0] == f"Non-consecutive offsets in {tmp_path}/./{STEM}.log"
+
+
+def test_offsets_of_names_are_those_of_parse_long(tmp_path: Path) -> None:
+    for stem, offset in (("0" * 30 + "5", 5), ("-7", -7), ("+7", 7), (str(2**63 - 1), 2**63 - 1)):
+        assert f"Log starting offset: {offset}\n" in ours([log(tmp_path, stem=stem)]).out
+    for stem in ("", "1a", str(2**63), " 1", "٣"):
+        (said,) = ours([log(tmp_path, stem=stem)]).err
+        assert "its name has no offset" in said

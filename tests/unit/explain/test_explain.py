@@ -11,8 +11,7 @@ import pytest
 import kafkarec
 from kafkarec.errors import REASONS
 from kafkarec.format import layout
-from kafkarec.ops.explain import Explanation, SpanFault, explain
-from kafkarec.ops.explain.field_groups import GROUPS, group_of
+from kafkarec.ops.explain import GROUPS, Explanation, SpanFault, explain, group_of
 
 CASES = [*golden.vectors(), *golden.invalid()]
 # The engine's fast path reads beyond a record's end until a length is compared, so its first error in a

@@ -1,4 +1,4 @@
-"""The options of decode, their defaults and types, wherever a public function has them: those of `request`."""
+"""The options of decode, their defaults and types, wherever a public function has them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from inspect import Parameter, signature
 from typing import Any
 
 import kafkarec
-from kafkarec.read import decode_options
 
-OPTIONS = signature(decode_options.request).parameters
 # What Kafka checks before it writes these; headers alone, unless asked.
 OWN_CHECKS = {"convert", "compact", "validate", "scan_pieces", "headers"}
 SELECTION = {"data", "isolation", "aborted", "last_stable_offset"}
+OPTIONS = {
+    name: one for name, one in signature(kafkarec.decode).parameters.items() if name not in {*SELECTION, "threads"}
+}
 
 
 def parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
@@ -45,8 +46,7 @@ def test_the_options_have_the_defaults_of_the_contract() -> None:
 
 
 def test_every_way_to_decode_has_every_option() -> None:
-    assert parameters(kafkarec.decode).keys() == OPTIONS.keys() | SELECTION | {"threads"}
-    assert parameters(kafkarec.stream).keys() == OPTIONS.keys() | SELECTION | {"threads"}
+    assert parameters(kafkarec.stream).keys() == parameters(kafkarec.decode).keys()
     # the columns of Arrow lists are copies, and a value has no transactions of its own
     assert parameters(kafkarec.decode_each).keys() == OPTIONS.keys() - {"layout"} | {"values", "max_output_bytes"}
 

@@ -78,12 +78,19 @@ def test_all_threads_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same(kafkarec.decode(DATA, threads=3), kafkarec.decode(DATA))
 
 
-def test_where_no_thread_can_be_started_the_caller_reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def helpers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """So many helpers at most, of which none has been started."""
+    made = helping._Helpers(request.param)
+    monkeypatch.setattr(helping, "_helpers", made)
+    return made
+
+
+@pytest.mark.parametrize("helpers", [2], indirect=True)
+def test_where_no_thread_can_be_started_the_caller_reads_alone(helpers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    helpers = helping._Helpers(2)
-    monkeypatch.setattr(helping, "_helpers", helpers)
     alone = kafkarec.decode(DATA)
     with monkeypatch.context() as now:
         now.setattr(helping, "start_new_thread", refuse)
@@ -114,9 +121,10 @@ def test_many_callers_at_once() -> None:
         assert all(callers.map(read, range(12)))
 
 
-def test_a_file_object_that_decodes_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("helpers")
+@pytest.mark.parametrize("helpers", [1], indirect=True)
+def test_a_file_object_that_decodes_while_it_is_read() -> None:
     """It is called by helpers, too, of which there may be only one."""
-    monkeypatch.setattr(helping, "_helpers", helping._Helpers(1))
 
     class File:
         size = len(DATA)
@@ -345,9 +353,10 @@ def test_errors_come_in_order(threads: int) -> None:
         next(results)
 
 
-def test_calls_in_order_within_calls_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("helpers")
+@pytest.mark.parametrize("helpers", [1], indirect=True)
+def test_calls_in_order_within_calls_in_order() -> None:
     """With a single helper: no call waits for one that has not begun."""
-    monkeypatch.setattr(helping, "_helpers", helping._Helpers(1))
 
     def inner(number: int) -> list[int]:
         return list(helping.in_order((partial(int, number * k) for k in range(9)), 3))

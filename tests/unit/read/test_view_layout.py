@@ -21,13 +21,11 @@ import golden
 import polars as pl
 import pyarrow as pa
 import pytest
+import reading
 import subprocesses
 from view_layout import assert_viewed_as_copied
 
 import kafkarec
-from kafkarec._core import Source
-from kafkarec.read.decode_options import request
-from kafkarec.read.passes import as_columns, read_part
 
 pytestmark = pytest.mark.core
 
@@ -379,10 +377,8 @@ def test_values_more_than_2_gib_behind_the_chunks_first_are_copied(tmp_path: Pat
         file.write(first + hole)
         file.seek(len(first) + 12 + length)
         file.write(last)
-    asked = request(layout="view", check_crcs=False)
-    asked = asked._replace(options=asked.options._replace(aborted=((7, 5, 5),)))
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as area:
-        columns = as_columns(asked, read_part(asked, Source(area)))
+        columns = reading.decode_source(area, layout="view", check_crcs=False, engine={"aborted": ((7, 5, 5),)})
         assert [record.value for record in columns] == [b"0" * 500] * 3 + [b"%d" % 2**20 * 500] * 3
         (value,) = pa.table(columns)["value"].chunks
         value.validate(full=True)

@@ -18,9 +18,6 @@ from fake_file import FakeFile, read
 from long_run import CORE, fewer
 
 import kafkarec
-from kafkarec._core import Source
-from kafkarec.read.decode_options import request
-from kafkarec.tables.records import BatchTable
 
 pytestmark = pytest.mark.core
 
@@ -53,11 +50,10 @@ def test_every_vector_through_every_window(window: int, errors: str) -> None:
 @pytest.mark.parametrize("window", WINDOWS)
 def test_scans_through_every_window(window: int) -> None:
     for case in cases(window):
-        asked = reading.file_request()
-        [scanned] = reading.scan_pieces(asked, Source(case.bytes), whole=True)
+        [scanned] = reading.scan_pieces(case.bytes, whole=True)
         for skip_bytes in (0, 100, 1 << 20):
             fake = FakeFile(case.bytes, window, skip_bytes)
-            table = BatchTable.joined(list(reading.scan_pieces(asked, Source(file=fake))))
+            table = reading.scan(fake)
             assert reading.batch_rows(table) == reading.batch_rows(scanned), case
 
 
@@ -66,7 +62,7 @@ def test_a_scan_of_large_batches_fetches_only_their_headers() -> None:
         builders.batch(builders.records(1, value=bytes(20_000)), base_offset=offset) for offset in range(50)
     )
     fake = FakeFile(data, 1 << 20, 8192)
-    assert len(BatchTable.joined(list(reading.scan_pieces(reading.file_request(), Source(file=fake))))) == 3000
+    assert len(reading.scan(fake)) == 3000
     assert fake.fetched < 2 * (1 << 20) + 3000 * 64
 
 
@@ -209,8 +205,8 @@ def test_files_by_descriptor(tmp_path: Path) -> None:
 def test_the_first_batches_of_a_scan_wait_for_no_more() -> None:
     data = b"".join(builders.good_batch(1, base_offset=i) for i in range(20_000))
     fake = FakeFile(data, 16 << 10)
-    pieces = reading.scan_pieces(reading.file_request(), Source(file=fake))
+    pieces = reading.scan_pieces(fake)
     assert 20 < len(next(pieces)) < 200 and fake.fetched < 64 << 10
-    assert sum(len(piece) for piece in pieces) + len(next(reading.scan_pieces(request(), Source(data)))) == 20_000
+    assert sum(len(piece) for piece in pieces) + len(next(reading.scan_pieces(data, file=None))) == 20_000
     one = next(kafkarec.open(FakeFile(data, 16 << 10)).batches())
     assert one.base_offset == 0

@@ -7,14 +7,12 @@ from typing import Any
 
 import builders
 import pytest
+import reading
 from core_damage import offsets
 from fake_file import FakeFile
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec._core import Decoder
-from kafkarec.read.decode_options import request
-from kafkarec.recover.restoring import NO_FACTS, AfterDamage
 from kafkarec.tables.records import BatchTable
 
 SIX = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
@@ -54,29 +52,21 @@ def test_a_lost_candidate_makes_the_damage_before_it_unreadable() -> None:
     ]
 
 
-class InterruptedCodecs:
-    """The package `codecs`, in which one check of a stream without records is interrupted."""
+def test_a_decoder_goes_on_after_an_interrupted_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its check of a stream without records is interrupted, after the one that restored the batch. The bytes of that
+    batch are gone then: it reads on from the input."""
+    real, calls = codecs.probe, []
 
-    def __init__(self) -> None:
-        self.interrupted = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(codecs, name)
-
-    def probe(self, *arguments: Any) -> None:
-        if not self.interrupted:
-            self.interrupted = True
+    def probe(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 2:
             raise KeyboardInterrupt
-        codecs.probe(*arguments)
+        real(*arguments)
 
-
-def test_a_decoder_goes_on_after_an_interrupted_codec() -> None:
-    """The bytes of the restored batch are gone then: it reads on from the input."""
+    monkeypatch.setattr(codecs, "probe", probe)
     empty = builders.batch([], base_offset=3, codec="gzip")
     pieces = [SIX[0], builders.patched(empty, 8, b"\x00\x00\x00\x77"), builders.good_batch(3, base_offset=4)]
-    asked = request(errors="skip")
-    rules = AfterDamage(NO_FACTS, True, False, asked.options)
-    decoder = Decoder(asked.layout, asked.options, InterruptedCodecs(), skip=True, rules=rules)
+    decoder = reading.decode_request(errors="skip").decoder()
     decoder.feed(b"".join(pieces))
     with pytest.raises(KeyboardInterrupt):
         decoder.run()

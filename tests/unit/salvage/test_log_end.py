@@ -14,7 +14,7 @@ from verify_reports import data_folder, good, kinds, made, verified
 from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, last_segment_gone, small
 
 import kafkarec
-from kafkarec.ops.salvage import SalvageReport, salvage, side_file_writer
+from kafkarec.ops.salvage import SalvageReport, salvage
 from kafkarec.sidecars import leader_epochs
 
 
@@ -129,7 +129,8 @@ def test_a_run_with_keep_end_continues(tmp_path: Path, monkeypatch: pytest.Monke
     folder = cut_golden(tmp_path / "in", ".snapshot")
     salvage(folder, tmp_path / "whole", keep_end=True)
     with monkeypatch.context() as patched:
-        patched.setattr(side_file_writer, "write_side_files", full_disk)
+        real = os.open
+        patched.setattr(os, "open", lambda path, *more: full_disk(path) if ".index" in str(path) else real(path, *more))
         with pytest.raises(OSError, match="No space"):
             salvage(folder, tmp_path / "out", keep_end=True)
     report = salvage(folder, tmp_path / "out", keep_end=True)
@@ -152,8 +153,8 @@ def test_what_verify_will_report_of_a_salvaged_log_is_said_before(tmp_path: Path
         assert kinds(verified(out), "error") == kinds_left
 
 
-def full_disk(*arguments: object, **named: object) -> list[str]:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def full_disk(path: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
 def test_a_partition_without_segments_is_not_left_out(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from salvage_runs import set_aside
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
 
 import kafkarec
-from kafkarec.ops.salvage import Refused, salvage
-from kafkarec.ops.salvage.salvaged_partition import SalvagedPartition
+from kafkarec.ops.salvage import Refused, SalvagedPartition, salvage
 from kafkarec.sidecars import txn_index
 
 EVENTS = [

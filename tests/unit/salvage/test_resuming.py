@@ -18,9 +18,8 @@ from plain_logs import batch, log
 from salvage_runs import content, leave_unfinished, make_source
 
 from kafkarec.ops.salvage import salvage
-from kafkarec.ops.salvage.unfinished_run import UNFINISHED
 
-NAME = f"{0:020}.log"
+NAME, UNFINISHED = f"{0:020}.log", ".unfinished"
 
 
 @pytest.fixture

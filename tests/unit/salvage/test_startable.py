@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,11 +14,8 @@ from plain_logs import batch, log
 from salvage_runs import assert_kafka_loads, leave_unfinished
 
 import kafkarec
-from kafkarec.logs import Log
-from kafkarec.ops.salvage import plain_batches, salvage
-from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
-from kafkarec.ops.salvage.salvaged_partition import SalvagedPartition
-from kafkarec.sources.folders import LocalFolder
+from kafkarec.cli import main
+from kafkarec.ops.salvage import SalvagedPartition, salvage
 
 
 def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:
@@ -36,6 +34,7 @@ def marker(base: int, producer_id: int = 7) -> bytes:
     return builders.end_marker(commit=True, producer_id=producer_id, base_offset=base)
 
 
+UNDECIDED = ("abort", "open", "aside")
 OPEN = produced(10, 5, transactional=True)
 PLAIN = [produced(16, 4, transactional=False), produced(25, 3, transactional=False)]
 PARTS = [
@@ -61,10 +60,6 @@ def source(tmp_path: Path) -> Path:
     return log(tmp_path / "orders-0", parts[:4], parts[4:])
 
 
-def opened(folder: Path) -> Log:
-    return Log.of(LocalFolder(str(folder)))
-
-
 def made(out: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log")))
 
@@ -88,7 +83,8 @@ def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_pa
     assert [(file.first_offset, file.last_offset) for file in one.files] == [(0, 14), (20, 29)]
     assert (one.start_offset, one.next_offset) == (0, 30)
     assert any("the transaction of producer 7 from offset 10 on is missing" in text for text in one.problems)
-    assert not plain_batches.find_plain_batches(opened(out / "orders-0"))
+    (again,) = salvage(out / "orders-0", tmp_path / "again", as_partition=True, undecided="open").partitions
+    assert not again.set_aside
 
 
 def test_without_as_partition_they_stay(source: Path, tmp_path: Path) -> None:
@@ -111,16 +107,14 @@ def test_the_logs_end_offset_excludes_them(tmp_path: Path, last: bool) -> None:
 def test_a_transaction_that_is_in_the_snapshot(tmp_path: Path) -> None:
     """It began before the log's first segment."""
     whole = log(tmp_path / "whole" / "orders-0", [OPEN], [PLAIN[0], batch(20, 1)])
-    rebuilt = kafkarec.storage.rebuild_folder.rebuild_log(kafkarec.open(whole))  # type: ignore[arg-type]
-    files = {name: data for step in rebuilt for name, data in step.files.items()}
+    assert main(["reindex", str(whole), "-o", str(tmp_path / "files")]) == 0
     source = log(tmp_path / "orders-0", [PLAIN[0], batch(20, 1)])
-    name = f"{16:020}.snapshot"
-    (source / name).write_bytes(files[name])
+    shutil.copy(tmp_path / "files" / f"{16:020}.snapshot", source)
     salvage(source, tmp_path / "out", as_partition=True)
     assert made(tmp_path / "out") == batch(20, 1)
 
 
-@pytest.mark.parametrize("undecided", ["abort", "open", "aside"])
+@pytest.mark.parametrize("undecided", UNDECIDED)
 def test_a_killed_run_continues(source: Path, tmp_path: Path, undecided: str) -> None:
     """Killed before each system call, until a run ends."""
 
@@ -166,7 +160,7 @@ def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
         cuts = sorted(random_.sample(range(1, len(parts)), random_.randrange(3)))
         segments = [parts[low:high] for low, high in pairwise([0, *cuts, len(parts)])]
         source = log(tmp_path / f"in{seed}" / "orders-0", *segments)
-        undecided = random_.choice(UNDECIDED_AS)
+        undecided = random_.choice(UNDECIDED)
         (one,) = salvage(source, tmp_path / f"out{seed}", as_partition=True, undecided=undecided).partitions
         if one.batches:
             assert one.next_offset is not None
@@ -175,10 +169,7 @@ def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
     assert taken
 
 
-def test_a_broker_does_not_start_if_they_are_not_set_aside(
-    kafka: Oracle, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plain_batches, "find_plain_batches", lambda log: [])
-    salvage(source, tmp_path / "out", as_partition=True, undecided="open")
+def test_a_broker_does_not_start_if_they_are_not_set_aside(kafka: Oracle, source: Path, tmp_path: Path) -> None:
+    salvage(source, tmp_path / "out", undecided="open")
     answer = kafka.ask("load", tmp_path / "out" / "orders-0", 4096)
     assert answer.status == 1 and "InvalidTxnStateException" in answer.err

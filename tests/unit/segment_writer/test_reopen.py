@@ -17,7 +17,7 @@ import kafkarec
 from kafkarec.errors import CorruptRecordError
 from kafkarec.ops.segment_writer import SegmentWriter
 from kafkarec.sidecars import leader_epochs, producer_snapshot
-from kafkarec.storage import segment_file
+from kafkarec.sources import folders
 
 _OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
 
@@ -99,10 +99,9 @@ def test_falling_offsets_are_refused(folder: Path) -> None:
 
 def test_an_unreadable_sector_is_not_cut_off(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     last = _last(written)
-    failing, real = FakeFile(last.read_bytes(), unreadable=[range(100, 101)]), segment_file.open_file
-    monkeypatch.setattr(
-        segment_file, "open_file", lambda folder, name: failing if name == last.name else real(folder, name)
-    )
+    failing = FakeFile(last.read_bytes(), unreadable=[range(100, 101)])
+    real = folders.LocalFile
+    monkeypatch.setattr(folders, "LocalFile", lambda path, *more: failing if path == str(last) else real(path, *more))
     before = content(written)
     with pytest.raises(OSError, match="nothing was changed"):
         SegmentWriter(written)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -181,7 +182,7 @@ def test_a_segment_is_rolled_by_record_time(folder: Path) -> None:
 
 def test_without_record_times_the_clock_decides(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [builders.NOW]
-    monkeypatch.setattr("kafkarec.ops.segment_writer.writer._now", lambda: clock[0])
+    monkeypatch.setattr(time, "time_ns", lambda: clock[0] * 1_000_000)
     with SegmentWriter(folder) as writer:
         for offset in range(4):
             writer.append(builders.message(magic=0, offset=offset))

@@ -8,12 +8,12 @@ from typing import Any
 
 import builders
 import pytest
+import reading
 from paths import SEGMENTS
 from slow_producers import SlowStates
 
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
 from kafkarec.sidecars import producer_snapshot
 from kafkarec.state.producers import (
     BROKER,
@@ -244,7 +244,7 @@ def test_many_markers_at_once(tmp_path: Path) -> None:
     )
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join([abort, spoiled, empty, commit, three]))
-    [batches] = walk([kafkarec.open(path)], asked(MARKERS | CHECKSUMS, errors="skip"))
+    [batches] = reading.walk_markers(kafkarec.open(path), check_crcs=True, errors="skip")
     states = ProducerStates()
     taken = states.take(batches)
     assert taken == ([], [(1, 0)], []) and states.entry(1) == SnapshotEntry(1, -1, -1, -1, 0, 9, 5, -1)

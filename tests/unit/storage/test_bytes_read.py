@@ -15,10 +15,10 @@ import counted_files
 import pytest
 
 import kafkarec
+from kafkarec.cli import main
 from kafkarec.ops.compact import cleaned
 from kafkarec.ops.convert import converted
 from kafkarec.ops.diff import compare
-from kafkarec.storage.rebuild_folder import rebuild_log
 
 _BATCHES = 300  # a segment
 
@@ -42,7 +42,7 @@ READINGS: dict[str, tuple[float, Callable[[Any, Path], object]]] = {
     "read_committed": (1.35, lambda log, to: log.read(isolation="read_committed")),
     "scan": (0.35, lambda log, to: log.scan()),
     "transactions": (0.35, lambda log, to: log.transactions()),
-    "reindex": (1.02, lambda log, to: list(rebuild_log(log))),
+    "reindex": (1.02, lambda log, to: main(["reindex", log.path, "-o", str(to / "new")])),
     "diff": (1.02, lambda log, to: compare(log, kafkarec.open(shutil.copytree(log.path, to / "copy")))),
     "convert": (2.02, lambda log, to: list(converted(log, compression="zstd"))),
     "compact": (2.02, lambda log, to: list(cleaned(log))),

@@ -21,12 +21,16 @@ from hypothesis import strategies as st
 
 import kafkarec
 from kafkarec.errors import CorruptRecordError
-from kafkarec.recover import offset_order
 from kafkarec.sidecars import offset_index
-from kafkarec.storage import follower as module
-from kafkarec.storage.follower import Follower
 
 PREALLOCATED = 4096
+WINDOW = 64  # batches that are compared with the next one
+
+
+def after_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on what is in a file has been there for a day: nothing waits for what may follow."""
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 86_400)
 
 
 class SimulatedLog:
@@ -88,14 +92,14 @@ class SimulatedLog:
         self.write()
 
 
-def follower(folder: Path | str, **options: Any) -> Follower:
+def follower(folder: Path | str, **options: Any) -> Any:
     """Without restoring: so only damage waits."""
     chosen = {"columns": ["offset", "value"], "errors": "skip", "restore": False} | options
     (one,) = kafkarec.open(folder).followers(**chosen)
     return one
 
 
-def polled(one: Follower) -> list[tuple[int, bytes]]:
+def polled(one: Any) -> list[tuple[int, bytes]]:
     rows = []
     for _, records in one.poll():
         assert not records.damage
@@ -174,7 +178,7 @@ def test_files_with_an_unchanged_mtime_are_read_again(tmp_path: Path, monkeypatc
     broker.play("append", 1)
     os.utime(path, ns=(before, before))  # the same tick of the file system's clock, the same size
     assert len(polled(one)) == 1
-    monkeypatch.setattr(module, "SETTLED", -1.0)
+    after_a_day(monkeypatch)
     assert polled(one) == []
     broker.play("append", 1)
     assert len(polled(one)) == 1
@@ -234,7 +238,7 @@ def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(
 ) -> None:
     folder = log_folder(tmp_path, good(0), bad(1))
     one = follower(folder, errors="raise", restore=True)
-    monkeypatch.setattr(module, "SETTLED", -1.0)
+    after_a_day(monkeypatch)
     assert [offset for offset, _ in polled(one)] == [0]
     append(folder, good(2))
     with pytest.raises(CorruptRecordError) as of_stream:
@@ -260,7 +264,7 @@ def test_what_may_be_damage_waits_for_what_tells_more(
     assert polled(one) == []
     append(folder, good(3), good(4))
     assert polled(one) == []
-    monkeypatch.setattr(module, "SETTLED", -1.0)
+    after_a_day(monkeypatch)
     ((_, records),) = one.poll()
     assert records.column("offset") == ([2, 3, 4] if field else [3, 4])
     assert [list(restored.fields) for restored in records.restored] == ([[field]] if field else [])
@@ -271,16 +275,20 @@ def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path: Path, monk
     folder = log_folder(tmp_path, good(0))
     one = follower(folder, restore=True)
     assert len(polled(one)) == 1
-    monkeypatch.setattr(module, "SETTLED", 0.3)
-    append(folder, good(5))
-    found, deadline = polled(one), time.monotonic() + 20
-    assert found == []
-    while not found:
-        assert time.monotonic() < deadline
-        append(folder, b"\0")  # the file always changes
-        time.sleep(0.05)
-        found = polled(one)
-    assert [offset for offset, _ in found] == [5]
+    now, path = [1e9], folder / f"{0:020}.log"
+    monkeypatch.setattr(time, "time", lambda: now[0])
+
+    def appended(data: bytes) -> list[int]:
+        append(folder, data)
+        os.utime(path, (now[0], now[0]))  # the file always changes
+        return [offset for offset, _ in polled(one)]
+
+    assert appended(good(5)) == []
+    for _ in range(7):
+        now[0] += 0.25
+        assert appended(b"\0") == []
+    now[0] += 0.25
+    assert appended(b"\0") == [5], "after two seconds"
 
 
 def test_zeros_before_more_batches_are_damage(tmp_path: Path) -> None:
@@ -295,7 +303,7 @@ def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path: Path, monke
     data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
     folder = log_folder(tmp_path, data, bad(1))
     one = follower(folder, isolation="read_committed")
-    monkeypatch.setattr(module, "SETTLED", -1.0)
+    after_a_day(monkeypatch)
     assert polled(one) == []
     append(folder, builders.end_marker(commit=True, producer_id=1, base_offset=2))
     assert offsets(piece for _, piece in one.poll()) == [0]
@@ -330,7 +338,7 @@ def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(
     readings = counted_files.counted(monkeypatch)
     assert [offset for offset, _ in polled(one)] == list(range(1900, 2000))
     begin = min(found.position for found in readings if found.length > 64 and found.path.endswith(".log"))
-    assert 0 <= 1900 - offset_order.WINDOW - begin / size < 10  # one index entry further back
+    assert 0 <= 1900 - WINDOW - begin / size < 10  # one index entry further back
 
 
 def test_the_logs_of_a_data_folder_are_followed_in_turn(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import golden
 
 import kafkarec
-from kafkarec.read import isolation
+from kafkarec.distributed import ended_and_open
 
 SEGMENTS = golden.VECTORS / "segments"
 LOG = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
@@ -39,8 +39,8 @@ def test_transactions_that_have_ended_and_that_are_open() -> None:
     log = kafkarec.open(TXN)
     assert isinstance(log, kafkarec.Log)
     index = (TXN / "00000000000000000030.txnindex.dump.txt").read_text()
-    whole = isolation.ended_and_open(log.segments, skip=False)
+    whole = ended_and_open(log.segments, skip=False)
     assert list(whole.aborted) == dumped(index, "producerId", "firstOffset", "lastOffset")
     assert (whole.marked_producer_ids, whole.open_first_offsets) == ({19, 20, 21}, ())
-    front = isolation.ended_and_open(log.segments[:1], skip=False)
+    front = ended_and_open(log.segments[:1], skip=False)
     assert front == ((), frozenset(), (0, 3, 6)), "as the snapshot beside the second segment has them"

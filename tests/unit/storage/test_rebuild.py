@@ -8,12 +8,13 @@ from pathlib import Path
 
 import builders
 import pytest
+import reading
 from fake_file import FakeFile
 from paths import VECTORS
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.read.walk import CHECKSUMS, MARKERS, Buffer, asked, walk
+from kafkarec.read.walk import Buffer
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import ProducerStates
@@ -147,7 +148,7 @@ def test_a_segment_that_cannot_be_read_in_places() -> None:
     position = segment.scan()[5]["position"]
     file = FakeFile(segment.raw(0, segment.size), 512, unreadable=[range(position + 100, position + 101)])
     failing = Buffer(b"", source=Source(file=file))
-    steps = list(walk([failing], asked(MARKERS | CHECKSUMS, errors="skip", restore=False)))
+    steps = reading.walk_markers(failing, check_crcs=True, errors="skip", restore=False)
     damage = [one for step in steps for one in step.damage]
     good = sum(map(len, steps))
     assert {one.reason for one in damage} == {"unreadable"} and position in [one.position for one in damage]
@@ -199,7 +200,7 @@ def test_emptied_markers_keep_their_epochs_except_as_in_recovery() -> None:
 def test_single_batches_give_the_same_files() -> None:
     folder = VECTORS / "segments" / "txn-0"
     segment = kafkarec.open(folder).segments[0]
-    (step,) = walk([segment], asked(MARKERS))
+    (step,) = reading.walk_markers(segment)
     maker, states = SegmentIndexBuilder(0, interval=256), ProducerStates()
     names = ("position", "base_offset", "last_offset", "max_timestamp", "partition_leader_epoch")
     for row, batch in enumerate(zip(*map(step.column, names), strict=True)):

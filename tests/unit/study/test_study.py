@@ -9,13 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import counted_files
 import golden
 import pytest
 
 import kafkarec
 from kafkarec import study
+from kafkarec.distributed import sample_shares
 from kafkarec.ops.study import CODECS, Candidate, NothingToTry, codec_and_level
-from kafkarec.ops.study.sampling import PIECES, pieces, sample_shares
 
 FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
 
@@ -61,27 +62,25 @@ def test_the_report_describes_the_logs_content(tmp_path: Path) -> None:
     assert made.as_dict()["by_codec"] == {"none": made.plain}
 
 
-def test_samples_are_whole_batches_spread_over_the_log(tmp_path: Path) -> None:
+def test_samples_are_whole_batches_spread_over_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [noisy(first, 9000, 0.5, first) for first in (0, 9000, 18000)]
     log = folder_of(tmp_path / "t-0", *parts, bases=(0, 9000, 18000))
     total = sum(map(len, parts))
-    report = list(pieces(log.segments, 1 << 20))
-    assert len(report) == PIECES
-    starts = {(one.segment.base_offset or 0) // 9000: len(parts[0]) for one in report}
-    assert set(starts) == {0, 1, 2}
+    plan: dict[str, Any] = {"codecs": ["none"], "batch_sizes": [None]}
+    readings = counted_files.counted(monkeypatch)
+    assert study(log, **plan, sample=1 << 20).pieces == 8
+    found = [one for one in readings if 128 << 10 <= one.length <= (128 << 10) + 5000]
     places = []
-    for one in report:
-        columns = kafkarec.decode(one.data)
+    for path, begin, length in found:
+        number = int(Path(path).stem) // 9000
+        columns = kafkarec.decode(parts[number][begin : begin + length])
         assert not columns.damage and columns.remaining == 0 and len(columns)
-        assert (1 << 20) // PIECES <= len(one.data) <= (1 << 20) // PIECES + 5000
-        data = Path(one.segment.path).read_bytes()
-        assert data[one.begin : one.begin + len(one.data)] == one.data
-        before = parts[: (one.segment.base_offset or 0) // 9000]
-        places.append(sum(map(len, before)) + one.begin)
+        places.append(sum(map(len, parts[:number])) + begin)
+    assert len(places) == 8 and {int(Path(one.path).stem) for one in found} == {0, 9000, 18000}
     for number, place in enumerate(places):
-        assert abs(place - (2 * number + 1) * total / (2 * PIECES)) < total / PIECES
-    assert all(b - a >= (1 << 20) // PIECES for a, b in pairwise(places))
-    assert [len(list(pieces(log.segments, size << 10))) for size in (1, 64, 300, 600)] == [2, 2, 2, 4]
+        assert abs(place - (2 * number + 1) * total / 16) < total / 8
+    assert all(b - a >= 128 << 10 for a, b in pairwise(places))
+    assert [study(log, **plan, sample=size << 10).pieces for size in (1, 64, 300, 600)] == [2, 2, 2, 4]
 
 
 @pytest.mark.parametrize("sample", [1, 64 << 10, 1 << 20, 16 << 20, 1 << 40])

@@ -67,26 +67,24 @@ def test_a_failed_fsync_renames_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("limit", ["_GROUP_FILES", "_GROUP_BYTES"])
-def test_a_full_group_is_synced_before_the_next_file(
-    tmp_path: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch, limit: str
-) -> None:
-    monkeypatch.setattr(durable, limit, 3)
-    group = FileGroup()
-    for name in "abc":
+@pytest.mark.parametrize(("files", "size"), [(96, 1), (3, 22 << 20)])
+def test_a_full_group_is_synced_before_the_next_file(tmp_path: Path, calls: list[str], files: int, size: int) -> None:
+    """With 96 files, or 64 MiB."""
+    group, names = FileGroup(), [f"{number:02}" for number in range(files)]
+    for name in names:
         assert not group.is_full
-        group.write(str(tmp_path), name, b"x")
+        group.write(str(tmp_path), name, bytes(size))
     assert group.is_full and calls == []
-    group.write(str(tmp_path), "d", b"x")
+    group.write(str(tmp_path), "last", b"x")
     assert not group.is_full
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "d.part"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*names, "last.part"]
 
 
 def test_a_file_whose_predecessors_cannot_be_synced_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable, "_GROUP_FILES", 1)
     group = FileGroup()
-    group.write(str(tmp_path), "a", b"x")
-    file = NewFile(str(tmp_path), "b")
+    for number in range(96):
+        group.write(str(tmp_path), f"{number}", b"x")
+    file = NewFile(str(tmp_path), "last")
 
     def fsync(descriptor: int) -> None:
         raise OSError(errno.EIO, "Input/output error")

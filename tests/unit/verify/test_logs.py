@@ -11,8 +11,8 @@ from paths import SEGMENTS
 from verify_reports import data_folder, good, kinds, made, sequenced, verified
 
 import kafkarec
+from kafkarec import codecs
 from kafkarec.ops import verify
-from kafkarec.ops.verify import segment_check
 
 # ---- offsets
 
@@ -278,12 +278,15 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_failure_in_a_worker_stops_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing library raises MissingCodecError and is not damage; the other workers stop."""
-    folders = [made(tmp_path, {0: [good(0)]}, f"t-{i}") for i in range(4)]
+    payload = b"".join(builders.compress("gzip", one) for one in builders.records(2))
+    members = builders.batch(count=2, codec="gzip", payload=payload)  # two, which the C core leaves to Python
+    folders = [made(tmp_path, {0: [members]}, f"t-{i}") for i in range(4)]
+    assert verified(folders).ok
 
-    def fails(segment: object, *more: object) -> None:
-        raise kafkarec.MissingCodecError("no such library", reason="missing_codec")
+    def fails(*given: object) -> None:
+        raise codecs.MissingCodec("gzip", "isal")
 
-    monkeypatch.setattr(segment_check.SegmentCheck, "read", fails)
+    monkeypatch.setattr(codecs, "decompress", fails)
     for workers in ({"threads": 1}, {"threads": 2}, {"processes": 2}):
         monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
         with pytest.raises(kafkarec.MissingCodecError):

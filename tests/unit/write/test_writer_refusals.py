@@ -12,8 +12,7 @@ import pytest
 from compact_filter import filter_to
 
 import kafkarec
-from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult
-from kafkarec.ops.rewrite.batches import SourceBatch
+from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult, SourceBatch
 from kafkarec.write.builder import RecordBatchBuilder
 from kafkarec.write.stamping import stamp
 
