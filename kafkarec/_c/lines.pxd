@@ -115,6 +115,7 @@ cdef inline int unsafe_character(const uint8_t* p, int width) noexcept nogil:
 
 cdef inline int put_text(Lines* o, const uint8_t* p, int64_t n) noexcept nogil:
     """OK, NO_FIT or OUT_OF_MEMORY."""
+    cdef const Escape* escapes = o.escapes
     cdef const uint8_t* end = p + n
     cdef const uint8_t* stop
     cdef uint8_t* out
@@ -140,8 +141,8 @@ cdef inline int put_text(Lines* o, const uint8_t* p, int64_t n) noexcept nogil:
                 p += i
                 out += i
             if p[0] < 0x80:
-                memcpy(out, &o.escapes[p[0]], 8)
-                out += o.escapes[p[0]].length
+                memcpy(out, &escapes[p[0]], 8)
+                out += escapes[p[0]].length
                 p += 1
                 continue
             width = java_sequence(p, end - p, &good)
