@@ -1,6 +1,6 @@
 """Types of the compiled module of single verbs. Private: the public names are in `kafkarec`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, final
 
 def headers_of_good_batches(data: Any, *, check_crcs: bool) -> list[tuple[Any, ...]] | None: ...
@@ -45,13 +45,7 @@ class LastOffsets:
     def put(self, keys: _Keys, offsets: Any, rows: int, spans: Iterable[tuple[int, int]] | None = None) -> None: ...
     def latest(self, keys: _Keys, offsets: Any, rows: int) -> bytearray: ...
 
-_Texts = tuple[bytes, bytes, bytes, bytes, bytes]
-
-@final
-class Escapes:
-    def __new__(cls, texts: Mapping[int, bytes | None]) -> Escapes: ...
-
-_Column = tuple[str, Escapes | None, bool, _Texts, tuple[Any, ...] | None, list[bytes | None] | None]
+_Column = tuple[str, bytes, tuple[Any, ...] | None, list[bytes | None] | None]
 
 def lines(columns: list[_Column], end: bytes, start: int, stop: int, rows: Any = None) -> bytes: ...
 def rewrite_records(

@@ -4,8 +4,7 @@
                                        stores no records: see `_c/record_stats.pxd`. `ops/validate` decides what is done
     stamp_messages, writable_view      sets offsets and times of messages
     LastOffsets                        the last offset of each key, for compaction: see `_c/offset_map.pxd`
-    lines, Escapes                     rows as lines of text, for `cat`. It knows neither JSON Lines nor CSV: the caller
-                                       has the texts and escapes. See `_c/lines.pxd`
+    lines                              rows as JSON Lines, for `cat` and `scan`: see `_c/lines.pxd`
     batch_of, rewrite_records, FieldCheck
                                        batches and records of magic 3, for kafkarec.experimental: see `_c/batch_v3.pxd`,
                                        `_c/records_v3.pxd`
@@ -28,11 +27,11 @@ from kafkarec._c.batch_v3 cimport HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, T
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release
 from kafkarec._c.input_columns cimport (
-    BOOL, INT_8, INT_16, INT_32, INT_64, OFFSETS_32, Span, UINT_32,
+    BOOL, Cells, INT_8, INT_16, INT_32, INT_64, OFFSETS_32, Span, UINT_32,
 )
 from kafkarec._c.lines cimport (
     AS_BASE64, AS_BOOL, AS_HEADERS, AS_HEX, AS_INT32, AS_INT64, AS_NUMBER, AS_READY, AS_TEXT, AS_TIME, Escape,
-    LineColumn, Lines, MOST_ESCAPED, NO_FIT, is_numeric, put_lines,
+    LineColumn, Lines, is_numeric, put_lines,
 )
 from kafkarec._c.message cimport wrapper_payload
 from kafkarec._c.offset_map cimport OffsetMap, Slot, offset_map_begin, offset_map_end, offset_map_latest, offset_map_put
@@ -468,146 +467,114 @@ cdef class LastOffsets:
         return keep
 
 
-# ---- rows as lines of text
+# ---- rows as JSON Lines
 
 _HOW = {
-    "number": AS_NUMBER, "bool": AS_BOOL, "time": AS_TIME, "utf8": AS_TEXT, "base64": AS_BASE64,
+    "number": AS_NUMBER, "bool": AS_BOOL, "time": AS_TIME, "utf8": AS_TEXT, "json": AS_BASE64, "base64": AS_BASE64,
     "hex": AS_HEX, "int32": AS_INT32, "int64": AS_INT64, "headers": AS_HEADERS, "ready": AS_READY,
 }
 # Arrow format -> kind and bits of a number.
 _NUMBERS = {
     "l": (INT_64, 64), "i": (INT_32, 32), "s": (INT_16, 16), "c": (INT_8, 8), "I": (UINT_32, 32), "b": (BOOL, 1),
 }
+_SHORT = {8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
+cdef Escape[128] escapes
 
 
-@cython.final
-cdef class Escapes:
-    """What is written for bytes of a text: {byte: text, or None if a text with it does not fit}. Others are copied."""
-    cdef Escape[128] entries
+cdef int fill_escapes() except -1:
+    cdef int byte
+    for byte in range(128):
+        text = _SHORT.get(byte) or (b"\\u%04x" % byte if byte < 32 or byte == 127 else b"%c" % byte)
+        memcpy(escapes[byte].text, PyBytes_AsString(text), <size_t>len(text))
+        escapes[byte].length = <uint8_t>len(text)
+    return 0
 
-    def __cinit__(self, dict texts):
-        cdef int byte
-        for byte in range(128):
-            self.entries[byte].text[0], self.entries[byte].length = <uint8_t>byte, 1
-        for byte, text in texts.items():
-            if not (0 <= byte < 32 or byte in (34, 92, 127)):
-                raise ValueError(f"byte {byte} is always copied")
-            if text is None:
-                self.entries[byte].length = NO_FIT
-                continue
-            if len(text) > MOST_ESCAPED:
-                raise ValueError(f"{text!r} is too long")
-            memcpy(self.entries[byte].text, PyBytes_AsString(text), <size_t>len(text))
-            self.entries[byte].length = <uint8_t>len(text)
+
+fill_escapes()
 
 
 @cython.final
 cdef class Formatter(HeldColumns):
     """The columns of one call, and the lines."""
     cdef Lines out
-    cdef Buffer columns          # LineColumn
-    cdef Buffer texts            # of all columns, then SLACK
-    cdef Buffer ready            # Span[rows] of each column that has ready texts
-    cdef Span end
-    cdef int count
-    cdef int64_t texts_used
-    cdef int64_t ready_used
 
     def __dealloc__(self):
         pages_free(self.out.buffer.data, self.out.buffer.capacity)
-        pages_free(self.columns.data, self.columns.capacity)
-        pages_free(self.texts.data, self.texts.capacity)
-        pages_free(self.ready.data, self.ready.capacity)
 
-    cdef int reserve(self, list columns, bytes end, int64_t rows) except -1:
-        cdef Py_ssize_t size = len(end) + SLACK
-        cdef int64_t ready = 0
-        for column in columns:
-            size += sum(map(len, column[2]))
-            ready += column[4] is not None
-        if (
-            buffer_reserve(&self.columns, 0, (<size_t>len(columns) + 1) * sizeof(LineColumn)) != OK
-            or buffer_reserve(&self.texts, 0, <size_t>size) != OK
-            or buffer_reserve(&self.ready, 0, <size_t>(ready * rows + 1) * sizeof(Span)) != OK
-        ):
-            raise MemoryError
-        return 0
+    cdef void* room_for(self, int64_t size) except NULL:
+        """Zeros, which stay where they are."""
+        cdef bytearray space = bytearray(size + 1)
+        self.kept.append(space)
+        return PyByteArray_AsString(space)
 
-    cdef int text(self, Span* span, bytes text) except -1:
-        span.data, span.length = self.texts.data + self.texts_used, PyBytes_Size(text)
-        memcpy(self.texts.data + self.texts_used, PyBytes_AsString(text), <size_t>span.length)
-        self.texts_used += span.length
-        return 0
+    cdef Span text(self, bytes text):
+        """A text with SLACK bytes after it."""
+        cdef Span span
+        span.length = len(text)
+        span.data = <const uint8_t*>self.room_for(span.length + SLACK)
+        memcpy(<void*>span.data, PyBytes_AsString(text), <size_t>span.length)
+        return span
 
-    cdef int add(self, tuple column, int64_t start, int64_t stop) except -1:
-        """column: (how, escapes, (null, before, after, other, other_after), what, ready)."""
-        cdef LineColumn* c = <LineColumn*>self.columns.data + self.count
+    cdef int add(self, LineColumn* c, tuple column, int64_t start, int64_t stop) except -1:
         cdef int bits
-        how, escapes, texts, what, ready = column
-        memset(c, 0, sizeof(LineColumn))
-        self.count += 1
-        c.how = _HOW[how]
-        if escapes is not None:
-            c.escapes = (<Escapes?>escapes).entries
-            self.kept.append(escapes)
-        elif c.how == AS_TEXT:
-            raise ValueError(f"{how} without escapes")
-        null, before, after, other, other_after = texts
-        self.text(&c.texts.null, null)
-        self.text(&c.texts.before, before)
-        self.text(&c.texts.after, after)
-        self.text(&c.texts.other, other)
-        self.text(&c.texts.other_after, other_after)
+        how, name, source, ready = column
+        c.how, c.name = _HOW[how], self.text(name)
         if ready is not None:
             self.add_ready(c, ready, start, stop)
         if is_numeric(c.how):
-            format_, validity, values = what
+            format_, validity, values = source
             c.numbers.kind, bits = _NUMBERS[format_]
             c.numbers.validity = self.bits_of(validity, stop)
             c.numbers.values = self.bytes_of(values, (stop * bits + 7) // 8, 1)
             c.numbers.plain = c.numbers.kind == INT_64 and c.numbers.validity == NULL
         elif c.how == AS_HEADERS:
-            ends, count = what
+            ends, count, keys, values = source
             c.entries = self.ends_of(ends, start, stop, count)
+            self.add_cells(&c.keys, keys, c.entries[start], c.entries[stop])
+            self.add_cells(&c.cells, values, c.entries[start], c.entries[stop])
         elif c.how != AS_READY:
-            validity, ends, data = what
-            c.cells.kind = OFFSETS_32
-            c.cells.validity = self.bits_of(validity, stop)
-            c.cells.data = self.bytes_of(data, 0, 1)
-            c.cells.index = self.ends_of(ends, start, stop, self.size)
-            c.cells.plain = c.cells.validity == NULL
+            self.add_cells(&c.cells, source, start, stop)
+        return 0
+
+    cdef int add_cells(self, Cells* cells, tuple source, int64_t start, int64_t stop) except -1:
+        validity, ends, data = source
+        cells.kind = OFFSETS_32
+        cells.validity = self.bits_of(validity, stop)
+        cells.data = self.bytes_of(data, 0, 1)
+        cells.index = self.ends_of(ends, start, stop, self.size)
+        cells.plain = cells.validity == NULL
         return 0
 
     cdef int add_ready(self, LineColumn* c, list ready, int64_t start, int64_t stop) except -1:
-        cdef Span* span = <Span*>self.ready.data + self.ready_used
+        cdef Span* span
         if len(ready) != stop - start:
             raise ValueError(f"{len(ready)} texts for {stop - start} rows")
-        c.ready, c.first_ready = span, start
+        c.ready = span = <Span*>self.room_for((stop - start) * <int64_t>sizeof(Span))
+        c.first_ready = start
         for text in ready:
             span.data, span.length = NULL, -1
             if text is not None:
                 span.data, span.length = <const uint8_t*>PyBytes_AsString(text), PyBytes_Size(text)
             span += 1
-        self.ready_used += stop - start
         self.kept.append(ready)
         return 0
 
-    cdef bytes run(self, bytes end, int64_t start, int64_t stop, object rows):
+    cdef bytes run(self, list columns, bytes end, int64_t start, int64_t stop, object rows):
+        cdef int count = <int>len(columns), i, status
+        cdef LineColumn* c = <LineColumn*>self.room_for(count * <int64_t>sizeof(LineColumn))
+        cdef Span after = self.text(end)
         cdef const int64_t* chosen = NULL
-        cdef int64_t i
-        cdef int status
-        self.text(&self.end, end)
+        for i in range(count):
+            self.add(c + i, columns[i], start, stop)
         if rows is not None:
             chosen = <const int64_t*>self.bytes_of(rows, 0, 1)
-            i = self.size // 8
-            for row in range(i):
+            for row in range(self.size // 8):
                 if not start <= chosen[row] < stop:
                     raise ValueError(f"row {chosen[row]} of {start} to {stop}")
-            start, stop = 0, i
+            start, stop = 0, self.size // 8
+        self.out.escapes = escapes
         with nogil:
-            status = put_lines(
-                &self.out, <LineColumn*>self.columns.data, self.count, &self.end, start, stop, chosen
-            )
+            status = put_lines(&self.out, c, count, &after, start, stop, chosen)
         if status != OK:
             raise MemoryError
         return PyBytes_FromStringAndSize(<const char*>self.out.buffer.data, self.out.at - self.out.buffer.data)
@@ -616,35 +583,18 @@ cdef class Formatter(HeldColumns):
 def lines(list columns, bytes end, int64_t start, int64_t stop, rows=None):
     """The rows [start, stop) of columns as lines, each ending with `end`; rows: int64, only these of them.
 
-    columns   tuples (how, escapes, texts, what, ready)
+    columns   tuples (how, name, source, ready)
       how       a key of _HOW
-      escapes   for utf8: Escapes
-      texts     (null, before, after, other, other_after): see `_c/lines.pxd`
-      what      number, bool, time: (Arrow format, validity or None, values); headers: (offsets, number of entries),
-                and the next two columns are those of the keys and values of the entries; ready: None; others:
-                (validity or None, offsets, data or None)
-      ready     bytes or None for each row, in a list, or None
+      name      the line's text before the closing quote of the member's name: see `_c/lines.pxd`
+      source    number, bool, time: (Arrow format, validity or None, values); ready: None; headers: (offsets, number of
+                entries, keys, values), the last two as others: (validity or None, offsets, data or None)
+      ready     JSON text or None for each row, in a list, or None
     ValueError if a buffer is too short for the rows, or offsets are not those of the data.
     """
     cdef Formatter formatter = Formatter()
-    cdef const int32_t* ends
-    cdef int64_t first = 0, last = 0
-    cdef int entries = 0         # columns to come that are of entries
     if not 0 <= start <= stop:
         raise ValueError(f"rows {start} to {stop}")
-    formatter.reserve(columns, end, stop - start)
-    for column in columns:
-        if entries > 0:
-            formatter.add(column, first, last)
-            entries -= 1
-            continue
-        formatter.add(column, start, stop)
-        ends = (<LineColumn*>formatter.columns.data)[formatter.count - 1].entries
-        if ends != NULL:
-            first, last, entries = ends[start], ends[stop], 2
-    if entries > 0:
-        raise ValueError("headers without the columns of their entries")
-    return formatter.run(end, start, stop, rows)
+    return formatter.run(columns, end, start, stop, rows)
 
 
 # ---- magic 3

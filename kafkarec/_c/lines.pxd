@@ -1,23 +1,22 @@
-"""Rows of columns as lines of text: JSON Lines and CSV, which differ in their texts and escapes only.
+"""Rows of columns as JSON Lines.
 
-    line    for each column a cell; then `end`
-    cell    of null          null
-            that fits        before, the value, after
-            that does not    other, the value's bytes in base64, other_after
+    line    for each column its `name` and its value; then `end`
+    name    the line's text from the value before to the closing quote of the member's name: `,"offset`
     value   NUMBER, BOOL         decimal; true, false
-            TIME                 ISO 8601; other, the number and other_after where it has no date
-            TEXT                 the bytes, each escaped, if they are UTF-8
-            HEX                  hexadecimal
+            TIME                 ISO 8601 in quotes; the number where it has no date
+            TEXT                 the bytes in quotes, escaped, if they are UTF-8
+            HEX                  hexadecimal in quotes; _hex joins the name
             INT32, INT64         as a big-endian integer, if they have its size
             BASE64               never fits
-            HEADERS              the cells of the next two columns for each of the row's entries, with commas between
+            HEADERS              a list of {"key", "value"}
             READY                null where no text is ready
-    ready   a text for a row, which is written instead of its cell
+            that does not fit    base64 in quotes; _base64 joins the name
+    ready   a text for a row, which is written instead of its value
 
-Escapes have a text for each byte below 80, or that it does not fit. Only the bytes that `special_bytes` marks may be
-escaped. The C1 controls (c2 80-9f) and U+2028, U+2029 are written as \\uXXXX, or do not fit where DEL does not.
+Escapes have a text for each byte below 80. Only the bytes that `special_bytes` marks have another than themselves. The C1
+controls (c2 80-9f) and U+2028, U+2029 are written as \\uXXXX, too.
 
-Before every cell, `reserve` bytes are free: for all texts, numbers and times of a line. What else a cell needs, it
+Before every cell, `reserve` bytes are free: for all names, numbers and times of a line. What else a cell needs, it
 reserves in addition.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -26,12 +25,18 @@ from libc.string cimport memcpy
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve, copy_wide
 from kafkarec._c.endian cimport le64, load_i32, load_i64
 from kafkarec._c.input_columns cimport Cells, Numbers, Span, cell, number
-from kafkarec._c.number_text cimport (
-    DECIMAL_ROOM, TIME_LENGTH, has_date, hex_digits, put_base64, put_decimal, put_hex, put_time,
-)
+from kafkarec._c.number_text cimport has_date, put_base64, put_decimal, put_hex, put_time
 from kafkarec._c.special_bytes cimport first_byte, special_bytes
 from kafkarec._c.status cimport OK, OUT_OF_MEMORY
 from kafkarec._c.utf8 cimport java_sequence
+
+cdef extern from * nogil:
+    """
+    static const uint8_t kr_key_name[40] = "{\\"key";          /* copied 32 bytes at a time */
+    static const uint8_t kr_value_name[40] = ",\\"value";
+    """
+    const uint8_t* key_name "kr_key_name"
+    const uint8_t* value_name "kr_value_name"
 
 cdef enum How:
     AS_NUMBER
@@ -48,30 +53,25 @@ cdef enum How:
 cdef enum:
     STEP = 4096                  # bytes of text for which there is space at a time
     MOST_ESCAPED = 6             # bytes of an escaped character
-    NO_FIT = 255                 # `length` of a byte that does not fit; and the result for a value that does not
+    AROUND = 40                  # bytes of a cell but for its name and its value's bytes, numbers and times included
+    NO_FIT = 255                 # the result for a value that cannot be written as `how` says
 
 cdef struct Escape:
     uint8_t[7] text
     uint8_t length
 
-cdef struct CellTexts:           # copied 32 bytes at a time: there are SLACK bytes after them
-    Span null
-    Span before
-    Span after
-    Span other
-    Span other_after
-
 cdef struct LineColumn:
     int how
-    const Escape* escapes        # 128
-    CellTexts texts
+    Span name                    # copied 32 bytes at a time: there are SLACK bytes after it
     Numbers numbers
-    Cells cells
+    Cells cells                  # AS_HEADERS: the values of the entries
+    Cells keys                   # AS_HEADERS
     const int32_t* entries       # AS_HEADERS: where each row's begin
     const Span* ready            # of the rows from first_ready on; or NULL
     int64_t first_ready
 
 cdef struct Lines:
+    const Escape* escapes        # 128
     Buffer buffer
     uint8_t* at
     size_t reserve
@@ -93,21 +93,15 @@ cdef inline int room(Lines* o, int64_t more) noexcept nogil:
     return status
 
 
-cdef inline void put(Lines* o, const Span* text) noexcept nogil:
-    copy_wide(o.at, text.data, text.length)
-    o.at += text.length
+cdef inline void put_ascii(Lines* o, const char* text, size_t n) noexcept nogil:
+    memcpy(o.at, text, n)
+    o.at += n
 
 
-cdef inline uint8_t* put_unsafe(uint8_t* out, int character) noexcept nogil:
-    """\\uXXXX"""
-    cdef int shift = 16
-    out[0], out[1] = b"\\", b"u"
-    out += 2
-    while shift > 0:
-        shift -= 4
-        out[0] = hex_digits[character >> shift & 15]
-        out += 1
-    return out
+cdef inline void put_name(Lines* o, const Span* name, const char* after, size_t n) noexcept nogil:
+    copy_wide(o.at, name.data, name.length)
+    o.at += name.length
+    put_ascii(o, after, n)
 
 
 cdef inline int unsafe_character(const uint8_t* p, int width) noexcept nogil:
@@ -119,13 +113,15 @@ cdef inline int unsafe_character(const uint8_t* p, int width) noexcept nogil:
     return 0
 
 
-cdef inline int put_text(Lines* o, const Escape* escapes, const uint8_t* p, int64_t n) noexcept nogil:
+cdef inline int put_text(Lines* o, const uint8_t* p, int64_t n) noexcept nogil:
     """OK, NO_FIT or OUT_OF_MEMORY."""
+    cdef const Escape* escapes = o.escapes
     cdef const uint8_t* end = p + n
     cdef const uint8_t* stop
     cdef uint8_t* out
     cdef uint64_t word, marks
     cdef int width, i, unsafe
+    cdef uint8_t[2] code
     cdef bint good = False
     while p < end:
         stop = end if end - p <= STEP else p + STEP
@@ -145,8 +141,6 @@ cdef inline int put_text(Lines* o, const Escape* escapes, const uint8_t* p, int6
                 p += i
                 out += i
             if p[0] < 0x80:
-                if escapes[p[0]].length == NO_FIT:
-                    return NO_FIT
                 memcpy(out, &escapes[p[0]], 8)
                 out += escapes[p[0]].length
                 p += 1
@@ -159,124 +153,112 @@ cdef inline int put_text(Lines* o, const Escape* escapes, const uint8_t* p, int6
                 for i in range(width):
                     out[i] = p[i]
                 out += width
-            elif escapes[0x7F].length == NO_FIT:
-                return NO_FIT
             else:
-                out = put_unsafe(out, unsafe)
+                out[0], out[1] = b"\\", b"u"
+                code[0], code[1] = <uint8_t>(unsafe >> 8), <uint8_t>(unsafe & 255)
+                out = put_hex(out + 2, code, 2)
             p += width
         o.at = out
     return OK
 
 
-cdef inline int put_value(Lines* o, const LineColumn* c, const Span* value) noexcept nogil:
-    if c.how == AS_TEXT:
-        return put_text(o, c.escapes, value.data, value.length)
-    if c.how == AS_HEX:
-        if room(o, 2 * value.length) != OK:
-            return OUT_OF_MEMORY
-        o.at = put_hex(o.at, value.data, value.length)
-        return OK
-    if c.how == AS_INT32 and value.length == 4:
-        o.at = put_decimal(o.at, load_i32(value.data))
-        return OK
-    if c.how == AS_INT64 and value.length == 8:
-        o.at = put_decimal(o.at, load_i64(value.data))
-        return OK
-    return NO_FIT
-
-
-cdef inline int put_bytes(Lines* o, const LineColumn* c, int64_t row) noexcept nogil:
-    cdef Span value = cell(&c.cells, row)
+cdef inline int put_bytes(Lines* o, int how, const Span* name, const Span* value) noexcept nogil:
+    """The member of a byte string."""
     cdef size_t start = o.at - o.buffer.data
     cdef int status
     if value.length < 0:
-        put(o, &c.texts.null)
+        put_name(o, name, b'":null', 6)
         return OK
-    put(o, &c.texts.before)
-    status = put_value(o, c, &value)
-    if status == OK:
-        put(o, &c.texts.after)
+    if how == AS_TEXT:
+        put_name(o, name, b'":"', 3)
+        status = put_text(o, value.data, value.length)
+        if status == OK:
+            put_ascii(o, b'"', 1)
+        if status != NO_FIT:
+            return status
+        o.at = o.buffer.data + start
+    elif how == AS_INT32 and value.length == 4:
+        put_name(o, name, b'":', 2)
+        o.at = put_decimal(o.at, load_i32(value.data))
         return OK
-    if status != NO_FIT:
-        return status
-    o.at = o.buffer.data + start
-    if room(o, value.length // 3 * 4 + 4) != OK:
+    elif how == AS_INT64 and value.length == 8:
+        put_name(o, name, b'":', 2)
+        o.at = put_decimal(o.at, load_i64(value.data))
+        return OK
+    if room(o, 2 * value.length + 4) != OK:
         return OUT_OF_MEMORY
-    put(o, &c.texts.other)
-    o.at = put_base64(o.at, value.data, value.length)
-    put(o, &c.texts.other_after)
+    if how == AS_HEX:
+        put_name(o, name, b'_hex":"', 7)
+        o.at = put_hex(o.at, value.data, value.length)
+    else:
+        put_name(o, name, b'_base64":"', 10)
+        o.at = put_base64(o.at, value.data, value.length)
+    put_ascii(o, b'"', 1)
     return OK
+
+
+cdef inline int put_header(Lines* o, const Span* name, const Span* value) noexcept nogil:
+    cdef int status = room(o, 1)
+    return put_bytes(o, AS_TEXT, name, value) if status == OK else status
 
 
 cdef inline int put_headers(Lines* o, const LineColumn* c, int64_t row) noexcept nogil:
     cdef int32_t first = c.entries[row], i
+    cdef Span key_start, value_start, text
     cdef int status
-    put(o, &c.texts.before)
+    key_start.data, key_start.length = key_name, 5
+    value_start.data, value_start.length = value_name, 7
+    put_name(o, &c.name, b'":[', 3)
     for i in range(first, c.entries[row + 1]):
-        if room(o, 1) != OK:
-            return OUT_OF_MEMORY
         if i > first:
-            o.at[0] = b","
-            o.at += 1
-        status = put_bytes(o, c + 1, i)
+            put_ascii(o, b",", 1)
+        text = cell(&c.keys, i)
+        status = put_header(o, &key_start, &text)
         if status == OK:
-            status = room(o, 0)
+            text = cell(&c.cells, i)
+            status = put_header(o, &value_start, &text)
         if status == OK:
-            status = put_bytes(o, c + 2, i)
+            status = room(o, 2)
         if status != OK:
             return status
-    if room(o, 0) != OK:
-        return OUT_OF_MEMORY
-    put(o, &c.texts.after)
+        put_ascii(o, b"}", 1)
+    put_ascii(o, b"]", 1)
     return OK
 
 
 cdef inline void put_number(Lines* o, const LineColumn* c, int64_t row) noexcept nogil:
     cdef int64_t n = 0
     if not number(&c.numbers, row, &n):
-        put(o, &c.texts.null)
-    elif c.how == AS_TIME and not has_date(n):
-        put(o, &c.texts.other)
-        o.at = put_decimal(o.at, n)
-        put(o, &c.texts.other_after)
+        put_name(o, &c.name, b'":null', 6)
+    elif c.how == AS_TIME and has_date(n):
+        put_name(o, &c.name, b'":"', 3)
+        o.at = put_time(o.at, n)
+        put_ascii(o, b'"', 1)
+    elif c.how == AS_BOOL:
+        put_name(o, &c.name, b'":true' if n else b'":false', 7)
+        o.at -= 1 if n else 0
     else:
-        put(o, &c.texts.before)
-        if c.how == AS_NUMBER:
-            o.at = put_decimal(o.at, n)
-        elif c.how == AS_TIME:
-            o.at = put_time(o.at, n)
-        else:
-            memcpy(o.at, b"true" if n else b"false", 5)
-            o.at += 4 if n else 5
-        put(o, &c.texts.after)
+        put_name(o, &c.name, b'":', 2)
+        o.at = put_decimal(o.at, n)
 
 
 cdef inline int put_cell(Lines* o, const LineColumn* c, int64_t row) noexcept nogil:
-    cdef const Span* text
+    cdef Span text
     if c.ready != NULL:
-        text = c.ready + (row - c.first_ready)
+        text = c.ready[row - c.first_ready]
         if text.length >= 0:
             if room(o, text.length) != OK:
                 return OUT_OF_MEMORY
-            memcpy(o.at, text.data, <size_t>text.length)
-            o.at += text.length
+            put_name(o, &c.name, b'":', 2)
+            put_ascii(o, <const char*>text.data, <size_t>text.length)
             return OK
     if is_numeric(c.how):
         put_number(o, c, row)
         return OK
     if c.how == AS_HEADERS:
         return put_headers(o, c, row)
-    if c.how == AS_READY:
-        put(o, &c.texts.null)
-        return OK
-    return put_bytes(o, c, row)
-
-
-cdef inline size_t most_texts(const LineColumn* c) noexcept nogil:
-    """Bytes that a cell needs, but for its value's bytes."""
-    cdef int64_t most = max(c.texts.before.length + c.texts.after.length,
-                            c.texts.other.length + c.texts.other_after.length)
-    return <size_t>max(most, c.texts.null.length) + max(DECIMAL_ROOM, TIME_LENGTH)
+    text = cell(&c.cells, row)   # of AS_READY, which has no cells: null
+    return put_bytes(o, c.how, &c.name, &text)
 
 
 cdef inline int put_lines(Lines* o, const LineColumn* columns, int count, const Span* end, int64_t start,
@@ -284,22 +266,19 @@ cdef inline int put_lines(Lines* o, const LineColumn* columns, int count, const 
     """The rows [start, stop), or if `rows` is not NULL rows[start:stop]."""
     cdef int64_t i, row
     cdef int at, status
-    cdef const LineColumn* c
-    o.reserve = <size_t>end.length + SLACK
+    o.reserve = <size_t>end.length + 2 * SLACK
     for at in range(count):
-        o.reserve += most_texts(columns + at)
+        o.reserve += <size_t>columns[at].name.length + AROUND
     for i in range(start, stop):
         row = i if rows == NULL else rows[i]
-        at = 0
-        while at < count:
-            c = columns + at
-            if room(o, 0) != OK:
-                return OUT_OF_MEMORY
-            status = put_cell(o, c, row)
+        for at in range(count):
+            status = room(o, 0)
+            if status == OK:
+                status = put_cell(o, columns + at, row)
             if status != OK:
                 return status
-            at += 3 if c.how == AS_HEADERS else 1
         if room(o, 0) != OK:
             return OUT_OF_MEMORY
-        put(o, end)
+        copy_wide(o.at, end.data, end.length)
+        o.at += end.length
     return OK

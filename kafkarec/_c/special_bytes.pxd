@@ -1,4 +1,4 @@
-"""The bytes of a text that JSON or CSV may have to escape, found eight at a time.
+"""The bytes of a text that JSON may have to escape, found eight at a time.
 
     00-1f   control characters
     22 5c   quote, backslash

@@ -24,8 +24,8 @@ from . import (
 )
 from .cat_arrow import ArrowWriter, FolderWriter, ParquetWriter, RowsInArrow
 from .cat_csv import CsvWriter
-from .cat_writer import CONSTANTS, CONTROL, JsonWriter, LineWriter, constants
-from .line_columns import FORMS
+from .cat_writer import CONSTANTS, CONTROL, JsonWriter, constants
+from .json_lines import FORMS
 from .problems import DamageReporter, repeated, say
 from .record_pieces import LogRange, PieceReader
 from .selection import SelectedRows, Selection, limited
@@ -200,7 +200,7 @@ def _writer(
     sink: output_files.Sink | output_files.NewFolder,
     sources: Sequence[Segment],
     columns: Sequence[str],
-) -> LineWriter | RowsInArrow:
+) -> JsonWriter | RowsInArrow:
     iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
     decoder = None if args.raw else cat_internal_topics.decoder_for(sources, columns, forms)
@@ -214,6 +214,10 @@ def _writer(
         shown = [name for name in columns if args.columns or name not in CONSTANTS or name in known]
         if isinstance(sink, output_files.NewFolder):
             return FolderWriter(sink, args.partition_by, shown, decoder)
+        if sink.is_terminal:
+            raise shared_options.WrongUse(
+                f"--format {args.format} is binary and cannot be printed on a terminal; add -o FILE or a pipe"
+            )
         return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoder)
     assert not isinstance(sink, output_files.NewFolder)
     return (CsvWriter if args.format == "csv" else JsonWriter)(sink, columns, forms, decoder, iso_times)

@@ -12,9 +12,12 @@ from kafkarec.support.partitioned_files import DATE, PartitionedFiles
 
 from .cat_internal_topics import NEEDED, InternalTopicDecoder
 from .cat_writer import CONSTANTS, CONTROL, constants, control_cells
+from .json_lines import escaped
 from .output_files import NewFolder, Sink
 from .selection import SelectedRows
-from .shared_options import CouldNot, WrongUse, errors_named
+from .shared_options import errors_named, pyarrow_for
+
+Texts = dict[str, Any]  # column -> array of its texts
 
 
 class RowsInArrow(ABC):
@@ -29,27 +32,28 @@ class RowsInArrow(ABC):
     needed_columns: Sequence[str] = ()
 
     def __init__(self, names: Sequence[str], decoder: InternalTopicDecoder | None) -> None:
-        try:
-            import pyarrow  # type: ignore[import-untyped,unused-ignore]
-            import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
-        except ImportError:
-            raise CouldNot(f"--format {self.format} needs pyarrow: pip install 'kafkarec[arrow]'") from None
-        self._pa = pyarrow
+        self._pa = pyarrow_for(f"--format {self.format}")
         self._names = list(names)
         self._decoder = decoder
         if decoder is not None or CONTROL in self._names:
             self.needed_columns = NEEDED
 
     def write(self, piece: SelectedRows) -> None:
+        texts, known = self._texts(piece), constants(piece.source)
+        for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # one batch per window
+            chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
+            self._take(self._shown(chosen, known, texts), known)
+
+    def _texts(self, piece: SelectedRows) -> Texts:
+        """Return the columns that are JSON text, of the selected rows."""
         texts: dict[str, Sequence[str | None]] = dict(self._decoder.texts(piece)) if self._decoder else {}
         if CONTROL in self._names:
             texts[CONTROL] = control_cells(piece.table)
-        for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # one batch per window
-            chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
-            rows = range(len(piece.table)) if piece.rows is None else piece.rows
-            decoded = {name: [column[row] for row in rows] for name, column in texts.items()}
-            known = constants(piece.source)
-            self._take(self._shown(chosen, known, decoded), known)
+        rows = range(len(piece.table)) if piece.rows is None else piece.rows
+        return {
+            name: self._pa.array([escaped(text) if (text := column[row]) else None for row in rows], self._pa.string())
+            for name, column in texts.items()
+        }
 
     @abstractmethod
     def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
@@ -59,42 +63,42 @@ class RowsInArrow(ABC):
     def finish(self, decode: Mapping[str, Any]) -> None:
         """End the output. decode: the options that the pieces were decoded with"""
 
-    @property
-    def _decoded_names(self) -> Sequence[str]:
-        return self._decoder.columns if self._decoder else ()
-
     def _chosen(self, batch: Any, rows: Sequence[int]) -> Any:
         if len(rows) * 2 > batch.num_rows and rows[-1] - rows[0] + 1 == len(rows):
             return batch.slice(rows[0], len(rows))  # keeps the whole batch alive
         return batch.take(self._pa.array(rows, self._pa.int64()))
 
-    def _shown(self, batch: Any, known: Mapping[str, Any], decoded: Mapping[str, Sequence[str | None]]) -> Any:
-        pa = self._pa
-        types = {"topic": pa.string(), "partition": pa.int32(), "file": pa.string()}
-        columns, fields = [], []
+    def _shown(self, batch: Any, known: Mapping[str, Any], texts: Texts) -> Any:
+        columns: dict[str, Any] = {}
         for name in self._names:
-            if name in CONSTANTS:
-                columns.append(pa.repeat(pa.scalar(known.get(name), types[name]), batch.num_rows))
-                fields.append(pa.field(name, types[name]))
-            elif name == CONTROL:
-                columns.append(pa.array(decoded.get(name, ()), pa.string()))
-                fields.append(pa.field(name, pa.string()))
-            elif name in self._decoded_names:
-                texts = decoded.get(name) or [None] * batch.num_rows
-                columns += [pa.array(texts, pa.string()), _undecoded(pa, batch.column(name), texts)]
-                fields += [pa.field(name, pa.string()), pa.field(f"{name}_base64", pa.string())]
-            else:
-                columns.append(batch.column(name))
-                fields.append(batch.schema.field(name))
-        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+            columns |= self._columns(name, batch, known, texts)
+        stored = {(field.name, field.type): field for field in batch.schema}
+        fields = [
+            stored.get((name, column.type), self._pa.field(name, column.type)) for name, column in columns.items()
+        ]
+        return self._pa.RecordBatch.from_arrays(list(columns.values()), schema=self._pa.schema(fields))
+
+    def _columns(self, name: str, batch: Any, known: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
+        """Return the columns that show one: itself, with NAME_base64 for bytes that are no text."""
+        pa = self._pa
+        if name in CONSTANTS:
+            type_ = pa.int32() if name == "partition" else pa.string()
+            return {name: pa.repeat(pa.scalar(known.get(name), type_), batch.num_rows)}
+        is_decoded = self._decoder is not None and name in self._decoder.columns
+        if name not in texts and not is_decoded and name != CONTROL:
+            return {name: batch.column(name)}
+        shown = texts[name] if name in texts else pa.nulls(batch.num_rows, pa.string())
+        return {name: shown} | ({f"{name}_base64": undecoded(pa, batch.column(name), shown)} if is_decoded else {})
 
 
-def _undecoded(pa: Any, blobs: Any, texts: Sequence[str | None]) -> Any:
+def undecoded(pa: Any, blobs: Any, texts: Any) -> Any:
     """Return the column NAME_base64: the bytes of the rows that have no text."""
-    cells = [
-        None if blob is None or text is not None else base64.b64encode(blob).decode()
-        for blob, text in zip(blobs.to_pylist(), texts, strict=True)
-    ]
+    import pyarrow.compute  # type: ignore[import-untyped,unused-ignore]
+
+    rest = pyarrow.compute.if_else(texts.is_null(), blobs, None)
+    if rest.null_count == len(rest):
+        return pa.nulls(len(rest), pa.string())
+    cells = [None if blob is None else base64.b64encode(blob).decode() for blob in rest.to_pylist()]
     return pa.array(cells, pa.string())
 
 
@@ -105,10 +109,6 @@ class ArrowWriter(RowsInArrow):
 
     def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None = None) -> None:
         super().__init__(names, decoder)
-        if sink.is_terminal:
-            raise WrongUse(
-                f"--format {self.format} is binary and cannot be printed on a terminal; add -o FILE or a pipe"
-            )
         self._sink = sink
         self._out: Any = None
 

@@ -1,4 +1,4 @@
-"""The writer of `cat` for CSV (RFC 4180): a line of names, CRLF after each row, text in quotes, null as an empty cell.
+"""The writer of `cat` for CSV, by pyarrow: a line of names, text in quotes, null as an empty cell, LF after each row.
 
     topic,partition,offset,timestamp,timestamp_type,key,key_base64,value,value_base64,headers
     "orders",0,17,1700000000000,0,"user-1",,"it says ""hi"" twice",,"[{""key"":""k"",""value"":""v""}]"
@@ -9,91 +9,101 @@ null is in neither. For the reasons see docs/explanation/design.md, Writing.
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from kafkarec._verbs import Escapes
-from kafkarec.tables.table import Table
-
-from . import json_lines, line_columns
-from .cat_writer import CONTROL, LineWriter, constants, control_cells
-from .line_columns import FORMS, READY, LineColumn
+from . import json_lines
+from .cat_arrow import ArrowWriter, Texts, undecoded
+from .cat_internal_topics import InternalTopicDecoder
+from .json_lines import FORMS, escaped, stored_json
+from .output_files import Sink
 from .selection import SelectedRows
 
 # Control characters except tab, line feed and carriage return; line and paragraph separators.
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-_ALWAYS_FIT = ("base64", "hex")
-
-_QUOTED: dict[int, bytes | None] = {byte: None for byte in (*range(32), 127) if byte not in (9, 10, 13)}
-_QUOTED[34] = b'""'
-_TEXT = Escapes(_QUOTED)
-_ENTRY = json_lines.entry(Escapes({byte: text.replace(b'"', b'""') for byte, text in json_lines.STRING.items()}), '""')
-
-
-def quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
+# The bytes of UTF-8 without them.
+_TEXT = (
+    r"\A(?:[\t\n\r -~]|\xc2[\xa0-\xbf]|[\xc3-\xdf][\x80-\xbf]"
+    r"|\xe0[\xa0-\xbf][\x80-\xbf]|\xe2\x80[\x80-\xa7\xaa-\xbf]|\xe2[\x81-\xbf][\x80-\xbf]|\xed[\x80-\x9f][\x80-\xbf]"
+    r"|[\xe1\xe3-\xec\xee\xef][\x80-\xbf]{2}"
+    r"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})*\z"
+)
 
 
-class CsvWriter(LineWriter):
+def _integer(size: int) -> Callable[[bytes], int | None]:
+    return lambda blob: int.from_bytes(blob, "big", signed=True) if len(blob) == size else None
+
+
+# Form of a key or value -> its cell, None if it does not fit. Those of utf8 are found all at once.
+_CELLS: dict[str, Callable[[bytes], str | int | None]] = {
+    "json": lambda blob: (text := stored_json(blob)) and escaped(text),
+    "base64": lambda blob: base64.b64encode(blob).decode(),
+    "hex": bytes.hex,
+    "int32": _integer(4),
+    "int64": _integer(8),
+}
+
+
+class CsvWriter(ArrowWriter):
     """Writes CSV rows, behind a line of names."""
 
-    _begun = False
+    format = "csv"
+    timestamp_unit = "int64"
 
-    def _lines(self, piece: SelectedRows, decoded: Mapping[str, Sequence[str | None]]) -> bytes:
-        known = constants(piece.source)
-        columns: list[LineColumn] = []
-        prefix = ""  # the text before the next cell
-        for number, name in enumerate(self._names):
-            prefix += "," if number else ""
-            if name in known:
-                prefix += self._constant(known[name])
-                continue
-            if name == CONTROL:
-                columns.append(LineColumn(name, READY, prefix, ready=_whole(prefix, control_cells(piece.table), "")))
-            else:
-                columns.append(self._column(prefix, piece.table, name, decoded.get(name)))
-            prefix = ""
-        return line_columns.lines(piece.table, columns, prefix + "\r\n", piece.rows)
+    def __init__(
+        self,
+        sink: Sink,
+        names: Sequence[str],
+        forms: Mapping[str, str],
+        decoder: InternalTopicDecoder | None = None,
+        iso_times: bool = False,
+    ) -> None:
+        super().__init__(sink, names, decoder)
+        import pyarrow.compute as functions  # type: ignore[import-untyped,unused-ignore]
 
-    def _put(self, lines: bytes) -> None:
-        if not self._begun:
-            self._begun = True
-            self._sink.write((",".join(self._titles()) + "\r\n").encode())
-        super()._put(lines)
+        self._functions = functions
+        self._forms = forms
+        self._as_json = [name for name in names if name == "headers" or (name == "timestamp" and iso_times)]
 
-    def _titles(self) -> Iterable[str]:
-        for name in self._names:
-            form = self._forms.get(name)
-            yield name + (FORMS[form] if form else "")
-            if form and form not in _ALWAYS_FIT:
-                yield f"{name}_base64"
+    def _texts(self, piece: SelectedRows) -> Texts:
+        pa, functions, texts = self._pa, self._functions, super()._texts(piece)
+        for name in self._as_json:
+            lines = json_lines.render(piece.table, [name], rows=piece.rows, iso_times=True)
+            members = functions.split_pattern(pa.array([lines], pa.binary()), "\n").flatten()[:-1]
+            cells = functions.binary_slice(members, len(name) + 4, -1).cast(pa.string())
+            nulls = functions.equal(cells, json_lines.NULL)
+            texts[name] = functions.if_else(nulls, None, functions.utf8_trim(cells, '"'))
+        return texts
 
-    def _constant(self, value: str | int | None) -> str:
-        """Return the cell of topic, partition or file. Text is quoted, as a file's name may contain any character."""
-        if value is None:
-            return ""
-        return quoted(_NO_TEXT.sub("\ufffd", value)) if isinstance(value, str) else str(value)
+    def _shown(self, batch: Any, known: Mapping[str, Any], texts: Texts) -> Any:
+        # A file's name may have any character.
+        clean = {name: _NO_TEXT.sub("\ufffd", cell) if isinstance(cell, str) else cell for name, cell in known.items()}
+        none = self._pa.nulls(batch.num_rows, self._pa.string())
+        return super()._shown(batch, clean, dict.fromkeys(self._as_json, none) | texts)
 
-    def _column(self, prefix: str, table: Table, name: str, decoded: Sequence[str | None] | None) -> LineColumn:
-        """Return one column; for a key or value with the cell of NAME_base64."""
+    def _columns(self, name: str, batch: Any, known: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
         form = self._forms.get(name)
-        how, decoded = line_columns.how_and_texts(table, name, form, decoded, self._iso_times)
-        quote = f'{prefix}"'
-        if how == "headers":
-            return LineColumn(name, how, "", f"{quote}[", ']"', entry=_ENTRY)
-        if how == "time":
-            return LineColumn(name, how, prefix, quote, '"', prefix)
-        if how not in FORMS:
-            return LineColumn(name, how, prefix, prefix)
-        comma = "," if form and form not in _ALWAYS_FIT else ""
-        before, after = (prefix, comma) if how in ("int32", "int64") else (quote, f'"{comma}')
-        texts = prefix + comma, before, after, f'{prefix}{comma}"', '"'
-        ready = _whole(prefix, decoded, comma)
-        return LineColumn(name, how, *texts, _TEXT if how == "utf8" else None, ready)
+        if form is None:
+            return super()._columns(name, batch, known, texts)
+        pa, functions, blobs = self._pa, self._functions, batch.column(name)
+        if form == "utf8":
+            shown = blobs.cast(pa.string(), safe=False)
+            if not functions.all(functions.ascii_is_printable(shown)).as_py():  # a tenth of the expression's time
+                shown = functions.if_else(functions.match_substring_regex(blobs, _TEXT), shown, None)
+        else:
+            show, type_ = _CELLS[form], getattr(pa, form) if form.startswith("int") else pa.string
+            shown = pa.array([None if blob is None else show(blob) for blob in blobs.to_pylist()], type_())
+        if FORMS[form]:
+            return {name + FORMS[form]: shown}
+        if name in texts:
+            shown = functions.coalesce(texts[name], shown)
+        return {name: shown, f"{name}_base64": undecoded(pa, blobs, shown)}
 
-
-def _whole(prefix: str, texts: Sequence[str | None] | None, after: str) -> list[bytes | None] | None:
-    """Return whole cells of JSON text; None where there is no text."""
-    if texts is None:
-        return None
-    return [None if text is None else f"{prefix}{quoted(json_lines.escaped(text))}{after}".encode() for text in texts]
+    def _opened(self, schema: Any) -> Any:
+        if self._out is None:
+            self._sink.write((",".join(schema.names) + "\n").encode())
+            options = self._pa.csv.WriteOptions(include_header=False)
+            self._out = self._pa.csv.CSVWriter(self._sink, schema, write_options=options)
+        return self._out

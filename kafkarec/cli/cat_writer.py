@@ -1,9 +1,8 @@
-"""The interface of `cat`'s writers, and the writer of JSON Lines. CSV: cat_csv. Arrow and Parquet: cat_arrow."""
+"""The writer of `cat` for JSON Lines, and what all writers show. Arrow and Parquet: cat_arrow; CSV: cat_csv."""
 
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,8 +26,8 @@ def constants(source: SegmentFile) -> dict[str, Any]:
     return {"topic": source.topic, "partition": source.partition, "file": file}
 
 
-class LineWriter(ABC):
-    """Writes rows as lines of text. `decoder` decodes the messages of internal topics."""
+class JsonWriter:
+    """Writes JSON Lines as `cat --help` describes them. `decoder` decodes the messages of internal topics."""
 
     timestamp_unit = "int64"
 
@@ -49,35 +48,24 @@ class LineWriter(ABC):
 
     def write(self, piece: SelectedRows) -> None:
         """Write the selected rows of one piece."""
-        self._put(self._lines(piece, self._decoder.texts(piece) if self._decoder else {}))
-
-    def finish(self, decode: Mapping[str, Any]) -> None:
-        """End the output."""
-        self._put(b"")
-
-    @abstractmethod
-    def _lines(self, piece: SelectedRows, decoded: Mapping[str, Sequence[str | None]]) -> bytes: ...
-
-    def _put(self, lines: bytes) -> None:
-        self._sink.write(lines)
-        self._sink.flush()
-
-
-class JsonWriter(LineWriter):
-    """Writes JSON Lines as `cat --help` describes them."""
-
-    def _lines(self, piece: SelectedRows, decoded: Mapping[str, Sequence[str | None]]) -> bytes:
-        cells = control_cells(piece.table) if CONTROL in self._names else ()
-        return json_lines.render(
+        decoded: dict[str, Sequence[str | None]] = dict(self._decoder.texts(piece)) if self._decoder else {}
+        if CONTROL in self._names:
+            decoded[CONTROL] = control_cells(piece.table)
+        lines = json_lines.render(
             piece.table,
             self._names,
             constants=constants(piece.source),
             forms=self._forms,
-            extra={CONTROL: [text or json_lines.NULL for text in cells]},
             decoded=decoded,
             rows=piece.rows,
             iso_times=self._iso_times,
         )
+        self._sink.write(lines)
+        self._sink.flush()
+
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        """End the output."""
+        self._sink.flush()
 
 
 def control_cells(table: RecordColumns) -> list[str | None]:

@@ -19,7 +19,7 @@ from kafkarec.errors import InvalidArrowError
 
 from .input_cells import ALIASES, BLOBS, JsonText, columns_of, typed
 from .input_rows import InputRows, Refuse, good_rows
-from .shared_options import CouldNot, WrongUse
+from .shared_options import WrongUse, pyarrow_for
 
 _ROWS, _BYTES = 1 << 14, 16 << 20  # maximum of a block
 
@@ -28,7 +28,7 @@ def read(
     file: BinaryIO, form: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
 ) -> Iterator[InputRows]:
     """Yield the rows of a file; `form`: "arrow" (a stream), "arrow file" or "parquet"."""
-    pa = _pyarrow(form)
+    pa = pyarrow_for(f"reading {form}")
     first = 1
     batches = _batches(pa, file, form, columns)
     while (batch := _next(batches, form, first)) is not None:
@@ -72,15 +72,6 @@ def _json(cell: Any) -> str:
     if isinstance(cell, bytes | str):
         return cell.decode() if isinstance(cell, bytes) else cell
     return json.dumps(cell, ensure_ascii=False, separators=(",", ":"), default=str)
-
-
-def _pyarrow(form: str) -> Any:
-    try:
-        import pyarrow  # type: ignore[import-untyped,unused-ignore]
-        import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
-    except ImportError:
-        raise CouldNot(f"reading {form} needs pyarrow: pip install 'kafkarec[arrow]'") from None
-    return pyarrow
 
 
 def _batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | None) -> Iterator[Any]:

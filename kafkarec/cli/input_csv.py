@@ -1,49 +1,82 @@
-"""Reads rows from CSV as `cat --format csv` writes it (cli/cat_csv.py), and as other programs do.
+"""Reads rows from CSV as `cat --format csv` writes it (cli/cat_csv.py), and as other programs do, by pyarrow.
 
 A cell in quotes is text, even if it is empty; an empty cell without quotes is null. Quoted text may have line breaks.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, BinaryIO
 
 from kafkarec.format.schema import RECORD_FIELDS
 
 from .input_cells import ALIASES, BLOBS, BadCell, JsonText, columns_of, parsed_json, typed
 from .input_rows import InputRows, Refuse, good_rows
-from .shared_options import WrongUse
+from .shared_options import WrongUse, pyarrow_for
 
 _STEP = 1 << 20
-_CELL = re.compile(r'("[^"]*(?:""[^"]*)*"|[^",\r\n]*)(,|\r?\n|\r|\Z)')
+_BOM = b"\xef\xbb\xbf"
+# A row with its line break, where each quote begins or ends a cell or is one of a pair in it: pyarrow takes any other
+# for text, and an opened one that is not closed for the start of a cell as long as the file.
+_ROW = re.compile(rb'(?:[^"\r\n]++|(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n]))*+(?:\r?\n|\r(?=[^\n]))')
 _BOOLEANS = {"true": True, "false": False, "t": True, "f": False, "": None}
 _NUMBER = re.compile(r"-?\d{1,20}")
-_TEXT_COLUMNS = ("topic", "compression", "key_base64", "key_hex", "value_base64", "value_hex", "control")
-_NUMBERS = ("l", "i", "s", "c", "tsm:UTC")
 
-Record = tuple[int, list[str]]  # (number of its first line, its cells as in the input)
+Line = tuple[int, bytes]  # (number of the first line of a row, the row with its line break)
+Record = tuple[int, tuple[str | None, ...]]  # the same with its cells
 
 
 def read(
     file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
 ) -> Iterator[InputRows]:
     """Yield the rows of a file in blocks of about a MiB; see input_json.read."""
+    pa = pyarrow_for("reading csv")
     titles: list[str] | None = None
-    for records in _blocks(file):
+    for lines in _blocks(file):
         if titles is None:
-            titles = _titles(records.pop(0)[1], columns)
+            titles = _titles(lines.pop(0)[1], columns)
         if len(titles) > 1:
-            records = [record for record in records if record[1] != [""]]  # empty lines
-        if records:
-            yield from good_rows(records, partial(_rows, titles, forms), refuse)
+            lines = [line for line in lines if line[1].strip(b"\r\n")]
+        if lines:
+            yield from good_rows(_records(pa, lines, len(titles)), partial(_rows, titles, forms), refuse)
 
 
-def _titles(cells: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+def _blocks(file: BinaryIO) -> Iterator[list[Line]]:
+    """Yield the rows of a file, some at a time."""
+    number, held = 1, file.read(_STEP).removeprefix(_BOM)
+    while held:
+        lines, at = [], 0
+        while row := _ROW.match(held, at):
+            lines.append((number, _utf8(number, row[0])))
+            number += len(row[0].splitlines())
+            at = row.end()
+        if lines:
+            yield lines
+        left, more = held[at:], file.read(max(_STEP, len(held) - at))
+        if left and not more:
+            if left.endswith(b"\n"):
+                raise WrongUse(f"line {number}: a quote inside a cell, or one that is not closed: not valid CSV")
+            more = b"\n"
+        held = left + more
+
+
+def _utf8(number: int, row: bytes) -> bytes:
+    try:
+        row.decode()
+    except UnicodeDecodeError as error:
+        number += row.count(b"\n", 0, error.start)
+        at = error.start - row.rfind(b"\n", 0, error.start)
+        raise WrongUse(f"line {number}: UTF-8 is expected, byte {at} of the line is invalid") from None
+    return row
+
+
+def _titles(line: bytes, columns: Sequence[str] | None) -> list[str]:
     """Return the column of each cell of the first line; "" for one that is not read."""
-    names = [cell.strip(' "') for cell in cells]
+    names = [cell.strip(' "') for cell in next(csv.reader([line.decode()])) or [""]]
     names = [ALIASES.get(name, name) for name in names]
     read = columns_of(names, columns, lambda title: "line 1")
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -52,119 +85,75 @@ def _titles(cells: Sequence[str], columns: Sequence[str] | None) -> list[str]:
     return [name if name in read else "" for name in names]
 
 
+def _records(pa: Any, lines: Sequence[Line], width: int) -> list[Record]:
+    """Return the cells of rows; of one that has more or fewer than `width`, as many nulls."""
+    others: dict[int, tuple[None, ...]] = {}
+
+    def other(row: Any) -> str:
+        others[row.number] = (None,) * row.actual_columns
+        return "skip"
+
+    names = [str(number) for number in range(width)]
+    data = b"\n" + b"".join(row for _, row in lines)  # row 1 is left out: a byte order mark would be
+    table = pa.csv.read_csv(
+        io.BytesIO(data),
+        pa.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, skip_rows=1, column_names=names),
+        pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=width > 1, invalid_row_handler=other),
+        pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return [(line, others.get(row) or next(cells)) for row, (line, _) in enumerate(lines, 2)]
+
+
 def _rows(titles: Sequence[str], forms: Mapping[str, str], records: Sequence[Record]) -> InputRows:
     for row, (_, cells) in enumerate(records):
         if len(cells) != len(titles):
             raise BadCell(row, "", f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
-    shown = {}
-    for number, name in enumerate(titles):
-        if name:
-            shown[name] = _values(name, [cells[number] for _, cells in records], forms)
+    columns = zip(*(cells for _, cells in records), strict=True)
+    shown = {name: _values(name, cells, forms) for name, cells in zip(titles, columns, strict=True) if name}
     return InputRows(typed(shown, forms), [number for number, _ in records])
 
 
-def _values(name: str, cells: Sequence[str], forms: Mapping[str, str]) -> list[Any]:
-    texts = [(cell[1:-1].replace('""', '"') if cell[0] == '"' else cell) if cell else None for cell in cells]
-    if forms.get(name) == "utf8" or name in _TEXT_COLUMNS:
-        return texts
-    return [None if text is None else _value(row, name, text, forms) for row, text in enumerate(texts)]
+def _values(name: str, cells: Sequence[str | None], forms: Mapping[str, str]) -> Sequence[Any]:
+    """Return the values of a column's texts, of the same types as in JSON Lines."""
+    kind = forms[name] if name in BLOBS else RECORD_FIELDS[name].format if name in RECORD_FIELDS else "u"
+    if kind not in _PARSERS:
+        return cells
+    parse, words = _PARSERS[kind]
+    values = []
+    for row, cell in enumerate(cells):
+        try:
+            values.append(None if cell is None else parse(cell))
+        except (LookupError, ValueError):
+            raise BadCell(row, name, f"{words} is expected, found other text") from None
+    return values
 
 
-def _value(row: int, name: str, text: str, forms: Mapping[str, str]) -> Any:
-    """Return the value of a cell's text, of the same type as in JSON Lines."""
-    if name in BLOBS:
-        if forms[name] == "json":
-            _json(row, name, text)
-            return JsonText(text)
-        return _number(row, name, text) if forms[name] in ("int32", "int64") else text
-    kind = RECORD_FIELDS[name].format if name in RECORD_FIELDS else "u"
-    if name == "timestamp":
-        return int(text) if _NUMBER.fullmatch(text) else text
-    if kind in _NUMBERS:
-        return _number(row, name, text)
-    if kind == "b":
-        if text.lower() not in _BOOLEANS:
-            raise BadCell(row, name, "true or false is expected, found other text")
-        return _BOOLEANS[text.lower()]
-    return [] if text == "[]" else _json(row, name, text)
-
-
-def _number(row: int, name: str, text: str) -> int:
+def _whole_number(text: str) -> int:
     if not _NUMBER.fullmatch(text):
-        raise BadCell(row, name, "a whole number is expected, found other text")
+        raise ValueError(text)
     return int(text)
 
 
-def _json(row: int, name: str, text: str) -> Any:
-    try:
-        return parsed_json(text)
-    except ValueError:
-        raise BadCell(row, name, "JSON is expected, found other text") from None
+def _time(text: str) -> int | str:
+    return int(text) if _NUMBER.fullmatch(text) else text
 
 
-# ---- text to cells
+def _json_text(text: str) -> JsonText:
+    parsed_json(text)
+    return JsonText(text)
 
 
-def _blocks(file: BinaryIO) -> Iterator[list[Record]]:
-    """Yield the rows of a file in blocks, which end where a line ends outside of quotes."""
-    number, held = 1, bytearray()
-    while step := file.read(_STEP):
-        held += step.removeprefix(b"\xef\xbb\xbf") if number == 1 and not held else step
-        end = _last_end(held)
-        if end:
-            text = bytes(held[:end])
-            del held[:end]
-            yield from _records(text, number)
-            number += text.count(b"\n")
-    if held:
-        if held.count(b'"') % 2:
-            raise WrongUse(f"line {number}: a quote that is opened here or later is not closed: not valid CSV")
-        yield from _records(bytes(held), number)
-
-
-def _last_end(held: bytearray) -> int:
-    """Return the position after the last line break with an even number of quotes before it; 0: there is none."""
-    quotes, stop = held.count(b'"'), len(held)
-    end = held.rfind(b"\n")
-    while end >= 0:
-        quotes -= held.count(b'"', end, stop)
-        if quotes % 2 == 0:
-            return end + 1
-        stop, end = end, held.rfind(b"\n", 0, end)
-    return 0
-
-
-def _records(data: bytes, number: int) -> Iterator[list[Record]]:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = number + data.count(b"\n", 0, error.start)
-        at = error.start - data.rfind(b"\n", 0, error.start)
-        raise WrongUse(f"line {line}: UTF-8 is expected, byte {at} of the line is invalid") from None
-    flat = _CELL.findall(text)
-    if "".join(chain.from_iterable(flat)) != text:
-        at = _end_of_csv(text)
-        line = number + text.count("\n", 0, at)
-        raise WrongUse(f"line {line}: a quote inside a cell that does not begin with one: not valid CSV")
-    rows: list[Record] = []
-    cells: list[str] = []
-    begins = number
-    if not flat[-1][0] and not text.endswith(","):
-        flat.pop()  # the empty match after the last line
-    for cell, separator in flat:
-        cells.append(cell)
-        if "\n" in cell:
-            number += cell.count("\n")
-        if separator != ",":
-            rows.append((begins, cells))
-            number += 1
-            begins, cells = number, []
-    yield rows
-
-
-def _end_of_csv(text: str) -> int:
-    """Return the position of the first character that is not valid CSV."""
-    at = 0
-    while match := _CELL.match(text, at):
-        at = match.end()
-    return at
+# Arrow format of a column, or form of a key or value -> (function from its text, what is expected). Others are text.
+_PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    **dict.fromkeys(("l", "i", "s", "c", "int32", "int64"), (_whole_number, "a whole number")),
+    "tsm:UTC": (_time, "a time"),
+    "b": (lambda text: _BOOLEANS[text.lower()], "true or false"),
+    "json": (_json_text, "JSON"),
+    "+l": (parsed_json, "JSON"),
+}

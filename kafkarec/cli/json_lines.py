@@ -1,4 +1,4 @@
-"""Renders tables as JSON Lines.
+"""Renders tables as JSON Lines. The compiled formatter (kafkarec._verbs) writes the cells.
 
 Output is UTF-8. Also escaped, although JSON does not require it, are characters that some readers treat as line breaks
 or that control terminals: a record cannot forge the row of another one.
@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafkarec._verbs import Escapes
+from kafkarec import _verbs
+from kafkarec.tables import table as tables
 from kafkarec.tables.table import Table
 
-from . import line_columns
-from .line_columns import FORMS, READY, LineColumn
-
+# Values of --key-as and --value-as -> the suffix of the name. Bytes that the form cannot represent are printed in
+# NAME_base64, so that the bytes of every row can be restored.
+FORMS = {"utf8": "", "json": "", "base64": "_base64", "hex": "_hex", "int32": "", "int64": ""}
+NULL = "null"
 # DEL, the C1 controls, U+2028 and U+2029.
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029]")
-NULL = "null"
-
-STRING = {byte: b"\\u%04x" % byte for byte in (*range(32), 127)} | {
-    8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\",
-}  # fmt: skip
-_STRING = Escapes(STRING)
+# Arrow format -> how a column is written; others are numbers.
+_BY_FORMAT = {"z": "utf8", "u": "utf8", "b": "bool", "+l": "headers"}
 
 
 def render(
@@ -33,7 +33,6 @@ def render(
     *,
     constants: Mapping[str, Any] | None = None,
     forms: Mapping[str, str] | None = None,
-    extra: Mapping[str, Sequence[str]] | None = None,
     decoded: Mapping[str, Sequence[str | None]] | None = None,
     rows: Sequence[int] | None = None,
     iso_times: bool = False,
@@ -42,59 +41,82 @@ def render(
 
     constants   values that are the same in every row (topic, partition, file)
     forms       name -> key of FORMS for binary columns; default utf8
-    extra       additional columns: JSON text per row
-    decoded     decoded binary columns: JSON text per row, None to print the bytes
+    decoded     columns of JSON text per row, None to print the table's bytes, or null if it has no such column
     rows        the rows to print; None: all
     iso_times   print the column timestamp as ISO 8601 text instead of ms
     """
-    constants, forms, extra, decoded = constants or {}, forms or {}, extra or {}, decoded or {}
-    columns = []
-    prefix = "{"  # the text before the next cell
+    constants, forms, decoded = constants or {}, forms or {}, decoded or {}
+    columns: list[tuple[str, bytes, str, list[bytes | None] | None]] = []
+    before = "{"  # the text before the next cell
     for number, name in enumerate(names):
-        prefix += "," if number else ""
-        start = f'{prefix}"{name}":'
+        before += f',"{name}' if number else f'"{name}'
         if name in constants:
-            prefix = start + escaped(json.dumps(constants[name], ensure_ascii=False))
+            before += f'":{escaped(json.dumps(constants[name], ensure_ascii=False))}'
             continue
-        if name in extra:
-            columns.append(LineColumn(name, READY, ready=_whole(start, extra[name])))
-        else:
-            how, texts = line_columns.how_and_texts(table, name, forms.get(name), decoded.get(name), iso_times)
-            columns.append(_column(prefix, name, how, _whole(start, texts)))
-        prefix = ""
-    return line_columns.lines(table, columns, prefix + "}\n", rows)
+        how, texts = _how(table, name, forms.get(name), iso_times), decoded.get(name)
+        if how == "json":
+            stored = map(stored_json, table.column(name))
+            texts = [one or other for one, other in zip(texts or [None] * len(table), stored, strict=True)]
+        ready = None if texts is None else [None if text is None else escaped(text).encode() for text in texts]
+        columns.append((name, before.encode(), how, ready))
+        before = ""
+    blocks, at = [], 0
+    for chunk, start, stop in table._pieces:
+        count = stop - start
+        chosen = None
+        if rows is not None:
+            here = rows[bisect_left(rows, at) : bisect_left(rows, at + count)]
+            chosen = array("q", [row - at + start for row in here])
+        specs = [
+            (how, text, _buffers(table, chunk, name, how), None if ready is None else ready[at : at + count])
+            for name, text, how, ready in columns
+        ]
+        blocks.append(_verbs.lines(specs, f"{before}}}\n".encode(), start, stop, chosen))
+        at += count
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 
 
-def _column(prefix: str, name: str, how: str, ready: Sequence[bytes | None] | None) -> LineColumn:
-    start = f'{prefix}"{name}":'
-    null = start + NULL
+def _how(table: Table, name: str, form: str | None, iso_times: bool) -> str:
+    """Return how the compiled formatter writes a column."""
+    if name not in table.schema.names:
+        return "ready"
+    if name == "timestamp" and iso_times:
+        return "time"
+    return form or _BY_FORMAT.get(table.schema[table.schema.index_of[name]].format, "number")
+
+
+def _buffers(table: Table, chunk: Any, name: str, how: str) -> tuple[Any, ...] | None:
+    if how == "ready":
+        return None
+    index = table.schema.index_of[name]
+    format_ = table.schema[index].format
+    validity, values, data = tables.buffers(chunk, index, format_)
     if how == "headers":
-        return LineColumn(name, how, "", f"{start}[", "]", entry=entry(_STRING))
-    if how == "time":
-        return LineColumn(name, how, null, f'{start}"', '"', start)
-    if how not in FORMS:
-        return LineColumn(name, how, null, start)
-    quote = '"' if how in ("utf8", "hex") else ""
-    before, other = f'{prefix}"{name}{FORMS[how]}":{quote}', f'{prefix}"{name}_base64":"'
-    return LineColumn(name, how, null, before, quote, other, '"', _STRING, ready=ready)
-
-
-def entry(escapes: Escapes, quote: str = '"') -> tuple[LineColumn, ...]:
-    """The columns of a header, {"key", "value"}; headers are in stored order, including repeated keys."""
-    key, null, value, base64, end = (
-        text.replace('"', quote) for text in ('{"key":"', '","value":null}', '","value":"', '","value_base64":"', '"}')
-    )
-    return (
-        LineColumn("key", "utf8", before=key, escapes=escapes),
-        LineColumn("value", "utf8", null, value, end, base64, end, escapes),
-    )
-
-
-def _whole(start: str, texts: Sequence[str | None] | None) -> list[bytes | None] | None:
-    """Return whole cells; None where there is no text."""
-    return None if texts is None else [None if text is None else (start + escaped(text)).encode() for text in texts]
+        keys, key_data, *header_values = chunk.headers()
+        return values, len(keys) // 4 - 1, (None, keys, key_data), tuple(header_values)
+    if format_ in ("z", "u"):
+        return validity, values, data
+    return "l" if format_.startswith("ts") else format_, validity, values
 
 
 def escaped(text: str) -> str:
     """Return JSON with DEL, C1 controls, U+2028 and U+2029 escaped."""
     return text if text.isascii() and "\x7f" not in text else _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def stored_json(value: bytes | None) -> str | None:
+    """The value as it is stored if it is JSON: numbers keep their digits, objects their order and repeated keys. A raw
+    line break can only be between tokens. None: it is not JSON, or nested deeper than Python's json module reads."""
+    try:
+        text = (value or b"").decode()
+        _ANY_JSON.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return text.replace("\n", " ").replace("\r", " ")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_ANY_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.command_line import quoted
@@ -73,6 +74,17 @@ class OutputPath(str):
 def output_path(option: str, kind: str = FILE) -> Callable[[str], OutputPath]:
     """Return the type of an argument that names an output."""
     return lambda path: OutputPath(path, option, kind)
+
+
+def pyarrow_for(what: str) -> Any:
+    """Return pyarrow with its modules of Parquet and CSV. what: what needs it, for CouldNot with the pip command"""
+    try:
+        import pyarrow  # type: ignore[import-untyped,unused-ignore]
+        import pyarrow.csv  # type: ignore[import-untyped,unused-ignore]
+        import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        raise CouldNot(f"{what} needs pyarrow: pip install 'kafkarec[arrow]'") from None
+    return pyarrow
 
 
 @contextmanager

@@ -205,6 +205,28 @@ def test_json_keys_and_values_keep_their_bytes(run: Here, tmp_path: Path) -> Non
     assert columns.column("key") == [b"[1,  2]", b'"k"']
 
 
+CSV = {
+    "line ends": (b'key,value\r\na,"b\r\nc"\rd,e', [(b"a", b"b\r\nc"), (b"d", b"e")]),
+    "null and empty text": (b'key,value\n"",\n,""\n', [(b"", None), (None, b"")]),
+    "words": (b"key,value\nNULL,nan\n", [(b"NULL", b"nan")]),
+    "empty lines": (b"key,value\n\na,b\n\r\n", [(b"a", b"b")]),
+    "empty lines of one column": (b"key\n\na\n", [(None, None), (b"a", None)]),
+    "byte order marks": (b"\xef\xbb\xbfkey,value\n\xef\xbb\xbfa,b\n", [("\ufeffa".encode(), b"b")]),
+    "NUL and quotes": (b'"key","value"\n"\0""",""""""\n', [(b'\0"', b'""')]),
+    "the first line only": (b"key,value", []),
+    "a cell of several blocks": (b'key\n"' + b'""\n' * (1 << 20) + b'"\n', [(b'"\n' * (1 << 20), None)]),
+}
+
+
+@pytest.mark.parametrize("name", CSV)
+def test_csv_of_other_programs(run: Here, tmp_path: Path, name: str) -> None:
+    text, records = CSV[name]
+    rows, out = tmp_path / "rows.csv", tmp_path / "out.log"
+    rows.write_bytes(text)
+    assert run("build", rows, "-o", out).status == 0
+    assert [(record.key, record.value) for record in kafkarec.decode(out.read_bytes())] == records
+
+
 def test_missing_fields_of_a_row_get_defaults() -> None:
     ran = own_process("build", stdin=b'{"key":"a"}\n\n{"value":"b","offset":5}\n{}\n')
     assert ran.status == 0 and ran.err == ""

@@ -103,13 +103,20 @@ def test_a_bad_row_of_arrow_is_named(run: Here, tmp_path: Path) -> None:
     assert kafkarec.decode((tmp_path / "out.log").read_bytes()).column("value") == [b"1"]
 
 
+BAD_QUOTE = "a quote inside a cell, or one that is not closed: not valid CSV"
 WRONG_USE = {
     "unknown column": (b'{"kex": 1}', [], "line 1: no such column: kex; there are topic, partition, offset"),
     "unknown column of CSV": (b"kex,value\na,b\n", ["--from", "csv"], "line 1: no such column: kex"),
     "level": (b"{}", ["--level", "3"], "--level needs --compression"),
     "level range": (b"{}", ["--compression", "lz4", "--level", "99"], "--level: "),
-    "no CSV": (b'key\n"a\n', ["--from", "csv"], "a quote that is opened here or later is not closed"),
-    "quote inside": (b'key,value\na"b"c,d\n', ["--from", "csv"], "line 2: a quote inside a cell"),
+    "no CSV": (b'key\n"a\n', ["--from", "csv"], f"line 2: {BAD_QUOTE}"),
+    "quote inside": (b'key,value\na"b"c,d\n', ["--from", "csv"], f"line 2: {BAD_QUOTE}"),
+    "quotes of two cells": (b'key,value\na,b\n"c,1\n"d,2\n', ["--from", "csv"], f"line 3: {BAD_QUOTE}"),
+    "text that is not UTF-8": (
+        b'key\n"a\nb\xff"\n',
+        ["--from", "csv"],
+        "line 3: UTF-8 is expected, byte 2 of the line",
+    ),
     "no format": (b"hello world\n", [], "is not recognised"),
     "gzip": (b"\x1f\x8b\x08\0", [], "looks like a gzip file: zcat FILE | kafkarec build -"),
     "a log": (encode([(0, 0, b"k", b"v", [])]), [], "looks like a Kafka log"),
@@ -160,12 +167,15 @@ def test_a_missing_input_is_status_3(run: Here, tmp_path: Path) -> None:
     assert ran.status == 3 and "gone.jsonl: no such file" in ran.complaint
 
 
-def test_missing_pyarrow_is_one_line(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = tmp_path / "in.parquet"
-    pq.write_table(pa.table({"key": ["a"]}), rows)
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_missing_pyarrow_is_one_line(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    rows = tmp_path / f"in.{form}"
+    rows.write_text("key\n")
+    if form == "parquet":
+        pq.write_table(pa.table({"key": ["a"]}), rows)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     ran = run("build", rows, "-o", tmp_path / "out.log")
-    assert ran.status == 3 and "reading parquet needs pyarrow: pip install 'kafkarec[arrow]'" in ran.complaint
+    assert ran.status == 3 and f"reading {form} needs pyarrow: pip install 'kafkarec[arrow]'" in ran.complaint
 
 
 def test_an_existing_output_needs_force(run: Here, tmp_path: Path) -> None:

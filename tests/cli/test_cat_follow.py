@@ -296,10 +296,10 @@ def test_damage_at_the_end_of_a_rolled_segment_is_reported(follow: Any, log: Pat
 
 def test_csv_with_a_number_of_rows_ends(follow: Any, log: Path) -> None:
     tail = follow(log, "--format", "csv", "--columns", "offset,key", "-n", 7)
-    assert tail.lines(3) == [b"offset,key,key_base64\r\n", b'0,"k",\r\n', b'1,"k",\r\n']
+    assert tail.lines(3) == [b"offset,key,key_base64\n", b'0,"k",\n', b'1,"k",\n']
     append(log, batch(5, 9))
     status, message, left = tail.ended()
-    assert (status, message, left[-1]) == (0, "", b'6,"k",\r\n')
+    assert (status, message, left[-1]) == (0, "", b'6,"k",\n')
 
 
 def test_one_file_is_followed_alone_and_deletion_ends_the_run(follow: Any, log: Path) -> None:

@@ -151,7 +151,7 @@ class TestIsoTimes:
         options = ["--columns", "offset,timestamp", "-n", 1, "--time-format", "iso"]
         assert run("cat", CODECS, *options).out == b'{"offset":0,"timestamp":"2023-11-14T22:13:20.000Z"}\n'
         csv = run("cat", CODECS, *options, "--format", "csv").out
-        assert csv == b'offset,timestamp\r\n0,"2023-11-14T22:13:20.000Z"\r\n'
+        assert csv == b'offset,timestamp\n0,"2023-11-14T22:13:20.000Z"\n'
 
     def test_build_reads_it_back(self, run: Here, tmp_path: Path) -> None:
         expected = run("cat", TXN).out

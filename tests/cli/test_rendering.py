@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkarec
-from kafkarec.cli import json_lines, line_columns, table_windows
+from kafkarec.cli import json_lines, table_windows
 from kafkarec.support import text_table
 from kafkarec.tables.table import Table
 
@@ -184,7 +184,7 @@ def one_value(blob: bytes | None, form: str) -> str:
         ("json", b"{'a'}", '{"value_base64":"eydhJ30="}'),
         ("json", b"\xef\xbb\xbf1", '{"value_base64":"77u/MQ=="}'),
         ("json", b'"\xc2\x9b"', '{"value":"\\u009b"}'),
-        *((form, None, '{"value":null}') for form in line_columns.FORMS),
+        *((form, None, '{"value":null}') for form in json_lines.FORMS),
     ],
 )
 def test_values_in_each_form(form: str, blob: bytes | None, shown: str) -> None:
@@ -199,7 +199,7 @@ def test_too_deeply_nested_json_is_shown_as_bytes() -> None:
 @settings(max_examples=200, deadline=None)
 @given(
     blob=st.binary(max_size=20) | st.text(max_size=20).map(str.encode),
-    form=st.sampled_from(list(line_columns.FORMS)),
+    form=st.sampled_from(list(json_lines.FORMS)),
 )
 def test_any_bytes_in_any_form_are_one_json_object_on_one_line(blob: bytes, form: str) -> None:
     (cell,) = parsed(one_value(blob, form).encode() + b"\n")
@@ -217,8 +217,8 @@ def test_selected_rows_and_constant_columns() -> None:
 
 def test_columns_of_text_that_is_json_already() -> None:
     two = kafkarec.decode(builders.batch(builders.records(2)), columns=["value"])
-    options = {"extra": {"control": ["null", "{}"]}, "decoded": {"value": ['{"a":1}', None]}}
-    assert json_lines.render(two, ["value", "control"], **options) == (
+    decoded = {"control": [None, "{}"], "value": ['{"a":1}', None]}
+    assert json_lines.render(two, ["value", "control"], decoded=decoded) == (
         b'{"value":{"a":1},"control":null}\n{"value":"value 1","control":{}}\n'
     )
 

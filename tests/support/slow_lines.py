@@ -143,7 +143,7 @@ def csv_cells(name: str, value: Any, form: str | None, iso_times: bool) -> Itera
         quoted, text = False, "true" if value else "false"
     elif isinstance(value, int):
         iso = time_text(value) if name == "timestamp" and iso_times else None
-        quoted, text = iso is not None, iso or str(value)
+        quoted, text = name == "timestamp" and iso_times, iso or str(value)
     else:
         text = json_headers(value)
     yield '"' + text.replace('"', '""') + '"' if quoted else text
@@ -161,5 +161,5 @@ def csv_rows(
     text = ""
     for row in rows:
         cells = [cell for name in names for cell in csv_cells(name, row[name], forms.get(name), iso_times)]
-        text += ",".join(cells) + "\r\n"
+        text += ",".join(cells) + "\n"
     return text.encode()
