@@ -235,7 +235,6 @@ def test_the_page_about_layouts_names_everything() -> None:
         ".swap",
         ".part",
         *(row.kind for row in remote_errors.ERROR_PATTERNS),
-        "missing",
         "other",
     ]
     assert [name for name in known if name not in page] == []
