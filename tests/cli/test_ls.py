@@ -6,6 +6,7 @@ import gzip
 import os
 import random
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -393,6 +394,14 @@ def test_refusals_of_the_server_are_one_line(run: Here, server: Server) -> None:
     server.refusal = None
     assert "there is no bucket nowhere" in run("verify", "s3://nowhere/x").complaint
     assert f"kafkarec ls s3://{BUCKET}/ lists what there is" in run("scan", f"s3://{BUCKET}/x.log").complaint
+
+
+def test_a_url_without_fsspec_is_one_line_with_the_pip_command(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow is there, but what reads through it is not."""
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    ran = run("ls", "s3://bucket/k")
+    line = "s3://bucket/k: a library for s3:// is not installed: pip install 'kafkarec[remote]'"
+    assert (ran.status, ran.out, ran.complaint.strip()) == (3, b"", f"kafkarec: {line}")
 
 
 def test_a_bucket_is_read_with_the_environment_alone(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
