@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from .files import FolderEntry
 from .remote_errors import S3, RemoteError, display_url, remote_error
 
-_OF_ARROW = (*S3, "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+_ARROW_SCHEMES = (*S3, "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 
 
 class RemoteObject(NamedTuple):
@@ -35,7 +35,7 @@ class RemotePath:
         self.url = url
         self._endpoint: str | None = None
         scheme = re.split(r"://|::", url, maxsplit=1)[0].lower()
-        self._on_s3, self._of_web = scheme in S3, scheme in ("http", "https")
+        self._on_s3, self._of_web, self._of_arrow = scheme in S3, scheme in ("http", "https"), False
         if self._on_s3 and "@" in urlsplit(url).netloc:
             raise RemoteError(
                 f"{display_url(url)}: a URL must not contain keys; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
@@ -60,13 +60,14 @@ class RemotePath:
             self._fs, self._path = url_to_fs(self.url, use_listings_cache=False, **given)
             return
         except (ImportError, ValueError) as error:
-            if scheme not in _OF_ARROW or not (isinstance(error, ImportError) or "Protocol not known" in str(error)):
+            no_package = isinstance(error, ImportError) or "Protocol not known" in str(error)
+            if not no_package or scheme not in _ARROW_SCHEMES:
                 raise
         # outside of the handler, so that errors raised here have no __context__
         from fsspec.implementations.arrow import ArrowFSWrapper  # type: ignore[import-untyped]
 
         filesystem, self._path, self._endpoint = arrow_filesystem(self.url, options)
-        self._fs = ArrowFSWrapper(filesystem, skip_instance_cache=True)
+        self._fs, self._of_arrow = ArrowFSWrapper(filesystem, skip_instance_cache=True), True
 
     def error(self, error: Exception) -> RemoteError:
         return remote_error(error, self.url, self._endpoint)
@@ -112,18 +113,17 @@ class RemotePath:
     def opened(self, size: int | None) -> RemoteObject:
         """size: from a listing, if known, which saves a request except with pyarrow."""
         with self.errors():
-            if self._of_web:
-                # fsspec's HTTP file stops early if a server sends the whole object instead of a range
+            if self._of_web or self._of_arrow:
                 file = self._fs.open(self._path, "rb", cache_type="none")
+                if self._of_arrow:
+                    # the wrapper's cat_file opens the object for each range, which is a request more
+                    return RemoteObject(
+                        file.size, lambda start, stop: bytes(file.stream.read_at(stop - start, start)), file.close
+                    )
+                # fsspec's HTTP file stops early if a server sends the whole object instead of a range
                 if not hasattr(file, "async_fetch_range"):
                     raise ValueError("RangeNotSupported")
                 return RemoteObject(file.size, lambda start, stop: bytes(file._fetch_range(start, stop)), file.close)
-            if hasattr(self._fs, "fs"):
-                # the wrapper of pyarrow.fs: its cat_file opens the object for each range, which is a request more
-                file = self._fs.open(self._path, "rb")
-                return RemoteObject(
-                    file.size, lambda start, stop: bytes(file.stream.read_at(stop - start, start)), file.close
-                )
             if size is None:
                 _, size, is_dir = _entry(self._fs.info(self._path))
                 if is_dir:

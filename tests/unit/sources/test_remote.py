@@ -390,8 +390,9 @@ def test_any_filesystem_of_fsspec() -> None:
     fsspec = pytest.importorskip("fsspec")
     files = fsspec.filesystem("memory")
     files.pipe("/backup/txn-0/00000000000000000030.log", CONTENT)
-    log: Any = kafkarec.open("memory://backup/txn-0")
-    assert list(log.read()) == list(kafkarec.decode(CONTENT))
+    for url in ("memory://backup/txn-0", "simplecache::memory://backup/txn-0"):
+        log: Any = kafkarec.open(url)
+        assert list(log.read()) == list(kafkarec.decode(CONTENT))
 
 
 def test_segments_that_are_too_old_need_few_bytes(server: Server) -> None:
