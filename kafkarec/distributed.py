@@ -21,12 +21,9 @@ if TYPE_CHECKING:
     from .logs import LogFinder
     from .ops.study.sampling import sample_shares
     from .read.isolation import EndedAndOpen, ended_and_open
-    from .sources.remote import (
-        arrow_filesystem,
-        display_url,
-        local_path,
-        remote_error,
-    )
+    from .sources.remote import local_path
+    from .sources.remote_errors import display_url, remote_error
+    from .sources.remote_path import arrow_filesystem
     from .storage.batch_frames import fingerprint, first_offset, has_valid_checksum, incomplete_end, is_unchanged
     from .storage.finding import overlap
     from .storage.key_folders import ParameterError, UnknownKeyError, inferred_type, key_value
@@ -78,12 +75,9 @@ __getattr__ = names_of(
         "logs": ("LogFinder",),
         "ops.study.sampling": ("sample_shares",),
         "read.isolation": ("EndedAndOpen", "ended_and_open"),
-        "sources.remote": (
-            "arrow_filesystem",
-            "display_url",
-            "local_path",
-            "remote_error",
-        ),
+        "sources.remote": ("local_path",),
+        "sources.remote_errors": ("display_url", "remote_error"),
+        "sources.remote_path": ("arrow_filesystem",),
         "storage.batch_frames": (
             "fingerprint",
             "first_offset",

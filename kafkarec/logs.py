@@ -374,7 +374,7 @@ def open(  # the name that users call: kafkarec.open
           a list of these: one Log if all are segments of one partition, else a LogDir
     topic, partition: override those in the names of files and folders
     restore: False: reading, verify and salvage restore no header fields (see decode); such batches are damage
-    storage_options: passed to fsspec or pyarrow.fs for a URL
+    storage_options: for a URL, those of fsspec's filesystem
 
     Raises the system's FileNotFoundError, PermissionError and other OSErrors; ValueError for files that have no batches
     according to their names, such as an .index; UnsupportedCompressionError (reason tiered_object) for a store of a

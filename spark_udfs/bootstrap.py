@@ -46,6 +46,9 @@ from typing import Any
 PACKAGE = "kafkarec"
 TREES = "spark_udfs/_trees"
 TREES_FORMAT = 2  # of index.json
+# The folder of a tree with packages that are used only where the executor has no version of its own, which other
+# packages there may need: s3fs takes exactly one fsspec.
+FALLBACKS = "fallbacks"
 # The wheel, zip or folder that has this package. Relative on executors (sys.path holds "./spark_udfs-....zip"), so made
 # absolute before the working folder changes.
 ORIGIN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -128,6 +131,7 @@ def _activate() -> Activation:
         _forget_package()
         raise BootstrapError(f"kafkarec was unpacked to {folder} but cannot be imported: {error}") from None
     _require_version(package, index)
+    sys.path.append(os.path.join(folder, FALLBACKS))
     return _activation_of(package, "unpacked", tuple(tree["wheels"]), tuple(notes + found))
 
 

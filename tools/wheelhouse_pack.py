@@ -24,13 +24,14 @@ from typing import Any, NamedTuple
 import wheelhouse_strip
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from spark_udfs.bootstrap import TREES, TREES_FORMAT
+from spark_udfs.bootstrap import FALLBACKS, TREES, TREES_FORMAT
 
 # The earliest time a zip can contain; with the build time every build would be another file.
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 FIXED_MODE = 0o100644 << 16
 # Spark imports installed packages whose names begin with pyspark_, and looks for data sources in them.
 SPARK_FINDS = "pyspark_kafkarec"
+_IN_FALLBACKS = ("fsspec",)
 
 
 def sha256(file: Path) -> str:
@@ -194,14 +195,16 @@ def trees_data(version: str, trees: list[Tree]) -> dict[str, bytes]:
 
 
 def installed(wheels: tuple[Path, ...]) -> dict[str, bytes]:
-    """path -> content as pip installs it; scripts, headers and data, which workers do not need, are left out."""
+    """path -> content as pip installs it, but fsspec in FALLBACKS; scripts, headers and data, which workers do not
+    need, are left out."""
     files: dict[str, bytes] = {}
     for wheel in wheels:
+        folder = f"{FALLBACKS}/" if parse_wheel_filename(wheel.name)[0] in _IN_FALLBACKS else ""
         for name, content in read_wheel(wheel)[0].items():
             scheme = re.match(r"[^/]+\.data/(\w+)/(.+)", name)
             if scheme and scheme[1] not in ("purelib", "platlib"):
                 continue
-            path = scheme[2] if scheme else name
+            path = folder + (scheme[2] if scheme else name)
             if files.setdefault(path, content) != content:
                 raise SystemExit(f"{wheel.name} and another wheel have different files {path!r}")
     return files
@@ -229,7 +232,7 @@ def _described(packed: bytes, files: dict[str, bytes]) -> dict[str, Any]:
 
 
 def _libraries(wheels: set[Path]) -> dict[str, tuple[str, str, str]]:
-    """module -> (project, version, the lowest version that kafkarec takes)."""
+    """module -> (project, version, the lowest version that kafkarec takes) of what kafkarec cannot do without."""
     found: dict[str, tuple[str, str]] = {}
     least: dict[str, str] = {}
     for wheel in sorted(wheels):
@@ -238,7 +241,7 @@ def _libraries(wheels: set[Path]) -> dict[str, tuple[str, str, str]]:
         if name == "kafkarec":
             (metadata,) = (content for path, content in files.items() if path.endswith(".dist-info/METADATA"))
             least = _lower_bounds(metadata.decode())
-        else:
+        elif name not in _IN_FALLBACKS:
             modules = {path.split("/")[0].split(".")[0] for path in files if ".dist-info/" not in path}
             found |= {module: (name, str(version)) for module in modules}
     return {module: (*about, least.get(about[0], "0")) for module, about in sorted(found.items())}

@@ -15,6 +15,7 @@ from kafkarec.sources import remote
 from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import MISSING, of_one_file, read_failure
+from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import globs, names, other_file_types
 from kafkarec.storage.finding import is_archive
 from kafkarec.storage.partition_folder import LeftOut
@@ -151,7 +152,7 @@ def demand_log(opened: Segment | Log | LogDir) -> None:
 
 def reason(error: OSError, path: str) -> str:
     """Return a line about a file that cannot be opened or read."""
-    if isinstance(error, remote.RemoteError):
+    if isinstance(error, RemoteError):
         return str(error)
     return f"{error.filename or path}: {system_reason(error)}" if error.strerror else str(error)
 

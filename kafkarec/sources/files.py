@@ -1,4 +1,4 @@
-"""Sources of bytes: a file descriptor, a Python file object.
+"""Sources of bytes: a file descriptor, a Python file object. And the entries of listings.
 
 The attributes that the decoder uses (see `_c/input.pxd`):
 
@@ -19,7 +19,7 @@ import errno
 import os
 import stat
 import threading
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 _WINDOW = 1 << 20
 _SKIP_BYTES = 64 << 10
@@ -50,6 +50,14 @@ class ByteSource(Protocol):
     def read_at(self, position: int, length: int) -> bytes: ...
     def is_damage(self, error: OSError) -> bool: ...
     def close(self) -> None: ...
+
+
+class FolderEntry(NamedTuple):
+    """One entry of a listing. size: bytes; 0 for a folder, and if the server does not report it."""
+
+    name: str
+    size: int
+    is_dir: bool
 
 
 _NOT_FILES = {

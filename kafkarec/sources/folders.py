@@ -9,8 +9,7 @@ from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
 from . import remote
-from .files import ByteSource, LocalFile
-from .remote_object import FolderEntry
+from .files import ByteSource, FolderEntry, LocalFile
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Self
 
+from kafkarec.sources.files import FolderEntry
 from kafkarec.sources.folders import Folder, RemoteFolder, map_requests
 from kafkarec.sources.read_failures import is_gone, read_failure
-from kafkarec.sources.remote import FolderEntry
 
 from . import names
 from .partition_folder import FolderFiles, LeftOut, PartitionFiles

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kafkarec.sources import remote
+from kafkarec.sources.files import FolderEntry
 
 from . import names
 
@@ -68,7 +69,7 @@ def _remote_matches(url: str, options: dict[str, Any]) -> Iterator[str]:
         yield from urls
 
 
-def _listing(url: str, options: dict[str, Any]) -> Iterable[remote.FolderEntry]:
+def _listing(url: str, options: dict[str, Any]) -> Iterable[FolderEntry]:
     try:
         return remote.listing(f"{url}/", options)
     except FileNotFoundError:

@@ -11,9 +11,8 @@ from typing import Any
 
 from kafkarec.read.decode_options import request
 from kafkarec.sources import remote
-from kafkarec.sources.files import FileObject
+from kafkarec.sources.files import FileObject, FolderEntry
 from kafkarec.sources.folders import Folder, LocalFolder, RemoteFolder
-from kafkarec.sources.remote import FolderEntry
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.tables.records import RecordColumns
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 from kafkarec.sources import read_failures
+from kafkarec.sources.files import FolderEntry
 from kafkarec.sources.folders import Folder
-from kafkarec.sources.remote import FolderEntry
 from kafkarec.support.text_table import counted
 
 from . import names, tiered

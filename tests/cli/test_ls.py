@@ -6,6 +6,7 @@ import gzip
 import os
 import random
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -387,12 +388,20 @@ def test_refusals_of_the_server_are_one_line(run: Here, server: Server) -> None:
     server.refusal = Refusal("403 Forbidden", "AccessDenied", "Access Denied")
     ran = run("ls", f"s3://{BUCKET}/kafka-backup/")
     assert (ran.status, ran.out) == (3, b"")
-    assert f"s3://{BUCKET}/kafka-backup/: 403: access denied; these credentials need s3:GetObject" in ran.complaint
+    assert f"s3://{BUCKET}/kafka-backup/: 403: access denied; these credentials need the rights" in ran.complaint
     server.refusal = Refusal("400 Bad Request", "AuthorizationHeaderMalformed", "expecting 'eu-west-1'", "eu-west-1")
     assert "set AWS_DEFAULT_REGION=eu-west-1" in run("cat", f"s3://{BUCKET}/kafka-backup/txn-0").complaint
     server.refusal = None
     assert "there is no bucket nowhere" in run("verify", "s3://nowhere/x").complaint
-    assert f"kafkarec ls s3://{BUCKET}/ lists its content" in run("scan", f"s3://{BUCKET}/x.log").complaint
+    assert f"kafkarec ls s3://{BUCKET}/ lists what there is" in run("scan", f"s3://{BUCKET}/x.log").complaint
+
+
+def test_a_url_without_fsspec_is_one_line_with_the_pip_command(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow is there, but what reads through it is not."""
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    ran = run("ls", "s3://bucket/k")
+    line = "s3://bucket/k: a library for s3:// is not installed: pip install 'kafkarec[remote]'"
+    assert (ran.status, ran.out, ran.complaint.strip()) == (3, b"", f"kafkarec: {line}")
 
 
 def test_a_bucket_is_read_with_the_environment_alone(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import os
 import shutil
 import stat
@@ -79,6 +81,22 @@ def test_it_is_refused_by_name(
     assert (ran.status, BAD in said) == (3, True), said
     assert LINES[line] in said
     assert not os.path.exists(tmp_path / "OUT") or line.startswith("salvage")
+
+
+@pytest.mark.parametrize("verb", ["ls", "cat", "scan", "verify"])
+def test_no_space_to_unpack_is_no_damage(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    folder = log(tmp_path / "orders-0", [batch(0, 10)])
+    path = folder / f"{0:020}.log"
+    path.with_suffix(".log.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+
+    def pwrite(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    ran = run(verb, folder)
+    said = ran.out.decode() + ran.err
+    assert ran.status == 3 and "cannot unpack into" in said and "TMPDIR=FOLDER sets another folder" in said, said
 
 
 def test_dump_ends_as_kafkas_tool_does(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def test_compression_libraries_only_in_codecs() -> None:
 
 
 def test_table_libraries_only_in_interop_and_cli_inside_functions() -> None:
-    allowed = ("interop.py", "remote_libraries.py", "partitioned_files.py")
+    allowed = ("interop.py", "remote_path.py", "partitioned_files.py")
     outside = [p for p in files("kafkarec") if "cli" not in p.parts and p.name not in allowed]
     assert offenders(outside, TABLE_LIBRARIES) == []
     assert offenders(files("kafkarec"), TABLE_LIBRARIES, top_level_only=True) == []

@@ -50,6 +50,26 @@ def test_an_equal_installed_version_that_cannot_be_imported_is_ignored(fat: Path
     assert "cannot be imported: No module named 'a_module_that_is_missing'" in outcome["notes"][0]
 
 
+@pytest.mark.parametrize("has_its_own", [True, False])
+def test_fsspec_is_that_of_the_executor_if_it_has_one(tmp_path: Path, has_its_own: bool) -> None:
+    """Its s3fs, which nothing here knows, takes exactly one version."""
+    files = {"fsspec/__init__.py": b"", "fsspec-2.dist-info/METADATA": b"Name: fsspec\nVersion: 2\n"}
+    library = wheelhouse_pack.write_wheel(tmp_path / "fsspec-2-py3-none-any.whl", files, "fsspec-2.dist-info")
+    if has_its_own:
+        (tmp_path / "site" / "fsspec").mkdir(parents=True)
+        (tmp_path / "site" / "fsspec" / "__init__.py").touch()
+    program = before(f"sys.path.append({str(tmp_path / 'site')!r})").replace(
+        "import kafkarec\n", "import kafkarec, fsspec\n"
+    )
+    outcome = fat_wheels.activate(
+        fat_wheels.fat_wheel(tmp_path / "fat", fat_wheels.VERSION, library),
+        tmp_path / "root",
+        program.replace("kafkarec.__file__", "fsspec.__file__"),
+    )
+    assert outcome["source"] == "unpacked"
+    assert outcome["file"].startswith(str(tmp_path / ("site" if has_its_own else "root")))
+
+
 def test_another_loaded_version_is_an_error_that_names_both(fat: Path, tmp_path: Path) -> None:
     site = installed(tmp_path, "0.0.1")
     outcome = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec"))

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from paths import SEGMENTS
-from s3server import BUCKET, WITH_INDEXES, Server, running
+from s3server import BUCKET, WITH_INDEXES, Server, running, without_s3fs
 from source_rows import Read, spoil
 from stream_engine import Query
 
@@ -35,11 +34,11 @@ def bucket() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(params=SPELLINGS)
+@pytest.fixture(params=("s3fs", "pyarrow"))
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Either library: executors may have pyarrow alone."""
+    """Either library below fsspec: executors may have pyarrow alone."""
     if request.param == "pyarrow":
-        monkeypatch.setitem(sys.modules, "s3fs", None)
+        without_s3fs(monkeypatch)
     return str(request.param)
 
 

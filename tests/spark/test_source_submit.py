@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from paths import SEGMENTS
+from s3server import BUCKET, WITH_INDEXES, running
 from source_rows import LOGS, log_folder, repeated, spoil
 from spark_rows import record_row
 from spark_submit import Application, executor_stderr
@@ -18,6 +20,7 @@ import kafkarec
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 REPEATS = 120
+BUCKET_URL = f"s3a://{BUCKET}/kafka"
 CONF = {"spark.executor.pyspark.memory": "512m", "spark.executor.memory": "512m"}
 
 
@@ -34,8 +37,10 @@ def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactor
     for number, path in enumerate(LOGS):
         log_folder(folder / "damaged" / f"t-{number}", (0, spoil(path.read_bytes(), number, 1)))
     heavy = large(folder / "large-0")
-    arguments = [SEGMENTS, folder / "damaged", heavy, folder / "killed"]
-    result = Application("source.py", fat, bare_python, folder / "app", *map(str, arguments), **CONF).result()
+    with running("pyarrow") as bucket:
+        bucket.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
+        arguments = [SEGMENTS, folder / "damaged", heavy, folder / "killed", BUCKET_URL, json.dumps(bucket.options())]
+        result = Application("source.py", fat, bare_python, folder / "app", *map(str, arguments), **CONF).result()
     return result | {"folder": folder, "executors": executor_stderr(bare_python)}
 
 
@@ -47,6 +52,11 @@ def test_source_udf_and_local_api_return_the_same_rows(results: dict[str, Any]) 
     expected = {str(path): local(path) for path in LOGS}
     assert results["source"] == {path: each for path, each in expected.items() if each}
     assert results["splits"] == results["udf"] == results["source"]
+
+
+def test_executors_read_a_bucket_with_pyarrow_and_the_fsspec_of_the_wheel(results: dict[str, Any]) -> None:
+    on_disk = results["source"].items()
+    assert results["bucket"] == {path.replace(str(SEGMENTS), BUCKET_URL): rows for path, rows in on_disk}
 
 
 def test_read_committed_across_splits(results: dict[str, Any]) -> None:

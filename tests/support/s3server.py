@@ -146,3 +146,13 @@ def without_aws() -> dict[str, str]:
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     }
+
+
+def without_s3fs(patch: pytest.MonkeyPatch) -> None:
+    """Lets fsspec find no package for s3://, as on executors, where pyarrow reads it. To hide the module s3fs would not
+    do: fsspec keeps the class."""
+
+    def url_to_fs(url: str, **options: Any) -> Any:
+        raise ImportError("Install s3fs to access S3")
+
+    patch.setattr("fsspec.core.url_to_fs", url_to_fs)

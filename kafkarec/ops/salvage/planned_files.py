@@ -19,9 +19,8 @@ from typing import NamedTuple
 
 from kafkarec._core import hash_of_batch
 from kafkarec.format.layout import LOG_OVERHEAD, V2, V2_OVERHEAD, V2Header, v2_header
-from kafkarec.sources.files import ByteSource, FileObject
+from kafkarec.sources.files import ByteSource, FileObject, FolderEntry
 from kafkarec.sources.read_failures import ReadFailure
-from kafkarec.sources.remote import FolderEntry
 from kafkarec.storage.log_reading import tables
 from kafkarec.storage.segment_file import SegmentFile
 

@@ -1,7 +1,7 @@
 """Reads folders of segments with the data source on executors where kafkarec is not installed.
 
 Arguments: the result's path, the vectors' segments, a folder of damaged copies, a large segment's folder, a file to
-make when a worker has killed itself.
+make when a worker has killed itself, the URL of a copy of the segments and its storageOptions.
 """
 
 import json
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import spark_udfs
 from spark_udfs import functions as K
 
-OUT, SEGMENTS, DAMAGED, LARGE, KILLED = sys.argv[1:]
+OUT, SEGMENTS, DAMAGED, LARGE, KILLED, BUCKET, STORAGE = sys.argv[1:]
 COLUMNS = ["offset", "unix_micros(timestamp)", "timestampType", "key", "value", "headers"]
 results = {}
 
@@ -51,6 +51,9 @@ results["committed"] = {
     .agg(F.sort_array(F.collect_list("offset")))
     .collect()
 }
+results["bucket"] = rows(
+    load(BUCKET, storageOptions=STORAGE, maxPartitionBytes="2500", **both).selectExpr("_file_path", *COLUMNS)
+)
 
 bad = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
 frame = load(DAMAGED, maxPartitionBytes="10000", includeMetadata="true", **bad)
