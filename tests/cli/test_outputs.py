@@ -22,12 +22,15 @@ from paths import SEGMENTS
 
 from kafkarec.cli import output_files, spool
 from kafkarec.cli.shared_options import CouldNot, errors_named
-from kafkarec.cli.verb_parsers import VERBS, parser_of
+from kafkarec.cli.verb_parsers import VERBS, module_of, parser_of
 from kafkarec.storage import output_rules
 
 LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
 STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # runs quickly
-FILES = ("ls", "scan", "cat", "dump", "verify", "explain", "txn", "diff", "study")
+FILES, FOLDERS, LOGS = (
+    [verb for verb in VERBS if verb != "doctor" and getattr(module_of(verb), "OUTPUT", output_files.FILE) == kind]
+    for kind in (output_files.FILE, output_files.FOLDER, output_files.LOG)
+)
 # verb, the option that names its output, whether there is a --force
 CALLS = [
     *((verb, "-o", True) for verb in FILES),
@@ -35,8 +38,8 @@ CALLS = [
     ("explain", "--html", True),
     ("study", "--plot", True),
     ("study", "--html", True),
-    *((verb, "-o", True) for verb in ("convert", "compact", "build")),
-    *((verb, "-o", False) for verb in ("salvage", "reindex")),
+    *((verb, "-o", True) for verb in LOGS),
+    *((verb, "-o", False) for verb in FOLDERS),
 ]
 # Output paths in or around the inputs, below a folder with flat/txn-0 (without files of a broker) and broker/txn-0 (in
 # a data folder). The names end as `--plot` requires.
@@ -113,7 +116,7 @@ def test_no_output_replaces_an_input(run: Here, tree: Path, verb: str, option: s
     link(tree, top)
     before = content(tree)
     targets = [target.format(top) for target in REFUSED] + (list(IN_A_BROKERS_FOLDER) if top == "broker" else [])
-    if verb in ("convert", "compact", "build", "salvage", "reindex"):
+    if verb in (*LOGS, *FOLDERS):
         targets += [f"{top}/txn-0", "links/folder", f"{top}/txn-0/new-0"]
     inputs = [f"{top}/txn-0/{LOG}", f"{tree.as_uri()}/{top}/txn-0/{LOG}", f"{top}/txn-0", "links/folder"]
     if verb == "build":
@@ -159,7 +162,7 @@ def test_no_output_is_written_below_a_data_folder(
     [
         *FILES,
         *("verify --html", "explain --html", "study --plot", "study --html"),
-        *("convert", "compact", "build", "doctor"),
+        *(*LOGS, "doctor"),
     ],
 )
 def test_an_existing_file_needs_force(run: Here, tree: Path, verb: str) -> None:
