@@ -39,7 +39,7 @@ from .shared_options import WrongUse
 
 _APPEND = 1 << 20
 # Files of a partition folder other than those of segments.
-_FOLDER_FILES = ("leader-epoch-checkpoint", "partition.metadata", "salvage.json")
+_FOLDER_FILES = (*names.OF_A_PARTITION, "salvage.json")
 
 Place = tuple[str | None, int | None]  # topic, partition
 Result = TypeVar("Result")

@@ -129,25 +129,33 @@ FOLDER_STATES: dict[str, str] = {
     "complete the other folder is the partition, so this one is left out; name the folder itself to read it",
 }
 
-FILES: dict[str, str] = {
+# Files that brokers write beside segments, and in a data folder only.
+OF_A_PARTITION = {
     "leader-epoch-checkpoint": "the first offset of each leader epoch (KIP-101)",
     "partition.metadata": "the topic's id",
-    "quorum-state": "the leader and epoch that this KRaft voter or observer knows, and its vote",
+}
+OF_A_BROKER = {
     "meta.properties": "the ids of cluster, node and data folder",
     "recovery-point-offset-checkpoint": "the offset up to which each partition is known to be flushed to the disk",
     "log-start-offset-checkpoint": "the log start offset of each partition in which DeleteRecords has raised it",
     "replication-offset-checkpoint": "the high watermark of each partition",
     "cleaner-offset-checkpoint": "the offset up to which each compacted partition is cleaned",
-    ".lock": "locked by the process that uses this data folder",
     ".kafka_cleanshutdown": "a mark of a clean shutdown; if it is missing, the broker recovers the logs when it starts",
+}
+TEXT_FILES = {
+    **OF_A_PARTITION,
+    **OF_A_BROKER,
+    "quorum-state": "the leader and epoch that this KRaft voter or observer knows, and its vote",
     "salvage.json": "the report of kafkarec salvage: what was copied from where, and what was lost",
+}
+FILES: dict[str, str] = {
+    **TEXT_FILES,
+    ".lock": "locked by the process that uses this data folder",
     ".kafkarec.lock": "locked by the kafkarec.SegmentWriter that writes in this folder, or left by a killed one",
     "bootstrap.checkpoint": "the first records of the cluster's metadata; kafkarec reads it like a segment",
     "remote-log-index-cache": "indexes of tiered segments that the broker fetched; a cache",
 }
 """Name of a file in a partition folder or a data folder -> what it contains."""
-TEXT_FILES = frozenset(FILES) - {".lock", ".kafkarec.lock", "bootstrap.checkpoint", "remote-log-index-cache"}
-"""Those of FILES that are text."""
 
 
 class FolderName(NamedTuple):

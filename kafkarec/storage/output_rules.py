@@ -33,16 +33,6 @@ from . import globs, names
 STANDARD_INPUT = STANDARD_OUTPUT = "-"
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/(\d+)(?:/task/\d+)?)/fd/(\d+)")
 _LINKS_AT_MOST = 40  # as Linux follows
-# Files that only a broker writes: directly in a partition folder, in a data folder.
-_OF_A_PARTITION = ("leader-epoch-checkpoint", "partition.metadata")
-_OF_A_BROKER = (
-    "meta.properties",
-    "recovery-point-offset-checkpoint",
-    "log-start-offset-checkpoint",
-    "replication-offset-checkpoint",
-    "cleaner-offset-checkpoint",
-    ".kafka_cleanshutdown",
-)
 _OTHER_NAMES = "has other names (hard links), one of which may be an input"
 _SUFFIXES = (".log", ".checkpoint", *names.SIDECARS)
 
@@ -263,7 +253,7 @@ class Inputs:
         if is_file and (_is_partition(folder) or (_named_as_partition(folder) and about[-1])):
             self._guard(folder, f"the partition folder of {shown}")
         for each in (folder, os.path.dirname(folder)) if is_file else (folder,):
-            if any(os.path.lexists(os.path.join(each, name)) for name in _OF_A_BROKER):
+            if _holds_any(each, names.OF_A_BROKER):
                 self._guard(each, f"the data folder that holds {shown}")
 
     def _guard_folders_within(self) -> None:
@@ -360,13 +350,17 @@ def _belongs_to_a_log(path: str) -> bool:
     folder, name = os.path.split(path)
     if not _is_kafkas(name):
         return False
-    in_data_folder = name in _OF_A_BROKER or any(os.path.lexists(os.path.join(folder, one)) for one in _OF_A_BROKER)
+    in_data_folder = name in names.OF_A_BROKER or _holds_any(folder, names.OF_A_BROKER)
     return in_data_folder or _named_as_partition(folder) or _is_partition(folder)
+
+
+def _holds_any(folder: str, files: Iterable[str]) -> bool:
+    return any(os.path.lexists(os.path.join(folder, name)) for name in files)
 
 
 def _is_partition(folder: str) -> bool:
     """Whether the folder has files that only brokers write next to segments. A segment alone may be a copy."""
-    if any(os.path.lexists(os.path.join(folder, name)) for name in _OF_A_PARTITION):
+    if _holds_any(folder, names.OF_A_PARTITION):
         return True
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

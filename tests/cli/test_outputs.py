@@ -21,12 +21,25 @@ from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import SEGMENTS
 
 from kafkarec.cli import spool
-from kafkarec.cli.shared_options import CouldNot, InputPath, OutputPath, errors_named
+from kafkarec.cli.shared_options import FILE, FOLDER, CouldNot, InputPath, OutputPath, errors_named
+from kafkarec.cli.shared_options import LOG as LOG_KIND
 from kafkarec.cli.verb_parsers import VERBS, parser_of
 
 LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
 STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # runs quickly
-FILES = ("ls", "scan", "cat", "dump", "verify", "explain", "txn", "diff", "study")
+
+
+def _parsers(verb: str) -> list[argparse.ArgumentParser]:
+    return [one.choices[verb] for one in parser_of(verb)._actions if isinstance(one, argparse._SubParsersAction)]
+
+
+def _kind(verb: str) -> str | None:
+    """The kind of what the verb writes with -o; None: it has no -o."""
+    options = [one for parser in _parsers(verb) for one in parser._actions if "-o" in one.option_strings]
+    return options[0].type("a").kind if options and callable(options[0].type) else None
+
+
+FILES, FOLDERS, LOGS = ([verb for verb in VERBS if _kind(verb) == kind] for kind in (FILE, FOLDER, LOG_KIND))
 # verb, the option that names its output, whether there is a --force
 CALLS = [
     *((verb, "-o", True) for verb in FILES),
@@ -34,8 +47,8 @@ CALLS = [
     ("explain", "--html", True),
     ("study", "--plot", True),
     ("study", "--html", True),
-    *((verb, "-o", True) for verb in ("convert", "compact", "build")),
-    *((verb, "-o", False) for verb in ("salvage", "reindex")),
+    *((verb, "-o", True) for verb in LOGS),
+    *((verb, "-o", False) for verb in FOLDERS),
 ]
 # Output paths in or around the inputs, below a folder with flat/txn-0 (without files of a broker) and broker/txn-0 (in
 # a data folder). The names end as `--plot` requires.
@@ -112,7 +125,7 @@ def test_no_output_replaces_an_input(run: Here, tree: Path, verb: str, option: s
     link(tree, top)
     before = content(tree)
     targets = [target.format(top) for target in REFUSED] + (list(IN_A_BROKERS_FOLDER) if top == "broker" else [])
-    if verb in ("convert", "compact", "build", "salvage", "reindex"):
+    if verb in (*LOGS, *FOLDERS):
         targets += [f"{top}/txn-0", "links/folder", f"{top}/txn-0/new-0"]
     inputs = [f"{top}/txn-0/{LOG}", f"{tree.as_uri()}/{top}/txn-0/{LOG}", f"{top}/txn-0", "links/folder"]
     if verb == "build":
@@ -158,7 +171,7 @@ def test_no_output_is_written_below_a_data_folder(
     [
         *FILES,
         *("verify --html", "explain --html", "study --plot", "study --html"),
-        *("convert", "compact", "build", "doctor"),
+        *(*LOGS, "doctor"),
     ],
 )
 def test_an_existing_file_needs_force(run: Here, tree: Path, verb: str) -> None:
@@ -483,10 +496,6 @@ def test_every_path_argument_is_known_as_an_input_or_an_output() -> None:
                     assert kind is InputPath or made.option in one.option_strings, (verb, one.dest)
             files = {one.dest for one in arguments if one.metavar == "FILE"}
             assert not files or "force" in {one.dest for one in arguments}, verb
-
-
-def _parsers(verb: str) -> list[argparse.ArgumentParser]:
-    return [one.choices[verb] for one in parser_of(verb)._actions if isinstance(one, argparse._SubParsersAction)]
 
 
 def test_a_broken_pipe_of_an_input_is_an_error() -> None:

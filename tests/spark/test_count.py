@@ -23,6 +23,7 @@ import kafkarec
 import spark_udfs
 from spark_udfs import counting
 from spark_udfs.read_functions import texts
+from spark_udfs.source import options as source_options
 
 TXN = (SEGMENTS / "txn-0" / f"{0:020}.log").read_bytes()
 CODECS = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
@@ -59,9 +60,8 @@ def counted(path: Any, **options: Any) -> Any:
     [
         {},
         {"isolationLevel": "read_committed"},
-        {"includeControl": True},
+        *({each.name: not each.default} for each in source_options.TABLE if each.read is source_options.flag),
         {"includeControl": True, "kafka.isolation.level": "read_committed"},
-        {"checkCrcs": False},
         {"mode": "PERMISSIVE"},
         {"subscribe": ["txn", "compacted"], "startingTimestamp": "2023-11-14T22:13:20.004Z", "mode": "DROPMALFORMED"},
         {"assign": {"all-codecs": [0]}, "maxPartitionBytes": "4k"},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kafkarec.format.enums import CODEC_NAMES
+
 from .spans import SKIPPED, UNREAD, Span
 
 
@@ -52,7 +54,7 @@ _FIELDS = {
     "key": ("key",),
     "value": ("value",),
     "header": ("headers",),
-    "compressed": ("gzip", "snappy", "lz4", "zstd"),
+    "compressed": CODEC_NAMES[1:],
     "unread": ("spare", "records"),
 }
 _GROUP_OF = {field: group for group, fields in _FIELDS.items() for field in fields}

@@ -27,7 +27,6 @@ from kafkarec.sidecars import (
     leader_epochs,
     meta_properties,
     offset_index,
-    partition_metadata,
     producer_snapshot,
     time_index,
     txn_index,
@@ -101,7 +100,7 @@ def remove_partial_files(folder: str) -> None:
     """Removes the incomplete files of a killed writer."""
     for name in os.listdir(folder):
         final_name = name.removesuffix(PART)
-        is_ours = final_name in (leader_epochs.NAME, partition_metadata.NAME) or names.segment(final_name) is not None
+        is_ours = final_name in names.OF_A_PARTITION or names.segment(final_name) is not None
         if final_name != name and is_ours:
             os.unlink(os.path.join(folder, name))
 

@@ -16,6 +16,7 @@ import kafkarec
 from kafkarec.internal_topics import json_view
 from kafkarec.internal_topics.dump_text import DECODERS, MissingKey
 from kafkarec.internal_topics.topics import TOPICS, read_framed, read_key, read_value
+from kafkarec.storage.names import ALWAYS_COMPACTED
 
 DECODED = sorted(VECTORS.glob("segments/*/*.decoded.txt"))
 CORPUS: list[dict[str, Any]] = [
@@ -88,6 +89,7 @@ def test_the_table_has_the_types_that_kafka_4_4_has() -> None:
         "__cluster_metadata": [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 14, 15, *range(17, 30)],
         "__remote_log_metadata": [0, 1, 2, 3],
     }
+    assert {topic.name for topic in TOPICS.values() if topic.has_keys} == {*ALWAYS_COMPACTED}
 
 
 @pytest.mark.parametrize(
