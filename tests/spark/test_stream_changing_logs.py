@@ -21,8 +21,6 @@ import kafkarec
 from spark_udfs.source import growing_log
 from spark_udfs.source.listing import DataLoss
 
-pytestmark = pytest.mark.spark
-
 
 def third(offset: int) -> bool:
     return offset % 3 == 0
