@@ -27,15 +27,7 @@ def page_id(page: doc_blocks.Page) -> str:
     return str(page.path.relative_to(ROOT)).removesuffix(".md")
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(
-            page, id=page_id(page), marks=[pytest.mark.spark] if {"spark", "avro", "kafka"} & {*page.needs} else []
-        )
-        for page in PAGES
-    ],
-)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_every_block_of_the_page_runs_and_prints_what_it_shows(page: doc_blocks.Page) -> None:
     lacking = doc_standins.missing(page.needs)
     if lacking:

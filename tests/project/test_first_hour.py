@@ -36,7 +36,6 @@ def test_a_source_folder_that_is_not_compiled_says_so(fresh: Path, line: str) ->
     assert before == [] or "-m" not in line  # the command prints no traceback
 
 
-@pytest.mark.spark
 def test_spark_udfs_from_such_a_folder_says_so_at_register(fresh: Path) -> None:
     done = typed(fresh, "python -c 'import spark_udfs; spark_udfs.register(None)'")
     last = done.stderr.splitlines()[-1]

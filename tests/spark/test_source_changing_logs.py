@@ -26,8 +26,6 @@ from spark_udfs.source import listing
 from spark_udfs.source.listing import DataLoss
 from spark_udfs.source.paths import finder
 
-pytestmark = pytest.mark.spark
-
 
 def third(offset: int) -> bool:
     return offset % 3 == 0

@@ -14,8 +14,6 @@ import kafkarec
 from spark_udfs import schema
 from spark_udfs.source import columns, options
 
-pytestmark = pytest.mark.spark
-
 TXN = SEGMENTS / "txn-0"
 KAFKA_SOURCE = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 

@@ -17,8 +17,6 @@ from stream_engine import Query
 from spark_udfs.source import isolation, options
 from spark_udfs.source.listing import Listing
 
-pytestmark = pytest.mark.spark
-
 
 def fill(broker: Broker, seed: int, still_open: bool) -> None:
     rng = random.Random(seed)

@@ -19,8 +19,6 @@ from tiered_names import SEGMENT_ID, TOPIC_ID
 
 from spark_udfs.source import destination
 
-pytestmark = pytest.mark.spark
-
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 COUNTS = {
     "__cluster_metadata": 142,

@@ -16,8 +16,6 @@ import kafkarec
 from spark_udfs import schema
 from spark_udfs.source.listing import DataLoss
 
-pytestmark = pytest.mark.spark
-
 ALL_CODECS = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
 
 

@@ -14,8 +14,6 @@ from source_rows import log_folder, read
 
 import kafkarec
 
-pytestmark = pytest.mark.spark
-
 TXN = SEGMENTS / "txn-0"
 SPLITS = {"maxPartitionBytes": "700"}
 ALL_CODECS = SEGMENTS / "all-codecs-0"

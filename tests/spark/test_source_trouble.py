@@ -24,8 +24,6 @@ from spark_udfs.source import KafkarecDataSource, options, planning
 from spark_udfs.source.listing import DataLoss
 from spark_udfs.source.log_end import GAP
 
-pytestmark = pytest.mark.spark
-
 FIRST, BAD, LAST = (f"{offset:020}.log" for offset in (0, 1000, 2000))
 VIEWS = ("records", "batches")
 NOISE = random.Random(1).randbytes(5000)

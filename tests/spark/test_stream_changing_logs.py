@@ -21,8 +21,6 @@ from stream_engine import Query, Reads
 import kafkarec
 from spark_udfs.source.listing import DataLoss
 
-pytestmark = pytest.mark.spark
-
 
 def third(offset: int) -> bool:
     return offset % 3 == 0

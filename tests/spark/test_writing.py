@@ -22,6 +22,8 @@ import spark_udfs
 from spark_udfs import write_log
 from spark_udfs.source.partitioner import murmur2
 
+pytestmark = pytest.mark.spark
+
 NOW = 1_700_000_000_000
 SCHEMA = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "

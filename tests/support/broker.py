@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import shlex
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +38,17 @@ def _cluster_id() -> str:
     """A random id that does not begin with a hyphen, which the tool would take for an option."""
     number = uuid.uuid4().bytes
     return urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).rstrip(b"=").decode()
+
+
+@functools.cache
+def _logging_classes() -> str:
+    """The folder of an SLF4J binding, compiled once for all brokers of the process: the jars have none that prints."""
+    folder = tempfile.mkdtemp(prefix="broker-logging-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    source = SOURCES / "logging" / "org" / "slf4j" / "impl" / "StaticLoggerBinder.java"
+    words = ["--release", "17", "-proc:none", "-cp", f"{JARS}/*", "-d", folder, str(source)]
+    subprocess.run([str(tool("javac")), *words], check=True, timeout=120)
+    return folder
 
 
 class Broker:
@@ -67,8 +81,6 @@ class Broker:
             "transaction.state.log.min.isr": "1",
         } | {name.replace("_", "."): value for name, value in settings.items()}
         folder.mkdir(parents=True, exist_ok=True)
-        self._classes = folder / "classes"
-        self._compile_logging()
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         self._run("kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._settings))
 
@@ -148,28 +160,8 @@ class Broker:
         path.chmod(0o755)
 
     def _java(self, *words: str, jars: str = JARS) -> list[str]:
-        path = f"{self._classes}{os.pathsep}{jars}/*"
+        path = f"{_logging_classes()}{os.pathsep}{jars}/*"
         return [str(tool("java")), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", path, *words]
-
-    def _compile_logging(self) -> None:
-        """Compile an SLF4J binding: the jars have none that prints."""
-        source = SOURCES / "logging" / "org" / "slf4j" / "impl" / "StaticLoggerBinder.java"
-        self._classes.mkdir()
-        subprocess.run(
-            [
-                str(tool("javac")),
-                "--release",
-                "17",
-                "-proc:none",
-                "-cp",
-                f"{JARS}/*",
-                "-d",
-                str(self._classes),
-                str(source),
-            ],
-            check=True,
-            timeout=120,
-        )
 
 
 @contextmanager
