@@ -72,7 +72,8 @@ def read_failure(error: Exception, path: str) -> ReadFailure:
             what = not_a_file(path)
     if what is not None:
         return ReadFailure(path, cause, f"{what}, not a file")
-    return ReadFailure(path, cause, _missing(path) if cause == MISSING else (error.strerror or str(error)).lower())
+    text = _missing(path) if cause == MISSING else error.strerror or str(error)
+    return ReadFailure(path, cause, text[:1].lower() + text[1:])  # the rest may name a variable, such as TMPDIR
 
 
 def is_gone(error: Exception, path: str) -> bool:
