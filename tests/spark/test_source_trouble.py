@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from fake_file import FakeFile
+from paths import SEGMENTS
 from source_rows import Read, log_folder, read, repeated
 
 import kafkarec
@@ -226,3 +229,18 @@ def test_the_line_of_a_task_counts_what_it_read(folder: Path, view: str, caplog:
     lines = [each for each in caplog.messages if each.startswith("kafkarec ") and "planned" not in each]
     assert [each.partition(line)[0] for each in lines] == ["kafkarec read ", "kafkarec damage_report "]
     assert all(f"first={folder / FIRST}" in each for each in lines)
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE", "DROPMALFORMED", "damage_report"])
+def test_a_missing_library_is_no_damage_in_any_mode(mode: str) -> None:
+    """A worker that starts in a checkout has kafkarec from there, without the wheel's libraries."""
+    code = (
+        "import sys\nsys.modules['isal'] = None\nfrom damage_reports import report\nfrom source_rows import Read\n"
+        "from spark_udfs import shipping\nshipping.ship = lambda spark: None\nmode, path = sys.argv[1:]\n"
+        "report(path) if mode == 'damage_report' else Read({'path': path, 'mode': mode}).rows\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    words = [sys.executable, "-c", code, mode, str(SEGMENTS / "all-codecs-0")]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert done.returncode == 1 and "MissingCodecError" in done.stderr and "pip install isal" in done.stderr
+    assert "PERMISSIVE keeps" not in done.stderr

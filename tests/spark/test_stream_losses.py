@@ -67,6 +67,31 @@ def test_a_missing_segment_is_told_once(broker: Broker, caplog: pytest.LogCaptur
     assert len(query.rows["orders", 0]) == 400 - (last + 1 - first)
 
 
+def test_a_segment_that_is_not_there_yet_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """A stream that has read to the end of a segment, and finds a later one than the next."""
+    filled(broker)
+    folder, later = broker.root / "orders-0", broker.root / "later"
+    later.mkdir()
+    segments = sorted(folder.glob("*.log"))
+    for path in segments[1:]:
+        path.rename(later / path.name)
+    strict, lenient = Query(broker.root), Query(broker.root, failOnDataLoss="false")
+    for each in (strict, lenient):
+        each.run()
+    (later / segments[2].name).rename(segments[2])
+    first, last = int(segments[1].stem), int(segments[2].stem) - 1
+    message = f"orders-0: the next offset is {first}, which no segment has: {first} to {last} are missing between two"
+    with pytest.raises(DataLoss, match=message):
+        strict.trigger()
+    lenient.run()
+    assert message in caplog.text and lenient.rows["orders", 0][first] == broker.rows["orders", 0][last + 1]
+    (later / segments[1].name).rename(segments[1])
+    strict.restart()
+    strict.run()
+    end = len(strict.rows["orders", 0])
+    assert end > last + 1 and strict.rows["orders", 0] == broker.rows["orders", 0][:end]
+
+
 @pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
 def test_a_truncated_end_is_a_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_bytes: int) -> None:
     broker = Broker(tmp_path / "cut", segment_bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -378,6 +379,29 @@ def test_the_next_day(source: Path, tmp_path: Path) -> None:
     assert [each for each in values(out) if not each.startswith("t-1")] == [*ALL[:3], *day_2, "t-2 0 new"]
     assert [row["offset"] for row in rows(out) if row["partition"] == 1] == [0, 4]
     assert write(source, out).rows == 0
+
+
+def test_a_segment_that_is_not_there_yet(tmp_path: Path) -> None:
+    """The table would skip it for good, so that is data loss; within one call its offsets are among the notes."""
+    source, whole, out = tmp_path / "source" / "t-0", tmp_path / "t-0", tmp_path / "table"
+    with kafkarec.SegmentWriter(whole, segment_bytes=150) as writer:
+        for number in range(6):
+            writer.write([(0, DAY, None, f"value {number}".encode(), [])])
+    first, second, *others = sorted(whole.glob("*.log"))
+    missing = range(int(second.stem), int(others[0].stem))
+    source.mkdir(parents=True)
+    for path in (first, others[0]):
+        shutil.copy(path, source)
+    there = f"offsets? {missing[0]}.* missing before the next segment"
+    assert any(re.search(there, note) for note in write(source, tmp_path / "other").notes)
+    (source / others[0].name).unlink()
+    assert write(source, out).offsets["t"][0] == [0, missing[0]]
+    shutil.copy(others[0], source)
+    with pytest.raises(DataLoss, match=f"t-0: the table ends at {missing[0]}, which no segment has: .*failOnDataLoss"):
+        write(source, out)
+    shutil.copy(second, source)
+    assert write(source, out).offsets["t"][0][0] == missing[0]
+    assert len(values(out)) == int(others[0].stem) + len(kafkarec.open(others[0]).read())
 
 
 def test_a_log_whose_last_segment_is_new_and_empty_ends_where_that_begins(source: Path, tmp_path: Path) -> None:
