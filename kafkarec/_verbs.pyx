@@ -24,7 +24,7 @@ from kafkarec._c.batch cimport (
     least_size, read_legacy, read_v2, verify_crc, wrapping_add,
 )
 from kafkarec._c.batch_v3 cimport HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, read_batch_of
-from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
+from kafkarec._c.columns cimport SLACK
 from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release
 from kafkarec._c.input_columns cimport (
     BOOL, Cells, INT_8, INT_16, INT_32, INT_64, OFFSETS_32, Span, UINT_32,

@@ -13,8 +13,8 @@
             that does not fit    base64 in quotes; _base64 joins the name
     ready   a text for a row, which is written instead of its value
 
-Escapes have a text for each byte below 80. Only the bytes that `special_bytes` marks have another than themselves. The C1
-controls (c2 80-9f) and U+2028, U+2029 are written as \\uXXXX, too.
+Escapes have a text for each byte below 80. Only the bytes that `special_bytes` marks have another than themselves. The
+C1 controls (c2 80-9f) and U+2028, U+2029 are written as \\uXXXX, too.
 
 Before every cell, `reserve` bytes are free: for all names, numbers and times of a line. What else a cell needs, it
 reserves in addition.

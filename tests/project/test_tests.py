@@ -22,6 +22,7 @@ OF_INNER_MODULES = {
     "unit/diff/test_diff.py": "truncation by histories of epochs, without logs for them",
     "unit/dump/test_dump.py": "the memory of pairs of offsets",
     "unit/format/test_c_names.py": "numbers that C and Python must have alike",
+    "unit/internal_topics/test_golden.py": "which topics are compacted, a table of its own",
     "unit/read/test_matched_transactions.py": "all tables of the match of markers, read in steps of any size",
     "unit/read/test_threads.py": "helpers that cannot be started, or are busy",
     "unit/read/test_walk.py": "the walk, on which the operations stand",
