@@ -17,6 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 T = TypeVar("T")
+FROM_TEXT = ". Bytes as text: unbase64(...) or unhex(...)"
 
 
 def arrays_of(batch: Any, call: str, least: int, most: int) -> tuple[pa.Array, ...]:
@@ -31,7 +32,7 @@ def arrays_of(batch: Any, call: str, least: int, most: int) -> tuple[pa.Array, .
 
 def as_binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
     """The array itself, or binary nulls for untyped NULLs. TypeError, with Spark's type, if it is not binary."""
-    return _checked(array, (pa.binary(), pa.large_binary()), f"{name} takes a binary {what}")
+    return _checked(array, (pa.binary(), pa.large_binary()), f"{name} takes a binary {what}", FROM_TEXT)
 
 
 def as_string(array: pa.Array, name: str, what: str) -> pa.Array:
@@ -39,11 +40,11 @@ def as_string(array: pa.Array, name: str, what: str) -> pa.Array:
     return _checked(array, (pa.string(), pa.large_string()), f"{name} takes a string {what}")
 
 
-def _checked(array: pa.Array, types: tuple[pa.DataType, ...], wanted: str) -> pa.Array:
+def _checked(array: pa.Array, types: tuple[pa.DataType, ...], wanted: str, advice: str = "") -> pa.Array:
     if pa.types.is_null(array.type):
         return array.cast(types[0])
     if array.type not in types:
-        raise TypeError(f"{wanted}, not {sql_type(array.type)}")
+        raise TypeError(f"{wanted}, not {sql_type(array.type)}{advice if array.type == pa.string() else ''}")
     return array
 
 

@@ -21,7 +21,7 @@ from .decoding import REASON_FIELDS, is_damage
 from .read_functions import Splits, only, planned_results, texts
 from .source import planning
 from .source.description import amount_of
-from .source.listing import DataLoss
+from .source.listing import CONTINUES, DataLoss
 from .source.log_end import GAP, SplitEnd, batches_of
 from .source.options import ReadOptions, parse
 from .source.planning import Split
@@ -224,7 +224,8 @@ def check_split(split: Split, chosen: ReadOptions) -> dict[str, Any]:
         begin = split.begin + counts["bytes"]
         length = max(0, (begin if split.end is None else split.end) - begin)
         reason = str(error.reason) if isinstance(error, kafkarec.KafkaRecordError) else "unreadable"
-        _count(counts, [kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, str(error))])
+        why = str(error).removesuffix(CONTINUES)  # an option that damage_report does not have
+        _count(counts, [kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, why)])
     return counts
 
 

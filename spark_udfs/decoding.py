@@ -194,7 +194,8 @@ def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
     if row is not None and row < len(values):
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
     if begins_without_batch(error):
-        error.add_note(NO_BATCH)
+        begins = b"" if row is None else pc.binary_slice(values.slice(row, 1), 0, len(GZIP))[0].as_py()
+        error.add_note(IS_GZIP if begins == GZIP else NO_BATCH)
     elif is_damage(error):
         error.add_note("mode PERMISSIVE keeps everything else, with the reason in a separate row")
 
@@ -218,6 +219,10 @@ def _is_no_batch(end: kafkarec.Damage) -> bool:
 def is_damage(error: kafkarec.KafkaRecordError) -> bool:
     """Whether the bytes are damaged. They are not where memory or a codec's library is missing here."""
     return error.reason not in ("out_of_memory", "missing_codec")
+
+
+GZIP = b"\x1f\x8b"
+IS_GZIP = "the value is compressed by gzip: unpack it first; record batches are compressed within"
 
 
 def begins_without_batch(error: kafkarec.KafkaRecordError) -> bool:

@@ -19,6 +19,7 @@ from pyspark.sql.functions import udtf
 from pyspark.sql.types import BinaryType, NullType
 
 from . import bootstrap, capabilities, decoding, function_options, schema
+from .arguments import FROM_TEXT
 from .capabilities import AnalyzeArgument, AnalyzeResult
 from .source.columns import struct
 from .worker_errors import cause_first
@@ -37,7 +38,7 @@ class KafkaExplode:
     def analyze(value: AnalyzeArgument, mode: AnalyzeArgument | None = None, **given: AnalyzeArgument) -> AnalyzeResult:
         """Checks the arguments; the columns are those of kafka_decode's struct."""
         if not isinstance(value.dataType, BinaryType | NullType):
-            raise ValueError(f"kafka_explode takes a binary column, not {value.dataType.simpleString()}")
+            raise ValueError(f"kafka_explode takes a binary column, not {value.dataType.simpleString()}{FROM_TEXT}")
         constants = given if mode is None else {"mode": mode, **given}
         for name, argument in constants.items():
             if name not in _CONSTANTS:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _LAST_OFFSET = (1 << 62) - 1
 _PIECE_BYTES = 8 << 20
+NEW_OFFSETS = '; without the column offset, df.drop("offset"), records get the next ones'
 
 
 def append(
@@ -36,7 +37,7 @@ def append(
                         writer.append(segment.raw(begin, end - begin))
             return range(start, writer.next_offset)
     except ValueError as error:
-        raise ValueError(f"{parts[0].name}: {error}") from error
+        raise ValueError(f"{parts[0].name}: {error}{NEW_OFFSETS if 'do not follow' in str(error) else ''}") from error
 
 
 def last_batch(segment: kafkarec.Segment) -> Any:

@@ -29,7 +29,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from . import bucket_lock
-from .appending import append, last_batch, leader_epoch
+from .appending import NEW_OFFSETS, append, last_batch, leader_epoch
 from .bucket_lock import BucketLock
 from .buckets import Bucket
 from .staging import BEGUN, EMPTY_LOG, METADATA, ListedFile, StagedPartition, WriteJob, row_of, staging_folder
@@ -248,7 +248,7 @@ def _accepts_unchanged(log: ExistingLog, part: StagedPartition) -> bool:
     if part.first_offset < log.end:
         raise ValueError(
             f"{part.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the next offset "
-            f"of the log is {log.end}"
+            f"of the log is {log.end}{NEW_OFFSETS}"
         )
     return log.epoch == 0
 

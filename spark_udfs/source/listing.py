@@ -37,6 +37,9 @@ _Names = dict[str, frozenset[str]]
 _T = TypeVar("_T")
 
 
+CONTINUES = ". failOnDataLoss=false continues with the records that exist"
+
+
 class DataLoss(RuntimeError):
     """Offsets that the query should read no longer exist; with failOnDataLoss=false it continues without them."""
 
@@ -44,7 +47,7 @@ class DataLoss(RuntimeError):
 def lost(options: ReadOptions, what: str) -> None:
     """DataLoss, or a warning if failOnDataLoss is false. what: where, a colon, and what has happened."""
     if options.failOnDataLoss:
-        raise DataLoss(f"data loss in {what}. failOnDataLoss=false continues with the records that exist")
+        raise DataLoss(f"data loss in {what}{CONTINUES}")
     logger.warning("data loss in %s; failOnDataLoss is false", what)
 
 

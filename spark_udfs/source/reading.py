@@ -163,14 +163,13 @@ def _check_next_folder(piece: Piece, split: Split) -> None:
 
 
 _PERMISSIVE = "mode PERMISSIVE keeps everything else; the column columnNameOfCorruptRecord then has the reason"
-_GZIP = b"\x1f\x8b"
 
 
 def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions) -> str:
     if not decoding.begins_without_batch(error):
         return _PERMISSIVE
     with open_segment(split.path, options) as opened:
-        is_gzip = opened.raw(0, len(_GZIP)) == _GZIP
+        is_gzip = opened.raw(0, len(decoding.GZIP)) == decoding.GZIP
     if is_gzip:
         return f"the file is compressed by gzip, and is read if its name ends in .log.gz; {_PERMISSIVE}"
     return (

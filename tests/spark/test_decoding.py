@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 from inspect import signature
 from typing import Any
@@ -221,6 +222,12 @@ def test_a_value_that_is_no_batch_is_told_with_what_to_use(value: bytes) -> None
         (note,) = [note for note in caught.value.__notes__ if not note.startswith("in row")]
         assert note.startswith("this is not a record batch, or its first bytes are damaged. The value of a record is")
         assert "string(value)" in note and "unbase64(value)" in note and "PERMISSIVE" in note
+
+
+def test_a_compressed_file_is_told() -> None:
+    with pytest.raises(kafkarec.UnsupportedMagicError) as caught:
+        decode([GOOD, gzip.compress(GOOD)])
+    assert "the value is compressed by gzip: unpack it first; record batches are" in " ".join(caught.value.__notes__)
 
 
 @pytest.mark.parametrize("value", [b"7", b"hello", b'{"a": 1}', b"\x00\x00\x00\x00\x05avro", GOOD[:16]])

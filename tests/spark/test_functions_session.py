@@ -96,7 +96,7 @@ def test_lateral_kafka_explode_in_sql(spark_session: Any, values: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("'text'", "takes a binary column, not string"),
+        ("'text'", "takes a binary column, not string. Bytes as text: unbase64"),
         ("X'00', 'LENIENT'", "the modes are FAILFAST and PERMISSIVE"),
         ("X'00', mod => 'PERMISSIVE'", "no argument 'mod'"),
     ],

@@ -173,7 +173,7 @@ def test_a_dangling_link_is_a_data_loss(folder: Path, mode: str, caplog: pytest.
     rows = read(folder, mode=mode, failOnDataLoss="false", columns="offset")
     assert [row["offset"] for row in rows] == expected_good_rows("records") and message in caplog.text
     (row,) = [each for each in report(folder).rows if each["reason"] != GAP]
-    assert (row["file"], row["reason"]) == (str(path), "unreadable")
+    assert (row["file"], row["reason"], row["detail"]) == (str(path), "unreadable", message)
 
 
 def test_a_file_without_a_known_size_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
