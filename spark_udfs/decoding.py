@@ -158,19 +158,17 @@ def _pieces(
 
 
 def damage_of(piece: kafkarec.RecordLists, chosen: function_options.FunctionOptions) -> DamageInValues:
-    """The damage of a piece, with that of values that are too short for a batch, and with end_of_log="strict" of each
-    value's incomplete end; in FAILFAST mode the first of these is raised."""
-    ends = [each for each in piece.incomplete if chosen.is_strict or _is_no_batch(each[2])]
-    if not ends:
+    """The damage of a piece, with end_of_log="strict" also each value's incomplete end; in FAILFAST mode the first such
+    end is raised."""
+    if not chosen.is_strict or not piece.incomplete:
         return piece.damage
     if chosen.mode == "FAILFAST":
-        value, _, damage = ends[0]
+        value, _, damage = piece.incomplete[0]
         error = error_of(damage)
         error.value_index = value
-        tail = "end_of_log='tail', the default, leaves an incomplete batch at a value's end out"
-        error.add_note(NO_BATCH if _is_no_batch(damage) else tail)
+        error.add_note("end_of_log='tail', the default, leaves an incomplete batch at a value's end out")
         raise error
-    return tuple(sorted([*piece.damage, *ends], key=lambda each: each[:2]))
+    return tuple(sorted([*piece.damage, *piece.incomplete], key=lambda each: each[:2]))
 
 
 def error_of(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
@@ -206,14 +204,6 @@ NO_BATCH = (
     "this is not a record batch, or its first bytes are damaged. The value of a record is data already: string(value), "
     "from_avro; base64 text: unbase64(value); a damaged batch: mode PERMISSIVE keeps everything else"
 )
-
-
-_UP_TO_MAGIC = 17  # bytes; of fewer nothing tells that they are of a batch
-
-
-def _is_no_batch(end: kafkarec.Damage) -> bool:
-    """Whether the incomplete end of a value is all of it, and too short for the start of a batch."""
-    return end.position == 0 and end.length < _UP_TO_MAGIC
 
 
 def is_damage(error: kafkarec.KafkaRecordError) -> bool:

@@ -230,23 +230,6 @@ def test_a_compressed_file_is_told() -> None:
     assert "the value is compressed by gzip: unpack it first; record batches are" in " ".join(caught.value.__notes__)
 
 
-@pytest.mark.parametrize("value", [b"7", b"hello", b'{"a": 1}', b"\x00\x00\x00\x00\x05avro", GOOD[:16]])
-def test_a_value_too_short_for_a_batch_is_no_empty_array(value: bytes) -> None:
-    """Of 17 bytes or more of a batch the rest may be missing, as at the end of a fetch: those are left out."""
-    for rows in (
-        lambda: decode([GOOD, value]),
-        lambda: list(udtf.rows(value, function_options.make())),
-        lambda: list(decoding.kafka_scan(iter([pa.array([value])]))),
-    ):
-        with pytest.raises(kafkarec.CorruptRecordError) as caught:
-            rows()
-        assert any(note.startswith("this is not a record batch") for note in caught.value.__notes__)
-    empty, (bad,), cut = decode([b"", value, GOOD[:17]], "PERMISSIVE").to_pylist()
-    assert empty == cut == []
-    reason = json.loads(bad[schema.CORRUPT])
-    assert (reason["position"], reason["length"]) == (0, len(value)) and bad["value"] is None
-
-
 def test_a_larger_value_than_allowed_is_refused_with_what_reads_it() -> None:
     literal = function_options.to_literal(function_options.make(max_value_bytes=len(GOOD)))
     values, batch = pa.array([GOOD]), pa.record_batch([pa.array([GOOD * 2])], ["value"])
