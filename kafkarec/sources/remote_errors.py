@@ -163,12 +163,14 @@ def display_url(url: str) -> str:
     signature. A path as it is."""
     if "://" not in url:
         return url
+    if "::" in url:  # a chain of fsspec, such as simplecache::https://...
+        return "::".join(map(display_url, url.split("::")))
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
     if parts.scheme in ("http", "https"):
         url = url.split("?", 1)[0].split("#", 1)[0]
-    if "@" in parts.netloc:
+    if "@" in parts.netloc and parts.scheme not in ("abfs", "abfss"):  # there it is the container
         url = url.replace(parts.netloc, parts.netloc.rpartition("@")[2], 1)
     return url
 
@@ -184,6 +186,7 @@ def remote_error(error: BaseException, url: str, endpoint: str | None = None) ->
     kind, _, message = next((row for row in ERROR_PATTERNS if re.search(row[1], plain, re.IGNORECASE)), ("", "", ""))
     if not kind:
         original = (isinstance(error, OSError) and error.strerror) or str(error)
+        original = re.sub(r"https?://[^\s'\"]+", lambda address: display_url(address[0]), original)
         first_line = (original.strip().splitlines() or [""])[0][:_LONGEST_QUOTE] or type(error).__name__
         return RemoteError(f"{shown}: {first_line}", shown)
     region, address = _REGION.search(text), re.search(r"https?://[^/\s\"'?]+", text)

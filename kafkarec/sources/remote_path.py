@@ -54,7 +54,7 @@ class RemotePath:
             given = dict(options)
             if self._on_s3:
                 given = _s3_options(options)
-                self._endpoint = given["client_kwargs"].get("endpoint_url")
+                self._endpoint = given.get("endpoint_url") or _endpoint_of_environment()
                 given["config_kwargs"] = {**_plain_requests(), **given.get("config_kwargs", {})}
                 _clear_cache_of_old_settings()
             self._fs, self._path = url_to_fs(self.url, use_listings_cache=False, **given)
@@ -117,8 +117,9 @@ class RemotePath:
                 file = self._fs.open(self._path, "rb", cache_type="none")
                 if self._of_arrow:
                     # the wrapper's cat_file opens the object for each range, which is a request more
+                    size = file.stream.size()  # file.size is a method before fsspec 2026.2
                     return RemoteObject(
-                        file.size, lambda start, stop: bytes(file.stream.read_at(stop - start, start)), file.close
+                        size, lambda start, stop: bytes(file.stream.read_at(stop - start, start)), file.close
                     )
                 # fsspec's HTTP file stops early if a server sends the whole object instead of a range
                 if not hasattr(file, "async_fetch_range"):
@@ -141,11 +142,12 @@ def arrow_filesystem(url: str, storage_options: Mapping[str, Any]) -> tuple[Any,
     from pyarrow import fs  # type: ignore[import-untyped]
 
     scheme, _, path = url.partition("://")
+    scheme = scheme.lower()
     if scheme in S3:
         given = _s3_options(storage_options)
-        inner = given.pop("client_kwargs")
+        inner = given.pop("client_kwargs", {})
         given = {_ARROW_NAMES.get(name, name): value for name, value in given.items()}
-        endpoint = inner.get("endpoint_url")
+        endpoint = given.pop("endpoint_url", None) or _endpoint_of_environment()
         if endpoint:
             parts = urlsplit(endpoint)
             given |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
@@ -198,12 +200,15 @@ _FSSPEC_NAMES = {arrow_name: name for name, arrow_name in _ARROW_NAMES.items()}
 def _s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options for s3 with fsspec's names instead of pyarrow's; client_kwargs has the endpoint and the region."""
     given = {_FSSPEC_NAMES.get(name, name): value for name, value in options.items()}
-    inner = dict(given.pop("client_kwargs", {}))
+    inner = dict(given.pop("client_kwargs", None) or {})
     address = given.pop("endpoint_override", None) or given.pop("endpoint_url", None) or inner.get("endpoint_url")
-    address = address or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     scheme = given.pop("scheme", "https")
     if address:
-        inner["endpoint_url"] = address if "://" in address else f"{scheme}://{address}"
+        given["endpoint_url"] = inner["endpoint_url"] = address if "://" in address else f"{scheme}://{address}"
     if region := given.pop("region", None):
         inner["region_name"] = region
-    return {**given, "client_kwargs": inner}
+    return {**given, "client_kwargs": inner} if inner else given  # an empty one would hide that of fsspec's config
+
+
+def _endpoint_of_environment() -> str | None:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")

@@ -241,6 +241,16 @@ def test_an_unknown_scheme() -> None:
         remote.stat("nosuch://x/y")
 
 
+def test_the_configuration_of_fsspec_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that are given come first; without any, those of FSSPEC_S3_... and of ~/.config/fsspec."""
+    config = pytest.importorskip("fsspec").config.conf
+    monkeypatch.setitem(config, "s3", {"client_kwargs": {"endpoint_url": server.url}})
+    keys = {name: server.options()[name] for name in ("key", "secret")}
+    assert remote.stat(URL, keys).size == len(CONTENT)
+    monkeypatch.setitem(config, "s3", {"endpoint_url": "http://127.0.0.1:1"})
+    assert remote.stat(URL, {**keys, "endpoint_url": server.url}).size == len(CONTENT)
+
+
 def test_what_is_a_url() -> None:
     assert remote.is_url("s3://b/k") and remote.is_url("https://h/x") and remote.is_url("file:///x")
     assert not any(map(remote.is_url, ("/a/b", "a:b", "orders-0", "-", "C:/x", "")))
@@ -251,6 +261,10 @@ def test_what_is_a_url() -> None:
 def test_secrets_in_urls_are_not_shown() -> None:
     assert display_url("https://u:p@host/x.log?X-Amz-Signature=5#y") == "https://host/x.log"
     assert display_url("s3://b/what?#.log") == "s3://b/what?#.log"
+    assert display_url("simplecache::https://u:p@host/x.log?sig=5") == "simplecache::https://host/x.log"
+    assert display_url("abfs://container@account/x.log") == "abfs://container@account/x.log"
+    told = remote_error(ValueError("500, url='https://host/x.log?X-Amz-Signature=5'"), "https://host/x.log")
+    assert str(told) == "https://host/x.log: 500, url='https://host/x.log'"
     assert "X-Amz" not in str(remote_error(OSError("boom"), "https://host/x?X-Amz-Signature=5"))
 
 
