@@ -23,6 +23,10 @@ _BOM = b"\xef\xbb\xbf"
 # A row with its line break, where each quote begins or ends a cell or is one of a pair in it: pyarrow takes any other
 # for text, and an opened one that is not closed for the start of a cell as long as the file.
 _ROW = re.compile(rb'(?:[^"\r\n]++|(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n]))*+(?:\r?\n|\r(?=[^\n]))')
+# The start of such a row, up to the end of what is read.
+_BEGUN = re.compile(
+    rb'(?:[^"\r\n]++|(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n]))*+(?:(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"?|\r)?\Z'
+)
 _BOOLEANS = {"true": True, "false": False, "t": True, "f": False, "": None}
 _NUMBER = re.compile(r"-?\d{1,20}")
 
@@ -56,9 +60,10 @@ def _blocks(file: BinaryIO) -> Iterator[list[Line]]:
             at = row.end()
         if lines:
             yield lines
-        left, more = held[at:], file.read(max(_STEP, len(held) - at))
+        is_valid = _BEGUN.match(held, at) is not None
+        left, more = held[at:], file.read(max(_STEP, len(held) - at)) if is_valid else b""
         if left and not more:
-            if left.endswith(b"\n"):
+            if not is_valid or left.endswith(b"\n"):
                 raise WrongUse(f"line {number}: a quote inside a cell, or one that is not closed: not valid CSV")
             more = b"\n"
         held = left + more
@@ -76,7 +81,11 @@ def _utf8(number: int, row: bytes) -> bytes:
 
 def _titles(line: bytes, columns: Sequence[str] | None) -> list[str]:
     """Return the column of each cell of the first line; "" for one that is not read."""
-    names = [cell.strip(' "') for cell in next(csv.reader([line.decode()])) or [""]]
+    try:
+        cells = next(csv.reader([line.decode()])) or [""]
+    except csv.Error:
+        raise WrongUse("line 1: a column's name is too long") from None
+    names = [cell.strip(' "') for cell in cells]
     names = [ALIASES.get(name, name) for name in names]
     read = columns_of(names, columns, lambda title: "line 1")
     twice = sorted({name for name in names if names.count(name) > 1})

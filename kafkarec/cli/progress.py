@@ -146,6 +146,7 @@ def _lines(name: str, total: float | None) -> _Update:
         if is_last or now - printed < LINE_SECONDS:
             return
         printed = now
+        completed = completed if total is None else min(completed, total)
         speed, parts = completed / (now - begun), []
         if total:
             parts.append(f"{100 * completed / total:.0f} %")
@@ -153,7 +154,7 @@ def _lines(name: str, total: float | None) -> _Update:
             parts.append(byte_size(completed) + (f" of {byte_size(int(total))}" if total else ""))
             parts.append(f"{speed / 1e6:.0f} MB/s")
         if total and speed:
-            parts.append(f"{duration_text(round(max(total - completed, 0) / speed) * 1000)} left")
+            parts.append(f"{duration_text(round((total - completed) / speed) * 1000)} left")
         print(f"kafkarec: {name}: {', '.join(parts)}", file=sys.stderr, flush=True)
 
     return update

@@ -220,7 +220,9 @@ class GrowingLog:
         if batch.first_offset > start:
             return batch.first_offset
         with self._opened(batch.path) as opened:
-            return stop if distributed.has_valid_checksum(opened, batch.begin, batch.end) else batch.next_offset
+            if distributed.has_valid_checksum(opened, batch.begin, batch.end):
+                return stop
+        return self._gap_end(batch.next_offset) or batch.next_offset
 
     def keep(self, offsets: set[int]) -> None:
         """Forgets all batches but those at these offsets and at the ends, and the aborted transactions before them."""

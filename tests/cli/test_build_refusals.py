@@ -279,3 +279,22 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
         return int(ran.stdout)
 
     assert peak(60_000) - peak(6_000) < 30 << 10
+
+
+def test_what_is_no_csv_ends_before_the_rest_is_read() -> None:
+    """The pipe stays open: only the first MiB is there."""
+    words = [*COMMAND, "build", "--format", "csv"]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT
+    ) as process:
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.write(b'key,value\na, "b"\n'.ljust(1 << 20, b"x"))
+        process.stdin.flush()
+        assert process.wait(60) == 2
+        assert process.stderr.read().decode() == f"kafkarec: standard input, line 2: {BAD_QUOTE}\n"
+
+
+def test_a_name_that_is_too_long_for_csv(run: Here, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text(f"key,value,{'x' * 140_000}\n1,2,3\n")
+    ran = run("build", tmp_path / "in.csv", "--columns", "key,value", "-o", tmp_path / "out")
+    assert ran.status == 2 and ran.complaint.endswith("in.csv, line 1: a column's name is too long")

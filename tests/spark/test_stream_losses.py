@@ -92,6 +92,20 @@ def test_a_segment_that_is_not_there_yet_is_a_loss(broker: Broker, caplog: pytes
     assert end > last + 1 and strict.rows["orders", 0] == broker.rows["orders", 0][:end]
 
 
+@pytest.mark.parametrize("most", ["1", "5", "9", "13", "59"])
+def test_a_limit_ends_no_batch_between_damage_and_missing_offsets(broker: Broker, most: str) -> None:
+    filled(broker)
+    first, second, third, *_ = sorted((broker.root / "orders-0").glob("*.log"))
+    second.unlink()
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 1  # of the last batch
+    first.write_bytes(data)
+    query = Query(broker.root, maxOffsetsPerTrigger=most, mode="PERMISSIVE")
+    query.run()
+    good = kafkarec.open(first).read(errors="skip")
+    assert len(good) < int(second.stem) and len(query.rows["orders", 0]) == len(good) + 400 - int(third.stem)
+
+
 @pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
 def test_a_truncated_end_is_a_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_bytes: int) -> None:
     broker = Broker(tmp_path / "cut", segment_bytes)

@@ -151,7 +151,7 @@ def test_doctor_reports_every_executor(results: dict[str, Any], bare_python: str
         assert row["executable"] == bare_python
         assert re.search(r"/kafkarec-cache-\d+/[0-9a-f]{32}$", row["path"])
         assert row["versions"]["kafkarec"] == kafkarec.__version__
-        assert len(row["wheels"]) == 7
+        assert len(row["wheels"]) == 8
         assert row["path"] in results["doctor"]["text"]
     assert "faster: spark.sql.execution.arrow.maxRecordsPerBatch=500" in results["doctor"]["text"]
 
