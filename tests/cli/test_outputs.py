@@ -39,7 +39,9 @@ def _kind(verb: str) -> str | None:
     return options[0].type("a").kind if options and callable(options[0].type) else None
 
 
-FILES, FOLDERS, LOGS = ([verb for verb in VERBS if _kind(verb) == kind] for kind in (FILE, FOLDER, LOG_KIND))
+FILES, FOLDERS, LOGS = (
+    [verb for verb in VERBS if verb != "doctor" and _kind(verb) == kind] for kind in (FILE, FOLDER, LOG_KIND)
+)
 # verb, the option that names its output, whether there is a --force
 CALLS = [
     *((verb, "-o", True) for verb in FILES),
