@@ -139,10 +139,8 @@ def test_every_test_file_is_in_the_folder_of_its_subject() -> None:
 
 def test_helpers_hide_no_other_module() -> None:
     """Helpers are imported by their bare names, with tools on the same path; `fence` is a package, and only programs of
-    Spark run what is in `apps` and `workers`."""
-    helpers = [
-        path for path in files("tests/support", suffixes={".py"}) if {"apps", "fence", "workers"}.isdisjoint(path.parts)
-    ]
+    Spark run what is in `apps`."""
+    helpers = [path for path in files("tests/support", suffixes={".py"}) if {"apps", "fence"}.isdisjoint(path.parts)]
     assert {path.parent for path in helpers} == {SUPPORT, SUPPORT / "spark"}
     names = ["fence", *(path.stem for path in [*helpers, *files("tools", suffixes={".py"})])]
     assert sorted(names) == sorted(set(names))

@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 from paths import ROOT
-from spark_submit import QUICK_JVM, WORKERS
 
 CONF = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
-    "spark.driver.extraJavaOptions": QUICK_JVM,
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.memory": "1g",
 }
 
@@ -34,7 +33,7 @@ def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     from pyspark.sql import SparkSession
 
     before = dict(os.environ)
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), WORKERS])
+    os.environ["PYTHONPATH"] = str(ROOT)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     yield CONF | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     active = SparkSession.getActiveSession()

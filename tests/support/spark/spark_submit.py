@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,15 +18,11 @@ from jvm_oracle import tool
 from paths import ROOT, SUPPORT
 
 APPLICATIONS = SUPPORT / "spark" / "apps"
-WORKERS = str(SUPPORT / "spark" / "workers")
-"""For PYTHONPATH: makes Spark's Python workers start quickly."""
 MASTER = "local-cluster[2,1,1024]"
-# A JVM that runs for seconds spends most of its time compiling: use only the C1 compiler and the serial collector. What
-# Spark writes to its local folders is where the tests' files are: TMPDIR, which a JVM does not read.
-QUICK_JVM = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={tempfile.gettempdir()}"
+# A JVM that runs for seconds spends most of its time compiling: use only the C1 compiler and the serial collector.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PLAIN_CONF = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
 PLAIN_CONF |= {f"spark.{side}.extraJavaOptions": QUICK_JVM for side in ("driver", "executor")}
-PLAIN_CONF["spark.executorEnv.PYTHONPATH"] = WORKERS
 
 
 @functools.cache
@@ -88,8 +83,7 @@ class Application:
         command += [str(APPLICATIONS / name), str(self.out), *arguments]
         keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
         env = {name: value for name, value in os.environ.items() if name in keep}
-        env |= {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder), "PYTHONPATH": WORKERS}
-        env |= environ or {}
+        env |= {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder), **(environ or {})}
         self.log = (folder / "log.txt").open("w+")
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=env)
 
