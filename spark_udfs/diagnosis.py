@@ -1,24 +1,33 @@
-"""`doctor(spark)`: a small job that reports the Python of each executor and where it imports kafkarec from."""
+"""`doctor(spark)`: a small job that reports the Python of each executor and where it imports kafkarec from.
+
+Its function is one without Arrow, so that it runs where the packages are missing that all others need.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pickle
 import platform
 import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+import pyspark
+from pyspark.sql import functions
 
 from . import bootstrap, cluster, shipping
 
 # Number of tasks per core, and seconds that each one sleeps, so that every executor gets some.
 TASKS_PER_CORE = 4
 TASK_SECONDS = 0.1
-
-
+# What every worker needs besides kafkarec.
+PACKAGES = ("pyarrow", "pandas")
 _SOCKETS, _DEFAULT_SOCKETS = "spark.python.unix.domain.socket.enabled", "false"
 
 
@@ -69,7 +78,8 @@ def doctor(spark: Any) -> Diagnosis:
     Spark are faster. Printable."""
     shipping.ship(spark)
     tasks = cluster.cores(spark) * TASKS_PER_CORE
-    frame = spark.range(0, tasks, 1, tasks).mapInArrow(_probe, cluster.RESULT)
+    probe = functions.udf(_probe, "binary", useArrow=False)
+    frame = spark.range(0, tasks, 1, tasks).select(probe("id"))
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for report in cluster.results(frame.collect()):
         row = rows.setdefault((report["host"], report["executor"]), report | {"workers": []})
@@ -92,10 +102,9 @@ def _advice(spark: Any) -> Iterator[str]:
         yield f"{_SOCKETS}=true, before Spark starts"
 
 
-def _probe(batches: Iterator[Any]) -> Iterator[Any]:
-    for _ in batches:
-        time.sleep(TASK_SECONDS)
-        yield cluster.as_result(describe_process())
+def _probe(number: int) -> bytes:
+    time.sleep(TASK_SECONDS)
+    return pickle.dumps(describe_process())
 
 
 def describe_process() -> dict[str, Any]:
@@ -110,6 +119,7 @@ def describe_process() -> dict[str, Any]:
         "libc": bootstrap.libc(),
         "problem": None,
     }
+    modules, lacking = _packages()
     try:
         active = bootstrap.activate()
         bootstrap.load()
@@ -122,15 +132,34 @@ def describe_process() -> dict[str, Any]:
             "notes": list(active.notes),
             "versions": {
                 "kafkarec": active.version,
-                "pyarrow": _version("pyarrow"),
-                "pyspark": _version("pyspark"),
+                "pyspark": pyspark.__version__,
+                **{name: str(getattr(module, "__version__", "unknown")) for name, module in modules.items()},
             },
             "build": json.loads(json.dumps(kafkarec.build_info(), default=str)),
         }
     except Exception as error:  # an executor where nothing works must be reported too
         report["problem"] = f"{type(error).__name__}: {error}"
         report |= {"source": None, "path": None, "notes": []}
+    if lacking:
+        report["problem"] = lacks(sys.executable, " and ".join(lacking))
     return report
+
+
+def _packages() -> tuple[dict[str, Any], list[str]]:
+    """Of PACKAGES the modules, and the names of those that cannot be imported."""
+    modules: dict[str, Any] = {}
+    for name in PACKAGES:
+        with suppress(ImportError):
+            modules[name] = importlib.import_module(name)
+    return modules, [name for name in PACKAGES if name not in modules]
+
+
+def lacks(python: str, packages: str) -> str:
+    """The problem of a Python without what workers need, and its fix."""
+    return (
+        f"{python}, the Python of Spark's workers, has no {packages}: queries with kafkarec will fail, some with "
+        f"'Python worker exited unexpectedly' alone. Install pyarrow and pandas for it, or set PYSPARK_PYTHON"
+    )
 
 
 def _executor() -> str:
@@ -140,7 +169,3 @@ def _executor() -> str:
     if parts[-1] == os.environ.get("SPARK_JOB_ARTIFACT_UUID"):
         parts.pop()
     return "/".join(parts[-2:])
-
-
-def _version(package: str) -> str:
-    return str(getattr(sys.modules.get(package), "__version__", "unknown"))

@@ -12,6 +12,7 @@ from typing import Any
 
 from . import capabilities, cluster, functions, shipping, udtf
 from .capabilities import LATERAL, READ, STREAM, WRITE, Feature
+from .diagnosis import PACKAGES, lacks
 from .source import NAME
 
 # Sessions that have our functions: registering them again would only make Spark log warnings.
@@ -143,10 +144,7 @@ def _problem(spark: Any) -> str | None:
         lacking = _lacking(found)
         if not lacking:
             return None
-        problem = (
-            f"{found}, the Python of Spark's workers, has no {lacking}: queries with kafkarec will fail, some with "
-            f"'Python worker exited unexpectedly' alone. Install pyarrow and pandas for it, or set PYSPARK_PYTHON"
-        )
+        problem = lacks(found, lacking)
         warnings.warn(problem, stacklevel=3)
         return problem
     folder = os.path.dirname(os.path.dirname(python)) or "."
@@ -162,7 +160,7 @@ def _problem(spark: Any) -> str | None:
 @cache
 def _lacking(python: str) -> str:
     """The packages that this Python lacks, of those that its workers need."""
-    code = "import importlib.util as u; print(*(n for n in ('pyarrow', 'pandas') if not u.find_spec(n)), sep=' and ')"
+    code = f"import importlib.util as u; print(*(n for n in {PACKAGES} if not u.find_spec(n)), sep=' and ')"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     return done.stdout.strip()
 

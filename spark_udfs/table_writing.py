@@ -45,6 +45,7 @@ QUARANTINE = "_quarantine"
 DATE = "date"
 # Per task, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
 MOST_RANGES = 10_000
+MOST_GAPS = 100
 _REFUSED = {
     "view": "a table has records; view=batches is for spark.read",
     "columnNameOfCorruptRecord": "damaged ranges are in the result, and below _quarantine in the table",
@@ -100,11 +101,13 @@ class _Layout(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """tasks: none if there is nothing to write. before: the offsets of the table. starts, ends: of what is written."""
+    """tasks: none if there is nothing to write. starts, ends: of what is written. begins, before: the same of what the
+    table has."""
 
     job: WriteJob
     tasks: Tasks
     follows: str | None
+    begins: Offsets
     before: Offsets
     starts: Offsets
     ends: Offsets
@@ -226,34 +229,40 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
                 raise ValueError(
                     f"{target} was written with {name} {was}; not with {wanted}. Give the same, or mode 'overwrite'"
                 )
-    before = parse(table["offsets"]) if table is not None and mode != "overwrite" else {}
+    kept = table if table is not None and mode != "overwrite" else {"offsets": {}}
+    before = parse(kept["offsets"])
+    begins = {**dict.fromkeys(before, 0), **parse(kept.get("starts", {}))}
     overwrite = "static" if mode == "overwrite" else None
     job = WriteJob(target, uuid4().hex, overwrite, WriteSettings(), storage=storage)
     listing = Listing(chosen)
-    plan = listing.retry(lambda found: _planned(chosen, job, before, found, listing.finder.left_out))
+    empty = _Plan(job, [], None if table is None else table["job"], begins, before, {}, {}, [])
+    plan = listing.retry(lambda found: _planned(chosen, empty, found, listing.finder.left_out))
     columns.check_key_values((split for task in plan.tasks for split in task), layout.wanted)
     publisher.begin(job)
-    return plan._replace(follows=None if table is None else table["job"])
+    return plan
 
 
 def _planned(
-    chosen: ReadOptions,
-    job: WriteJob,
-    before: Offsets,
-    found: dict[TopicPartition, PartitionLog],
-    left_out: Iterable[str],
+    chosen: ReadOptions, empty: _Plan, found: dict[TopicPartition, PartitionLog], left_out: Iterable[str]
 ) -> _Plan:
     """What the table lacks: of each partition the offsets from its end there to the log's planned end. DataLoss where
     the log does not have them, unless failOnDataLoss is false."""
     batch.warn_of_names(chosen, found, left_out)
     listed = selection.chosen(chosen, found)
     bounds = selection.ranges(chosen, listed)
-    plan = _Plan(job, [], None, before, {}, {}, [])
+    plan = empty._replace(starts={}, ends={}, notes=[])  # again for each listing
     spans = {}
     for key in sorted(listed):
         log, (first, last) = GrowingLog(chosen), bounds[key]
         log.update(listed[key])
-        begin = max(log.start, first or 0) if key not in before else log.available(before[key], "the table ends at")
+        begin = max(log.start, first or 0)
+        if begin < plan.begins.get(key, 0):
+            plan.notes.append(
+                f"{key[0]}-{key[1]}: the table begins at offset {plan.begins[key]}, and what is chosen of the log at "
+                f"{begin}: append does not go back; mode='overwrite' writes all of it"
+            )
+        if key in plan.before:
+            begin = log.available(plan.before[key], "the table ends at")
         stable = log.stable_end(begin)
         end = max(begin, stable if last is None else min(stable, last))
         plan.starts[key], plan.ends[key] = begin, end
@@ -270,7 +279,7 @@ def _planned(
 
 def _commit(plan: _Plan, layout: _Layout, results: Sequence[Mapping[str, Any]]) -> None:
     publisher = destination.publisher(plan.job.path, plan.job.storage)
-    offsets = {**plan.before, **plan.ends}
+    offsets, starts = {**plan.before, **plan.ends}, {**plan.starts, **plan.begins}
     if not plan.tasks and offsets == plan.before and plan.follows is not None and not plan.job.overwrite:
         publisher.abort(plan.job)
         return
@@ -280,7 +289,8 @@ def _commit(plan: _Plan, layout: _Layout, results: Sequence[Mapping[str, Any]]) 
         lines = "".join(f"{json.dumps(row)}\n" for row in damage)
         publisher.store.put(f"{staging_folder(plan.job.job)}/damage.json", lines.encode())
         files.append(("damage.json", f"{QUARANTINE}/{plan.job.job}.json"))
-    publisher.commit_table(plan.job, plan.follows, files, {**layout.record, "offsets": to_json(offsets)})
+    spans = {"starts": to_json(starts), "offsets": to_json(offsets)}
+    publisher.commit_table(plan.job, plan.follows, files, layout.record | spans)
 
 
 def _abort(job: WriteJob) -> None:
@@ -306,7 +316,11 @@ def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
         sum(size for _, _, size in files),
         offsets,
         tuple(damage),
-        (*plan.notes, *gaps, *([f"{more} more damaged ranges, which were only counted"] if more else [])),
+        (
+            *(*plan.notes, *gaps[:MOST_GAPS]),
+            *([f"{len(gaps) - MOST_GAPS} more gaps between segments"] if len(gaps) > MOST_GAPS else []),
+            *([f"{more} more damaged ranges, which were only counted"] if more else []),
+        ),
     )
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 _LAST_OFFSET = (1 << 62) - 1
 _PIECE_BYTES = 8 << 20
-NEW_OFFSETS = '; without the column offset, df.drop("offset"), records get the next ones'
 
 
 def append(
@@ -24,11 +23,14 @@ def append(
     segments: the paths of a part's segments, in order; options: of kafkarec.SegmentWriter
     """
     import kafkarec
+    from kafkarec.ops.segment_writer import AppendRefused
 
     given = parts[0].given
     try:
         with kafkarec.SegmentWriter(folder, assign_offsets=not given, check_all=False, **options) as writer:
             start = parts[0].first_offset if given else writer.next_offset
+            if given:
+                check_follows(parts[0], writer.next_offset)
             for path in (path for part in parts for path in segments(part)):
                 segment = kafkarec.open(path)
                 assert isinstance(segment, kafkarec.Segment)
@@ -36,8 +38,17 @@ def append(
                     for begin, end in segment.splits(_PIECE_BYTES):
                         writer.append(segment.raw(begin, end - begin))
             return range(start, writer.next_offset)
-    except ValueError as error:
-        raise ValueError(f"{parts[0].name}: {error}{NEW_OFFSETS if 'do not follow' in str(error) else ''}") from error
+    except (kafkarec.KafkaRecordError, AppendRefused) as error:
+        raise ValueError(f"{parts[0].name}: {error}") from error
+
+
+def check_follows(part: StagedPartition, next_offset: int) -> None:
+    """ValueError if a task's records have offsets that the log has already. next_offset: of the log"""
+    if part.first_offset < next_offset:
+        raise ValueError(
+            f"{part.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the next offset of the "
+            f'log is {next_offset}; without the column offset, df.drop("offset"), records get the next ones'
+        )
 
 
 def last_batch(segment: kafkarec.Segment) -> Any:

@@ -29,7 +29,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from . import bucket_lock
-from .appending import NEW_OFFSETS, append, last_batch, leader_epoch
+from .appending import append, check_follows, last_batch, leader_epoch
 from .bucket_lock import BucketLock
 from .buckets import Bucket
 from .staging import BEGUN, EMPTY_LOG, METADATA, ListedFile, StagedPartition, WriteJob, row_of, staging_folder
@@ -245,11 +245,7 @@ class PublishingBucket(Bucket):
 
 def _accepts_unchanged(log: ExistingLog, part: StagedPartition) -> bool:
     """Whether staged segments can be appended unchanged. ValueError if their offsets overlap those of the log."""
-    if part.first_offset < log.end:
-        raise ValueError(
-            f"{part.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the next offset "
-            f"of the log is {log.end}{NEW_OFFSETS}"
-        )
+    check_follows(part, log.end)
     return log.epoch == 0
 
 

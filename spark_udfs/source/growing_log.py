@@ -157,7 +157,8 @@ class GrowingLog:
         # the last segment, a broker's new one, may be empty, and what was before it compacted away
         problem, end = None, max(self.end, self.paths.segments[-1].base_offset or 0)
         if offset < self.start:
-            problem = f"and the log begins at offset {self.start}: it was truncated"
+            allowed = ", or where leaves its first folders out" if self._options.where else ""
+            problem = f"and the log begins at offset {self.start}: it was truncated{allowed}"
         elif offset > end:
             problem = f"and the log ends at offset {end}: it was truncated"
         elif offset in self.rewritten:

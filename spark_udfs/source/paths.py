@@ -210,13 +210,16 @@ def shown(path: str) -> str:
 
 
 def has_segments(folder: str) -> bool:
-    """Whether a folder of this machine has segments; one that cannot be listed has none."""
+    """Whether a folder of this machine has segments, or partition folders with segments; one that cannot be listed has
+    none."""
     from kafkarec import distributed
 
     try:
-        return any(map(distributed.is_segment, os.listdir(folder)))
+        inside, own = os.listdir(folder), os.path.basename(folder)
     except OSError:
         return False
+    below = (os.path.join(folder, name) for name in inside if distributed.is_log_folder(name, own))
+    return any(map(distributed.is_segment, inside)) or any(map(has_segments, below))
 
 
 def key_types(options: ReadOptions) -> KeyTypes:

@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from spark_udfs.task_log import logger
+
 from .log_end import missing_at
 from .options import ReadOptions, instant_text
 from .paths import OffsetRange, PartitionLog, TopicPartition
@@ -52,7 +54,7 @@ def ranges(options: ReadOptions, partitions: dict[TopicPartition, PartitionLog])
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
     if ("offset", EARLIEST) in ends.values():
         raise ValueError("endingOffsets cannot be earliest (-2): nothing would be read")
-    checked = {}
+    checked, are_empty = {}, []
     for key, partition in partitions.items():
         log = partition.log
         start = _offset(log, begins[key], key, options.startingOffsetsByTimestampStrategy)
@@ -60,6 +62,12 @@ def ranges(options: ReadOptions, partitions: dict[TopicPartition, PartitionLog])
         checked[key] = (
             _checked(start, "startingOffsets", key, partition, log, options),
             _checked(end, "endingOffsets", key, partition, log, options),
+        )
+        are_empty.append(end is not None and end <= max(start or 0, partition.segments[0].base_offset or 0))
+    if are_empty and all(are_empty):
+        logger.warning(
+            "no rows: each partition's end, as the options set it, is not after its start. Ends are exclusive, and "
+            "times milliseconds since 1970, or as 2026-11-01T12:30Z"
         )
     return checked
 

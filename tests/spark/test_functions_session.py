@@ -200,6 +200,19 @@ def test_register_says_what_the_workers_python_lacks(tmp_path: Path) -> None:
         assert not lacks or f"{python}, the Python of Spark's workers, has no pyarrow and pandas" in str(problem)
 
 
+def test_doctor_reports_workers_that_lack_what_all_functions_need(
+    spark_session: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert spark_udfs.doctor(spark_session).healthy
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without site-packages
+    python.chmod(0o755)
+    monkeypatch.setattr(spark_session.sparkContext, "pythonExec", str(python))
+    found = spark_udfs.doctor(spark_session)
+    assert not found.healthy
+    assert "has no pyarrow and pandas: queries with kafkarec will fail" in str(found)
+
+
 def test_jobs_of_verbs_are_named(spark_session: Any) -> None:
     context, path = spark_session.sparkContext, str(SEGMENTS / "txn-0")
     store = context._jsc.sc().statusStore()

@@ -251,14 +251,14 @@ def test_folders_without_a_topic_in_their_names_are_told(tmp_path: Path, caplog:
 
 
 def test_folders_that_a_data_folder_leaves_out_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for name in ("orders-0", "orders-1 (copy)", "other", "orders-2.abc-delete", "_temporary"):
+    for name in ("orders-0", "orders-1 (copy)", "other", "below/orders-1", "orders-2.abc-delete", "_temporary"):
         log_folder(tmp_path / name, (0, LOG))
-    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/meeting-1").mkdir(parents=True)
     rows, (warning,) = warnings_of(caplog, tmp_path)
     assert {(row["topic"], row["partition"]) for row in rows} == {("orders", 0)}
     assert warning == (
         "folders are left out, as they are not named TOPIC-PARTITION; load them by their paths: "
-        f"{tmp_path}/orders-1 (copy), {tmp_path}/other"
+        f"{tmp_path}/below, {tmp_path}/orders-1 (copy), {tmp_path}/other"
     )
 
 

@@ -101,6 +101,24 @@ def test_wrong_offsets_are_refused(options: dict[str, str], message: str) -> Non
         read(TXN, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [
+        ({"endingTimestamp": "1700000000"}, True),  # seconds
+        ({"startingTimestamp": "2030-01-02", "endingTimestamp": "2030-01-01"}, False),  # no record is that late
+        ({"startingOffsets": '{"txn": {"0": 9}}', "endingOffsets": '{"txn": {"0": 5}}'}, True),
+        ({"startingOffsets": '{"txn": {"0": 5}}', "endingOffsets": '{"txn": {"0": 9}}'}, False),
+    ],
+    ids=str,
+)
+def test_an_end_that_is_not_after_the_start_is_told(
+    options: dict[str, str], is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = read(TXN, **options, startingOffsetsByTimestampStrategy="latest")
+    told = [each.message for each in caplog.records if each.message.startswith("no rows: each partition's end")]
+    assert len(told) == is_told and (not is_told or rows == [])
+
+
 def test_offsets_deleted_by_retention(tmp_path: Path) -> None:
     data = (TXN / f"{30:020}.log").read_bytes()
     folder = log_folder(tmp_path / "txn-0", (30, data))

@@ -361,6 +361,32 @@ def test_a_log_that_begins_after_the_table(source: Path, tmp_path: Path) -> None
     assert values(out) == [*ALL[:3], "t-0 9 x", ALL[3]]
 
 
+def test_append_does_not_go_back_and_says_so(source: Path, tmp_path: Path) -> None:
+    """The first calls read a part of the log, by an offset, a time or folders."""
+    out = tmp_path / "table"
+    chosen = {"startingOffsets": {"t": {"0": 2}}, "assign": {"t": [0]}}
+    assert write(source, out, **chosen).notes == ()
+    assert write(source, out, **chosen).notes == ()
+    grown(source, "d")
+    later = write(source, out)
+    assert later.offsets["t"] == {0: [3, 4], 1: [0, 1]}
+    text = "t-0: the table begins at offset 2, and what is chosen of the log at 0: append does not go back"
+    assert [note.partition(";")[0] for note in later.notes] == [text]
+    assert write(source, out, mode="overwrite").notes == write(source, out).notes == ()
+
+
+def test_folders_that_where_leaves_out_between_two_calls(tmp_path: Path) -> None:
+    source, out = tmp_path / "source", tmp_path / "table"
+    for number in range(3):
+        with kafkarec.SegmentWriter(source / f"day={number}" / "t-0", start_offset=number) as writer:
+            writer.write([(0, DAY, None, b"x", [])])
+    assert write(source, out, where="day = 0").rows == 1
+    with pytest.raises(DataLoss, match="begins at offset 2: it was truncated, or where leaves its first folders out"):
+        write(source, out, where="day = 2")
+    assert write(source, out, where="day >= 1").offsets == {"t": {0: [1, 3]}}
+    assert write(source, out).notes == ()
+
+
 def test_the_next_day(source: Path, tmp_path: Path) -> None:
     """New segments, partitions and topics; retention and compaction have removed what the table has."""
     out = tmp_path / "table"
