@@ -118,6 +118,10 @@ def test_values_stay_arrow_arrays(run: Run) -> None:
     assert run.rows("arrow_values") == ([True] if run.version in ("3.5", "4.0") else None)
 
 
+def test_a_call_without_arguments_is_told(run: Run) -> None:
+    assert "the call is kafka_decode(value[, mode]), and 0 arguments were given" in run.rows("no_arguments")
+
+
 def test_decoded_rows_equal_the_standalone_decode(run: Run) -> None:
     expected = of_values()
     zone, columns = run.rows("in_new_york"), run.rows("column_functions")

@@ -124,6 +124,11 @@ def arrow_values():
 
 
 @step
+def no_arguments():
+    return message(lambda: spark.sql("SELECT kafka_decode()").collect())
+
+
+@step
 def sql_decode():
     return by_name(
         spark.sql(f"SELECT name, {', '.join(COLUMNS)} FROM (SELECT name, inline_outer(kafka_decode(v)) FROM good)")
