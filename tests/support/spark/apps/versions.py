@@ -124,11 +124,6 @@ def arrow_values():
 
 
 @step
-def no_arguments():
-    return message(lambda: spark.sql("SELECT kafka_decode()").collect())
-
-
-@step
 def sql_decode():
     return by_name(
         spark.sql(f"SELECT name, {', '.join(COLUMNS)} FROM (SELECT name, inline_outer(kafka_decode(v)) FROM good)")
@@ -208,7 +203,8 @@ def beside_a_function_of_the_user():
 
 @step
 def failfast():
-    return message(lambda: spark.sql("SELECT kafka_decode(v) FROM spoiled").collect())
+    queries = "SELECT kafka_decode(v) FROM spoiled", "SELECT kafka_decode()"
+    return [message(lambda query=query: spark.sql(query).collect()) for query in queries]
 
 
 # ---- functions of DataFrames
