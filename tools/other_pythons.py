@@ -127,10 +127,10 @@ def unpack_wheels(work: Path, python: Path, version: str, target: Platform) -> P
     """The same folder for a platform that the spark_udfs wheel does not have, with what lacks a wheel compiled."""
     folder = work / "wheels"
     shutil.rmtree(folder, ignore_errors=True)
-    wheels, missing = dependency_wheels(target, (version,), CACHE / "wheels")
+    wheels, missing = dependency_wheels(target, version, CACHE / "wheels")
     if missing:
-        raise SystemExit("\n".join(missing[version]))
-    for wheel in (*wheels[version], *wheelhouse.kafkarec_wheels(ROOT, [target], CACHE)):
+        raise SystemExit("\n".join(missing))
+    for wheel in (*wheels, *wheelhouse.kafkarec_wheels(ROOT, [target], CACHE)):
         zipfile.ZipFile(wheel).extractall(folder)
         print(f"{work.name}: {wheel.name}", flush=True)
     musl_python.build_lz4(work, python, folder)

@@ -103,16 +103,16 @@ def fill(options: argparse.Namespace) -> int:
     absent: dict[str, list[str]] = {}
     for platform, ours in zip(platforms, kafkarec_wheels(options.source, platforms, options.cache), strict=True):
         print(f"built     {ours.name}")
-        dependencies, missing = wheelhouse_platforms.dependency_wheels(platform, pythons, options.cache / "wheels")
-        for python, wheels in dependencies.items():
+        for python in pythons:
+            wheels, missing = wheelhouse_platforms.dependency_wheels(platform, python, options.cache / "wheels")
             stripped = (ours, *(wheelhouse_pack.stripped(wheel, options.cache / "stripped") for wheel in wheels))
             carried |= {*stripped}
-            if platform.fat and python not in missing:
+            if platform.fat and not missing:
                 trees.append(wheelhouse_pack.Tree(python, platform.machine, platform.oldest, stripped))
-        for line in [line for lines in missing.values() for line in lines]:
-            print(f"no wheel  {line}")
-        if platform == wheelhouse_platforms.here():
-            absent = missing
+            for line in missing:
+                print(f"no wheel  {line}")
+            if missing and platform == wheelhouse_platforms.here():
+                absent[python] = missing
 
     carried = {wheelhouse_pack.copy(wheel, options.out) for wheel in carried}
     for wheel in sorted(carried):
