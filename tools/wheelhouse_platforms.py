@@ -113,9 +113,12 @@ def dependencies(platform: Platform) -> list[Locked]:
 
 def dependency_wheels(platform: Platform, python: str, cache: Path) -> tuple[list[Path], list[str]]:
     """(the wheels for a CPython, such as "3.12"; a line for each that does not exist)."""
-    folder = cache / f"{platform.name}-{python}"
+    return wheels_of(dependencies(platform), platform, python, cache / f"{platform.name}-{python}")
+
+
+def wheels_of(wanted: list[Locked], platform: Platform, python: str, folder: Path) -> tuple[list[Path], list[str]]:
+    """The same of these projects, downloaded into a folder that has no other platform's."""
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = dependencies(platform)
     lacking = [one for one in wanted if cached(folder, one) is None]
     said = _download(folder, lacking, platform, python) if lacking else ""
     absent = []
