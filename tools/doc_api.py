@@ -65,7 +65,8 @@ NOT_CONSTRUCTED = {"RecordBatch", "RecordLists", "RecordColumns", "BatchTable", 
 
 
 def page() -> str:
-    package = griffe.load("kafkarec", search_paths=[Path(kafkarec.__file__).parents[1]])
+    # without compiled modules, which griffe else finds before or after their stubs, as the folder lists them
+    package = griffe.load("kafkarec", search_paths=[Path(kafkarec.__file__).parents[1]], allow_inspection=False)
     names = [name for name in kafkarec.__all__ if not name.startswith("__")]
     sections = {title: listed.split() for title, listed in SECTIONS.items()}
     placed = {name for section in sections.values() for name in section}
@@ -111,7 +112,7 @@ def _side_files(package: Any) -> str:
         for of in package[name].functions.values():
             if _public(of.name) and not of.is_alias:
                 call = " ".join(signature(of, of.name).replace("|", "\\|").split())
-                what = _cell(_doc(of).split("\n\n")[0])
+                what = cell(_doc(of).split("\n\n")[0])
                 lines.append(f"| `{name}.{call}` | {what} |")
     return "\n".join(lines) + "\n"
 
@@ -157,7 +158,7 @@ def _class(name: str, of: Any, described_in: dict[str, str]) -> str:
     values = {one.name: one for one in members if one.is_attribute and one not in numbers}
     kinds = {each: f"`{_annotation(one)}`".replace("|", "\\|") for each, one in values.items() if _annotation(one)}
     named = {each for row in described for each in row.names}
-    rows = [*described, *(Row((each,), "", _cell(_doc(one))) for each, one in values.items() if each not in named)]
+    rows = [*described, *(Row((each,), "", cell(_doc(one))) for each, one in values.items() if each not in named)]
     if rows:
         lines += ["| attribute | type | |", "|---|---|---|"]
         for row in rows:
@@ -264,12 +265,12 @@ def split(doc: str) -> tuple[str, list[Row]]:
         indented = line.startswith("  ") and bool(line.strip())
         if match:
             names = tuple(name.lstrip(".") for name in match[1].split(", "))
-            rows.append(Row(names, f"`{match[2]}`".replace("|", "\\|") if match[2] else "", _cell(match[3])))
+            rows.append(Row(names, f"`{match[2]}`".replace("|", "\\|") if match[2] else "", cell(match[3])))
             open_row, last = True, len(line)
             continue
         if indented and open_row:
             joint = " " if last > _WRAPPED else "<br>"
-            rows[-1] = rows[-1]._replace(text=rows[-1].text + joint + _cell(line))
+            rows[-1] = rows[-1]._replace(text=rows[-1].text + joint + cell(line))
             last = len(line)
             continue
         open_row = False
@@ -288,15 +289,15 @@ def _block(lines: list[str]) -> list[str]:
     return ["```text", textwrap.dedent("\n".join(lines)).strip("\n"), "```\n"] if lines else []
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     return escaped(" ".join(text.split())).replace("|", "\\|")
 
 
 def escaped(line: str) -> str:
-    """Angle brackets outside of code would be tags, stars emphasis; names with underscores are code."""
+    """Angle brackets outside of code would be tags, stars emphasis; options and names with underscores are code."""
     return "`".join(
         part
         if at % 2
-        else re.sub(r"(?<![\w/])(\w*_\w+|--[a-z]\w*)", r"`\1`", part.replace("<", "&lt;").replace("*", "\\*"))
+        else re.sub(r"(?<![\w/.])(--[a-z][\w-]*|\w*_\w+)(?!\w)", r"`\1`", part.replace("<", "&lt;").replace("*", "\\*"))
         for at, part in enumerate(line.split("`"))
     )
