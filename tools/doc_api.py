@@ -1,18 +1,17 @@
-"""The reference page of the Python API, from signatures and docstrings."""
+"""The reference page of the Python API, from signatures and docstrings as griffe finds them."""
 
 from __future__ import annotations
 
-import ast
-import copy
 import importlib
 import inspect
+import pydoc
 import re
-import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import griffe
 
 import kafkarec
 
@@ -66,195 +65,152 @@ NOT_CONSTRUCTED = {"RecordBatch", "RecordLists", "RecordColumns", "BatchTable", 
 
 
 def page() -> str:
+    # without compiled modules, which griffe else finds before or after their stubs, as the folder lists them
+    package = griffe.load("kafkarec", search_paths=[Path(kafkarec.__file__).parents[1]], allow_inspection=False)
     names = [name for name in kafkarec.__all__ if not name.startswith("__")]
     sections = {title: listed.split() for title, listed in SECTIONS.items()}
     placed = {name for section in sections.values() for name in section}
-    described_in: dict[type, str] = {}
+    described_in: dict[str, str] = {}
     lines = [HEAD]
     for title, wanted in {**sections, "More": [name for name in names if name not in placed]}.items():
         lines.append(f"\n## {title}\n")
-        lines += [_entry(name, getattr(kafkarec, name), described_in) for name in wanted]
-    for package, inside in PACKAGES.items():
-        module = importlib.import_module(f"kafkarec.{package}")
-        doc = inspect.getdoc(module) or ""
+        lines += [_entry(package, name, described_in) for name in wanted]
+    for place, inside in PACKAGES.items():
+        module = package[place]
+        doc = _doc(module)
         # if a docstring continues with a list of the package's modules, only its first paragraph is for users
-        shown = doc if f"{package}." in doc else doc.split("\n\n")[0]
-        shown_names = [name for name in module.__all__ if name not in inside and name not in names]
-        lines += [f"\n## kafkarec.{package}\n", (split(doc)[0] if shown is doc else escaped(shown)) + "\n"]
-        lines += [_entry(name, getattr(module, name), described_in) for name in shown_names]
-    for place, for_users in MODULES.items():
-        module = importlib.import_module(f"kafkarec.{place}")
-        lines += [f"\n## kafkarec.{place}\n", split(inspect.getdoc(module) or "")[0]]
-        lines += [_entry(name, getattr(module, name), described_in) for name in for_users]
-    lines += ["\n## kafkarec.sidecars\n", _small_files()]
-    lines += ["\n## kafkarec.experimental\n", _experimental(described_in)]
+        text = split(doc)[0] if f"{place}." in doc else escaped(doc.split("\n\n")[0])
+        lines += [f"\n## {module.path}\n", text + "\n"]
+        for_users = [name for name in module.exports if name not in inside and name not in names]
+        lines += [_entry(module, name, described_in) for name in for_users]
+    for place, listed in MODULES.items():
+        lines += [f"\n## kafkarec.{place}\n", split(_doc(package[place]))[0]]
+        lines += [_entry(package[place], name, described_in) for name in listed]
+    lines += ["\n## kafkarec.sidecars\n", _side_files(package["sidecars"])]
+    lines += ["\n## kafkarec.experimental\n", _experimental(package["experimental"], described_in)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
-def _experimental(described_in: dict[type, str]) -> str:
+def _experimental(package: Any, described_in: dict[str, str]) -> str:
     """The modules of formats that no broker reads."""
-    package = importlib.import_module("kafkarec.experimental")
-    lines = ["**No broker reads these formats.**", split(inspect.getdoc(package) or "")[0]]
+    lines = ["**No broker reads these formats.**", split(_doc(package))[0]]
     lines.append("More in [Magic 3, an experiment](../explanation/magic-3.md).\n")
     for name, for_users in EXPERIMENTAL.items():
-        module = importlib.import_module(f"kafkarec.experimental.{name}")
-        lines += [f"### kafkarec.experimental.{name}\n", split(inspect.getdoc(module) or "")[0]]
+        module = package[name]
+        lines += [f"### {module.path}\n", split(_doc(module))[0]]
         lines += [
-            re.sub(r"(?m)^###(#?) (?=\w)", rf"####\1 {name}.", _entry(one, getattr(module, one), described_in))
-            for one in for_users
+            re.sub(r"(?m)^###(#?) (?=\w)", rf"####\1 {name}.", _entry(module, one, described_in)) for one in for_users
         ]
     return "\n".join(lines)
 
 
-def _small_files() -> str:
+def _side_files(package: Any) -> str:
     """A package of similar modules: its docstring, and a table of their functions."""
-    package = importlib.import_module("kafkarec.sidecars")
-    text = split(inspect.getdoc(package) or "")[0]
+    text = split(_doc(package))[0]
     lines = [text, "| function | |", "|---|---|"]
-    for path in sorted(Path(package.__path__[0]).glob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body if f"`{path.stem}`" in text else ():
-            if isinstance(node, ast.FunctionDef) and _public(node.name):
-                call = " ".join(signature(node).split(" -> ")[0].replace("|", "\\|").split())
-                what = _cell(_doc(node).split("\n\n")[0])
-                lines.append(f"| `{path.stem}.{call}` | {what} |")
+    for name in sorted(one for one in package.modules if f"`{one}`" in text):
+        for of in package[name].functions.values():
+            if _public(of.name) and not of.is_alias:
+                call = " ".join(signature(of, of.name).replace("|", "\\|").split())
+                what = cell(_doc(of).split("\n\n")[0])
+                lines.append(f"| `{name}.{call}` | {what} |")
     return "\n".join(lines) + "\n"
 
 
-@cache
-def _definition(of: type | Callable[..., Any]) -> ast.ClassDef | ast.FunctionDef:
-    """The syntax of a class or function: annotations and defaults as they are written."""
-    try:
-        source = inspect.getsource(of)
-    except OSError:
-        return _compiled_class(of)
-    [node] = ast.parse(textwrap.dedent(source)).body
-    assert isinstance(node, ast.ClassDef | ast.FunctionDef)
-    return node
-
-
-def _compiled_class(of: Any) -> ast.ClassDef:
-    """The syntax of a class of a compiled module: its stub, with the docstrings of the class."""
-    stub = Path(sys.modules[of.__module__].__file__ or "").with_name(of.__module__.split(".")[-1] + ".pyi")
-    nodes = ast.parse(stub.read_text(encoding="utf-8")).body
-    [node] = [one for one in nodes if isinstance(one, ast.ClassDef) and one.name == of.__name__]
-    methods = [(one, getattr(of, one.name)) for one in node.body if isinstance(one, ast.FunctionDef)]
-    for one, described in [(node, of), *((one, member) for one, member in methods if one.name != "__init__")]:
-        one.body.insert(0, ast.Expr(ast.Constant(_without_signature(inspect.getdoc(described) or ""))))
-    return node
-
-
-def _without_signature(doc: str) -> str:
-    """A docstring without the line that the compiler has put before it."""
+def _doc(of: Any) -> str:
+    """The docstring; stubs have none: that of the compiled module, without the compiler's line before it."""
+    if of.filepath.suffix != ".pyi":
+        return of.docstring.value if of.docstring else ""
+    if of.is_attribute and "property" not in of.labels:
+        return ""
+    doc = inspect.getdoc(pydoc.locate(of.path)) or ""
     first, _, others = doc.partition("\n\n" if "\n\n" in doc else "\n")
     return others if re.fullmatch(r"\w+\(.*\)", first) else doc
 
 
-def _doc(node: ast.ClassDef | ast.FunctionDef) -> str:
-    return ast.get_docstring(node) or ""
+def _entry(module: Any, name: str, described_in: dict[str, str]) -> str:
+    value = getattr(importlib.import_module(module.path), name)
+    if not callable(value):
+        text = repr(value)
+        shown = f"{name}: {type(value).__name__}" if len(text) > 90 or text.startswith("<") else f"{name} = {text}"
+        return f"### {name}\n\n`{shown}`\n"
+    written = inspect.unwrap(value)  # the one that is in the source
+    of = module.package[f"{written.__module__}.{written.__qualname__}".removeprefix("kafkarec.")]
+    if of.is_class:
+        return _class(name, of.final_target if of.is_alias else of, described_in)
+    returns = of.returns if written is value else inspect.signature(value).return_annotation
+    return _function(of, f"### {name}", name, returns)
 
 
-def _entry(name: str, of: Any, described_in: dict[type, str]) -> str:
-    if isinstance(of, type):
-        return _class(name, of, described_in)
-    if callable(of):
-        node = _definition(of)
-        assert isinstance(node, ast.FunctionDef)
-        return function(node, f"### {name}")
-    value = repr(of)
-    shown = f"{name}: {type(of).__name__}" if len(value) > 90 or value.startswith("<") else f"{name} = {value}"
-    return f"### {name}\n\n`{shown}`\n"
-
-
-def _class(name: str, of: type, described_in: dict[type, str]) -> str:
-    """described_in: a base class -> the public class under which its members are described."""
-    node = _definition(of)
-    assert isinstance(node, ast.ClassDef)
-    bases = [ast.unparse(base) for base in node.bases]
-    links = [_link(above, described_in) for above in _ours(of.__mro__[1:]) if described_in.get(above, name) != name]
+def _class(name: str, of: Any, described_in: dict[str, str]) -> str:
+    """described_in: the path of a base class -> the public class under which its members are described."""
     members = [*_members(of, name, described_in)]
-    init = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
-    kind = f"class {name}({', '.join(bases)})" if bases else f"class {name}"
-    shown = kind if init is None or bases or name in NOT_CONSTRUCTED else signature(init, name)
-    text, described = split(_doc(node))
-    lines = [f"### {name}\n", code(shown), text, "\n".join(links)]
-    numbers = [one for one in members if isinstance(one, ast.Assign)]
+    links = [_link(above, described_in) for above in _ours(of.mro()) if described_in.get(above.path, name) != name]
+    has_init = "__init__" in of.members and "dataclass" not in of.labels
+    is_constructed = has_init and not of.bases and name not in NOT_CONSTRUCTED
+    bases = f"({', '.join(map(str, of.bases))})" if of.bases else ""
+    shown = signature(of.members["__init__"], name) if is_constructed else f"class {name}{bases}"
+    text, described = split(_doc(of))
+    lines = [f"### {name}\n", _code(shown), text, "\n".join(links)]
+    numbers = [one for one in members if one.is_attribute and one.name.isupper()]
     if numbers:
-        lines.append(", ".join(f"`{ast.unparse(one.targets[0])}` = {ast.unparse(one.value)}" for one in numbers) + "\n")
-    types = {ast.unparse(one.target): _type(one.annotation) for one in members if isinstance(one, ast.AnnAssign)}
-    methods = [one for one in members if isinstance(one, ast.FunctionDef)]
-    properties = {one.name: one for one in methods if _is_property(one)}
-    types |= {each: _type(one.returns) for each, one in properties.items()}
-    rows = [
-        (", ".join(f"`{each}`" for each in row.names), row.type or types.get(row.names[0], ""), row.text)
-        for row in described
-    ]
+        lines.append(", ".join(f"`{one.name}` = {one.value}" for one in numbers) + "\n")
+    values = {one.name: one for one in members if one.is_attribute and one not in numbers}
+    kinds = {each: f"`{_annotation(one)}`".replace("|", "\\|") for each, one in values.items() if _annotation(one)}
     named = {each for row in described for each in row.names}
-    rows += [
-        (f"`{each}`", kind, _cell(_doc(properties[each])) if each in properties else "")
-        for each, kind in types.items()
-        if each not in named
-    ]
+    rows = [*described, *(Row((each,), "", cell(_doc(one))) for each, one in values.items() if each not in named)]
     if rows:
         lines += ["| attribute | type | |", "|---|---|---|"]
-        lines += [f"| {names} | {kind} | {what} |" for names, kind, what in rows]
+        for row in rows:
+            places = ", ".join(f"`{each}`" for each in row.names)
+            lines.append(f"| {places} | {row.type or kinds.get(row.names[0], '')} | {row.text} |")
         lines.append("")
-    lines += [function(one, f"#### {name}.{one.name}") for one in methods if one.name not in properties and _doc(one)]
+    methods = [one for one in members if one.is_function and _doc(one)]
+    lines += [_function(one, f"#### {name}.{one.name}", one.name, one.returns) for one in methods]
     return "\n".join(lines) + "\n"
 
 
-def _members(of: type, name: str, described_in: dict[type, str]) -> Iterator[ast.stmt]:
+def _members(of: Any, name: str, described_in: dict[str, str]) -> Iterator[Any]:
     """The members for users: those of the class, and of its bases if no class above on the page has described them."""
-    node = _definition(of)
-    names = set()
-    for one in node.body:
-        if isinstance(one, ast.FunctionDef):
-            member = one.name
-        elif isinstance(one, ast.AnnAssign):
-            member = ast.unparse(one.target)
-        elif isinstance(one, ast.Assign) and ast.unparse(one.targets[0]).isupper():
-            member = ast.unparse(one.targets[0])
-        else:
-            continue
-        names.add(member)
-        if _public(member) and member not in INTERNAL_METHODS:
+    for one in of.members.values():
+        is_described = one.is_function or "property" in one.labels or one.name.isupper() or _annotation(one)
+        if _public(one.name) and one.name not in INTERNAL_METHODS and is_described:
             yield one
-    for above in _ours(of.__bases__):
-        if described_in.setdefault(above, name) == name:
-            yield from (one for one in _members(above, name, described_in) if getattr(one, "name", None) not in names)
+    for above in _ours(of.resolved_bases):
+        if described_in.setdefault(above.path, name) == name:
+            yield from (one for one in _members(above, name, described_in) if one.name not in of.members)
 
 
-def _ours(bases: tuple[type, ...]) -> list[type]:
+def _ours(bases: list[Any]) -> list[Any]:
     """Those that the page describes; compiled ones have private members only."""
-    ours = [one for one in bases if one.__module__.startswith("kafkarec") and not issubclass(one, Exception)]
-    return [one for one in ours if not one.__module__.startswith("kafkarec._")]
+    return [one for one in bases if not one.path.startswith("kafkarec._") and not one.name.endswith("Error")]
 
 
-def _link(above: type, described_in: dict[type, str]) -> str:
+def _link(above: Any, described_in: dict[str, str]) -> str:
     """A link to the class above on the page that describes the methods of `above`."""
-    methods = [one for one in _members(above, "", described_in) if isinstance(one, ast.FunctionDef) and _doc(one)]
-    return f"Also the members of `{described_in[above]}`: {', '.join(f'`.{one.name}`' for one in methods)}.\n"
-
-
-def _is_property(node: ast.FunctionDef) -> bool:
-    return any(ast.unparse(one).split(".")[-1] in ("property", "cached_property") for one in node.decorator_list)
+    members = [one for one in _members(above, "", described_in) if _doc(one)]
+    return f"Also the members of `{described_in[above.path]}`: {', '.join(f'`.{one.name}`' for one in members)}.\n"
 
 
 def _public(name: str) -> bool:
     return not name.startswith("_")
 
 
-def _type(node: ast.expr | None) -> str:
-    return "" if node is None else "`" + ast.unparse(node).strip("'\"").replace("|", "\\|") + "`"
+def _annotation(of: Any) -> str:
+    """That of an attribute: where it is assigned, or else in its class or one above."""
+    classes = inspect.getmro(pydoc.locate(of.parent.path))
+    declared = (inspect.get_annotations(each).get(of.name) for each in classes)
+    return str(of.annotation or next(filter(None, declared), "")).strip("'")
 
 
-def code(text: str) -> str:
+def _code(text: str) -> str:
     # a directive, not a plain fence: signatures cannot be run
     return f"```{{code-block}} python\n{text}\n```\n"
 
 
-def function(node: ast.FunctionDef, heading: str) -> str:
-    text, rows = split(_doc(node))
-    lines = [heading + "\n", code(signature(node)), text]
+def _function(of: Any, heading: str, name: str, returns: Any) -> str:
+    text, rows = split(_doc(of))
+    lines = [heading + "\n", _code(signature(of, name, returns)), text]
     if rows:
         lines += ["| | |", "|---|---|"]
         lines += [f"| {', '.join(f'`{name}`' for name in row.names)} | {row.text} |" for row in rows]
@@ -262,28 +218,24 @@ def function(node: ast.FunctionDef, heading: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def signature(node: ast.FunctionDef, name: str | None = None) -> str:
+_MARKS = {"variadic positional": "*", "variadic keyword": "**"}
+
+
+def signature(of: Any, name: str, returns: Any = None) -> str:
     """`name(a: int, *, b: str = "x") -> C`, on several lines if it is long; private parameters are left out."""
-    arguments = copy.deepcopy(node.args)
-    arguments.args = [one for one in arguments.args if one.arg not in ("self", "cls")]
-    by_keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    public = [(one, default) for one, default in by_keyword if _public(one.arg)]
-    values: list[str] = []  # defaults are put in after splitting: a lambda has commas
-
-    def numbered(default: ast.expr) -> ast.expr:
-        values.append(ast.unparse(default))
-        return ast.Name(f"_{len(values) - 1}")
-
-    arguments.defaults = [numbered(default) for default in arguments.defaults]
-    arguments.kwonlyargs = [one for one, _ in public]
-    arguments.kw_defaults = [default and numbered(default) for _, default in public]
-    parts = re.split(r", (?=\*{0,2}\w+: |\*,|/)", ast.unparse(arguments)) if ast.unparse(arguments) else []
-    parts = [re.sub(r"=_(\d+)$", lambda match: f" = {values[int(match[1])]}", part) for part in parts]
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns and name is None else ""
-    text = f"{name or node.name}({', '.join(parts)}){returns}"
-    if len(text) > 100:
-        text = f"{name or node.name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){returns}"
-    return text
+    parts: list[str] = []
+    for one in of.parameters:
+        by_name = one.kind.value == "keyword-only"
+        if one.name in ("self", "cls") or (by_name and not _public(one.name)):
+            continue
+        if by_name and not any(part.startswith("*") for part in parts):
+            parts.append("*")
+        annotation = f": {one.annotation}" if one.annotation else ""
+        default = f" = {one.default}" if one.default is not None and one.kind.value not in _MARKS else ""
+        parts.append(_MARKS.get(one.kind.value, "") + one.name + annotation + default)
+    end = f") -> {returns}" if returns else ")"
+    text = f"{name}({', '.join(parts)}{end}"
+    return text if len(text) <= 100 else f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + end
 
 
 class Row(NamedTuple):
@@ -313,12 +265,12 @@ def split(doc: str) -> tuple[str, list[Row]]:
         indented = line.startswith("  ") and bool(line.strip())
         if match:
             names = tuple(name.lstrip(".") for name in match[1].split(", "))
-            rows.append(Row(names, f"`{match[2]}`".replace("|", "\\|") if match[2] else "", _cell(match[3])))
+            rows.append(Row(names, f"`{match[2]}`".replace("|", "\\|") if match[2] else "", cell(match[3])))
             open_row, last = True, len(line)
             continue
         if indented and open_row:
             joint = " " if last > _WRAPPED else "<br>"
-            rows[-1] = rows[-1]._replace(text=rows[-1].text + joint + _cell(line))
+            rows[-1] = rows[-1]._replace(text=rows[-1].text + joint + cell(line))
             last = len(line)
             continue
         open_row = False
@@ -337,15 +289,15 @@ def _block(lines: list[str]) -> list[str]:
     return ["```text", textwrap.dedent("\n".join(lines)).strip("\n"), "```\n"] if lines else []
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     return escaped(" ".join(text.split())).replace("|", "\\|")
 
 
 def escaped(line: str) -> str:
-    """Angle brackets outside of code would be tags, stars emphasis; names with underscores are code."""
+    """Angle brackets outside of code would be tags, stars emphasis; options and names with underscores are code."""
     return "`".join(
         part
         if at % 2
-        else re.sub(r"(?<![\w/])(\w*_\w+|--[a-z]\w*)", r"`\1`", part.replace("<", "&lt;").replace("*", "\\*"))
+        else re.sub(r"(?<![\w/.])(--[a-z][\w-]*|\w*_\w+)(?!\w)", r"`\1`", part.replace("<", "&lt;").replace("*", "\\*"))
         for at, part in enumerate(line.split("`"))
     )

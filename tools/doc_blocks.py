@@ -182,7 +182,9 @@ def runner(page: Page) -> Iterator[Runner]:
         for shown in ("examples", "tests/vectors", "pyproject.toml", "Makefile", "benchmarks"):
             (folder / shown).symlink_to(ROOT / shown)
         with doc_standins.standing_in(page.needs, folder) as standins, mock.patch.dict(os.environ, standins.settings):
-            yield Runner(folder, standins)
+            running = Runner(folder, standins)
+            yield running
+            running.scope.clear()  # what a page has opened ends before what it is connected to
 
 
 def _differing(block: Block, printed: str) -> str:

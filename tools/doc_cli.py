@@ -6,6 +6,8 @@ import argparse
 import importlib
 import re
 
+from doc_api import cell
+
 HEAD = """\
 # Command line
 
@@ -53,7 +55,7 @@ contain bytes of keys, values or headers.
 def page() -> str:
     from kafkarec.cli.verb_parsers import VERBS
 
-    rows = [f"| [`{verb}`](#{verb}) | {_cell(what)} |" for verb, what in VERBS.items()]
+    rows = [f"| [`{verb}`](#{verb}) | {cell(what)} |" for verb, what in VERBS.items()]
     return HEAD + "\n".join(rows) + "\n" + RULES + "".join(map(_verb, VERBS))
 
 
@@ -64,7 +66,7 @@ def _verb(verb: str) -> str:
     whole = parser_of(verb)
     chosen = next(action for action in whole._actions if isinstance(action, argparse._SubParsersAction))
     parser = chosen.choices[verb]
-    lines = [f"\n## {verb}\n", _cell(module.DESCRIPTION) + "\n", "```{code-block} sh", _usage(parser, verb), "```\n"]
+    lines = [f"\n## {verb}\n", cell(module.DESCRIPTION) + "\n", "```{code-block} sh", _usage(parser, verb), "```\n"]
     for group in parser._action_groups:
         actions = [one for one in group._group_actions if one.dest not in ("help", "debug")]
         if not actions:
@@ -98,13 +100,7 @@ def _names(action: argparse.Action) -> str:
 
 def _help(action: argparse.Action) -> str:
     text = action.help or ""
-    return _cell(text % {**vars(action), "prog": "kafkarec"} if "%" in text else text)
-
-
-def _cell(text: str) -> str:
-    plain = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-    # options and names with underscores are code, wherever a help text uses them
-    return re.sub(r"(?<![\w`/.])(--[a-z][\w-]*|\w*_\w+)(?![\w`])", r"`\1`", plain)
+    return cell(text % {**vars(action), "prog": "kafkarec"} if "%" in text else text)
 
 
 def _commented(line: str) -> str:
@@ -118,4 +114,4 @@ def _examples(text: str) -> list[str]:
     commands = [_commented(line[2:].rstrip()) for line in rest.split("\n") if line.startswith("  ")]
     notes = " ".join(line.strip() for line in (before + "\n" + rest).split("\n") if line and not line.startswith("  "))
     lines = ["```{code-block} sh", *commands, "```\n"] if commands else []
-    return [*lines, _cell(notes)] if notes.strip() else lines
+    return [*lines, cell(notes)] if notes.strip() else lines

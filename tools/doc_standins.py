@@ -4,7 +4,7 @@
 |---|---|
 | (always) | `kafkarec` and `python` of this checkout; a `pip` and a `make` that only check their arguments |
 | s3 | an S3 API server on loopback; the bucket `backup` holds the partitions of tests/vectors/segments |
-| producer | in the module `confluent_kafka` a Producer that checks its arguments and sends nothing |
+| producer | librdkafka's mock cluster, which pages call localhost:9092 |
 | spark | a local Spark session `spark`; a `spark-submit` that checks the wheel's version |
 | avro | the same with Spark's from_avro, which pyspark does not contain |
 | kafka | the same with Spark's Kafka source and sink, and a real broker that pages call localhost:9092 |
@@ -285,35 +285,13 @@ def _end_jvm() -> None:
 
 @contextlib.contextmanager
 def _producer(found: StandIns, commands: Path) -> Iterator[None]:
-    arrived = 0
+    from confluent_kafka import Producer
 
-    class Producer:
-        def __init__(self, settings: dict[str, object]) -> None:
-            assert settings["bootstrap.servers"]
-
-        def produce(  # type: ignore[no-untyped-def]
-            self, topic, value=None, key=None, partition=-1, on_delivery=None, timestamp=0, headers=None
-        ) -> None:
-            nonlocal arrived
-            assert isinstance(topic, str) and all(one is None or isinstance(one, bytes) for one in (key, value))
-            assert all(isinstance(name, str) and isinstance(given, bytes | None) for name, given in headers or [])
-            assert isinstance(timestamp, int) and isinstance(partition, int)
-            arrived += 1
-            on_delivery(None, None)
-
-        def flush(self) -> int:
-            return 0
-
-    class Consumer:
-        def __init__(self, settings: dict[str, object]) -> None:
-            assert settings["bootstrap.servers"] and settings["group.id"]
-
-        def get_watermark_offsets(self, partition: tuple[str, int]) -> tuple[int, int]:
-            return 0, arrived
-
-    # not sys.modules by patch.dict, which would also forget every module that a block is the first to import
-    with mock.patch.multiple("confluent_kafka", Producer=Producer, Consumer=Consumer, TopicPartition=lambda *of: of):
-        yield
+    # A cluster of librdkafka's own, in this process, as long as the client is there that asks for it.
+    owner = Producer({"bootstrap.servers": ADDRESS, "test.mock.num.brokers": 1, "log_level": 3})
+    (broker,) = owner.list_topics(timeout=60).brokers.values()
+    found.words[ADDRESS] = f"{broker.host}:{broker.port}"
+    yield
 
 
 # Checks that the wheel on the command line has this version; tests/spark runs real applications.

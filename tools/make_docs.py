@@ -1,4 +1,4 @@
-"""Writes the generated tables and pictures of docs/; a test checks that those in the repository are current.
+"""Writes the generated tables of docs/; a test checks that those in the repository are current.
 
 usage: make_docs.py [--check]
 
@@ -6,7 +6,6 @@ usage: make_docs.py [--check]
 |---|---|
 | tables of docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
 | that of docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
-| docs/pictures/ | a batch of a broker, verify on a damaged file (`pictures.py`) |
 
 Not in the repository, only in the site:
 
@@ -30,7 +29,6 @@ import doc_api  # noqa: E402
 import doc_cli  # noqa: E402
 import doc_damage  # noqa: E402
 import doc_spark  # noqa: E402
-import pictures  # noqa: E402
 
 # page -> the name between its markers -> what stands there
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
@@ -53,12 +51,7 @@ def with_tables(name: str) -> str:
     return text
 
 
-PAGES = {
-    **{name: partial(with_tables, name) for name in TABLES},
-    "docs/pictures/batch.svg": pictures.batch,
-    "docs/pictures/damage.svg": pictures.damage,
-    "docs/pictures/terminal.svg": pictures.terminal,
-}
+PAGES = {name: partial(with_tables, name) for name in TABLES}
 BUILT = {"docs/reference/cli.md": doc_cli.page, "docs/reference/api.md": doc_api.page}
 
 

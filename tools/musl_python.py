@@ -15,7 +15,7 @@ from pathlib import Path
 
 import system_packages
 from wheelhouse_build import CROSS
-from wheelhouse_platforms import LOCKS, locked
+from wheelhouse_platforms import locked
 
 VERSION = "3.13"
 # The next release has libffi without its configure script.
@@ -71,13 +71,13 @@ def compiler(work: Path) -> Path:
 
 def build_lz4(work: Path, python: Path, folder: Path) -> None:
     """lz4, which publishes no wheel for musl, into `folder`: what `pip install` compiles there."""
-    version, hashes = locked(LOCKS / "runtime.txt")["lz4"]
+    lz4 = locked("runtime")["lz4"]
     wanted = work / "lz4.txt"
-    wanted.write_text(f"lz4=={version} " + " ".join(f"--hash=sha256:{each}" for each in sorted(hashes)) + "\n")
+    wanted.write_text(f"{lz4.line}\n")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=lz4"]
     _run([*pip, "--dest", ".", "-r", wanted.name], work, dict(os.environ))
-    _run(["tar", "-xf", f"lz4-{version}.tar.gz"], work, dict(os.environ))
-    source = work.resolve() / f"lz4-{version}"
+    _run(["tar", "-xf", f"lz4-{lz4.version}.tar.gz"], work, dict(os.environ))
+    source = work.resolve() / f"lz4-{lz4.version}"
     flags = ["-O2", "-fPIC", "-shared", "-I", "lz4libs", "-I", str(python.parents[1] / "include" / python.name)]
     shutil.copytree(source / "lz4", folder / "lz4", ignore=shutil.ignore_patterns("*.c", "*.h"))
     for name, parts in LZ4.items():

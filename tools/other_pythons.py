@@ -8,7 +8,7 @@
 
     .cache/NAME/root       what was unpacked; nothing is installed
     .cache/NAME/python     starts that Python; tests start it again in processes of their own
-    .cache/NAME/packages   what the tests import and what has compiled modules of its own
+    .cache/NAME/packages   what the tests import and what has compiled modules of its own, from .cache/NAME/downloads
     .cache/NAME/wheels     kafkarec and its dependencies, unpacked; by the spark_udfs wheel's bootstrap if it has them
 
 The bootstrap decodes some vectors, `kafkarec doctor` says what was found, then FILES run with the unpacked wheels.
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -33,7 +32,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import musl_python  # noqa: E402
 import system_packages  # noqa: E402
 import wheelhouse_check  # noqa: E402
-from wheelhouse_platforms import BY_NAME, Platform, dependency_wheels  # noqa: E402
+from wheelhouse_platforms import BY_NAME, Platform, dependency_wheels, locked, wheels_of  # noqa: E402
 
 import wheelhouse  # noqa: E402
 
@@ -47,6 +46,7 @@ FILES = (
 CACHE = ROOT / ".cache"
 LIBRARIES = ("libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libexpat1", "libffi8")
 COMPILED = ("hypothesis", "pyarrow")
+NEWER_GLIBC = (2, 28)  # that these two have wheels for
 
 
 def aarch64(work: Path) -> tuple[str, Path]:
@@ -97,18 +97,18 @@ def wrapper(work: Path, words: str) -> Path:
 
 def packages_of_tests(work: Path, version: str, target: Platform) -> Path:
     """What the tests import that is compiled, at the locked versions."""
-    folder = work / "packages"
-    locked = (ROOT / "requirements" / "test.txt").read_text(encoding="utf-8")
-    wanted = [line[0] for name in COMPILED if (line := re.search(rf"(?m)^{name}==[^\s;]+", locked))]
-    if all(list(folder.glob(f"{each.replace('==', '-')}.dist-info")) for each in wanted):
-        return folder
-    abi = f"cp{version.replace('.', '')}"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--upgrade"]
-    command += ["--disable-pip-version-check", "--python-version", version, "--implementation", "cp", "--abi", abi]
-    command += ["--abi", "abi3", "--abi", "none", "--target", str(folder)]
-    for tag in (*target.tags, f"manylinux_2_28_{target.machine}"):
-        command += ["--platform", tag] if tag.startswith(target.name.partition("-")[0]) else []
-    subprocess.run([*command, *wanted], check=True)
+    its = target._replace(oldest=NEWER_GLIBC) if target.libc == "glibc" else target
+    wheels, missing = wheels_of([locked("test")[name] for name in COMPILED], its, version, work / "downloads")
+    return _unpacked(wheels, missing, work / "packages")
+
+
+def _unpacked(wheels: list[Path], missing: list[str], folder: Path) -> Path:
+    if missing:
+        raise SystemExit("\n".join(missing))
+    shutil.rmtree(folder, ignore_errors=True)
+    for wheel in wheels:
+        zipfile.ZipFile(wheel).extractall(folder)
+        print(f"{folder.parent.name}: {wheel.name}", flush=True)
     return folder
 
 
@@ -125,14 +125,9 @@ def unpack_by_bootstrap(work: Path, command: Path) -> Path | None:
 
 def unpack_wheels(work: Path, python: Path, version: str, target: Platform) -> Path:
     """The same folder for a platform that the spark_udfs wheel does not have, with what lacks a wheel compiled."""
-    folder = work / "wheels"
-    shutil.rmtree(folder, ignore_errors=True)
-    wheels, missing = dependency_wheels(target, (version,), CACHE / "wheels")
-    if missing:
-        raise SystemExit("\n".join(missing[version]))
-    for wheel in (*wheels[version], *wheelhouse.kafkarec_wheels(ROOT, [target], CACHE)):
-        zipfile.ZipFile(wheel).extractall(folder)
-        print(f"{work.name}: {wheel.name}", flush=True)
+    wheels, missing = dependency_wheels(target, version, CACHE / "wheels")
+    ours = wheelhouse.kafkarec_wheels(ROOT, [target], CACHE)
+    folder = _unpacked([*wheels, *ours], missing, work / "wheels")
     musl_python.build_lz4(work, python, folder)
     return folder
 

@@ -1,4 +1,4 @@
-"""Tries the spark_udfs wheel in every interpreter of this machine: nothing installed, a few known batches."""
+"""Tries the spark_udfs wheel in an interpreter of this machine: nothing installed, a few known batches."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 # Run with -I -S: no site-packages, no PYTHONPATH, no current folder; kafkarec can only come from the wheel.
 PROGRAM = r"""
@@ -37,28 +37,11 @@ print(f"kafkarec {there.version} {there.source}, {there.interpreter} {there.libc
 """
 
 
-@dataclass(frozen=True)
-class Outcome:
-    ran: bool
+class Outcome(NamedTuple):
+    """Of a trial: what it printed, or why it failed."""
+
     passed: bool
     words: str
-
-
-def try_everywhere(
-    fat: Path, pythons: tuple[str, ...], absent: dict[str, list[str]], root: Path
-) -> list[tuple[str, Outcome]]:
-    """(what, outcome) for each CPython of the list; `absent` has those without all wheels."""
-    outcomes = []
-    for python in pythons:
-        executable = find_interpreter(python)
-        if python in absent:
-            outcome = Outcome(False, False, f"{len(absent[python])} wheels do not exist for it")
-        elif executable is None:
-            outcome = Outcome(False, False, "no such interpreter on this machine")
-        else:
-            outcome = try_in(executable, fat, root)
-        outcomes.append((f"CPython {python}", outcome))
-    return outcomes
 
 
 def find_interpreter(python: str) -> str | None:
@@ -84,5 +67,5 @@ def try_in(executable: str, fat: Path, root: Path, cache: Path | None = None) ->
         env = {"PATH": os.environ.get("PATH", ""), "KAFKAREC_CACHE": str(cache or Path(name) / "root")}
         done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=empty, env=env)
     if done.returncode == 0:
-        return Outcome(True, True, done.stdout.strip())
-    return Outcome(True, False, "FAILED\n" + done.stderr.strip())
+        return Outcome(True, done.stdout.strip())
+    return Outcome(False, "FAILED\n" + done.stderr.strip())

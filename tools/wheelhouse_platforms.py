@@ -1,8 +1,7 @@
 """The platforms that wheels are made for: one table for fetching, compiling, packing and for RELEASING.md; and the
 dependency wheels at their locked versions, per platform and CPython, from .cache/wheels or else by pip download.
 
-The locks (requirements/) hold hashes, so pip refuses a file that is not the locked one; a cached wheel is compared with
-the same hashes.
+The locks (requirements/) hold hashes: pip refuses a file that is not the locked one, and no other cached one is used.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from packaging import tags
-from packaging.utils import parse_wheel_filename
+from packaging.utils import canonicalize_name
 from wheelhouse_pack import sha256
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,13 +58,6 @@ class Platform(NamedTuple):
         names = [f"manylinux_2_{minor}" for minor in range(self.oldest[1], 4, -1)]
         return [f"{each}_{self.machine}" for each in (*names, *_OLD_NAMES.values())]
 
-    def ranks(self, python: str) -> dict[tags.Tag, int]:
-        """What a CPython, such as "3.12", can use there: tag -> place, 0 is the best."""
-        version = tuple(map(int, python.split(".")))
-        interpreter = f"cp{python.replace('.', '')}"
-        own = tags.cpython_tags(version, [interpreter], self.tags)
-        return {tag: n for n, tag in enumerate([*own, *tags.compatible_tags(version, interpreter, self.tags)])}
-
 
 _GLIBC, _OTHER = ("runtime", "glibc217"), ("runtime",)
 _X86, _ARM, _LZ4 = "x86_64", "aarch64", ("lz4",)
@@ -89,77 +82,70 @@ def here() -> Platform | None:
     return next(matches, None)
 
 
-def locked(lock: Path) -> dict[str, tuple[str, frozenset[str]]]:
-    """project -> (version, sha256 of its files)."""
-    found: dict[str, tuple[str, frozenset[str]]] = {}
-    for entry in re.split(r"(?m)^(?=[A-Za-z0-9])", lock.read_text(encoding="utf-8")):
-        head = re.match(r"([\w.-]+)==([^\s;\\]+)", entry)
-        if head:
-            name = re.sub(r"[-_.]+", "-", head[1]).lower()
-            found[name] = (head[2], frozenset(re.findall(r"--hash=sha256:([0-9a-f]{64})", entry)))
+class Locked(NamedTuple):
+    """A project's version in a lock file, and the SHA-256 of its files."""
+
+    project: str
+    version: str
+    hashes: frozenset[str]
+
+    @property
+    def line(self) -> str:
+        """As a requirement for pip."""
+        return " ".join((f"{self.project}=={self.version}", *(f"--hash=sha256:{each}" for each in sorted(self.hashes))))
+
+
+def locked(*names: str) -> dict[str, Locked]:
+    """project -> what these lock files have of it, of several the last."""
+    found = {}
+    for name in names:
+        for entry in re.split(r"(?m)^(?=[A-Za-z0-9])", (LOCKS / f"{name}.txt").read_text(encoding="utf-8")):
+            if head := re.match(r"([\w.-]+)==([^\s;\\]+)", entry):
+                hashes = frozenset(re.findall(r"--hash=sha256:([0-9a-f]{64})", entry))
+                found[canonicalize_name(head[1])] = Locked(canonicalize_name(head[1]), head[2], hashes)
     return found
 
 
-def dependencies(platform: Platform) -> dict[str, tuple[str, frozenset[str]]]:
-    """The same for the locks of a platform, without what has no wheel for it."""
-    found: dict[str, tuple[str, frozenset[str]]] = {}
-    for name in platform.locks:
-        found |= locked(LOCKS / f"{name}.txt")
-    return {project: line for project, line in found.items() if project not in platform.lacks}
+def dependencies(platform: Platform) -> list[Locked]:
+    """What kafkarec's wheel for a platform needs, without what has no wheel for it."""
+    return [one for one in locked(*platform.locks).values() if one.project not in platform.lacks]
 
 
-def dependency_wheels(
-    platform: Platform, pythons: tuple[str, ...], cache: Path
-) -> tuple[dict[str, list[Path]], dict[str, list[str]]]:
-    """(CPython -> its wheels, CPython -> a line for each of its wheels that does not exist)."""
-    cache.mkdir(parents=True, exist_ok=True)
-    wheels: dict[str, list[Path]] = {}
-    absent: dict[str, list[str]] = {}
-    wanted = dependencies(platform)
-    for python in pythons:
-        lacking = {name: line for name, line in wanted.items() if not _cached(cache, name, *line, platform, python)}
-        said = _download(cache, lacking, platform, python) if lacking else ""
-        for name, line in wanted.items():
-            wheel = _cached(cache, name, *line, platform, python)
-            if wheel is None and len(lacking) > 1:  # pip downloads all or none
-                said = _download(cache, {name: line}, platform, python)
-                wheel = _cached(cache, name, *line, platform, python)
-            if wheel:
-                wheels.setdefault(python, []).append(wheel)
-            else:
-                absent.setdefault(python, []).append(
-                    f"{name} {line[0]} for CPython {python} on {platform.name} ({said})"
-                )
-    return wheels, absent
+def dependency_wheels(platform: Platform, python: str, cache: Path) -> tuple[list[Path], list[str]]:
+    """(the wheels for a CPython, such as "3.12"; a line for each that does not exist)."""
+    return wheels_of(dependencies(platform), platform, python, cache / f"{platform.name}-{python}")
 
 
-def _cached(
-    cache: Path, project: str, version: str, hashes: frozenset[str], platform: Platform, python: str
-) -> Path | None:
-    ranks = platform.ranks(python)
-    fitting = []
-    for file in cache.glob(f"*-{version}-*.whl"):
-        name, _, _, tags = parse_wheel_filename(file.name)
-        places = [ranks[tag] for tag in tags if tag in ranks]
-        if name == project and places and (not hashes or sha256(file) in hashes):
-            fitting.append((min(places), file))
-    return min(fitting)[1] if fitting else None
+def wheels_of(wanted: list[Locked], platform: Platform, python: str, folder: Path) -> tuple[list[Path], list[str]]:
+    """The same of these projects, downloaded into a folder that has no other platform's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lacking = [one for one in wanted if cached(folder, one) is None]
+    said = _download(folder, lacking, platform, python) if lacking else ""
+    absent = []
+    for one in lacking:
+        if cached(folder, one) is None and len(lacking) > 1:  # pip downloads all or none
+            said = _download(folder, [one], platform, python)
+        if cached(folder, one) is None:
+            absent.append(f"{one.project} {one.version} for CPython {python} on {platform.name} ({said})")
+    return [wheel for one in wanted if (wheel := cached(folder, one))], absent
 
 
-def _download(cache: Path, lines: dict[str, tuple[str, frozenset[str]]], platform: Platform, python: str) -> str:
+def cached(folder: Path, wanted: Locked) -> Path | None:
+    """Its wheel, if pip has downloaded it there."""
+    files = folder.glob(f"*-{wanted.version}-*.whl")
+    return next((file for file in files if sha256(file) in wanted.hashes), None)
+
+
+def _download(folder: Path, wanted: list[Locked], platform: Platform, python: str) -> str:
     """Runs pip; returns the last line of its output, for the case that a wheel was not downloaded."""
-    listed = cache / "wanted.txt"
-    hashed = [
-        (f"{name}=={version}", *(f"--hash=sha256:{each}" for each in sorted(hashes)))
-        for name, (version, hashes) in lines.items()
-    ]
-    listed.write_text("".join(" ".join(words) + "\n" for words in hashed), encoding="utf-8")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
     for tag in platform.tags:
         command += ["--platform", tag]
-    command += ["--dest", str(cache), "-r", str(listed)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    listed.unlink()
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
+        listed.writelines(f"{one.line}\n" for one in wanted)
+        listed.flush()
+        command += ["--dest", str(folder), "-r", listed.name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     printed = (done.stderr or done.stdout).strip().splitlines()
     return printed[-1] if printed else "pip gave no reason"

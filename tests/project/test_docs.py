@@ -203,6 +203,59 @@ def test_errors_by_their_text_are_texts_of_the_code() -> None:
 # ---- pictures ----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the pictures show: a segment of a real broker with a flipped bit, a page of zeros, a truncated end."""
+    name = "00000000000000000000.log"
+    data = bytearray((ROOT / "examples" / "data" / "all-codecs-0" / name).read_bytes())
+    data[9_000] ^= 0x10
+    data[20_480:24_576] = bytes(4096)
+    path = tmp_path_factory.mktemp("damaged") / "logs" / "orders-0" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data[:-300])
+    return path
+
+
+def texts_of(picture: str) -> list[str]:
+    """Its lines of text, each with single spaces."""
+    from xml.etree import ElementTree
+
+    root = ElementTree.parse(ROOT / "docs" / "pictures" / f"{picture}.svg").getroot()
+    return [" ".join("".join(each.itertext()).split()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_the_picture_of_a_terminal_shows_what_the_commands_print(damaged: Path) -> None:
+    *lines, note = texts_of("terminal")
+    assert note == "for a damaged copy of a real broker's segment; shortened"
+    commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    assert [command.split()[1] for command in commands] == ["verify", "salvage", "verify"]
+    environment = {"PYTHONPATH": str(ROOT)}
+    printed = ""
+    for command in commands:
+        program = [sys.executable, "-m", *command.split()]
+        done = subprocess.run(program, cwd=damaged.parents[2], env=environment, capture_output=True, text=True)
+        printed += f"$ {command}\n{done.stdout}"
+    words = " ".join(printed.split())
+    assert [line for line in lines if line not in words] == []
+
+
+def test_the_picture_of_a_map_shows_what_verify_finds(damaged: Path) -> None:
+    from kafkarec.report import Bar
+
+    (file,) = kafkarec.verify(damaged).partitions[0].files
+    damage_at = {one.position: one for one in file.damage}
+    shown = [f"{file.size} bytes, {file.batches} good batches, {file.records} records"]
+    for one in file.ranges:
+        if one.state != "good":
+            shown.append(f"■bytes {one.position} to {one.position + one.length - 1}: {one.state}")
+        if one.position in damage_at:
+            found = damage_at[one.position]
+            shown.append(f"{found.reason}, offsets {found.lost_from} to {found.lost_to} lost")
+    assert [line for line in shown if line not in texts_of("damage")] == []
+    bar = Bar("", [(one.state, one.length) for one in file.ranges], is_of_file=True).drawn()
+    assert bar.removeprefix("<svg ") in (ROOT / "docs" / "pictures" / "damage.svg").read_text()
+
+
 def test_pictures_are_well_formed_and_readable_on_both_backgrounds() -> None:
     from xml.etree import ElementTree
 
