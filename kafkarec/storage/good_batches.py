@@ -93,6 +93,10 @@ class GoodBatch(NamedTuple):
         """The fields by which batches of two sources are compared."""
         return self.base, self.last, self.epoch, self.crc, self.size
 
+    def aside(self, reason: str) -> SetAsideBatch:
+        """The batch as one that is kept outside of the log."""
+        return SetAsideBatch(self.segment, self.position, self.size, self.base, self.last, reason, self.source)
+
 
 class SetAsideBatch(NamedTuple):
     """A batch that is kept outside of the log.
@@ -365,7 +369,7 @@ def _longest_ascending(window: list[GoodBatch], next_offset: int, collector: Dam
             kept.append(row._replace(damaged=row.damaged or dropped))
             dropped = False
         else:
-            collector.set_aside(_set_aside_batch(row, "offset_out_of_order"))
+            collector.set_aside(row.aside("offset_out_of_order"))
             dropped = True
     return kept
 
@@ -398,10 +402,6 @@ def _rising(window: Sequence[GoodBatch], indexes: Iterable[int], low: int) -> li
     return chosen[::-1]
 
 
-def _set_aside_batch(row: GoodBatch, reason: str) -> SetAsideBatch:
-    return SetAsideBatch(row.segment, row.position, row.size, row.base, row.last, reason, row.source)
-
-
 def _in_segment_range(
     segments: list[SegmentFile], number: int, next_offset: int, cap: int, collector: DamageCollector
 ) -> Iterator[GoodBatch]:
@@ -422,7 +422,7 @@ def _in_segment_range(
                     yield row._replace(damaged=True) if dropped else row
                     dropped = False
                 else:
-                    collector.set_aside(_set_aside_batch(row, "outside_of_segment"))
+                    collector.set_aside(row.aside("outside_of_segment"))
                     dropped = True
         if len(segments) > _MOST_OPEN:
             segment.close()
@@ -486,11 +486,11 @@ def ascending_runs(
     rows = list(read_file(segment, number, None, cap, collector))
     for at, row in enumerate(rows):
         if not 0 <= row.base <= row.last:  # its first bytes are in another piece of the file
-            collector.set_aside(_set_aside_batch(row, "offset_out_of_order"))
+            collector.set_aside(row.aside("offset_out_of_order"))
             continue
         run = runs[-1] if runs else []
         if not several and len(run) > 1 and run[-2].last < row.base <= run[-1].last:
-            collector.set_aside(_set_aside_batch(run.pop(), "offset_out_of_order"))
+            collector.set_aside(run.pop().aside("offset_out_of_order"))
         begins = not run or row.base <= run[-1].last or _epochs_fall(rows[max(at - 2, 0) : at + 2])
         begins = not _sequence_goes_on(row, sequences) or begins
         if begins or (several and row.damaged and row.base != run[-1].last + 1):

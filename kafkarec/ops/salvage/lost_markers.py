@@ -29,7 +29,7 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import SalvagePartition
-from .planned_files import InsertedBatch, RemovedBatch
+from .planned_files import Change, inserted, removed
 from .salvaged_partition import SalvagedPartition
 
 REASON = "transaction_undecided"
@@ -176,12 +176,12 @@ def placed(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
     return markers
 
 
-def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBatch | RemovedBatch]:
+def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Change]:
     """The batches of the markers, and where they belong; the batches of the transactions that are set aside. Timestamp
     and leader epoch of a marker: of the batch before."""
     waiting = sorted((one for one in markers if one.marker_offset is not None), key=lambda one: one.marker_offset or 0)
     aside = [one for one in markers if one.outcome == _ASIDE]
-    found: list[InsertedBatch | RemovedBatch] = []
+    found: list[Change] = []
     before: dict[str, Any] = {}
     for number, segment in enumerate(log.segments):
         if not waiting and not aside:
@@ -197,19 +197,19 @@ def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBa
                 offset = marker.marker_offset or 0
                 if offset in free:  # a .txnindex may list an offset that another batch has
                     position = segment.size if row is None else row["position"]
-                    found.append(InsertedBatch(segment.name, position, _batch(marker, before)))
+                    found.append(inserted(segment.name, position, _batch(marker, before)))
             if row is not None:
                 found += _removed(segment, row, aside)
             before = row or before
     return found
 
 
-def _removed(segment: SegmentFile, row: dict[str, Any], aside: Sequence[Decision]) -> Iterator[RemovedBatch]:
+def _removed(segment: SegmentFile, row: dict[str, Any], aside: Sequence[Decision]) -> Iterator[Change]:
     if row["is_control"] or not row["is_transactional"]:
         return
     for one in aside:
         if row["producer_id"] == one.producer_id and one.first_offset <= row["base_offset"] <= one.last_offset:
-            yield RemovedBatch.of(segment, row["position"], one.first_offset, REASON)
+            yield removed(segment, row["position"], one.first_offset, REASON)
             return
 
 

@@ -14,7 +14,6 @@ A dry run ends here. What is written is this plan, byte for byte.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +23,6 @@ from kafkarec.ops.rewrite.new_batches import empty_batch
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress, SourceEnd
 from kafkarec.storage.log_reading import last_batch
-from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.header import BatchHeader
@@ -41,7 +39,7 @@ from .copying import Spool
 from .merge import merge
 from .partition_sources import SalvagePartition, SalvageSource, unread_side_files
 from .plan_builder import MAX_SEGMENT, PlanBuilder
-from .planned_files import InsertedBatch, PlannedFolder
+from .planned_files import PlannedFolder, inserted
 from .salvaged_partition import BesideFile, SalvagedPartition
 from .source_witnesses import (
     add_lost_start,
@@ -71,25 +69,9 @@ class SalvageOptions:
     progress: ReadProgress
 
 
-@dataclass
-class PartitionPlan:
-    """One folder of the output: its files, and what the report says of it.
-
-    least_end   (keep_end) the offset at which the new log has to end, or above
-    """
-
-    report: SalvagedPartition
-    folder: PlannedFolder
-    least_end: int = 0
-
-    def log(self) -> PartitionFiles:
-        """The log that it becomes."""
-        return PartitionFiles.of(self.folder)
-
-
 def plan(
     partition: SalvagePartition, options: SalvageOptions, spool: Spool | None, new_folder: Callable[[], str]
-) -> list[PartitionPlan]:
+) -> list[PlannedFolder]:
     """The folders of a partition: one, or several for a file without a known name that has several logs.
 
     spool        see Spool
@@ -117,25 +99,33 @@ def plan(
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
     for copies in kraft_snapshots.snapshots_by_name(partition).values():
-        kraft_snapshots.plan_snapshot(made.folder, copies, options.max_decompressed_bytes, made.report)
-    _set_end(partition, made, _compare_end(partition, made.report, witnesses), options)
+        kraft_snapshots.plan_snapshot(made, copies, options.max_decompressed_bytes)
+    end = _compare_end(partition, made.report, witnesses)
     add_lost_start(partition, made.report)
-    _finish(partition, made, options)
+    _finish(partition, made, options, _least_end(partition, made.report, end, options))
     if partition.topic == CLUSTER_METADATA:
         made.report.problems[:0] = kraft_snapshots.losses(made.report)
     return [made]
 
 
-def _new(partition: SalvagePartition, options: SalvageOptions, spool: Spool | None, folder: str) -> PartitionPlan:
+def _builder(
+    partition: SalvagePartition,
+    options: SalvageOptions,
+    spool: Spool | None,
+    folder: str,
+    start: int | None = None,
+    base_offsets: Sequence[int] = (),
+    roll: int = _ROLL_UNORDERED,
+) -> PlanBuilder:
     report = SalvagedPartition(folder, partition.topic, partition.partition)
-    return PartitionPlan(report, PlannedFolder(os.path.join(options.out, folder), spool, report.unread))
+    return PlanBuilder(PlannedFolder(report, options.out, spool), start, base_offsets, roll)
 
 
 def _collector(builder: PlanBuilder, options: SalvageOptions) -> DamageCollector:
     """What is passed to what reads good batches of sources into a plan."""
     report, restored = builder.report, list[Restored]() if options.restore else None
     return DamageCollector(
-        [], builder.set_aside, report.tails, {}, report.unread, restored, options.progress, options.threads
+        [], builder.folder.keep_aside, report.tails, {}, report.unread, restored, options.progress, options.threads
     )
 
 
@@ -146,12 +136,12 @@ def _add_collected(report: SalvagedPartition, collector: DamageCollector) -> Non
 
 def _read(
     partition: SalvagePartition, options: SalvageOptions, spool: Spool | None
-) -> tuple[PartitionPlan, dict[int, SourceEnd]]:
+) -> tuple[PlannedFolder, dict[int, SourceEnd]]:
     """The good batches of all sources, as one log; index of a source -> its end."""
-    made = _new(partition, options, spool, partition.folder)
-    report, sources, cap = made.report, partition.sources, options.max_decompressed_bytes
+    sources, cap, start = partition.sources, options.max_decompressed_bytes, _start_by_names(partition)
     roll = _ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
-    builder = PlanBuilder(report, made.folder, _base_offsets(partition), roll)
+    builder = _builder(partition, options, spool, partition.folder, start, _base_offsets(partition), roll)
+    report = builder.report
     collector = _collector(builder, options)
     streams = _streams(partition.main_sources, cap, collector)
     for number, source in enumerate(sources):
@@ -159,15 +149,15 @@ def _read(
             streams.append(beside_files.rows_in(source.segments[0], number, source.holes, cap))
     report.sources = [one.path for source in sources for one in source.segments]
     ranks = [source.rank for source in sources]
-    for merged in merge(streams, _start_by_names(partition), stale=options.as_partition, ranks=ranks):
-        builder.add(merged)
+    for row, reason in merge(streams, start, stale=options.as_partition, ranks=ranks):
+        builder.add(row, reason)
     _add_collected(report, collector)
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
         _keep_empty_last_segment(sources[0].segments[-1], builder)
-    builder.finish()
+    builder.folder.join_aside()
     damaged = [one.next_offset for one in collector.ends.values() if one.in_damage]
     report.ends_in_damage = any(place is None or place >= (report.next_offset or 0) for place in damaged)
-    return made, collector.ends
+    return builder.folder, collector.ends
 
 
 def _streams(sources: list[SalvageSource], cap: int, collector: DamageCollector) -> list[Iterator[GoodBatch]]:
@@ -184,28 +174,28 @@ def _streams(sources: list[SalvageSource], cap: int, collector: DamageCollector)
 
 def _unordered(
     partition: SalvagePartition, options: SalvageOptions, spool: Spool | None, new_folder: Callable[[], str]
-) -> list[PartitionPlan]:
+) -> list[PlannedFolder]:
     """A file without a known name as one log; or, if its offsets, leader epochs or sequence numbers fall, as many. It
     then has pieces of several partitions, or of one partition in the wrong order; only the user can know which. It is
     read once more then, as no offset tells of another one that it is wrong."""
     given = partition.sources[0].segments[0]
     for several in (False, True):
         segment = given.copy(one_log=False) if several else given
-        plans = [_new(partition, options, spool, partition.folder)]
-        builder = PlanBuilder(plans[0].report, plans[0].folder, [], _ROLL_UNORDERED)
+        builder = _builder(partition, options, spool, partition.folder)
         collector = _collector(builder, options)
         cap = options.max_decompressed_bytes
         runs = good_batches.ascending_runs(segment, 0, cap, collector, several)
         if len(runs) < 2 and not any(one.reason == "base_offset_undecided" for one in collector.damage):
             break
-    _add_collected(plans[0].report, collector)
+    _add_collected(builder.report, collector)
+    plans = [builder.folder]
     for number, run in enumerate(runs):
         if number:
-            plans.append(_new(partition, options, spool, new_folder()))
-            builder = PlanBuilder(plans[-1].report, plans[-1].folder, [], _ROLL_UNORDERED)
-        for merged in merge([iter(run)], None):
-            builder.add(merged)
-        builder.finish()
+            builder = _builder(partition, options, spool, new_folder())
+            plans.append(builder.folder)
+        for row, reason in merge([iter(run)], None):
+            builder.add(row, reason)
+        builder.folder.join_aside()
     if len(runs) > 1:
         plans[0].report.problems.append(
             f"this file holds {len(runs)} pieces of several logs, or of one log out of order. Each is in its own "
@@ -243,7 +233,7 @@ def _keep_empty_last_segment(segment: SegmentFile, builder: PlanBuilder) -> None
     is_bad = any(one["file"] == segment.path for one in report.damage)
     is_bad = is_bad or any(one.path == segment.path for one in report.unread)
     if base is not None and base >= (report.next_offset or 0) and not is_bad:
-        builder.empty_segment(base)
+        builder.folder.add_empty_segment(base)
 
 
 def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witnesses: Sequence[Witness]) -> EndVerdict:
@@ -257,23 +247,24 @@ def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witness
     return report.set_end(max(ends), witnesses)
 
 
-def _set_end(partition: SalvagePartition, made: PartitionPlan, end: EndVerdict, options: SalvageOptions) -> None:
-    """Says what a start offset above the log's end means; with `keep_end` the log will end where it ended."""
-    report = made.report
+def _least_end(partition: SalvagePartition, report: SalvagedPartition, end: EndVerdict, options: SalvageOptions) -> int:
+    """Says what a start offset above the log's end means. Returns the offset at which the new log has to end, or above:
+    with `keep_end` where the log ended, otherwise 0."""
     if end.higher and end.higher[-1].meaning == DELETED:
         report.problems.append(
             f"{end.higher[-1].file} has {end.higher[-1].end} as start offset, above the log's end: a broker that "
             "starts with that file deletes every segment"
         )
     if not options.keep_end or partition.topic is None:
-        return
-    made.least_end = max([report.log_end, *(one.end for one in end.higher)])
+        return 0
+    least = max([report.log_end, *(one.end for one in end.higher)])
     if end.higher:
         report.ends_in_damage = False  # the missing offsets have an end now
-        report.lost.append((report.log_end if report.next_offset is None else report.next_offset, made.least_end - 1))
+        report.lost.append((report.log_end if report.next_offset is None else report.next_offset, least - 1))
+    return least
 
 
-def _reach(made: PartitionPlan, end: int) -> None:
+def _reach(made: PlannedFolder, end: int) -> None:
     """Lets the log end at this offset, with a batch without records, as the log cleaner leaves one: a consumer reads up
     to it. A log without segments gets an empty one."""
     report = made.report
@@ -283,7 +274,7 @@ def _reach(made: PartitionPlan, end: int) -> None:
         return
     last = next((file for file in reversed(report.files) if file.base_offset < end), None)
     if last is None or end - 1 - last.base_offset > MAX_SEGMENT:
-        PlanBuilder(report, made.folder, []).empty_segment(end if last is None else end - 1)
+        made.add_empty_segment(end if last is None else end - 1)
         if last is None:
             return
         last = report.files[-1]
@@ -292,12 +283,12 @@ def _reach(made: PartitionPlan, end: int) -> None:
         base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=-1 if epoch is None else epoch
     )
     data = empty_batch(header, before.get("max_timestamp", -1))
-    made.folder.change(report, [InsertedBatch(last.name, last.size, data)])
+    made.change([inserted(last.name, last.size, data)])
 
 
-def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOptions) -> None:
+def _finish(partition: SalvagePartition, made: PlannedFolder, options: SalvageOptions, least_end: int = 0) -> None:
     """Decides the transactions whose markers are lost; removes what a broker fails on."""
-    report, folder = made.report, made.folder
+    report = made.report
     if report.ends_in_damage:
         report.lost.append((report.next_offset, None))
     # of a file without a name nothing tells whether it is of one log: no marker is written into two
@@ -305,9 +296,9 @@ def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOp
         with made.log() as log:
             report.markers = lost_markers.placed(lost_markers.decide(log, partition, report), options.undecided)
             changes = lost_markers.changes(log, report.markers)
-        folder.change(report, changes)
-    if made.least_end:
-        _reach(made, made.least_end)
+        made.change(changes)
+    if least_end:
+        _reach(made, least_end)
     if not report.files:
         return
     if options.new_cluster and partition.topic != CLUSTER_METADATA:
@@ -315,13 +306,13 @@ def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOp
         with made.log() as log:
             changed = list(new_cluster.changes(log))
         if changed:
-            folder.change(report, changed)
+            made.change(changed)
             report.problems.append(new_cluster.sentence(changed))
         _reach(made, end)
     elif options.as_partition:
         with made.log() as log:
-            report.problems += side_file_writer.copy_from_sources(log, folder.write, partition)
+            report.problems += side_file_writer.copy_from_sources(log, made.files.__setitem__, partition)
         with made.log() as log:
             plain = plain_batches.find_plain_batches(log)
-        folder.change(report, plain)
+        made.change(plain)
         report.problems += plain_batches.sentences(plain)

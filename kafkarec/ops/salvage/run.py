@@ -32,9 +32,9 @@ from .partition_sources import (
     free_folder,
     ids_in_meta_properties,
 )
-from .plan import PartitionPlan, SalvageOptions, plan
+from .plan import SalvageOptions, plan
 from .plan_writing import State, read_back, write
-from .planned_files import SET_ASIDE
+from .planned_files import SET_ASIDE, PlannedFolder
 from .salvage_report import SalvageReport
 from .salvaged_partition import SalvagedPartition
 from .unfinished_run import REPORT, UNFINISHED, PartitionNote, UnfinishedRun
@@ -148,14 +148,14 @@ def salvage(
     return report
 
 
-def _set_apart(plans: Sequence[PartitionPlan], out: str) -> None:
+def _set_apart(plans: Sequence[PlannedFolder], out: str) -> None:
     """Moves the plans to other folders: what an earlier run wrote has batches that they do not have, and stays."""
     for one in plans:
         folder = one.report.folder
         one.report.folder, new = f"{SET_ASIDE}/{folder}.new", f"{SET_ASIDE}/{folder}.new/{SET_ASIDE}"
-        one.folder.path = os.path.join(out, one.report.folder)
-        moved = {path: f"{new}/{os.path.basename(path)}" for path in one.folder.set_aside}
-        one.folder.set_aside = {moved[path]: file for path, file in one.folder.set_aside.items()}
+        one.path = os.path.join(out, one.report.folder)
+        moved = {path: f"{new}/{os.path.basename(path)}" for path in one.set_aside}
+        one.set_aside = {moved[path]: file for path, file in one.set_aside.items()}
         for aside in one.report.set_aside:
             aside.saved_as = moved[aside.saved_as]
         one.report.keeps_earlier = True
@@ -239,7 +239,7 @@ class _Run:
                         one.report.problems += side_file_writer.write_side_files(
                             log, lambda name, data: None, self._options.as_partition, None
                         )
-                one.folder.close()
+                one.close()
             return [one.report for one in plans]
         note = PartitionNote(self._unfinished, partition)
         finished = note.finished()
@@ -257,7 +257,7 @@ class _Run:
         assert self._unfinished is not None
         out = self._options.out
         spool = Spool(os.path.join(out, UNFINISHED), partition.folder, read_once)
-        plans: list[PartitionPlan] = []
+        plans: list[PlannedFolder] = []
         try:
             plans = plan(partition, self._options, spool, partial(free_folder, self._folders))
             if note.why_again:
@@ -276,6 +276,6 @@ class _Run:
                 note.finish(plans, states)
         finally:
             for one in plans:
-                one.folder.close()
+                one.close()
             spool.drop()
         return [one.report for one in plans]
