@@ -47,9 +47,9 @@ def plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]], 
     report, incomplete = folder.report, list[GoodBatch]()
     for number, segment in copies:
         with closing(segment):
-            collector = DamageCollector([], lambda aside: None, [], {}, report.unread, None)
+            collector = DamageCollector(cap, unread=report.unread)
             damage, known = collector.damage, len(report.unread)
-            good = list(good_batches.read_file(segment, number, 0, cap, collector))
+            good = list(good_batches.read_file(segment, number, 0, collector))
             for path, position, length, kind in collector.tails:
                 what = "a batch is cut off" if kind == "cut" else "zeros"
                 text = (

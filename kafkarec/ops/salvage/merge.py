@@ -39,9 +39,17 @@ class _BatchStream:
         return self.ahead[0]
 
     @property
+    def order(self) -> tuple[int, int, int]:
+        return self.head.base, self.head.source, self.head.position
+
+    @property
     def following_epoch(self) -> int | None:
         """The leader epoch of the batch after the head; None: there is none."""
         return self.ahead[1].epoch if len(self.ahead) > 1 else None
+
+    def adjacent_epochs(self, before: int) -> int:
+        """How many adjacent batches have the epoch of the head: the last kept one has `before`, the next is ahead."""
+        return (self.head.epoch == before) + (self.head.epoch == self.following_epoch)
 
     def split(self) -> bool:
         """Whether the head was several batches, of which each is alone now."""
@@ -74,7 +82,7 @@ def merge(
     remaining = [_BatchStream(rows, ranks) for rows in streams]
     next_offset, epoch = start, -1
     confirmed_epochs: dict[int, tuple[int, int]] = {}  # source -> (its rank, its highest confirmed epoch)
-    while remaining := sorted((stream for stream in remaining if stream.ahead), key=_sort_key):
+    while remaining := sorted((one for one in remaining if one.ahead), key=lambda one: one.order):
         first, row = remaining[0], remaining[0].head
         damaged = row.damaged
         around = [stream for stream in remaining if stream.overlaps(row)]
@@ -97,12 +105,12 @@ def merge(
         around = [stream for stream in remaining if stream.ahead and stream.overlaps(row)]
         copies = [stream for stream in around if stream.head._replace(epoch=row.epoch).content == row.content]
         if len(copies) > 1:
-            best = max(copies, key=lambda stream: (-stream.rank, _confirmations(stream, epoch)))
+            best = max(copies, key=lambda stream: (-stream.rank, stream.adjacent_epochs(epoch)))
             for stream in copies:
                 if stream is not best:
                     yield stream.pop(), "other_epoch"
         elif len(around) > 1:
-            winner = min(around, key=_preference)
+            winner = min(around, key=lambda one: (one.rank, -one.head.epoch, -(one.head.records or 0), one.head.source))
             for stream in remaining:
                 if stream is not winner and stream.ahead and stream.overlaps(winner.head):
                     loser = stream.pop()
@@ -121,19 +129,3 @@ def merge(
             next_offset, epoch = row.last + 1, row.epoch
             first.pop()
             yield row._replace(damaged=damaged), ""
-
-
-def _sort_key(stream: _BatchStream) -> tuple[int, int, int]:
-    return stream.head.base, stream.head.source, stream.head.position
-
-
-def _confirmations(stream: _BatchStream, kept_epoch: int) -> int:
-    """The number of adjacent batches with the epoch of the stream's head: of the last kept batch, whose epoch is
-    `kept_epoch`, and the next one in the stream."""
-    own = stream.head.epoch
-    return (own == kept_epoch) + (own == stream.following_epoch)
-
-
-def _preference(stream: _BatchStream) -> tuple[int, int, int, int]:
-    row = stream.head
-    return stream.rank, -row.epoch, -(row.records or 0), row.source

@@ -17,14 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kafkarec.damage import Restored
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.ops.rewrite.new_batches import empty_batch
 from kafkarec.storage import good_batches
-from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress, SourceEnd
+from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress
 from kafkarec.storage.log_reading import last_batch
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
-from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.header import BatchHeader
 
 from . import (
@@ -37,7 +35,7 @@ from . import (
 )
 from .copying import Spool
 from .merge import merge
-from .partition_sources import SalvagePartition, SalvageSource, unread_side_files
+from .partition_sources import SalvagePartition, unread_side_files
 from .plan_builder import MAX_SEGMENT, PlanBuilder
 from .planned_files import PlannedFolder, inserted
 from .salvaged_partition import BesideFile, SalvagedPartition
@@ -47,7 +45,7 @@ from .source_witnesses import (
     end_without_segments,
     is_followed,
     proofs_of_loss,
-    recorded,
+    read_witnesses,
     was_never_cleaned,
 )
 
@@ -79,13 +77,13 @@ def plan(
     """
     if partition.topic is None and partition.sources[0].unordered:
         return _unordered(partition, options, spool, new_folder)
-    recorded_before = recorded(partition)
+    read_witnesses(partition)
     unread_beside = unread_side_files(partition)
     beside: list[BesideFile] = []
-    made, ends = _read(partition, options, spool)
-    if is_followed(partition, ends, recorded_before):
-        made, ends = _read(partition, options, spool)
-    witnesses = credible(partition, ends, recorded_before)
+    made = _read(partition, options, spool)
+    if is_followed(partition):
+        made = _read(partition, options, spool)
+    witnesses = credible(partition)
     if partition.fillers:
         _compare_end(partition, made.report, witnesses)
         missing = made.report
@@ -94,7 +92,7 @@ def plan(
         sources, beside = beside_files.filled(partition, missing, options.max_decompressed_bytes)
         if sources:
             partition = replace(partition, sources=[*partition.sources, *sources])
-            made, _ = _read(partition, options, spool)
+            made = _read(partition, options, spool)
     made.report.unread += unread_beside
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
@@ -123,9 +121,15 @@ def _builder(
 
 def _collector(builder: PlanBuilder, options: SalvageOptions) -> DamageCollector:
     """What is passed to what reads good batches of sources into a plan."""
-    report, restored = builder.report, list[Restored]() if options.restore else None
+    report = builder.report
     return DamageCollector(
-        [], builder.folder.keep_aside, report.tails, {}, report.unread, restored, options.progress, options.threads
+        options.max_decompressed_bytes,
+        [] if options.restore else None,
+        builder.folder.keep_aside,
+        report.unread,
+        report.tails,
+        options.progress,
+        options.threads,
     )
 
 
@@ -134,42 +138,38 @@ def _add_collected(report: SalvagedPartition, collector: DamageCollector) -> Non
     report.restored = [one.as_dict() for one in collector.restored or ()]
 
 
-def _read(
-    partition: SalvagePartition, options: SalvageOptions, spool: Spool | None
-) -> tuple[PlannedFolder, dict[int, SourceEnd]]:
-    """The good batches of all sources, as one log; index of a source -> its end."""
+def _read(partition: SalvagePartition, options: SalvageOptions, spool: Spool | None) -> PlannedFolder:
+    """The good batches of all sources, as one log. Sets their ends."""
     sources, cap, start = partition.sources, options.max_decompressed_bytes, _start_by_names(partition)
     roll = _ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
     builder = _builder(partition, options, spool, partition.folder, start, _base_offsets(partition), roll)
     report = builder.report
     collector = _collector(builder, options)
-    streams = _streams(partition.main_sources, cap, collector)
+    streams: list[Iterator[GoodBatch]] = []  # of an unordered source one for each ascending run
     for number, source in enumerate(sources):
         if source.holes is not None:
             streams.append(beside_files.rows_in(source.segments[0], number, source.holes, cap))
+        elif source.unordered:
+            runs = (good_batches.ascending_runs(segment, number, collector) for segment in source.segments)
+            streams += [iter(run) for found in runs for run in found]
+        else:
+            streams.append(good_batches.ordered_batches(source.segments, number, 0, collector))
     report.sources = [one.path for source in sources for one in source.segments]
     ranks = [source.rank for source in sources]
     for row, reason in merge(streams, start, stale=options.as_partition, ranks=ranks):
         builder.add(row, reason)
     _add_collected(report, collector)
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
-        _keep_empty_last_segment(sources[0].segments[-1], builder)
+        last = sources[0].segments[-1]
+        bad = {*(one["file"] for one in report.damage), *(one.path for one in report.unread)}
+        if last.base_offset is not None and last.base_offset >= (report.next_offset or 0) and last.path not in bad:
+            builder.folder.add_empty_segment(last.base_offset)
     builder.folder.join_aside()
+    for number, end in collector.ends.items():
+        sources[number].end = end
     damaged = [one.next_offset for one in collector.ends.values() if one.in_damage]
     report.ends_in_damage = any(place is None or place >= (report.next_offset or 0) for place in damaged)
-    return builder.folder, collector.ends
-
-
-def _streams(sources: list[SalvageSource], cap: int, collector: DamageCollector) -> list[Iterator[GoodBatch]]:
-    """One iterator per source; for an unordered source one per ascending run."""
-    iterators: list[Iterator[GoodBatch]] = []
-    for number, source in enumerate(sources):
-        if source.unordered:
-            runs = (good_batches.ascending_runs(segment, number, cap, collector) for segment in source.segments)
-            iterators += [iter(run) for found in runs for run in found]
-        else:
-            iterators.append(good_batches.ordered_batches(source.segments, number, 0, cap, collector))
-    return iterators
+    return builder.folder
 
 
 def _unordered(
@@ -183,8 +183,7 @@ def _unordered(
         segment = given.copy(one_log=False) if several else given
         builder = _builder(partition, options, spool, partition.folder)
         collector = _collector(builder, options)
-        cap = options.max_decompressed_bytes
-        runs = good_batches.ascending_runs(segment, 0, cap, collector, several)
+        runs = good_batches.ascending_runs(segment, 0, collector, several)
         if len(runs) < 2 and not any(one.reason == "base_offset_undecided" for one in collector.damage):
             break
     _add_collected(builder.report, collector)
@@ -225,15 +224,6 @@ def _base_offsets(partition: SalvagePartition) -> list[int]:
         new = own if source.holes is not None else [base for base in own if base < low or base > high]
         base_offsets = sorted({*base_offsets, *new})
     return base_offsets
-
-
-def _keep_empty_last_segment(segment: SegmentFile, builder: PlanBuilder) -> None:
-    """Adds the log's last segment if it is empty, unless its base offset is below the log's end."""
-    report, base = builder.report, segment.base_offset
-    is_bad = any(one["file"] == segment.path for one in report.damage)
-    is_bad = is_bad or any(one.path == segment.path for one in report.unread)
-    if base is not None and base >= (report.next_offset or 0) and not is_bad:
-        builder.folder.add_empty_segment(base)
 
 
 def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witnesses: Sequence[Witness]) -> EndVerdict:

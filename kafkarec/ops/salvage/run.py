@@ -113,7 +113,9 @@ def salvage(
     for one in found.partitions:
         beside_files.arrange(one, named)
     compare_topic_ids(found.partitions, merge_different)
-    found.set_later_segments()
+    for source in (source for one in found.partitions for source in one.sources if not source.unordered):
+        # an incomplete batch at their end is a loss, also if the files were named one by one
+        source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
     unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
     if as_partition and unnamed:
         raise Refused(f"a broker's folder has the topic in its name: give --topic and --partition for {unnamed[0]}")
@@ -134,7 +136,8 @@ def salvage(
         _add_unread_files(report)
         return report
     if check_free_space:
-        check_space(out, sum(one.size for one in found.partitions) - _bytes_written(out))
+        earlier = sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
+        check_space(out, sum(one.size for one in found.partitions) - earlier)
     make_folder(out)
     unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
     try:
@@ -184,11 +187,6 @@ def _paths(given: Iterable[Any]) -> list[str]:
     return [path if remote.is_url(path) else os.path.abspath(path) for path in paths]
 
 
-def _bytes_written(out: str) -> int:
-    """The bytes that an earlier run has already written."""
-    return sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
-
-
 class _Stopped(Exception):
     """Another partition has failed."""
 
@@ -199,13 +197,13 @@ class _Run:
     def __init__(self, options: SalvageOptions, unfinished: UnfinishedRun | None, read_once: bool) -> None:
         self._unfinished, self._read_once = unfinished, read_once
         self._stop = threading.Event()
-        self._options = replace(options, progress=self._tick)
-        self._progress = options.progress
         self._folders: set[str] = set()
 
-    def _tick(self, path: str, position: int) -> None:
-        self._stopped()
-        self._progress(path, position)
+        def tick(path: str, position: int) -> None:
+            self._stopped()
+            options.progress(path, position)
+
+        self._options = replace(options, progress=tick)
 
     def _stopped(self) -> None:
         if self._stop.is_set():
