@@ -14,13 +14,13 @@ A dry run ends here. What is written is this plan, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.ops.rewrite.new_batches import empty_batch
 from kafkarec.storage import good_batches
-from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress
+from kafkarec.storage.good_batches import GoodBatch
 from kafkarec.storage.log_reading import last_batch
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
 from kafkarec.write.header import BatchHeader
@@ -33,10 +33,9 @@ from . import (
     plain_batches,
     side_file_writer,
 )
-from .copying import Spool
 from .merge import merge
 from .partition_sources import SalvagePartition, unread_side_files
-from .plan_builder import MAX_SEGMENT, PlanBuilder
+from .plan_builder import MAX_SEGMENT, ROLL_UNORDERED, PlanBuilder, SalvageOptions
 from .planned_files import PlannedFolder, inserted
 from .salvaged_partition import BesideFile, SalvagedPartition
 from .source_witnesses import (
@@ -49,40 +48,17 @@ from .source_witnesses import (
     was_never_cleaned,
 )
 
-_ROLL_UNORDERED = 1 << 30
 
-
-@dataclass(frozen=True)
-class SalvageOptions:
-    """Options of `salvage`, and what is shared by its partitions."""
-
-    out: str
-    as_partition: bool
-    new_cluster: bool
-    max_decompressed_bytes: int
-    undecided: str
-    keep_end: bool
-    restore: bool
-    threads: int
-    progress: ReadProgress
-
-
-def plan(
-    partition: SalvagePartition, options: SalvageOptions, spool: Spool | None, new_folder: Callable[[], str]
-) -> list[PlannedFolder]:
-    """The folders of a partition: one, or several for a file without a known name that has several logs.
-
-    spool        see Spool
-    new_folder   makes a name for one more folder
-    """
+def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
+    """The folders of a partition: one, or several for a file without a known name that has several logs."""
     if partition.topic is None and partition.sources[0].unordered:
-        return _unordered(partition, options, spool, new_folder)
+        return _unordered(partition, options)
     read_witnesses(partition)
     unread_beside = unread_side_files(partition)
     beside: list[BesideFile] = []
-    made = _read(partition, options, spool)
+    made = _read(partition, options)
     if is_followed(partition):
-        made = _read(partition, options, spool)
+        made = _read(partition, options)
     witnesses = credible(partition)
     if partition.fillers:
         _compare_end(partition, made.report, witnesses)
@@ -92,7 +68,7 @@ def plan(
         sources, beside = beside_files.filled(partition, missing, options.max_decompressed_bytes)
         if sources:
             partition = replace(partition, sources=[*partition.sources, *sources])
-            made = _read(partition, options, spool)
+            made = _read(partition, options)
     made.report.unread += unread_beside
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
@@ -106,49 +82,16 @@ def plan(
     return [made]
 
 
-def _builder(
-    partition: SalvagePartition,
-    options: SalvageOptions,
-    spool: Spool | None,
-    folder: str,
-    start: int | None = None,
-    base_offsets: Sequence[int] = (),
-    roll: int = _ROLL_UNORDERED,
-) -> PlanBuilder:
-    report = SalvagedPartition(folder, partition.topic, partition.partition)
-    return PlanBuilder(PlannedFolder(report, options.out, spool), start, base_offsets, roll)
-
-
-def _collector(builder: PlanBuilder, options: SalvageOptions) -> DamageCollector:
-    """What is passed to what reads good batches of sources into a plan."""
-    report = builder.report
-    return DamageCollector(
-        options.max_decompressed_bytes,
-        [] if options.restore else None,
-        builder.folder.keep_aside,
-        report.unread,
-        report.tails,
-        options.progress,
-        options.threads,
-    )
-
-
-def _add_collected(report: SalvagedPartition, collector: DamageCollector) -> None:
-    report.damage[:0] = [one.as_dict() for one in collector.damage]
-    report.restored = [one.as_dict() for one in collector.restored or ()]
-
-
-def _read(partition: SalvagePartition, options: SalvageOptions, spool: Spool | None) -> PlannedFolder:
+def _read(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder:
     """The good batches of all sources, as one log. Sets their ends."""
-    sources, cap, start = partition.sources, options.max_decompressed_bytes, _start_by_names(partition)
-    roll = _ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
-    builder = _builder(partition, options, spool, partition.folder, start, _base_offsets(partition), roll)
-    report = builder.report
-    collector = _collector(builder, options)
+    sources, start = partition.sources, _start_by_names(partition)
+    roll = ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
+    builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition), roll)
+    report, collector = builder.report, builder.collector
     streams: list[Iterator[GoodBatch]] = []  # of an unordered source one for each ascending run
     for number, source in enumerate(sources):
         if source.holes is not None:
-            streams.append(beside_files.rows_in(source.segments[0], number, source.holes, cap))
+            streams.append(beside_files.rows_in(source.segments[0], number, source.holes, collector.cap))
         elif source.unordered:
             runs = (good_batches.ascending_runs(segment, number, collector) for segment in source.segments)
             streams += [iter(run) for found in runs for run in found]
@@ -158,7 +101,7 @@ def _read(partition: SalvagePartition, options: SalvageOptions, spool: Spool | N
     ranks = [source.rank for source in sources]
     for row, reason in merge(streams, start, stale=options.as_partition, ranks=ranks):
         builder.add(row, reason)
-    _add_collected(report, collector)
+    builder.add_collected()
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
         last = sources[0].segments[-1]
         bad = {*(one["file"] for one in report.damage), *(one.path for one in report.unread)}
@@ -172,25 +115,23 @@ def _read(partition: SalvagePartition, options: SalvageOptions, spool: Spool | N
     return builder.folder
 
 
-def _unordered(
-    partition: SalvagePartition, options: SalvageOptions, spool: Spool | None, new_folder: Callable[[], str]
-) -> list[PlannedFolder]:
+def _unordered(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
     """A file without a known name as one log; or, if its offsets, leader epochs or sequence numbers fall, as many. It
     then has pieces of several partitions, or of one partition in the wrong order; only the user can know which. It is
     read once more then, as no offset tells of another one that it is wrong."""
     given = partition.sources[0].segments[0]
     for several in (False, True):
         segment = given.copy(one_log=False) if several else given
-        builder = _builder(partition, options, spool, partition.folder)
-        collector = _collector(builder, options)
+        builder = PlanBuilder(partition, options, partition.folder)
+        collector = builder.collector
         runs = good_batches.ascending_runs(segment, 0, collector, several)
         if len(runs) < 2 and not any(one.reason == "base_offset_undecided" for one in collector.damage):
             break
-    _add_collected(builder.report, collector)
+    builder.add_collected()
     plans = [builder.folder]
     for number, run in enumerate(runs):
         if number:
-            builder = _builder(partition, options, spool, new_folder())
+            builder = PlanBuilder(partition, options, options.new_folder())
             plans.append(builder.folder)
         for row, reason in merge([iter(run)], None):
             builder.add(row, reason)

@@ -7,22 +7,46 @@ OUT/set-aside/orders-0/overlap-0.log      named by reason and index of the sourc
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from kafkarec.damage import damaged
 from kafkarec.sources.read_failures import in_part
-from kafkarec.storage.good_batches import GoodBatch
+from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress
 from kafkarec.storage.segment_file import SegmentFile
 
-from .copying import Unreadable
+from .copying import Spool, Unreadable
 from .merge import DUPLICATE
+from .partition_sources import SalvagePartition
 from .planned_files import FilePlan, PlannedFolder
 from .salvaged_partition import SalvagedPartition, add_counts
 
 MAX_SEGMENT = (
     2**31 - 1
 )  # limit of a segment's bytes, and of its offsets relative to the base offset: an index has int32
+ROLL_UNORDERED = 1 << 30  # of a file in which the batches may be in any order
 _MOST_GAPS = 1000  # a compacted log has millions; only those of logs that were never compacted are used
+
+
+@dataclass(frozen=True)
+class SalvageOptions:
+    """Options of `salvage`, and what is shared by its partitions.
+
+    new_folder   makes a name for one more folder
+    spool        see Spool
+    """
+
+    out: str
+    as_partition: bool
+    new_cluster: bool
+    max_decompressed_bytes: int
+    undecided: str
+    keep_end: bool
+    restore: bool
+    threads: int
+    progress: ReadProgress
+    new_folder: Callable[[], str] = str
+    spool: Spool | None = None
 
 
 class PlanBuilder:
@@ -31,15 +55,38 @@ class PlanBuilder:
     start          the first offset of the log; None: that of the first batch
     base_offsets   ascending base offsets at which a new segment begins
     roll           max size of a segment in bytes
+
+    .collector     what is passed to what reads good batches of sources into the plan
     """
 
     def __init__(
-        self, folder: PlannedFolder, start: int | None = None, base_offsets: Sequence[int] = (), roll: int = MAX_SEGMENT
+        self,
+        partition: SalvagePartition,
+        options: SalvageOptions,
+        folder: str,
+        start: int | None = None,
+        base_offsets: Sequence[int] = (),
+        roll: int = ROLL_UNORDERED,
     ) -> None:
-        self.folder, self.report = folder, folder.report
+        self.report = report = SalvagedPartition(folder, partition.topic, partition.partition)
+        self.folder = PlannedFolder(report, options.out, options.spool)
         self._next_offset, self._base_offsets, self._roll = start, base_offsets, roll
         self._plan: FilePlan | None = None
         self._base = 0
+        self.collector = DamageCollector(
+            options.max_decompressed_bytes,
+            [] if options.restore else None,
+            self.folder.keep_aside,
+            report.unread,
+            report.tails,
+            options.progress,
+            options.threads,
+        )
+
+    def add_collected(self) -> None:
+        """Reports what the reading of the sources found, before what the plan found."""
+        self.report.damage[:0] = [one.as_dict() for one in self.collector.damage]
+        self.report.restored = [one.as_dict() for one in self.collector.restored or ()]
 
     def add(self, row: GoodBatch, reason: str) -> None:
         """Adds a batch to the log, if there is no reason to set it aside; counts it if it is a duplicate."""

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from kafkarec.read.decode_options import checked_threads
@@ -32,7 +31,8 @@ from .partition_sources import (
     free_folder,
     ids_in_meta_properties,
 )
-from .plan import SalvageOptions, plan
+from .plan import plan
+from .plan_builder import SalvageOptions
 from .plan_writing import State, read_back, write
 from .planned_files import SET_ASIDE, PlannedFolder
 from .salvage_report import SalvageReport
@@ -203,7 +203,7 @@ class _Run:
             self._stopped()
             options.progress(path, position)
 
-        self._options = replace(options, progress=tick)
+        self._options = replace(options, progress=tick, new_folder=lambda: free_folder(self._folders))
 
     def _stopped(self) -> None:
         if self._stop.is_set():
@@ -230,7 +230,7 @@ class _Run:
         """Plans one partition, writes it, and reads it back; or takes over what an earlier run has done."""
         self._stopped()
         if self._unfinished is None:
-            plans = plan(partition, self._options, None, partial(free_folder, self._folders))
+            plans = plan(partition, self._options)
             for one in plans:
                 if one.report.files:
                     with one.log() as log:
@@ -257,7 +257,7 @@ class _Run:
         spool = Spool(os.path.join(out, UNFINISHED), partition.folder, read_once)
         plans: list[PlannedFolder] = []
         try:
-            plans = plan(partition, self._options, spool, partial(free_folder, self._folders))
+            plans = plan(partition, replace(self._options, spool=spool))
             if note.why_again:
                 plans[0].report.problems.append(note.why_again)
             replaces = note.replaces(plans)
