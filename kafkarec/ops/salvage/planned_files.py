@@ -260,11 +260,12 @@ class PlannedFolder:
                     place = *old.origin(one.position, one.size), one.size
                     offsets = one.old.base_offset, last_offset(one.old)
                     report.set_aside.append(SetAsideRange(*place, *offsets, one.reason, saved_as))
+                if one.old and one.new:  # another header counts as before
+                    continue
+                moved.add(name)
                 for sign, header in ((-1, one.old), (1, one.new)):
                     if header is not None:
                         add_counts((files[name], report), sign, sign * header.record_count, sign * batch_size(header))
-                if one.old is None or one.new is None:
-                    moved.add(name)
             self.add(old.changed(in_file))
         if moved:
             self._set_bounds(moved)
