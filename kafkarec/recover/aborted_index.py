@@ -46,11 +46,6 @@ class AbortedIndex:
         stop = len(self.entries) if hole.last is None else bisect_right(self.entries, hole.last, key=_LAST_OFFSET)
         return self.entries[start:stop]
 
-    def has(self, offset: int) -> bool:
-        """Whether there is an entry whose marker has the offset."""
-        at = bisect_left(self.entries, offset, key=_LAST_OFFSET)
-        return at < len(self.entries) and self.entries[at].last_offset == offset
-
     def overlaps(self, producer: int, first: int, last: int) -> bool:
         """Whether an entry of the producer has some of the offsets."""
         lasts, lowest = self._by_producer.get(producer, ([], []))

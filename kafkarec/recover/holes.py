@@ -6,7 +6,6 @@ marker of which one bit is wrong there is exactly one bit with which its checksu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from struct import error
 from typing import Any, NamedTuple
 
@@ -77,7 +76,7 @@ def examined(hole: Hole, size: int, raw: bytes) -> Hole:
     one_offset = hole.last in (None, hole.first)
     if size != MARKER_SIZE:
         return hole._replace(may_hold=not _is_data_batch(hole, size, raw))
-    batch = _repaired(raw)
+    batch = _with_right_checksum(raw)
     if batch is None:
         return hole
     marker = _marker(batch)
@@ -103,33 +102,23 @@ def _is_data_batch(hole: Hole, size: int, raw: bytes) -> bool:
     )
 
 
-def _repaired(raw: bytes) -> bytes | None:
+def _with_right_checksum(raw: bytes) -> bytes | None:
     """The batch of MARKER_SIZE with its length and magic restored and, if its checksum is wrong, the one bit flipped
-    with which it fits; None: there is none."""
+    from the checksum on with which it fits; None: there is none. CRC-32C finds all errors of two bits in so few bytes,
+    so at most one fits."""
     if len(raw) != MARKER_SIZE:
         return None
     batch = bytearray(raw)
     batch[V2_AT.batch_length : LOG_OVERHEAD] = (MARKER_SIZE - LOG_OVERHEAD).to_bytes(4, "big")
     batch[V2_AT.magic] = LATEST_MAGIC
-    return next(map(bytes, _with_right_checksum(batch)), None)
-
-
-def _with_right_checksum(batch: bytearray) -> Iterator[bytearray]:
-    """The batch itself, and the batch with each of its bits flipped from the checksum on, as far as they fit. CRC-32C
-    finds all errors of two bits in so few bytes, so at most one fits."""
-    if _fits(batch):
-        yield batch
-        return
-    for bit in range(8 * CRC_AT[LATEST_MAGIC], 8 * len(batch)):
-        batch[bit >> 3] ^= 1 << (bit & 7)
-        if _fits(batch):
-            yield batch
-        batch[bit >> 3] ^= 1 << (bit & 7)
-
-
-def _fits(batch: bytearray) -> bool:
-    stored, computed = batch_checksums(batch, LATEST_MAGIC)
-    return stored == computed
+    for bit in (None, *range(8 * CRC_AT[LATEST_MAGIC], 8 * MARKER_SIZE)):
+        tried = bytearray(batch)
+        if bit is not None:
+            tried[bit >> 3] ^= 1 << (bit & 7)
+        stored, computed = batch_checksums(tried, LATEST_MAGIC)
+        if stored == computed:
+            return bytes(tried)
+    return None
 
 
 def _marker(batch: bytes) -> LegibleMarker | None:

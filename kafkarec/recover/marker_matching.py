@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, takewhile
 from operator import attrgetter, itemgetter, not_
@@ -248,12 +248,23 @@ class Match:
         if holes and holes[0][0] == 0:
             self._reach(holes.pop(0)[1])
         if self._after_last_batch:
-            self._after_last_batch = [
-                entry for entry in self._after_last_batch if (entry.producer_id, entry.last_offset) not in legible
-            ]
-            self._end_lost_transactions(step.first_offset)
+            # their markers were lost between the previous segment and this one
+            before, self._after_last_batch = self._after_last_batch, []
+            for entry in sorted(before, key=attrgetter("last_offset")):
+                if (entry.producer_id, entry.last_offset) in legible:
+                    continue
+                if entry.last_offset < step.first_offset:
+                    self._end_by_index(entry)
+                else:
+                    self._note_ahead(entry, "within the next segment's offsets")
         self.next_offset = step.last_offset + 1
-        lost = self._entries_without_marker(step, legible) if self._index else []
+        lost: list[AbortedTransaction] = []  # entries whose marker should be among these batches and is not
+        if self._index:
+            last = step.last_offset
+            due = set(takewhile(lambda key: key[1] <= last, self._index)) - legible
+            if due:
+                due -= step.ends()
+            lost = sorted((self._index.pop(key) for key in due), key=attrgetter("last_offset"))
         start = 0
         # Where both are before a batch, the hole comes first: the marker of the entry is in it.
         places: list[tuple[int, int, Hole | AbortedTransaction]] = [(row, 0, hole) for row, hole in holes]
@@ -371,25 +382,6 @@ class Match:
         detail = f"for producer {producer} at offset {offset} the .txnindex has {index}, the log {log}"
         self.note("txnindex_differs", offset, producer, detail)
 
-    def _entries_without_marker(self, step: Step, legible: set[tuple[int, int]]) -> list[AbortedTransaction]:
-        """The .txnindex entries whose marker should be among these batches and is not, in order."""
-        assert self._index is not None
-        last = step.last_offset
-        due = set(takewhile(lambda key: key[1] <= last, self._index)) - legible
-        if due:
-            due -= step.ends()
-        return sorted((self._index.pop(key) for key in due), key=lambda entry: entry.last_offset)
-
-    def _end_lost_transactions(self, next_segment: int) -> None:
-        """Ends transactions whose markers were lost between the previous segment and this one, by the previous
-        segment's .txnindex."""
-        for entry in sorted(self._after_last_batch, key=lambda entry: entry.last_offset):
-            if entry.last_offset < next_segment:
-                self._end_by_index(entry)
-            else:
-                self._note_ahead(entry, "within the next segment's offsets")
-        self._after_last_batch = []
-
     def _note_ahead(self, entry: AbortedTransaction, where: str) -> None:
         detail = f"an ABORT of producer {entry.producer_id} at offset {entry.last_offset}, {where}"
         self.note("txnindex_ahead", entry.last_offset, entry.producer_id, detail)
@@ -455,7 +447,9 @@ class Match:
         if not hole.may_hold:
             return
         is_anyones = listed is None
-        for producer in self._open_producers() if listed is None else listed:
+        if listed is None:
+            listed = [] if self._producers.first_open_offset is None else list(self._producers.open())
+        for producer in listed:
             txn, held = self._producers.pop(producer), self._held.get(producer, [])
             if held:
                 self._caught_up(held[-1])
@@ -466,9 +460,6 @@ class Match:
                 held[-1].holes[1:] = [hole]
         if is_anyones:
             self._anyones.append(hole)
-
-    def _open_producers(self) -> Iterable[int]:
-        return () if self._producers.first_open_offset is None else self._producers.open()
 
     def _caught_up(self, held: _Held) -> _Held:
         """The last held transaction of a producer, with the last hole that may have its marker."""
@@ -581,7 +572,7 @@ class Match:
             return False
         if not self._segment_start <= marker[1] < index.last_offset:
             return False
-        return index.in_order and not index.has(marker[1])
+        return index.in_order and not index.within(Hole(marker[1], marker[1]))
 
     def _is_unlisted(self, producer: int, txn: list[int], holes: list[Hole]) -> bool:
         """SplitCase.unlisted"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -93,6 +94,10 @@ class GoodBatch(NamedTuple):
         """The fields by which batches of two sources are compared."""
         return self.base, self.last, self.epoch, self.crc, self.size
 
+    def aside(self, reason: str) -> SetAsideBatch:
+        """The batch as one that is kept outside of the log."""
+        return SetAsideBatch(self.segment, self.position, self.size, self.base, self.last, reason, self.source)
+
 
 class SetAsideBatch(NamedTuple):
     """A batch that is kept outside of the log.
@@ -135,9 +140,11 @@ def no_progress(path: str, position: int) -> None:
     return None
 
 
-class DamageCollector(NamedTuple):
+@dataclass
+class DamageCollector:
     """Receives damage, tails and the batches to set aside, while the good batches of sources are read.
 
+    cap               max_decompressed_bytes
     set_aside         called with each SetAsideBatch
     tails             (path, position, length, kind) of bytes at a file's end that are neither batch nor damage; kind is
                       "cut" or "preallocated"
@@ -148,35 +155,35 @@ class DamageCollector(NamedTuple):
     threads           how many decode a file
     """
 
-    damage: list[Damage]
-    set_aside: Callable[[SetAsideBatch], None]
-    tails: list[tuple[str, int, int, str]]
-    ends: dict[int, SourceEnd]
-    unread: list[ReadFailure]
-    restored: list[Restored] | None
+    cap: int
+    restored: list[Restored] | None = None
+    set_aside: Callable[[SetAsideBatch], None] = lambda batch: None
+    unread: list[ReadFailure] = field(default_factory=list)
+    tails: list[tuple[str, int, int, str]] = field(default_factory=list)
     progress: ReadProgress = no_progress
     threads: int = 1
+    damage: list[Damage] = field(default_factory=list)
+    ends: dict[int, SourceEnd] = field(default_factory=dict)
 
 
 def read_file(
-    segment: SegmentFile, number: int, next_offset: int | None, cap: int, collector: DamageCollector
+    segment: SegmentFile, number: int, next_offset: int | None, collector: DamageCollector
 ) -> Iterator[GoodBatch]:
     """Yields the good batches of one file, each alone, in file order.
 
     number        the index of the source
     next_offset   the offset after the batches read before; None: not known
-    cap           max_decompressed_bytes
     """
-    for found in _read(segment, number, next_offset, cap, collector):
+    for found in _read(segment, number, next_offset, collector):
         yield from found.each()
 
 
 def _read(
-    segment: SegmentFile, number: int, next_offset: int | None, cap: int, collector: DamageCollector
+    segment: SegmentFile, number: int, next_offset: int | None, collector: DamageCollector
 ) -> Iterator[GoodBatch]:
     damaged, end = collector.ends.get(number, SourceEnd()).in_damage, 0
     good_end, tail, is_read = 0, None, True
-    for step in _steps(segment, cap, next_offset, collector):
+    for step in _steps(segment, next_offset, collector):
         if step is None:
             damaged, is_read = True, False
             break
@@ -192,7 +199,7 @@ def _read(
                     SetAsideBatch(segment, damage.position, damage.length, None, None, damage.reason, number)
                 )
             elif not (is_unchecked(damage.reason) or is_read_failure(damage)):
-                _set_aside_within(segment, damage.position, damage.length, damage.reason, number, cap, collector)
+                _set_aside_within(segment, damage.position, damage.length, damage.reason, number, collector)
             end = max(end, damage.position + damage.length)
         expected = segment.base_offset or 0 if next_offset is None else max(next_offset, 0)
         for row in _good_batches(step, number, expected, headers):
@@ -208,7 +215,7 @@ def _read(
         if tail:
             kind = "preallocated" if is_preallocated(segment, tail) else "cut"
             if kind == "cut":
-                _set_aside_within(segment, *tail, kind, number, cap, collector)
+                _set_aside_within(segment, *tail, kind, number, collector)
             collector.tails.append((segment.path, *tail, kind))
         collector.progress(segment.path, end + (tail[1] if tail else 0))
     collector.ends[number] = SourceEnd(next_offset, good_end if is_read else None, tail is not None, damaged)
@@ -230,7 +237,7 @@ def _good_batches(step: Step, number: int, expected: int, headers: dict[int, byt
 
 
 def _set_aside_within(
-    segment: SegmentFile, start: int, length: int, reason: str, number: int, cap: int, collector: DamageCollector
+    segment: SegmentFile, start: int, length: int, reason: str, number: int, collector: DamageCollector
 ) -> None:
     """Sets the whole batches aside that are in damaged bytes, or in an incomplete batch: those of which only the place
     is wrong, and those inside of what the length of a damaged batch claims, where the reader looks for none. There may
@@ -247,7 +254,9 @@ def _set_aside_within(
         # without a length that claims the rest, unless it is that of a whole batch
         blank = 0 if reason == _UNDECIDED and not begin else UP_TO_MAGIC
         piece = bytes(blank) + data[begin + blank : end]
-        found = decode(piece, columns=[], control=True, errors="skip", restore=False, max_decompressed_bytes=cap)
+        found = decode(
+            piece, columns=[], control=True, errors="skip", restore=False, max_decompressed_bytes=collector.cap
+        )
         rows = list(zip(*map(found.batches.column, ("position", "size_in_bytes")), strict=True))
         for position, size in rows:
             why = reason if reason == _UNDECIDED else _INSIDE_DAMAGE
@@ -257,9 +266,7 @@ def _set_aside_within(
             places.append((end - found.remaining, end))
 
 
-def _steps(
-    segment: SegmentFile, cap: int, next_offset: int | None, collector: DamageCollector
-) -> Iterator[Step | None]:
+def _steps(segment: SegmentFile, next_offset: int | None, collector: DamageCollector) -> Iterator[Step | None]:
     """Yields the steps of the file, and None where it cannot be read any further.
 
     The reader itself continues after a disk error within a file; this is about files that cannot be opened.
@@ -277,7 +284,7 @@ def _steps(
         yield None
         return
     restore = collector.restored is not None
-    every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=cap)
+    every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=collector.cap)
     every = every._replace(options=every.options._replace(chunk_bytes=_PIECE_BYTES))
     try:
         for step in walk([segment], every, threads=collector.threads):
@@ -302,7 +309,6 @@ def ordered_batches(
     segments: list[SegmentFile],
     number: int,
     next_offset: int,
-    cap: int,
     collector: DamageCollector,
 ) -> Iterator[GoodBatch]:
     """Yields the batches of segments in ascending offset order.
@@ -312,7 +318,7 @@ def ordered_batches(
     sequence of the batches around it. The end of the source is then that of these batches.
     """
     last = None
-    for last in _ascending(segments, number, next_offset, cap, collector):
+    for last in _ascending(segments, number, next_offset, collector):
         yield last
     places = {segment.path: at for at, segment in enumerate(segments)}
     end = collector.ends.get(number, SourceEnd())
@@ -324,11 +330,11 @@ def ordered_batches(
 
 
 def _ascending(
-    segments: list[SegmentFile], number: int, next_offset: int, cap: int, collector: DamageCollector
+    segments: list[SegmentFile], number: int, next_offset: int, collector: DamageCollector
 ) -> Iterator[GoodBatch]:
     window: list[GoodBatch] = []
     batches = 0
-    for row in _in_segment_range(segments, number, next_offset, cap, collector):
+    for row in _in_segment_range(segments, number, next_offset, collector):
         window.append(row)
         batches += row.batches
         if batches >= 2 * _WINDOW:
@@ -365,7 +371,7 @@ def _longest_ascending(window: list[GoodBatch], next_offset: int, collector: Dam
             kept.append(row._replace(damaged=row.damaged or dropped))
             dropped = False
         else:
-            collector.set_aside(_set_aside_batch(row, "offset_out_of_order"))
+            collector.set_aside(row.aside("offset_out_of_order"))
             dropped = True
     return kept
 
@@ -398,12 +404,8 @@ def _rising(window: Sequence[GoodBatch], indexes: Iterable[int], low: int) -> li
     return chosen[::-1]
 
 
-def _set_aside_batch(row: GoodBatch, reason: str) -> SetAsideBatch:
-    return SetAsideBatch(row.segment, row.position, row.size, row.base, row.last, reason, row.source)
-
-
 def _in_segment_range(
-    segments: list[SegmentFile], number: int, next_offset: int, cap: int, collector: DamageCollector
+    segments: list[SegmentFile], number: int, next_offset: int, collector: DamageCollector
 ) -> Iterator[GoodBatch]:
     """Yields the batches whose offsets are in their segment's range; the others are set aside. The name of a file that
     cannot be opened bounds no other segment."""
@@ -413,7 +415,7 @@ def _in_segment_range(
         following = next(later, None)
         high = _upper_bound(low, following)
         dropped = False
-        for found in _with_chains(_read(segment, number, max(next_offset, low), cap, collector), segment):
+        for found in _with_chains(_read(segment, number, max(next_offset, low), collector), segment):
             while found.last >= high and following is not None and not _opens(following):
                 following = next(later, None)
                 high = _upper_bound(low, following)
@@ -422,7 +424,7 @@ def _in_segment_range(
                     yield row._replace(damaged=True) if dropped else row
                     dropped = False
                 else:
-                    collector.set_aside(_set_aside_batch(row, "outside_of_segment"))
+                    collector.set_aside(row.aside("outside_of_segment"))
                     dropped = True
         if len(segments) > _MOST_OPEN:
             segment.close()
@@ -474,7 +476,7 @@ def _opens(segment: SegmentFile) -> bool:
 
 
 def ascending_runs(
-    segment: SegmentFile, number: int, cap: int, collector: DamageCollector, several: bool = False
+    segment: SegmentFile, number: int, collector: DamageCollector, several: bool = False
 ) -> list[list[GoodBatch]]:
     """The batches of a file in which they may be in any order, as runs of ascending offsets, each of one log as far as
     offsets, leader epochs and producers tell. A single batch with too high offsets does not end a run but is set aside.
@@ -483,14 +485,14 @@ def ascending_runs(
     """
     runs: list[list[GoodBatch]] = []
     sequences: dict[tuple[int, int], int] = {}
-    rows = list(read_file(segment, number, None, cap, collector))
+    rows = list(read_file(segment, number, None, collector))
     for at, row in enumerate(rows):
         if not 0 <= row.base <= row.last:  # its first bytes are in another piece of the file
-            collector.set_aside(_set_aside_batch(row, "offset_out_of_order"))
+            collector.set_aside(row.aside("offset_out_of_order"))
             continue
         run = runs[-1] if runs else []
         if not several and len(run) > 1 and run[-2].last < row.base <= run[-1].last:
-            collector.set_aside(_set_aside_batch(run.pop(), "offset_out_of_order"))
+            collector.set_aside(run.pop().aside("offset_out_of_order"))
         begins = not run or row.base <= run[-1].last or _epochs_fall(rows[max(at - 2, 0) : at + 2])
         begins = not _sequence_goes_on(row, sequences) or begins
         if begins or (several and row.damaged and row.base != run[-1].last + 1):

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from kafkarec.ops.compact import Filter, FilterStats, RecordFilter
+from typing import Protocol
+
+from kafkarec.ops.compact import BatchRecords, BatchRetentionResult, CleanerStats, RecordFilter, SourceBatch
 from kafkarec.ops.compact.batch_records import decode_request
 from kafkarec.read.walk import HEADERS, Buffer, asked, walk
 
 
 class Filtered(bytes):
-    """The filtered batches. `.stats`: FilterStats; `.remaining`: bytes of the input after its last batch."""
+    """The filtered batches. `.stats`: CleanerStats; `.remaining`: bytes of the input after its last batch."""
 
-    stats: FilterStats
+    stats: CleanerStats
     remaining: int
+
+
+class Chooser(Protocol):
+    """The two methods of a RecordFilter that choose."""
+
+    def batch(self, batch: SourceBatch) -> BatchRetentionResult: ...
+
+    def records(
+        self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords
+    ) -> bytes | bytearray: ...
+
+
+class _Chosen(RecordFilter):
+    chooser: Chooser
+
+    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
+        return self.chooser.batch(batch)
+
+    def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes | bytearray:
+        return self.chooser.records(results, rows)
 
 
 def filter_to(
     data: bytes,
-    record_filter: RecordFilter,
+    chooser: Chooser,
     *,
     now: int,
     delete_retention_ms: int,
@@ -24,8 +46,9 @@ def filter_to(
     most_body: int | None = None,
 ) -> Filtered:
     """Return the batches without what the filter rejects. Kafka checks no CRC here, as with `check_crcs=False`."""
-    source, stats = Buffer(data), FilterStats()
-    running = Filter(record_filter, now, delete_retention_ms, stats, most_body=most_body)
+    source, stats = Buffer(data), CleanerStats()
+    running = _Chosen(now, delete_retention_ms, stats, most_body=most_body)
+    running.chooser = chooser
     result = Filtered(b"".join(running.run(decode_request(check_crcs, 128 << 20), source)))
     result.stats = stats
     result.remaining = sum(step.tail[1] for step in walk([source], asked(HEADERS)) if step.tail)

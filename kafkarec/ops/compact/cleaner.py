@@ -15,49 +15,21 @@ from the first uncleanable offset on       everything is kept
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kafkarec.format.layout import BATCH_MAGIC
-from kafkarec.ops.rewrite.batches import SourceBatch
+from kafkarec.ops.rewrite.batches import Progress, SourceBatch
 
 from .batch_records import BatchRecords
 from .cleaned_transactions import CleanedTransactions
-from .filtering import BatchRetention, BatchRetentionResult, FilterStats
-from .log_state import LastRecord
+from .cleaner_settings import CleanerSettings
+from .filtering import BatchRetention, BatchRetentionResult, CleanerStats, RecordFilter
+from .log_state import LogState
 from .offset_map import OffsetMap
-
-
-@dataclass(slots=True)
-class CleanerStats(FilterStats):
-    """What a pass of the cleaner did (Kafka: CleanerStats, and causes that it does not count).
-
-    messages_superseded     removed: the log has a later offset for the key
-    messages_invalid        removed: no key
-    tombstones_removed      removed: past the delete horizon
-    messages_aborted        removed: data of aborted transactions
-    markers_removed         control records removed: no data left in the transaction, past the delete horizon
-    map_messages_read       records read for the offset map, with `keys` distinct keys
-    bytes_left_alone        bytes from the first uncleanable offset on, copied unchanged
-    first_uncleanable_offset, next_offset   where cleaning ended, and where the log ends
-    """
-
-    messages_superseded: int = 0
-    messages_invalid: int = 0
-    tombstones_removed: int = 0
-    messages_aborted: int = 0
-    markers_removed: int = 0
-    map_messages_read: int = 0
-    keys: int = 0
-    bytes_left_alone: int = 0
-    first_uncleanable_offset: int = 0
-    next_offset: int = 0
-
 
 _ORDINARY = BatchRetentionResult(BatchRetention.DELETE_EMPTY)
 
 
-class CleanerRecordFilter:
-    """The record filter of one pass over one log, segment after segment.
+class Cleaner(RecordFilter):
+    """The filter of one pass over one log, segment after segment.
 
     retains_legacy_tombstones   whether tombstones of magic 0 and 1 in the current segment are kept
     """
@@ -66,19 +38,18 @@ class CleanerRecordFilter:
 
     def __init__(
         self,
+        settings: CleanerSettings,
+        stats: CleanerStats,
+        progress: Progress,
+        known: LogState,
         offsets: OffsetMap,
         transactions: CleanedTransactions,
-        last_records: dict[int, LastRecord],
-        end_offset: int,
-        now: int,
-        stats: CleanerStats,
     ) -> None:
-        self._offsets = offsets
-        self._transactions = transactions
-        self._last_records = last_records
-        self._end_offset = end_offset
-        self._now = now
-        self._stats = stats
+        most = settings.max_decompressed_message_bytes
+        super().__init__(settings.now, settings.delete_retention_ms, stats, progress, most)
+        self._now, self._last_records = settings.now, known.last_records
+        self._end_offset = known.next_offset  # in a broker the high watermark
+        self._offsets, self._transactions = offsets, transactions
 
     def batch(self, batch: SourceBatch) -> BatchRetentionResult:
         """Cleaner.cleanInto's checkBatchRetention."""
@@ -91,8 +62,11 @@ class CleanerRecordFilter:
             retention = BatchRetention.RETAIN_EMPTY
         else:
             retention = BatchRetention.DELETE if removed else BatchRetention.DELETE_EMPTY
-        if removed:
-            self._count_removed(batch)
+        count = (batch.record_count or 0) if removed else 0
+        if batch.is_control:
+            self.stats.markers_removed += count
+        else:
+            self.stats.messages_aborted += count
         return BatchRetentionResult(
             retention,
             empty_transaction=discards and batch.is_control,
@@ -109,13 +83,6 @@ class CleanerRecordFilter:
             return batch.last_offset == last.last_data_offset
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
-    def _count_removed(self, batch: SourceBatch) -> None:
-        count = batch.record_count or 0
-        if batch.is_control:
-            self._stats.markers_removed += count
-        else:
-            self._stats.messages_aborted += count
-
     def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
         """Cleaner.shouldRetainRecord for all rows at once."""
         to_filter = [batch for batch, result in results if result.records is None and batch.start < batch.stop]
@@ -126,9 +93,9 @@ class CleanerRecordFilter:
         lost = sum(batch.stop - batch.start - keep.count(1, batch.start, batch.stop) for batch in to_filter)
         missing = rows.without_key
         invalid = 0 if missing is None else sum(missing.count(1, batch.start, batch.stop) for batch in to_filter)
-        self._stats.tombstones_removed += tombstones
-        self._stats.messages_invalid += invalid
-        self._stats.messages_superseded += lost - invalid - tombstones
+        self.stats.tombstones_removed += tombstones
+        self.stats.messages_invalid += invalid
+        self.stats.messages_superseded += lost - invalid - tombstones
         return keep
 
     def _drop_tombstones(self, batches: list[SourceBatch], missing: bytes | None, keep: bytearray) -> int:
@@ -136,15 +103,13 @@ class CleanerRecordFilter:
         if missing is None:
             return 0
         count = 0
-        for batch in filter(self._drops_tombstones, batches):
-            at = missing.find(1, batch.start, batch.stop)
-            while at >= 0:
-                count += keep[at]
-                keep[at] = 0
-                at = missing.find(1, at + 1, batch.stop)
+        for batch in batches:
+            horizon = batch.delete_horizon_ms
+            is_past = horizon is not None and self._now >= horizon
+            if is_past if batch.magic >= BATCH_MAGIC else not self.retains_legacy_tombstones:
+                at = missing.find(1, batch.start, batch.stop)
+                while at >= 0:
+                    count += keep[at]
+                    keep[at] = 0
+                    at = missing.find(1, at + 1, batch.stop)
         return count
-
-    def _drops_tombstones(self, batch: SourceBatch) -> bool:
-        if batch.magic < BATCH_MAGIC:
-            return not self.retains_legacy_tombstones
-        return batch.delete_horizon_ms is not None and self._now >= batch.delete_horizon_ms

@@ -14,10 +14,11 @@ the marker of a transaction without data.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec._verbs import Request
@@ -58,22 +59,10 @@ class BatchRetentionResult(NamedTuple):
     records: bool | None = None
 
 
-class RecordFilter(Protocol):
-    """Selects the batches and records to keep (Kafka: MemoryRecords.RecordFilter)."""
-
-    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
-        """Called for every batch, in order (Kafka: checkBatchRetention)."""
-        ...
-
-    def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes | bytearray:
-        """One byte for each of `rows`: 1 keeps it, 0 removes it (Kafka: shouldRetainRecord). Called once for several
-        batches, after `batch` was called for each. Bytes are ignored for batches whose result has `records` set."""
-        ...
-
-
 @dataclass(slots=True)
-class FilterStats:
-    """What a filter read and what it kept (Kafka: MemoryRecords.FilterResult).
+class CleanerStats:
+    """What a pass read, and what it kept (Kafka: MemoryRecords.FilterResult, CleanerStats, and causes that it does not
+    count).
 
     messages_read             records of the batches that were read; deleted batches are not read
     max_offset                greatest last offset of a batch that was copied or emptied, or offset of a record in one
@@ -82,6 +71,17 @@ class FilterStats:
     offset_of_max_timestamp   last offset of the batch with that max timestamp
     batches_read              the sum of batches_copied, batches_rewritten, batches_emptied and batches_removed
     horizons_set              batches whose delete horizon was set
+
+    Of the log cleaner:
+
+    messages_superseded     removed: the log has a later offset for the key
+    messages_invalid        removed: no key
+    tombstones_removed      removed: past the delete horizon
+    messages_aborted        removed: data of aborted transactions
+    markers_removed         control records removed: no data left in the transaction, past the delete horizon
+    map_messages_read       records read for the offset map, with `keys` distinct keys
+    bytes_left_alone        bytes from the first uncleanable offset on, copied unchanged
+    first_uncleanable_offset, next_offset   where cleaning ended, and where the log ends
     """
 
     messages_read: int = 0
@@ -97,6 +97,16 @@ class FilterStats:
     batches_emptied: int = 0
     batches_removed: int = 0
     horizons_set: int = 0
+    messages_superseded: int = 0
+    messages_invalid: int = 0
+    tombstones_removed: int = 0
+    messages_aborted: int = 0
+    markers_removed: int = 0
+    map_messages_read: int = 0
+    keys: int = 0
+    bytes_left_alone: int = 0
+    first_uncleanable_offset: int = 0
+    next_offset: int = 0
 
     def add_retained(
         self, batch: SourceBatch, max_timestamp: int, at: int, max_offset: int, messages: int, size: int
@@ -113,8 +123,9 @@ class FilterStats:
         self.bytes_retained += size
 
 
-class Filter:
-    """One pass over one or more inputs; adds to `stats`.
+class RecordFilter(ABC):
+    """One pass over one or more inputs; adds to `stats`. Subclasses select the batches and records to keep (Kafka:
+    MemoryRecords.RecordFilter).
 
     most_body: max.decompressed.message.bytes; None: no limit. Payloads are decompressed a second time to look for it.
 
@@ -124,16 +135,23 @@ class Filter:
 
     def __init__(
         self,
-        record_filter: RecordFilter,
         now: int,
         delete_retention_ms: int,
-        stats: FilterStats,
+        stats: CleanerStats,
         progress: Progress = lambda path, end: None,
         most_body: int | None = None,
     ) -> None:
         self.stats, self._progress, self._most_body = stats, progress, most_body
-        self._record_filter = record_filter
         self._horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63  # wraps around as a Java long
+
+    @abstractmethod
+    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
+        """Called for every batch, in order (Kafka: checkBatchRetention)."""
+
+    @abstractmethod
+    def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes | bytearray:
+        """One byte for each of `rows`: 1 keeps it, 0 removes it (Kafka: shouldRetainRecord). Called once for several
+        batches, after `batch` was called for each. Bytes are ignored for batches whose result has `records` set."""
 
     def run(self, read_request: DecodeRequest, segment: Any, stop: int | None = None) -> Iterator[bytes | memoryview]:
         """The kept batches of a segment, or of its first `stop` bytes; each item is one or more whole batches."""
@@ -158,7 +176,7 @@ class Filter:
         if not len(step):
             return None
         batch = next(batches_of(step, [0] * len(step)))
-        if self._record_filter.batch(batch).retention is not BatchRetention.DELETE:
+        if self.batch(batch).retention is not BatchRetention.DELETE:
             return None
         self.stats.batches_read += 1
         self.stats.bytes_read += batch.size_in_bytes
@@ -168,8 +186,8 @@ class Filter:
     def _step(self, read_request: DecodeRequest, step: Step) -> Iterator[bytes | memoryview]:
         columns = as_columns(read_request, step.part)
         rows = BatchRecords(step.chunk)
-        results = [(batch, self._record_filter.batch(batch)) for batch in batches(step, rows)]
-        keep = self._record_filter.records(results, rows)
+        results = [(batch, self.batch(batch)) for batch in batches(step, rows)]
+        keep = self.records(results, rows)
         ones, zeros = b"\x01" * len(rows), bytes(len(rows))
         record_input: RecordInput | None = None
         copied = stop = 0  # bytes [copied, stop) of the input are yet to be copied
@@ -207,18 +225,8 @@ class Filter:
         found = request.too_large(payload, most)
         if found is not None:
             record, size = found
-            raise error(
-                "record_too_large",
-                {
-                    "file": step.segment.path,
-                    "position": batch.position,
-                    "base_offset": batch.base_offset,
-                    "next_position": batch.position + batch.size_in_bytes,
-                    "record": record,
-                    "expected": most,
-                    "found": size,
-                },
-            )
+            sides = {"file": step.segment.path, "record": record, "expected": most, "found": size}
+            raise error("record_too_large", batch.place | sides)
 
     def _outcome(
         self, batch: SourceBatch, result: BatchRetentionResult, keep: bytes | bytearray, rows: BatchRecords

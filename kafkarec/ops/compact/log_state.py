@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
+from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.ops.rewrite.batches import Progress
-from kafkarec.recover.steps import Step
 from kafkarec.sidecars import txn_index
 from kafkarec.state.producers import CLEANER, ProducerStates, at_log_start
 
@@ -83,8 +82,11 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
                 continue
             if len(state.start_offsets) == number:
                 state.start_offsets.append(step.first_offsets(0)[0])
-            if youngest is not None and (young := _first_young(step, youngest, state.next_offset)) is not None:
-                keys.end_offset, youngest = min(keys.end_offset, young), None
+            if youngest is not None:
+                times = zip(step.first_offsets(state.next_offset), step.column("max_timestamp"), strict=True)
+                young = next((first for first, time in times if time is not None and time > youngest), None)
+                if young is not None:
+                    keys.end_offset, youngest = min(keys.end_offset, young), None
             taken = states.take(step)
             markers |= {(one.producer_id, one.last_offset): one for one in taken.aborted}
             markers |= dict.fromkeys(taken.empty_aborts)
@@ -100,19 +102,10 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
     state.last_records = {
         one.producer_id: LastRecord(None if one.last_offset < 0 else one.last_offset, one.producer_epoch)
         for one in states.entries()
-        if _is_active(one, settings.now, settings.producer_expiration_ms)
+        # the opposite of ProducerStateManager.isProducerExpired
+        if one.current_txn_first_offset >= 0 or settings.now - one.timestamp < settings.producer_expiration_ms
     }
     return state
-
-
-def _is_active(producer: SnapshotEntry, now: int, expiration: int) -> bool:
-    """The opposite of ProducerStateManager.isProducerExpired."""
-    return producer.current_txn_first_offset >= 0 or now - producer.timestamp < expiration
-
-
-def _first_young(step: Step, youngest: int, next_offset: int) -> int | None:
-    offsets = zip(step.first_offsets(next_offset), step.column("max_timestamp"), strict=True)
-    return next((first for first, time in offsets if time is not None and time > youngest), None)
 
 
 def _aborted(source: Any, markers: dict[tuple[int, int], AbortedTransaction | None]) -> Iterator[Aborted]:

@@ -25,10 +25,10 @@ from kafkarec.storage.segment_file import SegmentFile
 
 from .batch_records import decode_request
 from .cleaned_transactions import CleanedTransactions
-from .cleaner import CleanerRecordFilter, CleanerStats
+from .cleaner import Cleaner
 from .cleaner_settings import DAY_MS, LAST_OFFSET, CleanerSettings
 from .dirty_keys import DirtyKeys, first_at
-from .filtering import Filter
+from .filtering import CleanerStats
 from .log_state import LogState, read_log_state
 from .offset_map import OffsetMap
 
@@ -74,16 +74,17 @@ class Cleaning(Iterator[bytes | memoryview]):
             limit, stops = self._limit(known, keys)
         stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
         stats.map_messages_read, stats.keys = offsets.messages_read, len(offsets)
-        end = known.next_offset  # in a broker the high watermark
-        record_filter = CleanerRecordFilter(offsets, self._transactions, known.last_records, end, settings.now, stats)
-        most = settings.max_decompressed_message_bytes
-        cleaner = Filter(record_filter, settings.now, settings.delete_retention_ms, stats, self._progress, most)
+        cleaner = Cleaner(settings, stats, self._progress, known, offsets, self._transactions)
         read_request = decode_request(settings.check_crcs, settings.max_decompressed_bytes)
-        horizon = self._legacy_horizon(known)
+        # Tombstones of magic 0 and 1 are removed from segments not modified after this time, ms (Cleaner.doClean).
+        starts = zip(self._segments, known.start_offsets, strict=True)
+        cleaned = [segment for segment, start in starts if start < settings.first_dirty_offset]
+        newest = _modified_ms(cleaned[-1]) if cleaned else None
+        horizon = None if newest is None else newest - settings.delete_retention_ms
         for segment, stop in zip(self._segments, stops, strict=True):
             if stop != 0:
                 modified = _modified_ms(segment)
-                record_filter.retains_legacy_tombstones = horizon is None or modified is None or modified > horizon
+                cleaner.retains_legacy_tombstones = horizon is None or modified is None or modified > horizon
                 yield from cleaner.run(read_request, segment, stop)
             if stop is not None:
                 yield from self._uncleaned(segment, stop)
@@ -107,14 +108,6 @@ class Cleaning(Iterator[bytes | memoryview]):
         if following <= limit or step == len(lasts):
             return None
         return first_at(walk([self._segments[number]], asked(HEADERS), start=positions[step]), limit)
-
-    def _legacy_horizon(self, known: LogState) -> int | None:
-        """Tombstones of magic 0 and 1 are removed from segments not modified after this time, ms (Cleaner.doClean)."""
-        dirty, modified = self._settings.first_dirty_offset, None
-        for segment, start in zip(self._segments, known.start_offsets, strict=True):
-            if start < dirty:
-                modified = _modified_ms(segment)
-        return None if modified is None else modified - self._settings.delete_retention_ms
 
     def _uncleaned(self, segment: Any, start: int) -> Iterator[bytes | memoryview]:
         """The rest of a segment, unchanged."""

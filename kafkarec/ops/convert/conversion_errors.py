@@ -16,13 +16,7 @@ from .target import Shape
 
 def refused(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:
     """The error for a batch that cannot be written: `sides` is expected and found, or `detail`."""
-    location = {
-        "position": unit.position,
-        "base_offset": unit.base_offset,
-        "file": unit.file,
-        "next_position": unit.position + unit.size_in_bytes,
-    }
-    return damage.error(reason, {**location, **sides})
+    return damage.error(reason, unit.place | sides)
 
 
 def too_wide(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:

@@ -73,12 +73,6 @@ class Group(NamedTuple):
             return self.decoded.units[first]
         return None
 
-    @property
-    def ended(self) -> range:
-        """The indexes of the units whose last row is in the group."""
-        last = self.last
-        return range(self.first, last + (self.decoded.bounds[last + 1] == self.stop))
-
 
 def write_group(group: Group, header: BatchHeader) -> bytes:
     """One batch of magic 2, one wrapper message, or consecutive plain messages."""
@@ -176,7 +170,8 @@ def count_losses(group: Group, shape: Shape, stats: ConversionStats) -> None:
     stats.add_loss("records_with_headers", rows.with_headers, location)
     if shape.magic == 0:
         stats.add_loss("timestamps", rows.with_timestamp, location)
-    for number in group.ended:
+    last = group.last
+    for number in range(group.first, last + (decoded.bounds[last + 1] == group.stop)):  # whose last row is in the group
         unit = decoded.units[number]
         count_batch_header_losses(unit, shape, stats)
         offsets = decoded.offsets[decoded.bounds[number]], decoded.offsets[decoded.bounds[number + 1] - 1]
@@ -185,9 +180,11 @@ def count_losses(group: Group, shape: Shape, stats: ConversionStats) -> None:
 
 
 def count_batch_header_losses(unit: SourceBatch, shape: Shape, stats: ConversionStats) -> None:
-    location = unit.location
-    stats.add_loss("log_append_times", shape.magic == 0 and unit.timestamp_type == LOG_APPEND, location)
-    stats.add_loss("transactional_batches", unit.is_transactional, location)
-    stats.add_loss("producer_ids", unit.producer_id != -1, location)
-    stats.add_loss("leader_epochs", unit.partition_leader_epoch != -1, location)
-    stats.add_loss("delete_horizons", unit.delete_horizon_ms is not None, location)
+    for word, is_lost in (
+        ("log_append_times", shape.magic == 0 and unit.timestamp_type == LOG_APPEND),
+        ("transactional_batches", unit.is_transactional),
+        ("producer_ids", unit.producer_id != -1),
+        ("leader_epochs", unit.partition_leader_epoch != -1),
+        ("delete_horizons", unit.delete_horizon_ms is not None),
+    ):
+        stats.add_loss(word, is_lost, unit.location)

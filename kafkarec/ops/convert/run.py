@@ -138,7 +138,11 @@ class Conversion(Iterator[bytes]):
             self.stats.bytes_in += unit.size_in_bytes
             kind = unit.magic, unit.attributes, unit.rows == 0
             shape = self._shapes.get(kind) or self._shapes.setdefault(kind, self._target.shape(unit))
-            if self._run and not self._may_be_joined(unit, shape):
+            # without a limit a run is only decoded together
+            if self._run and (
+                shape != self._shape
+                or (shape.limit is not None and not may_follow(self._run[0], self._run[-1], unit, shape))
+            ):
                 yield from self._flush()
             if shape.magic < BATCH_MAGIC and self._is_left_out(unit, shape):
                 continue
@@ -153,12 +157,6 @@ class Conversion(Iterator[bytes]):
             if self._added > max(_RUN_BYTES, enough) or self._units.read - self._read > max(CHUNK_BYTES, enough):
                 yield from self._flush(final=False)
         yield from self._flush()
-
-    def _may_be_joined(self, unit: SourceBatch, shape: Shape) -> bool:
-        """Whether the unit may be joined to the current run; without a limit a run is only decoded together."""
-        if shape != self._shape:
-            return False
-        return shape.limit is None or may_follow(self._run[0], self._run[-1], unit, shape)
 
     def _keeps_records(self, unit: SourceBatch, shape: Shape) -> bool:
         """Whether no record of the batch is rewritten: it is copied, or its payload is recompressed."""
@@ -230,15 +228,11 @@ class Conversion(Iterator[bytes]):
                 rows = decoded.split_points(first, last, shape.magic, shape.limit)
                 if not final and stop == len(run):
                     rows.pop()
-                    self._keep_open(decoded, rows[-1])
+                    number = Group(decoded, rows[-1], rows[-1] + 1).first  # the next run begins at this row
+                    self._run = list(decoded.units[number:])
+                    self._rows_written = rows[-1] - decoded.bounds[number]
             for begin, end in pairwise(rows):
                 yield from self._group(Group(decoded, begin, end), shape)
-
-    def _keep_open(self, decoded: DecodedBatches, row: int) -> None:
-        """The next run begins at this row."""
-        number = Group(decoded, row, row + 1).first
-        self._run = list(decoded.units[number:])
-        self._rows_written = row - decoded.bounds[number]
 
 
 def _stretches(decoded: DecodedBatches, shape: Shape) -> Iterator[tuple[int, int, bool]]:

@@ -73,15 +73,12 @@ class LossError(ValueError):
     def __init__(self, lost: Mapping[str, int], first_lost: Mapping[str, tuple[str | None, int, int]]) -> None:
         self.lost = dict(lost)
         self.first_lost = dict(first_lost)
-        super().__init__(self._sentence())
-
-    def _sentence(self) -> str:
         parts = []
         for word, count in self.lost.items():
             file, position, offset = self.first_lost[word]
             where = f"{file} at byte" if file else "byte"
             parts.append(f"{LOSSES[word]}: {count}, first in the batch at {where} {position}, offsets up to {offset}")
-        return f"the conversion would lose {'; '.join(parts)}"
+        super().__init__(f"the conversion would lose {'; '.join(parts)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.lost, self.first_lost)

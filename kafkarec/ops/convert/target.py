@@ -37,7 +37,9 @@ class Target(NamedTuple):
         magic = self.magic
         if magic is None or unit.magic < magic < BATCH_MAGIC:
             magic = unit.magic
-        codec = unit.codec if self.codec is None or _stays_plain(unit, magic) else self.codec
+        # a batch without records, or a marker, is never compressed, as in Kafka
+        is_bare = unit.magic == magic >= BATCH_MAGIC and not unit.codec and (unit.is_control or not unit.rows)
+        codec = unit.codec if self.codec is None or is_bare else self.codec
         return Shape(magic, codec, self._limit(unit, magic, codec))
 
     def keeps(self, unit: SourceBatch, magic: int, codec: int) -> bool:
@@ -53,11 +55,6 @@ class Target(NamedTuple):
         if magic < BATCH_MAGIC and not codec:
             return JOINED_BYTES if plain else None
         return self.batch_size or (JOINED_BYTES if plain else None)
-
-
-def _stays_plain(unit: SourceBatch, magic: int) -> bool:
-    """Whether a batch is never compressed: it has no records, or it is a marker, as in Kafka."""
-    return unit.magic == magic >= BATCH_MAGIC and not unit.codec and (unit.is_control or not unit.rows)
 
 
 def target(magic: Any, compression: Any, level: Any, batch_size: Any) -> Target:

@@ -71,16 +71,15 @@ class SourceBatch(NamedTuple):
     def location(self) -> tuple[str | None, int, int]:
         return self.file, self.position, self.last_offset
 
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where it is, for errors."""
+        end = self.position + self.size_in_bytes
+        return {"position": self.position, "base_offset": self.base_offset, "next_position": end, "file": self.file}
+
     def error(self, reason: str, message: str) -> InvalidRecordError:
         """The error that ends an operation at this batch."""
-        return InvalidRecordError(
-            message,
-            reason=reason,
-            position=self.position,
-            base_offset=self.base_offset,
-            next_position=self.position + self.size_in_bytes,
-            file=self.file,
-        )
+        return InvalidRecordError(message, reason=reason, **self.place)
 
 
 _HEADER = SourceBatch._fields[: SourceBatch._fields.index("start")]

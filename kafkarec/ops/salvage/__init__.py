@@ -6,7 +6,7 @@ source_witnesses   files that say how far the sources once reached
 merge              merges several sources into one log
 plan               what is written for one partition, with
   planned_files      files as parts of the sources
-  plan_builder       the segments, and the batches that are set aside
+  plan_builder       the segments, and the offsets that are missing
   beside_files       files of other names that have what is missing
   kraft_snapshots    KRaft snapshots of a metadata log
   lost_markers       markers of transactions that damage destroyed

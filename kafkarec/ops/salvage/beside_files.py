@@ -55,25 +55,28 @@ def arrange(partition: SalvagePartition, given: set[str]) -> None:
     for source in partition.sources:
         if source.log is None or remote.is_url(source.log.path):
             continue
-        partition.beside += _name_by_content(source)
+        places = places_by_content(source.segments)
+        moved = {segment: segment.copy(base_offset=place) for segment, place in places.items()}
+        source.segments = [moved.get(segment, segment) for segment in source.segments]
+        source.segments.sort(key=lambda one: one.base_offset or 0)
+        for segment, place in places.items():
+            why = f"by its batches it is the segment of offset {place}"
+            partition.beside.append(BesideFile(segment.path, why, 0, used=True))
         beside = [one.name for one in source.log.left_out if _state(one.name)]
         unnamed = [name for name in beside if os.path.join(source.path, name) not in given]
         _take_swaps(partition, source, unnamed)
         for left in source.log.left_out:
             path = os.path.join(source.log.path, left.name)
             if left.kind == names.FOREIGN and not left.is_folder and os.path.abspath(path) not in given:
-                partition.beside += _foreign(path, partition)
+                for file, base in unnamed_files.files_with_batches(path):  # a segment that is missing elsewhere?
+                    of = (
+                        f", with --topic {partition.topic} --partition {partition.partition}" if partition.topic else ""
+                    )
+                    why = f"it has batches starting at offset {base}: to merge it, salvage it with this partition's "
+                    partition.beside.append(BesideFile(file, f"{why}folder{of}", 0, used=False))
         for name in unnamed:
             if _state(name) in (".deleted", ".cleaned"):
                 partition.fillers.append(Filler(_segment(source, name), replaced=False))
-
-
-def _foreign(path: str, partition: SalvagePartition) -> Iterator[BesideFile]:
-    """Yields a file without Kafka's name if it begins with a batch: it may be a segment that is missing elsewhere."""
-    for file, base in unnamed_files.files_with_batches(path):
-        named = f", with --topic {partition.topic} --partition {partition.partition}" if partition.topic else ""
-        why = f"it has batches starting at offset {base}: to merge it, salvage it with this partition's folder{named}"
-        yield BesideFile(file, why, 0, used=False)
 
 
 def filled(
@@ -83,17 +86,20 @@ def filled(
     sources, beside = [], []
     start, place = log_start(partition), (partition.topic, partition.partition)
     cleaned = not probed.reports_missing or any(one.data_folder.cleaned(*place) for one in partition.sources)
+    damaged = [(first or 0, _NO_END if last is None else last) for first, last in probed.lost]
+    lost = [] if cleaned else [*probed.lost, *probed.missing]  # at damage or in place of a segment, up to the end
+    known = [(max(low, start), high) for low, high in lost if low is not None and high is not None and high >= start]
     for segment, replaced in partition.fillers:
-        holes = _damaged(probed) if replaced else [] if cleaned else list(_known_holes(probed, start))
+        holes = damaged if replaced else known
         if replaced and not holes:
             continue
-        content = _content(segment, [(0, _NO_END)], cap)
         found = _content(segment, holes, cap) if holes else None
         if found is not None:
             sources.append(SalvageSource(segment.path, [segment], holes=holes))
             words = f"offsets {found.first} to {found.last} are missing in the log"
             beside.append(BesideFile(segment.path, words, found.batches, used=True))
         elif not replaced:
+            content = _content(segment, [(0, _NO_END)], cap)
             beside.append(BesideFile(segment.path, _why_not(content, probed, start, cleaned), 0, used=False))
     return sources, beside
 
@@ -101,8 +107,7 @@ def filled(
 def rows_in(segment: SegmentFile, number: int, holes: Sequence[Hole], cap: int) -> Iterator[GoodBatch]:
     """Yields the good batches of a filler that are completely in a hole, in ascending order."""
     next_offset = 0
-    aside = DamageCollector([], lambda batch: None, [], {}, [], None)
-    for row in good_batches.read_file(segment, number, None, cap, aside):
+    for row in good_batches.read_file(segment, number, None, DamageCollector(cap)):
         if row.base >= next_offset and any(first <= row.base and row.last <= last for first, last in holes):
             next_offset = row.last + 1
             yield row._replace(damaged=True)
@@ -166,29 +171,6 @@ def _end(segment: SegmentFile) -> int | None:
     except (OSError, KafkaRecordError):
         return None
     return None if last is None else int(last["next_offset"])
-
-
-def _name_by_content(source: SalvageSource) -> list[BesideFile]:
-    """Sets the base offset of segments whose names are wrong."""
-    places = places_by_content(source.segments)
-    moved = {segment: segment.copy(base_offset=place) for segment, place in places.items()}
-    source.segments[:] = [moved.get(segment, segment) for segment in source.segments]
-    source.segments.sort(key=lambda one: one.base_offset or 0)
-    return [
-        BesideFile(one.path, f"by its batches it is the segment of offset {at}", 0, used=True)
-        for one, at in places.items()
-    ]
-
-
-def _damaged(probed: SalvagedPartition) -> list[Hole]:
-    return [(first or 0, _NO_END if last is None else last) for first, last in probed.lost]
-
-
-def _known_holes(probed: SalvagedPartition, start: int) -> Iterator[Hole]:
-    """Yields the offsets that are missing at damage or in place of a segment, from the log's start to its end."""
-    for first, last in (*probed.lost, *probed.missing):
-        if first is not None and last is not None and last >= start:
-            yield max(first, start), last
 
 
 def log_start(partition: SalvagePartition) -> int:

@@ -12,14 +12,12 @@ with each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.read import reader
-from kafkarec.sources.read_failures import ReadFailure
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch
 from kafkarec.storage.segment_file import SegmentFile
@@ -28,7 +26,7 @@ from .copying import Unreadable
 from .partition_sources import SalvagePartition
 from .plan_builder import report_unreadable
 from .planned_files import FilePlan, PlannedFolder
-from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
+from .salvaged_partition import OutputFile, SalvagedPartition
 
 INCOMPLETE = "snapshot_incomplete"
 _CUT = "length_beyond_end"  # the reason of its damage
@@ -43,102 +41,58 @@ def snapshots_by_name(partition: SalvagePartition) -> dict[str, list[tuple[int, 
     return copies
 
 
-def plan_snapshot(
-    folder: PlannedFolder, copies: list[tuple[int, SegmentFile]], cap: int, report: SalvagedPartition
-) -> None:
+def plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]], cap: int) -> None:
     """Plans a copy of the first complete copy of a snapshot, or sets the good batches of all copies aside. cap:
     max_decompressed_bytes."""
-    incomplete: list[tuple[int, SegmentFile, list[GoodBatch]]] = []
+    report, incomplete = folder.report, list[GoodBatch]()
     for number, segment in copies:
         with closing(segment):
-            damage: list[Damage] = []
-            known = len(report.unread)
-            good, end = _read(segment, number, cap, damage, report.unread)
+            collector = DamageCollector(cap, unread=report.unread)
+            damage, known = collector.damage, len(report.unread)
+            good = list(good_batches.read_file(segment, number, 0, collector))
+            for path, position, length, kind in collector.tails:
+                what = "a batch is cut off" if kind == "cut" else "zeros"
+                text = (
+                    f"{path}: {what} at byte {position}, {length} bytes before its end; a snapshot is never appended to"
+                )
+                damage.append(Damage(path, position, length, None, None, segment.size, _CUT, text))
             report.sources.append(segment.path)
             if not damage and _has_footer(good):
-                if _copy(folder, segment, good, report):
+                try:
+                    source, position = folder.kept(segment, 0, segment.size)
+                except Unreadable:
+                    report_unreadable(report, segment, 0, segment.size)
+                else:
+                    folder.add(FilePlan(segment.name)).copy(source, position, segment.size)
+                    counts = len(good), sum(row.records or 0 for row in good)
+                    copied = OutputFile(segment.name, segment.size, "", *counts, good[0].base, good[-1].last)
+                    report.snapshots.append(copied)
                     return
-                report_unreadable(report, segment, 0, segment.size)
-            elif len(report.unread) > known:
-                pass
-            elif not damage and good:
+            elif len(report.unread) == known and not damage and good:
+                end = good[-1].position + good[-1].size
                 report.problems.append(f"{segment.path} is incomplete: it ends at byte {end} without a SnapshotFooter")
-            elif not damage:
+            elif len(report.unread) == known and not damage:
                 text = f"{segment.path}: no batch at all; a snapshot has at least a header and a footer"
                 damage.append(Damage(segment.path, 0, segment.size, None, None, segment.size, _CUT, text))
             report.damage += [one.as_dict() for one in damage]
-            incomplete.append((number, segment, good))
-    for number, segment, good in incomplete:
-        with closing(segment):
-            _set_aside(folder, segment, number, good, report)
-
-
-def _read(
-    segment: SegmentFile, number: int, cap: int, damage: list[Damage], unread: list[ReadFailure]
-) -> tuple[list[GoodBatch], int]:
-    """The (good batches, end position of the last one). Bytes after it are added to `damage`."""
-    collector = DamageCollector(damage, lambda aside: None, [], {}, unread, None)
-    good = list(good_batches.read_file(segment, number, 0, cap, collector))
-    for path, position, length, kind in collector.tails:
-        what = "a batch is cut off" if kind == "cut" else "zeros"
-        text = f"{path}: {what} at byte {position}, {length} bytes before its end; a snapshot is never appended to"
-        damage.append(Damage(path, position, length, None, None, segment.size, _CUT, text))
-    return good, good[-1].position + good[-1].size if good else 0
+            incomplete += good
+    begin = len(report.set_aside)
+    for row in incomplete:
+        folder.keep_aside(row.aside(INCOMPLETE), f"-{row.segment.name}")
+    folder.join_aside(begin)
+    for _, segment in copies:
+        segment.close()
 
 
 def _has_footer(good: list[GoodBatch]) -> bool:
-    if not good:
-        return False
-    last = good[-1]
+    """Whether the last record of the last batch is a SnapshotFooter."""
     try:
+        last = good[-1]
         records = reader.decode(last.segment.raw(last.position, last.size), columns=("key", "value"), control=True)
-        keys = records.column("key"), records.column("value")
-        return any(
-            isinstance(control.parse(key, value), control.SnapshotFooterRecord)
-            for key, value in list(zip(*keys, strict=True))[-1:]
-        )
-    except (KafkaRecordError, OSError):
+        keys, values = records.column("key"), records.column("value")
+        return isinstance(control.parse(keys[-1], values[-1]), control.SnapshotFooterRecord)
+    except (IndexError, KafkaRecordError, OSError):
         return False
-
-
-def _copy(folder: PlannedFolder, segment: SegmentFile, good: list[GoodBatch], report: SalvagedPartition) -> bool:
-    try:
-        source, position = folder.kept(segment, 0, segment.size)
-    except Unreadable:
-        return False
-    folder.add(FilePlan(segment.name)).copy(source, position, segment.size)
-    records = sum(row.records or 0 for row in good)
-    report.snapshots.append(OutputFile(segment.name, segment.size, "", len(good), records, good[0].base, good[-1].last))
-    return True
-
-
-def _set_aside(
-    folder: PlannedFolder, segment: SegmentFile, number: int, good: list[GoodBatch], report: SalvagedPartition
-) -> None:
-    """Sets the good batches of an incomplete snapshot aside."""
-    for run in _runs(good):
-        position, size = run[0].position, sum(row.size for row in run)
-        try:
-            source, at = folder.kept(segment, position, size)
-        except Unreadable:
-            continue
-        saved_as, file = folder.aside(f"{INCOMPLETE}-{number}-{segment.name}")
-        file.copy(source, at, size)
-        report.set_aside.append(
-            SetAsideRange(segment.path, position, size, run[0].base, run[-1].last, INCOMPLETE, saved_as, len(run))
-        )
-
-
-def _runs(good: list[GoodBatch]) -> Iterator[list[GoodBatch]]:
-    """Yields runs of adjacent batches."""
-    run: list[GoodBatch] = []
-    for row in good:
-        if run and run[-1].position + run[-1].size != row.position:
-            yield run
-            run = []
-        run.append(row)
-    if run:
-        yield run
 
 
 def losses(report: SalvagedPartition) -> list[str]:

@@ -29,7 +29,7 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import SalvagePartition
-from .planned_files import InsertedBatch, RemovedBatch
+from .planned_files import Change, inserted, removed
 from .salvaged_partition import SalvagedPartition
 
 REASON = "transaction_undecided"
@@ -63,16 +63,12 @@ def _evidence(log: PartitionFiles, partition: SalvagePartition) -> dict[SegmentF
     ends = [*bases[1:], 2**63]
     return {
         segment: segment.evidence._replace(
-            aborted=partial(_between, entries, base, end),
+            aborted=partial(list, [entry for entry in entries if base <= entry.last_offset < end]),
             snapshots=partial(_snapshots, partition),
             prepared=partial(_prepared, partition),
         )
         for segment, base, end in zip(log.segments, bases, ends, strict=True)
     }
-
-
-def _between(entries: list[AbortedTransaction], low: int, high: int) -> list[AbortedTransaction]:
-    return [entry for entry in entries if low <= entry.last_offset < high]
 
 
 def _index_entries(segments: Iterable[SegmentFile]) -> Iterator[AbortedTransaction]:
@@ -176,12 +172,12 @@ def placed(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
     return markers
 
 
-def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBatch | RemovedBatch]:
+def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Change]:
     """The batches of the markers, and where they belong; the batches of the transactions that are set aside. Timestamp
     and leader epoch of a marker: of the batch before."""
     waiting = sorted((one for one in markers if one.marker_offset is not None), key=lambda one: one.marker_offset or 0)
     aside = [one for one in markers if one.outcome == _ASIDE]
-    found: list[InsertedBatch | RemovedBatch] = []
+    found: list[Change] = []
     before: dict[str, Any] = {}
     for number, segment in enumerate(log.segments):
         if not waiting and not aside:
@@ -191,31 +187,22 @@ def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBa
         rows = (row for table in tables([segment]) for row in table)
         for row in chain(rows, (None,)):
             until = end if row is None else row["last_offset"] + 1
-            free = range(before["last_offset"] + 1 if before else 0, until if row is None else _base(row))
+            first = until if row is None else row["base_offset"]
+            first = row["last_offset"] if row is not None and first is None else first
+            free = range(before["last_offset"] + 1 if before else 0, first)
             while waiting and (waiting[0].marker_offset or 0) < until:
                 marker = waiting.pop(0)
                 offset = marker.marker_offset or 0
                 if offset in free:  # a .txnindex may list an offset that another batch has
                     position = segment.size if row is None else row["position"]
-                    found.append(InsertedBatch(segment.name, position, _batch(marker, before)))
-            if row is not None:
-                found += _removed(segment, row, aside)
+                    found.append(inserted(segment.name, position, _batch(marker, before)))
+            if row is not None and row["is_transactional"] and not row["is_control"]:
+                for one in aside:
+                    if row["producer_id"] == one.producer_id and one.first_offset <= first <= one.last_offset:
+                        found.append(removed(segment, row["position"], one.first_offset, REASON))
+                        break
             before = row or before
     return found
-
-
-def _removed(segment: SegmentFile, row: dict[str, Any], aside: Sequence[Decision]) -> Iterator[RemovedBatch]:
-    if row["is_control"] or not row["is_transactional"]:
-        return
-    for one in aside:
-        if row["producer_id"] == one.producer_id and one.first_offset <= row["base_offset"] <= one.last_offset:
-            yield RemovedBatch.of(segment, row["position"], one.first_offset, REASON)
-            return
-
-
-def _base(row: dict[str, Any]) -> int:
-    base: int = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
-    return base
 
 
 def _batch(marker: Decision, before: dict[str, Any]) -> bytes:

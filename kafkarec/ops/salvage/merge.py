@@ -20,23 +20,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
 
-from kafkarec.storage.good_batches import GoodBatch, SetAsideBatch
+from kafkarec.storage.good_batches import GoodBatch
 
-KEEP, DUPLICATE = "keep", "duplicate"
-
-
-class MergedBatch(NamedTuple):
-    """A batch of the merged log, or a second copy of one.
-
-    decision   KEEP or DUPLICATE
-    gap        (first, last) of the offsets that are missing between the last kept batch and this one; None: none
-    """
-
-    row: GoodBatch
-    decision: str
-    gap: tuple[int, int] | None = None
+DUPLICATE = "duplicate"
 
 
 class _BatchStream:
@@ -52,9 +39,17 @@ class _BatchStream:
         return self.ahead[0]
 
     @property
+    def order(self) -> tuple[int, int, int]:
+        return self.head.base, self.head.source, self.head.position
+
+    @property
     def following_epoch(self) -> int | None:
         """The leader epoch of the batch after the head; None: there is none."""
         return self.ahead[1].epoch if len(self.ahead) > 1 else None
+
+    def adjacent_epochs(self, before: int) -> int:
+        """How many adjacent batches have the epoch of the head: the last kept one has `before`, the next is ahead."""
+        return (self.head.epoch == before) + (self.head.epoch == self.following_epoch)
 
     def split(self) -> bool:
         """Whether the head was several batches, of which each is alone now."""
@@ -76,8 +71,9 @@ class _BatchStream:
 
 def merge(
     streams: Sequence[Iterator[GoodBatch]], start: int | None, *, stale: bool = False, ranks: Sequence[int] = ()
-) -> Iterator[MergedBatch | SetAsideBatch]:
-    """Yields the batches of all streams as one log, each with a decision.
+) -> Iterator[tuple[GoodBatch, str]]:
+    """Yields the batches of all streams as one log, each with "" or the reason why it is not in the log: DUPLICATE, a
+    second copy, or a reason to set it aside.
 
     start   the first offset of the log; None: that of the first batch
     stale   set batches with a stale leader epoch aside (rule 4)
@@ -86,7 +82,7 @@ def merge(
     remaining = [_BatchStream(rows, ranks) for rows in streams]
     next_offset, epoch = start, -1
     confirmed_epochs: dict[int, tuple[int, int]] = {}  # source -> (its rank, its highest confirmed epoch)
-    while remaining := sorted((stream for stream in remaining if stream.ahead), key=_sort_key):
+    while remaining := sorted((one for one in remaining if one.ahead), key=lambda one: one.order):
         first, row = remaining[0], remaining[0].head
         damaged = row.damaged
         around = [stream for stream in remaining if stream.overlaps(row)]
@@ -100,57 +96,36 @@ def merge(
         if (differ or is_stale or is_behind) and any(stream.split() for stream in around):
             continue  # each of their batches is decided about alone
         if next_offset is not None and row.last < next_offset:
-            yield _set_aside_batch(first.pop(), "overlap")
+            yield first.pop(), "overlap"
             continue
         for other in remaining[1:]:
             while other.ahead and other.head.content == row.content:
                 damaged = damaged or other.head.damaged
-                yield MergedBatch(other.pop(), DUPLICATE)
+                yield other.pop(), DUPLICATE
         around = [stream for stream in remaining if stream.ahead and stream.overlaps(row)]
         copies = [stream for stream in around if stream.head._replace(epoch=row.epoch).content == row.content]
         if len(copies) > 1:
-            best = max(copies, key=lambda stream: (-stream.rank, _confirmations(stream, epoch)))
+            best = max(copies, key=lambda stream: (-stream.rank, stream.adjacent_epochs(epoch)))
             for stream in copies:
                 if stream is not best:
-                    yield _set_aside_batch(stream.pop(), "other_epoch")
+                    yield stream.pop(), "other_epoch"
         elif len(around) > 1:
-            winner = min(around, key=_preference)
+            winner = min(around, key=lambda one: (one.rank, -one.head.epoch, -(one.head.records or 0), one.head.source))
             for stream in remaining:
                 if stream is not winner and stream.ahead and stream.overlaps(winner.head):
                     loser = stream.pop()
                     has_other_epoch = loser.epoch != winner.head.epoch
-                    yield _set_aside_batch(loser, "conflict_epoch" if has_other_epoch else "conflict_content")
+                    yield loser, "conflict_epoch" if has_other_epoch else "conflict_content"
         elif is_behind:
-            yield _set_aside_batch(first.pop(), "overlap")
+            yield first.pop(), "overlap"
         elif is_stale:
-            yield _set_aside_batch(first.pop(), "stale_epoch")
+            yield first.pop(), "stale_epoch"
         else:
             following = first.following_epoch
             if row.batches > 1 or (following is not None and following >= row.epoch):
                 confirmed_epochs[row.source] = max(
                     confirmed_epochs.get(row.source, (first.rank, -1)), (first.rank, row.epoch)
                 )
-            gap = None if next_offset is None or row.base == next_offset else (next_offset, row.base - 1)
             next_offset, epoch = row.last + 1, row.epoch
             first.pop()
-            yield MergedBatch(row._replace(damaged=damaged), KEEP, gap)
-
-
-def _sort_key(stream: _BatchStream) -> tuple[int, int, int]:
-    return stream.head.base, stream.head.source, stream.head.position
-
-
-def _confirmations(stream: _BatchStream, kept_epoch: int) -> int:
-    """The number of adjacent batches with the epoch of the stream's head: of the last kept batch, whose epoch is
-    `kept_epoch`, and the next one in the stream."""
-    own = stream.head.epoch
-    return (own == kept_epoch) + (own == stream.following_epoch)
-
-
-def _preference(stream: _BatchStream) -> tuple[int, int, int, int]:
-    row = stream.head
-    return stream.rank, -row.epoch, -(row.records or 0), row.source
-
-
-def _set_aside_batch(row: GoodBatch, reason: str) -> SetAsideBatch:
-    return SetAsideBatch(row.segment, row.position, row.size, row.base, row.last, reason, row.source)
+            yield row._replace(damaged=damaged), ""

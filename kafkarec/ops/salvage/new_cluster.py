@@ -24,7 +24,7 @@ from kafkarec.storage.log_reading import tables
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.support.text_table import counted
 
-from .planned_files import Change, NewHeader, RemovedBatch, batch_size
+from .planned_files import Change, batch_size
 
 REASON = "transaction_not_ended"
 _ZEROS = memoryview(bytes(1 << 20))
@@ -32,7 +32,7 @@ _WITHOUT_PRODUCER = {"partition_leader_epoch": 0, "producer_id": -1, "producer_e
 
 
 class _Span(NamedTuple):
-    """The offsets of a transaction whose data is left out. reason: as of a RemovedBatch"""
+    """The offsets of a transaction whose data is left out. reason: as of a Change"""
 
     first: int
     end: int
@@ -49,20 +49,21 @@ def changes(log: PartitionFiles) -> Iterator[Change]:
                 old = v2_header(segment.raw(position, V2_OVERHEAD))
                 span = _span(old, left_out)
                 if span is not None:
-                    yield RemovedBatch(segment.name, position, old, span.first, span.reason)
+                    yield Change(segment.name, position, batch_size(old), b"", old, None, span.reason, span.first)
                     continue
                 attributes = old.attributes & ~TRANSACTIONAL
                 new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)
                 if new != old:
-                    yield NewHeader(segment.name, position, old, new._replace(crc=_checksum(old, new)))
+                    new = new._replace(crc=_checksum(old, new))
+                    yield Change(segment.name, position, V2_OVERHEAD, V2.pack(*new), old, new)
 
 
 def sentence(changed: list[Change]) -> str:
     """What the report says of them."""
-    removed = [one for one in changed if isinstance(one, RemovedBatch) and not one.reason]
-    markers = sum(bool(one.header.attributes & CONTROL) for one in removed)
-    renewed = counted(sum(isinstance(one, NewHeader) for one in changed), "batch")
-    aborted = counted(len(removed) - markers, "batch")
+    left_out = [one.old for one in changed if one.old and not one.new and not one.reason]
+    markers = sum(bool(one.attributes & CONTROL) for one in left_out)
+    renewed = counted(sum(one.new is not None for one in changed), "batch")
+    aborted = counted(len(left_out) - markers, "batch")
     return (
         f"for another cluster: {renewed} without the producer id, or with another leader epoch; "
         f"{counted(markers, 'marker')} and {aborted} of aborted transactions are left out"

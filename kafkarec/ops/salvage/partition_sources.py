@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import meta_properties, partition_metadata
@@ -23,9 +23,10 @@ from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, of_one_file
 from kafkarec.storage import names, opening, recorded_ends, unnamed_files
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.finding import Finder, is_archive
+from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
-from kafkarec.storage.recorded_ends import DataFolderState
+from kafkarec.storage.recorded_ends import DataFolderState, Witness
 from kafkarec.storage.segment_file import SegmentFile, known_size
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
@@ -34,6 +35,7 @@ from .salvage_report import LOST_AND_FOUND
 from .salvaged_partition import BesideFile
 
 _MOST_NAMED = 3  # files and folders, in a message
+_NOT_READ = SourceEnd(position=None)
 
 
 @dataclass
@@ -44,6 +46,7 @@ class SalvageSource:
     snapshots   its KRaft snapshots
     data_folder   the one that `log` is in
     holes       (first, last) offsets that it may fill; None: it is a source for all offsets
+    witnesses, end   what files say of its end, and where its batches end; see `source_witnesses`
     rank        0, unless its topic id is not that of the source named first: its batches win only over those of a
                 higher rank
     """
@@ -56,6 +59,8 @@ class SalvageSource:
     data_folder: DataFolderState = field(default_factory=lambda: DataFolderState(None))
     holes: list[tuple[int, int]] | None = None
     rank: int = 0
+    witnesses: tuple[Witness, ...] = ()
+    end: SourceEnd = _NOT_READ
 
     def folder_file(self, name: str) -> bytes | None:
         """A file in its folder, also if its segments were named one by one; None: there is none."""
@@ -95,8 +100,7 @@ class SalvagePartition:
         return sum(known_size(segment) for source in self.sources for segment in (*source.segments, *source.snapshots))
 
 
-@dataclass
-class SalvageInput:
+class SalvageInput(NamedTuple):
     """The partitions of all sources.
 
     left_out       files and folders that are not read; `name` is the path
@@ -106,12 +110,6 @@ class SalvageInput:
     partitions: list[SalvagePartition]
     left_out: list[LeftOut]
     data_folders: list[DataFolderState]
-
-    def set_later_segments(self) -> None:
-        """Marks the segments that are followed by another one: an incomplete batch at their end is a loss, also if the
-        files were named one by one."""
-        for source in (source for one in self.partitions for source in one.sources if not source.unordered):
-            source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
 
 
 def find_partitions(given: Iterable[Any], topic: str | None = None, partition: int | None = None) -> SalvageInput:
@@ -138,7 +136,11 @@ def find_partitions(given: Iterable[Any], topic: str | None = None, partition: i
         raise OSError(errno.EIO, unread.why, unread.name)
     if not partitions:
         raise Refused(f"there is nothing to salvage: no .log file was found{_to_name_itself(left_out)}")
-    _set_folder_names(partitions)
+    taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
+    for each in partitions:
+        each.folder = free_folder(taken) if each.topic is None else f"{each.topic}-{each.partition}"
+        if names.folder(each.folder) is None:
+            raise Refused(f"{each.folder!r} is not a valid name of a partition folder: see --topic and --partition")
     data_folders = recorded_ends.data_folders(folders)
     named = list(data_folders.values())
     for source in (source for one in partitions for source in one.sources):
@@ -223,14 +225,15 @@ def unread_side_files(partition: SalvagePartition) -> list[ReadFailure]:
         if source.log is None:
             beside = [names.side_file_name(one.name, suffix) for one in source.segments for suffix in names.SIDECARS]
         else:
-            beside = [name for name in folder.names() if name in names.TEXT_FILES or _is_side_file(name)]
+            parsed = ((name, names.segment(name)) for name in folder.names())
+            beside = [
+                name
+                for name, one in parsed
+                if name in names.TEXT_FILES
+                or (one and one.suffix in names.SIDECARS and not (one.state or one.packed_suffix))
+            ]
         failures += [failure for name in beside if (failure := _failure(folder, name)) is not None]
     return failures
-
-
-def _is_side_file(name: str) -> bool:
-    parsed = names.segment(name)
-    return parsed is not None and parsed.suffix in names.SIDECARS and not (parsed.state or parsed.packed_suffix)
 
 
 def _failure(folder: LocalFolder, name: str) -> ReadFailure | None:
@@ -351,15 +354,6 @@ def _add(
             source.segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
             return
     target.sources.append(SalvageSource(own, segments, unordered, None if alone else log, list(log.checkpoints)))
-
-
-def _set_folder_names(partitions: list[SalvagePartition]) -> None:
-    """Sets the folder names: topic-partition, and unnamed-0, unnamed-1 ... without a topic."""
-    taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
-    for one in partitions:
-        one.folder = free_folder(taken) if one.topic is None else f"{one.topic}-{one.partition}"
-        if names.folder(one.folder) is None:
-            raise Refused(f"{one.folder!r} is not a valid name of a partition folder: see --topic and --partition")
 
 
 def free_folder(taken: set[str]) -> str:

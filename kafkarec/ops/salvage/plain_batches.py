@@ -15,12 +15,12 @@ from kafkarec.read.walk import MARKERS, asked, walk
 from kafkarec.state.producers import at_log_start
 from kafkarec.storage.partition_folder import PartitionFiles
 
-from .planned_files import RemovedBatch
+from .planned_files import Change, removed
 
 REASON = "transaction_open"
 
 
-def find_plain_batches(log: PartitionFiles) -> list[RemovedBatch]:
+def find_plain_batches(log: PartitionFiles) -> list[Change]:
     """The plain batches of a new log whose producer has an open transaction at their offset."""
     first, found = log.segments[0], []
     states = at_log_start(first.sidecar, first.base_offset or 0).states
@@ -28,14 +28,14 @@ def find_plain_batches(log: PartitionFiles) -> list[RemovedBatch]:
     for step in walk(log.segments, asked(MARKERS, errors="skip", restore=False)):
         for row, open_since in states.take(step).plain:
             # Of magic 2: older messages have no producer.
-            found.append(RemovedBatch.of(step.segment, step.cell("position", row), open_since, REASON))
+            found.append(removed(step.segment, step.cell("position", row), open_since, REASON))
     return found
 
 
-def sentences(plain: list[RemovedBatch]) -> list[str]:
+def sentences(plain: list[Change]) -> list[str]:
     """What the report says of the removed batches."""
     return [
         f"the end of the transaction of producer {producer_id} from offset {first} on is missing, and the producer "
         "wrote plain batches after it: a broker would not start on them, so they are set aside"
-        for producer_id, first in sorted({(one.header.producer_id, one.first) for one in plain})
+        for producer_id, first in sorted({(one.old.producer_id, one.first) for one in plain if one.old})
     ]

@@ -14,19 +14,15 @@ A dry run ends here. What is written is this plan, byte for byte.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from kafkarec.damage import Restored
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.ops.rewrite.new_batches import empty_batch
 from kafkarec.storage import good_batches
-from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress, SourceEnd
+from kafkarec.storage.good_batches import GoodBatch
 from kafkarec.storage.log_reading import last_batch
-from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
-from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.header import BatchHeader
 
 from . import (
@@ -37,11 +33,10 @@ from . import (
     plain_batches,
     side_file_writer,
 )
-from .copying import Spool
 from .merge import merge
-from .partition_sources import SalvagePartition, SalvageSource, unread_side_files
-from .plan_builder import MAX_SEGMENT, PlanBuilder
-from .planned_files import InsertedBatch, PlannedFolder
+from .partition_sources import SalvagePartition, unread_side_files
+from .plan_builder import MAX_SEGMENT, ROLL_UNORDERED, PlanBuilder, SalvageOptions
+from .planned_files import PlannedFolder, inserted
 from .salvaged_partition import BesideFile, SalvagedPartition
 from .source_witnesses import (
     add_lost_start,
@@ -49,61 +44,22 @@ from .source_witnesses import (
     end_without_segments,
     is_followed,
     proofs_of_loss,
-    recorded,
+    read_witnesses,
     was_never_cleaned,
 )
 
-_ROLL_UNORDERED = 1 << 30
 
-
-@dataclass(frozen=True)
-class SalvageOptions:
-    """Options of `salvage`, and what is shared by its partitions."""
-
-    out: str
-    as_partition: bool
-    new_cluster: bool
-    max_decompressed_bytes: int
-    undecided: str
-    keep_end: bool
-    restore: bool
-    threads: int
-    progress: ReadProgress
-
-
-@dataclass
-class PartitionPlan:
-    """One folder of the output: its files, and what the report says of it.
-
-    least_end   (keep_end) the offset at which the new log has to end, or above
-    """
-
-    report: SalvagedPartition
-    folder: PlannedFolder
-    least_end: int = 0
-
-    def log(self) -> PartitionFiles:
-        """The log that it becomes."""
-        return PartitionFiles.of(self.folder)
-
-
-def plan(
-    partition: SalvagePartition, options: SalvageOptions, spool: Spool | None, new_folder: Callable[[], str]
-) -> list[PartitionPlan]:
-    """The folders of a partition: one, or several for a file without a known name that has several logs.
-
-    spool        see Spool
-    new_folder   makes a name for one more folder
-    """
+def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
+    """The folders of a partition: one, or several for a file without a known name that has several logs."""
     if partition.topic is None and partition.sources[0].unordered:
-        return _unordered(partition, options, spool, new_folder)
-    recorded_before = recorded(partition)
+        return _unordered(partition, options)
+    read_witnesses(partition)
     unread_beside = unread_side_files(partition)
     beside: list[BesideFile] = []
-    made, ends = _read(partition, options, spool)
-    if is_followed(partition, ends, recorded_before):
-        made, ends = _read(partition, options, spool)
-    witnesses = credible(partition, ends, recorded_before)
+    made = _read(partition, options)
+    if is_followed(partition):
+        made = _read(partition, options)
+    witnesses = credible(partition)
     if partition.fillers:
         _compare_end(partition, made.report, witnesses)
         missing = made.report
@@ -112,100 +68,74 @@ def plan(
         sources, beside = beside_files.filled(partition, missing, options.max_decompressed_bytes)
         if sources:
             partition = replace(partition, sources=[*partition.sources, *sources])
-            made, _ = _read(partition, options, spool)
+            made = _read(partition, options)
     made.report.unread += unread_beside
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
     for copies in kraft_snapshots.snapshots_by_name(partition).values():
-        kraft_snapshots.plan_snapshot(made.folder, copies, options.max_decompressed_bytes, made.report)
-    _set_end(partition, made, _compare_end(partition, made.report, witnesses), options)
+        kraft_snapshots.plan_snapshot(made, copies, options.max_decompressed_bytes)
+    end = _compare_end(partition, made.report, witnesses)
     add_lost_start(partition, made.report)
-    _finish(partition, made, options)
+    _finish(partition, made, options, _least_end(partition, made.report, end, options))
     if partition.topic == CLUSTER_METADATA:
         made.report.problems[:0] = kraft_snapshots.losses(made.report)
     return [made]
 
 
-def _new(partition: SalvagePartition, options: SalvageOptions, spool: Spool | None, folder: str) -> PartitionPlan:
-    report = SalvagedPartition(folder, partition.topic, partition.partition)
-    return PartitionPlan(report, PlannedFolder(os.path.join(options.out, folder), spool, report.unread))
-
-
-def _collector(builder: PlanBuilder, options: SalvageOptions) -> DamageCollector:
-    """What is passed to what reads good batches of sources into a plan."""
-    report, restored = builder.report, list[Restored]() if options.restore else None
-    return DamageCollector(
-        [], builder.set_aside, report.tails, {}, report.unread, restored, options.progress, options.threads
-    )
-
-
-def _add_collected(report: SalvagedPartition, collector: DamageCollector) -> None:
-    report.damage[:0] = [one.as_dict() for one in collector.damage]
-    report.restored = [one.as_dict() for one in collector.restored or ()]
-
-
-def _read(
-    partition: SalvagePartition, options: SalvageOptions, spool: Spool | None
-) -> tuple[PartitionPlan, dict[int, SourceEnd]]:
-    """The good batches of all sources, as one log; index of a source -> its end."""
-    made = _new(partition, options, spool, partition.folder)
-    report, sources, cap = made.report, partition.sources, options.max_decompressed_bytes
-    roll = _ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
-    builder = PlanBuilder(report, made.folder, _base_offsets(partition), roll)
-    collector = _collector(builder, options)
-    streams = _streams(partition.main_sources, cap, collector)
+def _read(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder:
+    """The good batches of all sources, as one log. Sets their ends."""
+    sources, start = partition.sources, _start_by_names(partition)
+    roll = ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
+    builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition), roll)
+    report, collector = builder.report, builder.collector
+    streams: list[Iterator[GoodBatch]] = []  # of an unordered source one for each ascending run
     for number, source in enumerate(sources):
         if source.holes is not None:
-            streams.append(beside_files.rows_in(source.segments[0], number, source.holes, cap))
+            streams.append(beside_files.rows_in(source.segments[0], number, source.holes, collector.cap))
+        elif source.unordered:
+            runs = (good_batches.ascending_runs(segment, number, collector) for segment in source.segments)
+            streams += [iter(run) for found in runs for run in found]
+        else:
+            streams.append(good_batches.ordered_batches(source.segments, number, 0, collector))
     report.sources = [one.path for source in sources for one in source.segments]
     ranks = [source.rank for source in sources]
-    for merged in merge(streams, _start_by_names(partition), stale=options.as_partition, ranks=ranks):
-        builder.add(merged)
-    _add_collected(report, collector)
+    for row, reason in merge(streams, start, stale=options.as_partition, ranks=ranks):
+        builder.add(row, reason)
+    builder.add_collected()
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
-        _keep_empty_last_segment(sources[0].segments[-1], builder)
-    builder.finish()
+        last = sources[0].segments[-1]
+        bad = {*(one["file"] for one in report.damage), *(one.path for one in report.unread)}
+        if last.base_offset is not None and last.base_offset >= (report.next_offset or 0) and last.path not in bad:
+            builder.folder.add_empty_segment(last.base_offset)
+    builder.folder.join_aside()
+    for number, end in collector.ends.items():
+        sources[number].end = end
     damaged = [one.next_offset for one in collector.ends.values() if one.in_damage]
     report.ends_in_damage = any(place is None or place >= (report.next_offset or 0) for place in damaged)
-    return made, collector.ends
+    return builder.folder
 
 
-def _streams(sources: list[SalvageSource], cap: int, collector: DamageCollector) -> list[Iterator[GoodBatch]]:
-    """One iterator per source; for an unordered source one per ascending run."""
-    iterators: list[Iterator[GoodBatch]] = []
-    for number, source in enumerate(sources):
-        if source.unordered:
-            runs = (good_batches.ascending_runs(segment, number, cap, collector) for segment in source.segments)
-            iterators += [iter(run) for found in runs for run in found]
-        else:
-            iterators.append(good_batches.ordered_batches(source.segments, number, 0, cap, collector))
-    return iterators
-
-
-def _unordered(
-    partition: SalvagePartition, options: SalvageOptions, spool: Spool | None, new_folder: Callable[[], str]
-) -> list[PartitionPlan]:
+def _unordered(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
     """A file without a known name as one log; or, if its offsets, leader epochs or sequence numbers fall, as many. It
     then has pieces of several partitions, or of one partition in the wrong order; only the user can know which. It is
     read once more then, as no offset tells of another one that it is wrong."""
     given = partition.sources[0].segments[0]
     for several in (False, True):
         segment = given.copy(one_log=False) if several else given
-        plans = [_new(partition, options, spool, partition.folder)]
-        builder = PlanBuilder(plans[0].report, plans[0].folder, [], _ROLL_UNORDERED)
-        collector = _collector(builder, options)
-        cap = options.max_decompressed_bytes
-        runs = good_batches.ascending_runs(segment, 0, cap, collector, several)
+        builder = PlanBuilder(partition, options, partition.folder)
+        collector = builder.collector
+        runs = good_batches.ascending_runs(segment, 0, collector, several)
         if len(runs) < 2 and not any(one.reason == "base_offset_undecided" for one in collector.damage):
             break
-    _add_collected(plans[0].report, collector)
+    builder.add_collected()
+    plans = [builder.folder]
     for number, run in enumerate(runs):
         if number:
-            plans.append(_new(partition, options, spool, new_folder()))
-            builder = PlanBuilder(plans[-1].report, plans[-1].folder, [], _ROLL_UNORDERED)
-        for merged in merge([iter(run)], None):
-            builder.add(merged)
-        builder.finish()
+            builder = PlanBuilder(partition, options, options.new_folder())
+            plans.append(builder.folder)
+        for row, reason in merge([iter(run)], None):
+            builder.add(row, reason)
+        builder.folder.join_aside()
     if len(runs) > 1:
         plans[0].report.problems.append(
             f"this file holds {len(runs)} pieces of several logs, or of one log out of order. Each is in its own "
@@ -237,15 +167,6 @@ def _base_offsets(partition: SalvagePartition) -> list[int]:
     return base_offsets
 
 
-def _keep_empty_last_segment(segment: SegmentFile, builder: PlanBuilder) -> None:
-    """Adds the log's last segment if it is empty, unless its base offset is below the log's end."""
-    report, base = builder.report, segment.base_offset
-    is_bad = any(one["file"] == segment.path for one in report.damage)
-    is_bad = is_bad or any(one.path == segment.path for one in report.unread)
-    if base is not None and base >= (report.next_offset or 0) and not is_bad:
-        builder.empty_segment(base)
-
-
 def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witnesses: Sequence[Witness]) -> EndVerdict:
     """Compares the log with the witnesses of its end, and with what proves that offsets are lost; the report gets
     it."""
@@ -257,23 +178,24 @@ def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witness
     return report.set_end(max(ends), witnesses)
 
 
-def _set_end(partition: SalvagePartition, made: PartitionPlan, end: EndVerdict, options: SalvageOptions) -> None:
-    """Says what a start offset above the log's end means; with `keep_end` the log will end where it ended."""
-    report = made.report
+def _least_end(partition: SalvagePartition, report: SalvagedPartition, end: EndVerdict, options: SalvageOptions) -> int:
+    """Says what a start offset above the log's end means. Returns the offset at which the new log has to end, or above:
+    with `keep_end` where the log ended, otherwise 0."""
     if end.higher and end.higher[-1].meaning == DELETED:
         report.problems.append(
             f"{end.higher[-1].file} has {end.higher[-1].end} as start offset, above the log's end: a broker that "
             "starts with that file deletes every segment"
         )
     if not options.keep_end or partition.topic is None:
-        return
-    made.least_end = max([report.log_end, *(one.end for one in end.higher)])
+        return 0
+    least = max([report.log_end, *(one.end for one in end.higher)])
     if end.higher:
         report.ends_in_damage = False  # the missing offsets have an end now
-        report.lost.append((report.log_end if report.next_offset is None else report.next_offset, made.least_end - 1))
+        report.lost.append((report.log_end if report.next_offset is None else report.next_offset, least - 1))
+    return least
 
 
-def _reach(made: PartitionPlan, end: int) -> None:
+def _reach(made: PlannedFolder, end: int) -> None:
     """Lets the log end at this offset, with a batch without records, as the log cleaner leaves one: a consumer reads up
     to it. A log without segments gets an empty one."""
     report = made.report
@@ -283,7 +205,7 @@ def _reach(made: PartitionPlan, end: int) -> None:
         return
     last = next((file for file in reversed(report.files) if file.base_offset < end), None)
     if last is None or end - 1 - last.base_offset > MAX_SEGMENT:
-        PlanBuilder(report, made.folder, []).empty_segment(end if last is None else end - 1)
+        made.add_empty_segment(end if last is None else end - 1)
         if last is None:
             return
         last = report.files[-1]
@@ -292,12 +214,12 @@ def _reach(made: PartitionPlan, end: int) -> None:
         base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=-1 if epoch is None else epoch
     )
     data = empty_batch(header, before.get("max_timestamp", -1))
-    made.folder.change(report, [InsertedBatch(last.name, last.size, data)])
+    made.change([inserted(last.name, last.size, data)])
 
 
-def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOptions) -> None:
+def _finish(partition: SalvagePartition, made: PlannedFolder, options: SalvageOptions, least_end: int = 0) -> None:
     """Decides the transactions whose markers are lost; removes what a broker fails on."""
-    report, folder = made.report, made.folder
+    report = made.report
     if report.ends_in_damage:
         report.lost.append((report.next_offset, None))
     # of a file without a name nothing tells whether it is of one log: no marker is written into two
@@ -305,9 +227,9 @@ def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOp
         with made.log() as log:
             report.markers = lost_markers.placed(lost_markers.decide(log, partition, report), options.undecided)
             changes = lost_markers.changes(log, report.markers)
-        folder.change(report, changes)
-    if made.least_end:
-        _reach(made, made.least_end)
+        made.change(changes)
+    if least_end:
+        _reach(made, least_end)
     if not report.files:
         return
     if options.new_cluster and partition.topic != CLUSTER_METADATA:
@@ -315,13 +237,13 @@ def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOp
         with made.log() as log:
             changed = list(new_cluster.changes(log))
         if changed:
-            folder.change(report, changed)
+            made.change(changed)
             report.problems.append(new_cluster.sentence(changed))
         _reach(made, end)
     elif options.as_partition:
         with made.log() as log:
-            report.problems += side_file_writer.copy_from_sources(log, folder.write, partition)
+            report.problems += side_file_writer.copy_from_sources(log, made.files.__setitem__, partition)
         with made.log() as log:
             plain = plain_batches.find_plain_batches(log)
-        folder.change(report, plain)
+        made.change(plain)
         report.problems += plain_batches.sentences(plain)

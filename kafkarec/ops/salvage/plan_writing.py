@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from hashlib import sha256
 from io import FileIO
@@ -23,19 +23,18 @@ from kafkarec.support.durable import FileGroup
 
 from . import side_file_writer
 from .copying import Output
-from .plan import PartitionPlan
-from .planned_files import FilePlan
+from .planned_files import FilePlan, PlannedFolder
 
 State = tuple[int, str]
 """Size of a file, and its SHA-256 in hexadecimal."""
 _PIECE = 1 << 20
 
 
-def write(plan: PartitionPlan, out: str, stopped: Callable[[], None]) -> None:
+def write(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> None:
     """Writes all files of the plan, durably. Raises Unreadable if a source cannot be read any more, and OSError if the
     output cannot be written. stopped: raises if the run is to end"""
     with FileGroup() as group:
-        for path, file in files(plan):
+        for path, file in plan.outputs():
             folder, name = os.path.split(os.path.join(out, path))
             group.make_folder(folder)
             if isinstance(file, bytes):
@@ -51,18 +50,11 @@ def write(plan: PartitionPlan, out: str, stopped: Callable[[], None]) -> None:
         group.sync()
 
 
-def files(plan: PartitionPlan) -> Iterator[tuple[str, FilePlan | bytes]]:
-    """Yields the files of a plan, by their paths in the output."""
-    for name, file in plan.folder.files.items():
-        yield f"{plan.report.folder}/{name}", file
-    yield from plan.folder.set_aside.items()
-
-
-def read_back(plan: PartitionPlan, out: str, as_partition: bool) -> dict[str, State]:
+def read_back(plan: PlannedFolder, out: str, as_partition: bool) -> dict[str, State]:
     """Reads what was written, compares it with the plan, and writes the side files of the log. Returns the states of
     all files by their paths in the output; the report gets the digests. Raises OSError (EIO) if the disk has other
     bytes."""
-    report, path = plan.report, os.path.join(out, plan.report.folder)
+    report, path = plan.report, plan.path
     folder, states = _ReadBack(path), dict[str, State]()
     if report.files:
         found, counts = Counter[str](), Counter[str]()
@@ -82,11 +74,11 @@ def read_back(plan: PartitionPlan, out: str, as_partition: bool) -> dict[str, St
                 states[f"{report.folder}/{name}"] = len(data), sha256(data).hexdigest()
             group.sync()
         for file in report.files:
-            planned = plan.folder.files[file.name]
+            planned = plan.files[file.name]
             assert isinstance(planned, FilePlan)
             if (planned.hashes, file.batches) != (found[file.name], counts[file.name]):
                 raise side_file_writer.DamagedCopy(os.path.join(path, file.name), "other batches than were written")
-    for name, planned in files(plan):
+    for name, planned in plan.outputs():
         if name in states:
             continue
         directory, base = os.path.split(name)

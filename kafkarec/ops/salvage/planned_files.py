@@ -13,59 +13,55 @@ import errno
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from kafkarec._core import hash_of_batch
-from kafkarec.format.layout import LOG_OVERHEAD, V2, V2_OVERHEAD, V2Header, v2_header
+from kafkarec.format.layout import LOG_OVERHEAD, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.sources.files import ByteSource, FileObject, FolderEntry
-from kafkarec.sources.read_failures import ReadFailure
+from kafkarec.sources.folders import LocalFolder
+from kafkarec.sources.read_failures import in_part
+from kafkarec.storage.good_batches import SetAsideBatch
 from kafkarec.storage.log_reading import tables
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
 
-from .copying import Output, Spool
-from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
+from .copying import Output, Spool, Unreadable
+from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange, add_counts
 
 SET_ASIDE = "set-aside"
 
 
-class RemovedBatch(NamedTuple):
-    """A batch of magic 2 to remove from the segment `name`.
+class Change(NamedTuple):
+    """What replaces bytes of the segment `name` from `position` on: a batch of magic 2 that is removed, inserted, or
+    gets another header.
 
-    first    the first offset of its producer's transaction
-    reason   why it is set aside; empty: it is not kept
+    size       how many bytes are replaced
+    data       the new ones
+    old, new   the headers of the batch before and after; None: there is no batch
+    reason     why a removed batch is set aside; empty: it is not kept
+    first      of a removed batch the first offset of its producer's transaction
     """
 
     name: str
     position: int
-    header: V2Header
-    first: int
-    reason: str
-
-    @classmethod
-    def of(cls, segment: SegmentFile, position: int, first: int, reason: str) -> RemovedBatch:
-        return cls(segment.name, position, v2_header(segment.raw(position, V2_OVERHEAD)), first, reason)
-
-
-class InsertedBatch(NamedTuple):
-    """A batch of magic 2 to insert in the segment `name` before the byte `position`."""
-
-    name: str
-    position: int
+    size: int
     data: bytes
+    old: V2Header | None
+    new: V2Header | None
+    reason: str = ""
+    first: int = -1
 
 
-class NewHeader(NamedTuple):
-    """Another header for the batch of magic 2 at the byte `position` of the segment `name`."""
-
-    name: str
-    position: int
-    old: V2Header
-    new: V2Header
+def removed(segment: SegmentFile, position: int, first: int, reason: str) -> Change:
+    old = v2_header(segment.raw(position, V2_OVERHEAD))
+    return Change(segment.name, position, batch_size(old), b"", old, None, reason, first)
 
 
-Change = RemovedBatch | InsertedBatch | NewHeader
+def inserted(name: str, position: int, data: bytes) -> Change:
+    return Change(name, position, 0, data, None, v2_header(data))
 
 
 def batch_size(header: V2Header) -> int:
@@ -76,8 +72,8 @@ def last_offset(header: V2Header) -> int:
     return header.base_offset + header.last_offset_delta
 
 
-def _hash_of(header: V2Header) -> int:
-    return hash_of_batch(last_offset(header), header.crc, batch_size(header))
+def _hash_of(header: V2Header | None) -> int:
+    return 0 if header is None else hash_of_batch(last_offset(header), header.crc, batch_size(header))
 
 
 class FilePlan:
@@ -159,17 +155,9 @@ class FilePlan:
         new.hashes = self.hashes
         for one in changes:
             new.copy_range(self, at, one.position - at)
-            at = one.position
-            if isinstance(one, InsertedBatch):
-                new.append(one.data)
-                new.hashes += _hash_of(v2_header(one.data))
-            elif isinstance(one, NewHeader):
-                new.append(V2.pack(*one.new))
-                new.hashes += _hash_of(one.new) - _hash_of(one.old)
-                at += V2_OVERHEAD
-            else:
-                new.hashes -= _hash_of(one.header)
-                at += batch_size(one.header)
+            new.append(one.data)
+            new.hashes += _hash_of(one.new) - _hash_of(one.old)
+            at = one.position + one.size
         new.copy_range(self, at, self.size - at)
         return new
 
@@ -188,17 +176,16 @@ class FilePlan:
 
 
 class PlannedFolder:
-    """The partition folder that is to be written, as a storage Folder.
+    """A partition folder that is to be written, as a storage Folder, and what the report says of it.
 
     path        of the folder
     files       its logs and snapshots, and the bytes of its small files, by name
     set_aside   the files of the batches that are not in the log, by their paths in the output
     spool       see Spool; None: sources are read when the files are written
-    unread      the sources that could not be read so far
     """
 
-    def __init__(self, path: str, spool: Spool | None = None, unread: Sequence[ReadFailure] = ()) -> None:
-        self.path, self._spool, self._unread = path, spool, unread
+    def __init__(self, report: SalvagedPartition, out: str, spool: Spool | None) -> None:
+        self.report, self.path, self._spool = report, os.path.join(out, report.folder), spool
         self.files: dict[str, FilePlan | bytes] = {}
         self.set_aside: dict[str, FilePlan] = {}
 
@@ -206,39 +193,103 @@ class PlannedFolder:
         self.files[file.name] = file
         return file
 
-    def write(self, name: str, data: bytes) -> None:
-        self.files[name] = data
+    def add_segment(self, base: int) -> FilePlan:
+        """A new segment, with no batch so far."""
+        name = filename_prefix(base) + ".log"
+        self.report.files.append(OutputFile(name, 0, "", 0, 0, None, None))
+        return self.add(FilePlan(name))
 
-    def aside(self, name: str) -> tuple[str, FilePlan]:
+    def add_empty_segment(self, base: int) -> None:
+        """A segment that stays empty: its name has the log end offset."""
+        self.add_segment(base)
+        self.report.start_offset = base if self.report.start_offset is None else self.report.start_offset
+        self.report.next_offset = base
+
+    def _aside(self, name: str) -> tuple[str, FilePlan]:
         """A file of batches that are set aside: its path in the output, and itself."""
-        path = f"{SET_ASIDE}/{os.path.basename(self.path)}/{name}"
+        path = f"{SET_ASIDE}/{self.report.folder}/{name}"
         return path, self.set_aside.setdefault(path, FilePlan(name))
+
+    def keep_aside(self, batch: SetAsideBatch, suffix: str = ".log") -> None:
+        """Adds a batch to a file outside of the log, named by reason and source, and to the report."""
+        try:
+            segment, position = self.kept(batch.segment, batch.position, batch.size)
+        except Unreadable:
+            self.report.unread.append(in_part(batch.segment.path))
+            return
+        saved_as, file = self._aside(f"{batch.reason}-{batch.source}{suffix}")
+        file.copy(segment, position, batch.size)
+        place = batch.segment.path, batch.position, batch.size, batch.base, batch.last
+        self.report.set_aside.append(SetAsideRange(*place, batch.reason, saved_as))
+
+    def join_aside(self, first: int = 0) -> None:
+        """Joins adjacent batches that are set aside, of those that the report has from `first` on."""
+        joined: list[SetAsideRange] = []
+        found = sorted(self.report.set_aside[first:], key=lambda one: (one.file, one.position))
+        for one in found:
+            last = joined[-1] if joined else None
+            if last and last.saved_as == one.saved_as and last.position + last.size == one.position:
+                last.size += one.size
+                last.batches += one.batches
+                last.last_offset = one.last_offset
+            else:
+                joined.append(one)
+        self.report.set_aside[first:] = joined
 
     def kept(self, segment: SegmentFile, position: int, size: int) -> tuple[SegmentFile, int]:
         """Where these bytes of a source are read when they are written: there, or in the spool. Raises Unreadable."""
-        if self._spool is None or not (self._spool.from_start or self._unread):
+        if self._spool is None or not (self._spool.from_start or self.report.unread):
             return segment, position
         return self._spool.keep(segment, position, size)
 
-    def change(self, report: SalvagedPartition, changes: Sequence[Change]) -> None:
+    def log(self) -> PartitionFiles:
+        """The log that it becomes."""
+        return PartitionFiles.of(self)
+
+    def change(self, changes: Sequence[Change]) -> None:
         """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
+        report, moved = self.report, set[str]()
         files = {file.name: file for file in report.files}
-        for name, group in groupby(sorted(changes, key=lambda one: (one.name, one.position)), key=lambda one: one.name):
+        for name, group in groupby(sorted(changes, key=lambda one: one[:2]), key=lambda one: one.name):
             in_file, old = list(group), self.files[name]
             assert isinstance(old, FilePlan)
             for one in in_file:
-                if isinstance(one, RemovedBatch) and one.reason:
-                    saved_as, target = self.aside(f"{one.reason}-0.log")
-                    size, offsets = batch_size(one.header), (one.header.base_offset, last_offset(one.header))
-                    target.copy_range(old, one.position, size)
-                    place = *old.origin(one.position, size), size
+                if one.reason and one.old:
+                    saved_as, target = self._aside(f"{one.reason}-0.log")
+                    target.copy_range(old, one.position, one.size)
+                    place = *old.origin(one.position, one.size), one.size
+                    offsets = one.old.base_offset, last_offset(one.old)
                     report.set_aside.append(SetAsideRange(*place, *offsets, one.reason, saved_as))
-                if not isinstance(one, NewHeader):
-                    _count(one, files[name], report)
+                if one.old and one.new:  # another header counts as before
+                    continue
+                moved.add(name)
+                for sign, header in ((-1, one.old), (1, one.new)):
+                    if header is not None:
+                        add_counts((files[name], report), sign, sign * header.record_count, sign * batch_size(header))
             self.add(old.changed(in_file))
-        moved = {one.name for one in changes if not isinstance(one, NewHeader)}
         if moved:
-            _set_bounds(self, report, moved)
+            self._set_bounds(moved)
+
+    def _set_bounds(self, changed: set[str]) -> None:
+        """Sets first and last offsets of the files that were changed, and the start and the end of the log."""
+        report = self.report
+        for file in (file for file in report.files if file.name in changed):
+            segment = SegmentFile(self.join(file.name), file.name, folder=self)
+            found = [table for table in tables([segment]) if len(table)]
+            file.last_offset = found[-1].column("last_offset")[-1] if found else None
+            first = found[0].column("base_offset")[0] if found else None
+            if first is not None or not found:  # a wrapper message has none: the first batch is then the same as before
+                file.first_offset = first
+        named = [file.base_offset for file in report.files]  # an empty segment's name has the log's end
+        begins = [file.first_offset for file in report.files if file.first_offset is not None]
+        ends = [file.last_offset + 1 for file in report.files if file.last_offset is not None]
+        report.start_offset, report.next_offset = min(begins or named), max([*named, *ends])
+
+    def outputs(self) -> Iterator[tuple[str, FilePlan | bytes]]:
+        """Yields its files by their paths in the output."""
+        for name, file in self.files.items():
+            yield f"{self.report.folder}/{name}", file
+        yield from self.set_aside.items()
 
     def entries(self) -> list[FolderEntry]:
         sizes = {name: len(file) if isinstance(file, bytes) else file.size for name, file in self.files.items()}
@@ -250,8 +301,8 @@ class PlannedFolder:
     def join(self, name: str) -> str:
         return os.path.join(self.path, name)
 
-    def below(self, name: str) -> PlannedFolder:
-        return PlannedFolder(self.join(name))
+    def below(self, name: str) -> LocalFolder:
+        return LocalFolder(self.join(name))
 
     def read(self, name: str) -> bytes | None:
         file = self.files.get(name)
@@ -264,7 +315,7 @@ class PlannedFolder:
         return PlannedSource(file, self.join(name))
 
     def close(self) -> None:
-        for file in (*self.files.values(), *self.set_aside.values()):
+        for _, file in self.outputs():
             if isinstance(file, FilePlan):
                 file.close()
 
@@ -274,26 +325,3 @@ class PlannedSource(FileObject):
 
     def close(self) -> None:
         self._file.close()
-
-
-def _count(one: RemovedBatch | InsertedBatch, file: OutputFile, report: SalvagedPartition) -> None:
-    sign, header = (-1, one.header) if isinstance(one, RemovedBatch) else (1, v2_header(one.data))
-    for counts in (file, report):
-        counts.batches += sign
-        counts.records += sign * header.record_count
-        counts.size += sign * batch_size(header)
-
-
-def _set_bounds(folder: PlannedFolder, report: SalvagedPartition, changed: Iterable[str]) -> None:
-    """Sets first and last offsets of the files that were changed, and the start and the end of the log."""
-    for file in (file for file in report.files if file.name in changed):
-        segment = SegmentFile(folder.join(file.name), file.name, folder=folder)
-        found = [table for table in tables([segment]) if len(table)]
-        file.last_offset = found[-1].column("last_offset")[-1] if found else None
-        first = found[0].column("base_offset")[0] if found else None
-        if first is not None or not found:  # a wrapper message has none: the first batch is then the same as before
-            file.first_offset = first
-    named = [file.base_offset for file in report.files]  # an empty segment's name has the log's end
-    begins = [file.first_offset for file in report.files if file.first_offset is not None]
-    ends = [file.last_offset + 1 for file in report.files if file.last_offset is not None]
-    report.start_offset, report.next_offset = min(begins or named), max([*named, *ends])

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from kafkarec.read.decode_options import checked_threads
@@ -32,9 +31,10 @@ from .partition_sources import (
     free_folder,
     ids_in_meta_properties,
 )
-from .plan import PartitionPlan, SalvageOptions, plan
+from .plan import plan
+from .plan_builder import SalvageOptions
 from .plan_writing import State, read_back, write
-from .planned_files import SET_ASIDE
+from .planned_files import SET_ASIDE, PlannedFolder
 from .salvage_report import SalvageReport
 from .salvaged_partition import SalvagedPartition
 from .unfinished_run import REPORT, UNFINISHED, PartitionNote, UnfinishedRun
@@ -113,7 +113,9 @@ def salvage(
     for one in found.partitions:
         beside_files.arrange(one, named)
     compare_topic_ids(found.partitions, merge_different)
-    found.set_later_segments()
+    for source in (source for one in found.partitions for source in one.sources if not source.unordered):
+        # an incomplete batch at their end is a loss, also if the files were named one by one
+        source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
     unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
     if as_partition and unnamed:
         raise Refused(f"a broker's folder has the topic in its name: give --topic and --partition for {unnamed[0]}")
@@ -134,7 +136,8 @@ def salvage(
         _add_unread_files(report)
         return report
     if check_free_space:
-        check_space(out, sum(one.size for one in found.partitions) - _bytes_written(out))
+        earlier = sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
+        check_space(out, sum(one.size for one in found.partitions) - earlier)
     make_folder(out)
     unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
     try:
@@ -148,14 +151,14 @@ def salvage(
     return report
 
 
-def _set_apart(plans: Sequence[PartitionPlan], out: str) -> None:
+def _set_apart(plans: Sequence[PlannedFolder], out: str) -> None:
     """Moves the plans to other folders: what an earlier run wrote has batches that they do not have, and stays."""
     for one in plans:
         folder = one.report.folder
         one.report.folder, new = f"{SET_ASIDE}/{folder}.new", f"{SET_ASIDE}/{folder}.new/{SET_ASIDE}"
-        one.folder.path = os.path.join(out, one.report.folder)
-        moved = {path: f"{new}/{os.path.basename(path)}" for path in one.folder.set_aside}
-        one.folder.set_aside = {moved[path]: file for path, file in one.folder.set_aside.items()}
+        one.path = os.path.join(out, one.report.folder)
+        moved = {path: f"{new}/{os.path.basename(path)}" for path in one.set_aside}
+        one.set_aside = {moved[path]: file for path, file in one.set_aside.items()}
         for aside in one.report.set_aside:
             aside.saved_as = moved[aside.saved_as]
         one.report.keeps_earlier = True
@@ -184,11 +187,6 @@ def _paths(given: Iterable[Any]) -> list[str]:
     return [path if remote.is_url(path) else os.path.abspath(path) for path in paths]
 
 
-def _bytes_written(out: str) -> int:
-    """The bytes that an earlier run has already written."""
-    return sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
-
-
 class _Stopped(Exception):
     """Another partition has failed."""
 
@@ -199,13 +197,13 @@ class _Run:
     def __init__(self, options: SalvageOptions, unfinished: UnfinishedRun | None, read_once: bool) -> None:
         self._unfinished, self._read_once = unfinished, read_once
         self._stop = threading.Event()
-        self._options = replace(options, progress=self._tick)
-        self._progress = options.progress
         self._folders: set[str] = set()
 
-    def _tick(self, path: str, position: int) -> None:
-        self._stopped()
-        self._progress(path, position)
+        def tick(path: str, position: int) -> None:
+            self._stopped()
+            options.progress(path, position)
+
+        self._options = replace(options, progress=tick, new_folder=lambda: free_folder(self._folders))
 
     def _stopped(self) -> None:
         if self._stop.is_set():
@@ -232,14 +230,14 @@ class _Run:
         """Plans one partition, writes it, and reads it back; or takes over what an earlier run has done."""
         self._stopped()
         if self._unfinished is None:
-            plans = plan(partition, self._options, None, partial(free_folder, self._folders))
+            plans = plan(partition, self._options)
             for one in plans:
                 if one.report.files:
                     with one.log() as log:
                         one.report.problems += side_file_writer.write_side_files(
                             log, lambda name, data: None, self._options.as_partition, None
                         )
-                one.folder.close()
+                one.close()
             return [one.report for one in plans]
         note = PartitionNote(self._unfinished, partition)
         finished = note.finished()
@@ -257,9 +255,9 @@ class _Run:
         assert self._unfinished is not None
         out = self._options.out
         spool = Spool(os.path.join(out, UNFINISHED), partition.folder, read_once)
-        plans: list[PartitionPlan] = []
+        plans: list[PlannedFolder] = []
         try:
-            plans = plan(partition, self._options, spool, partial(free_folder, self._folders))
+            plans = plan(partition, replace(self._options, spool=spool))
             if note.why_again:
                 plans[0].report.problems.append(note.why_again)
             replaces = note.replaces(plans)
@@ -276,6 +274,6 @@ class _Run:
                 note.finish(plans, states)
         finally:
             for one in plans:
-                one.folder.close()
+                one.close()
             spool.drop()
         return [one.report for one in plans]

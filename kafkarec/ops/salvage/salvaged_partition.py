@@ -175,6 +175,13 @@ class SalvagedPartition:
         return cls(**known | {name: [*map(made, data[name])] for name, made in _FROM_JSON.items()})
 
 
+def add_counts(to: Iterable[OutputFile | SalvagedPartition], batches: int, records: int, size: int) -> None:
+    for one in to:
+        one.batches += batches
+        one.records += records
+        one.size += size
+
+
 def _as_json(entry: Any) -> Any:
     if isinstance(entry, Decision):
         return entry._asdict() | {"proven": entry.proven}

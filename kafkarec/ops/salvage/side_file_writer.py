@@ -16,7 +16,7 @@ from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapsh
 from kafkarec.state import epoch_history
 from kafkarec.storage.log_reading import tables
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.rebuild_folder import EachStep, LowerEpoch, filename_prefix, rebuild_log
+from kafkarec.storage.rebuild_folder import EachStep, filename_prefix, rebuild_log
 
 from .partition_sources import SalvagePartition
 
@@ -41,8 +41,13 @@ def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, comp
                 data = _without_epochs_above(data, made.end_offset, problems)
             if as_partition or name.endswith(_INDEXES):
                 write(name, data)
-        if made.lower_epoch:
-            problems.append(_about_lower_epoch(made.lower_epoch))
+        lower = made.lower_epoch
+        if lower:  # no checksum covers the epoch, and nothing here proves which of the two is wrong
+            problems.append(
+                f"the batch at offset {lower.offset} has leader epoch {lower.epoch}, after {lower.highest}: one of "
+                "them is wrong, and no checksum covers them; kafkarec verify will report it (epoch_goes_back, "
+                "epoch_differs; or header_restored, by the leader-epoch-checkpoint)"
+            )
     return problems
 
 
@@ -51,16 +56,6 @@ class DamagedCopy(OSError):
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(errno.EIO, f"the copy is damaged ({what}): the output's disk is not reliable", path)
-
-
-def _about_lower_epoch(lower: LowerEpoch) -> str:
-    """A sentence about the only error of a whole log that verify reports: no checksum covers the epoch, and nothing
-    here proves which of the two is wrong."""
-    return (
-        f"the batch at offset {lower.offset} has leader epoch {lower.epoch}, after {lower.highest}: one of them is "
-        "wrong, and no checksum covers them; kafkarec verify will report it (epoch_goes_back, epoch_differs; or "
-        "header_restored, by the leader-epoch-checkpoint)"
-    )
 
 
 def _without_epochs_above(data: bytes, end: int, problems: list[str]) -> bytes:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kafkarec.storage import lost_parts, recorded_ends
-from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import LogEnd, SegmentGap, Witness
 
@@ -13,14 +12,11 @@ from .partition_sources import SalvagePartition, SalvageSource
 from .salvaged_partition import SalvagedPartition
 
 
-def recorded(partition: SalvagePartition) -> dict[int, tuple[Witness, ...]]:
-    """Index of a source -> its witnesses, read before its segments: a broker may be writing both."""
-    sources = enumerate(partition.main_sources)
-    return {
-        number: recorded_ends.read(_log(partition, source), source.data_folder)
-        for number, source in sources
-        if not source.unordered
-    }
+def read_witnesses(partition: SalvagePartition) -> None:
+    """Reads the witnesses of the sources, before their segments: a broker may be writing both."""
+    for source in partition.main_sources:
+        if not source.unordered:
+            source.witnesses = recorded_ends.read(_log(partition, source), source.data_folder)
 
 
 def add_lost_start(partition: SalvagePartition, report: SalvagedPartition) -> None:
@@ -35,41 +31,34 @@ def add_lost_start(partition: SalvagePartition, report: SalvagedPartition) -> No
             return
 
 
-def credible(
-    partition: SalvagePartition, ends: Mapping[int, SourceEnd], found: Mapping[int, Sequence[Witness]]
-) -> list[Witness]:
+def credible(partition: SalvagePartition) -> list[Witness]:
     """The witnesses of all sources, without wrong ones. A last segment that was not read to its end proves nothing
     about the log's, and so its source has none."""
     sources = partition.main_sources
-    unsegmented = [one for number, witnesses in found.items() if not sources[number].segments for one in witnesses]
-    read = [(found[number], end) for number, end in _log_ends(partition, ends).items()]
-    return [*unsegmented, *(one for witnesses, end in read for one in recorded_ends.credible(witnesses, end))]
+    found = [one for source in sources if not source.segments for one in source.witnesses]
+    read = ((source.witnesses, end) for source in sources if (end := _log_end(source)))
+    return [*found, *(one for witnesses, end in read for one in recorded_ends.credible(witnesses, end))]
 
 
-def is_followed(
-    partition: SalvagePartition, ends: Mapping[int, SourceEnd], found: Mapping[int, Sequence[Witness]]
-) -> bool:
+def is_followed(partition: SalvagePartition) -> bool:
     """Marks the last segment of a source that ends below one of its own witnesses as one that other batches follow, as
     a cut batch or zeros at its end are damage then. Returns whether there is such a tail: it must be read again."""
     any_tail = False
-    for number, end in _log_ends(partition, ends).items():
-        if ends[number].has_tail and recorded_ends.above(found[number], end):
-            segments = partition.main_sources[number].segments
-            segments[-1].close()
-            segments[-1] = segments[-1].copy(later_segment=True)
+    for source in partition.main_sources:
+        end = _log_end(source)
+        if end and source.end.has_tail and recorded_ends.above(source.witnesses, end):
+            source.segments[-1].close()
+            source.segments[-1] = source.segments[-1].copy(later_segment=True)
             any_tail = True
     return any_tail
 
 
-def _log_ends(partition: SalvagePartition, ends: Mapping[int, SourceEnd]) -> dict[int, LogEnd]:
-    """Index of a source -> where its log ends, if that is known."""
-    found = {}
-    for number, source in enumerate(partition.main_sources):
-        end = ends.get(number)
-        if source.segments and not source.unordered and end is not None and end.position is not None:
-            offset = max(end.next_offset or 0, source.segments[-1].base_offset or 0)
-            found[number] = LogEnd(offset, end.position, None)
-    return found
+def _log_end(source: SalvageSource) -> LogEnd | None:
+    """Where the log of a source ends; None: that is not known."""
+    end = source.end
+    if not source.segments or source.unordered or end.position is None:
+        return None
+    return LogEnd(max(end.next_offset or 0, source.segments[-1].base_offset or 0), end.position, None)
 
 
 def end_without_segments(partition: SalvagePartition, witnesses: Sequence[Witness]) -> int:

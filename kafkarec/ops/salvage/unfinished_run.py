@@ -31,9 +31,8 @@ from kafkarec.support.durable import PART, make_folder, sync_folder, write_file
 
 from .output_folder import is_empty
 from .partition_sources import SalvagePartition
-from .plan import PartitionPlan
-from .plan_writing import State, files, state_of
-from .planned_files import FilePlan, PlannedSource
+from .plan_writing import State, state_of
+from .planned_files import FilePlan, PlannedFolder, PlannedSource
 from .salvaged_partition import SalvagedPartition
 
 UNFINISHED, REPORT = ".unfinished", "salvage.json"
@@ -128,14 +127,14 @@ class PartitionNote:
         except OSError:
             return False
 
-    def replaces(self, plans: Iterable[PartitionPlan]) -> bool:
+    def replaces(self, plans: Iterable[PlannedFolder]) -> bool:
         """Whether all batches that an earlier run wrote are in these plans, as they are for the same sources."""
         if not self._found or self._found["sources"] == self._sources:
             return True
         written = _batches(map(_segment, self._written()), check_crcs=True)  # what was damaged later is no batch
         if not written:
             return True
-        planned = (file for plan in plans for _, file in files(plan) if isinstance(file, FilePlan))
+        planned = (file for plan in plans for _, file in plan.outputs() if isinstance(file, FilePlan))
         sources = (PlannedSource(one, one.name) for one in planned)
         return written <= _batches(SegmentFile(one.name, one.name, source=one) for one in sources)
 
@@ -143,10 +142,10 @@ class PartitionNote:
         paths = [os.path.join(self._out, name) for name in self._found.get("names", ()) if ".log" in name]
         return [path for path in paths if os.path.isfile(path)]
 
-    def begin(self, plans: list[PartitionPlan]) -> None:
+    def begin(self, plans: list[PlannedFolder]) -> None:
         """Notes the files that will be written, and removes those of an earlier run that are not planned: side files
         are written again."""
-        planned = {path for plan in plans for path, _ in files(plan)}
+        planned = {path for plan in plans for path, _ in plan.outputs()}
         earlier = set(self._found.get("names", ())) | set(self._found.get("states", ()))
         names = planned.union(earlier, *map(_side_files, plans))
         self._run.write(self._name, {"sources": self._sources, "names": sorted(names)})
@@ -155,7 +154,7 @@ class PartitionNote:
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(self._out, name))
 
-    def finish(self, plans: list[PartitionPlan], states: dict[str, State]) -> None:
+    def finish(self, plans: list[PlannedFolder], states: dict[str, State]) -> None:
         """Notes that all files are on the disk."""
         reports = [one.report.to_dict() for one in plans]
         note = {"sources": self._sources, "names": sorted(states), "reports": reports, "states": states}
@@ -186,9 +185,9 @@ def _states_of(partition: SalvagePartition) -> list[list[Any]]:
     return found
 
 
-def _side_files(plan: PartitionPlan) -> Iterator[str]:
+def _side_files(plan: PlannedFolder) -> Iterator[str]:
     """Yields the side files that may be written for a plan, by their paths in the output."""
-    bases = [name.removesuffix(".log") for name in plan.folder.files if name.endswith(".log")]
+    bases = [name.removesuffix(".log") for name in plan.files if name.endswith(".log")]
     bases.append(filename_prefix(plan.report.next_offset or 0))
     yield f"{plan.report.folder}/{leader_epochs.NAME}"
     for base in bases:

@@ -73,7 +73,7 @@ class AppendedHeader(NamedTuple):
 
 
 class CheckedBatches(NamedTuple):
-    """Whole batches: their bytes, their headers, and the markers of control batches by position.
+    """Whole batches: their bytes, their headers, and the markers of control batches by the positions in these.
 
     moved   how far the first byte of `data` is behind where the positions of the headers are counted from
     """
@@ -94,16 +94,14 @@ class CheckedBatches(NamedTuple):
 
     def appended_to(self, states: ProducerStates) -> list[AbortedTransaction]:
         """Appends the batches to the state of their producers; returns the transactions that they abort."""
-        found = [states.append(one._asdict(), self.markers.get(one.position + self.moved)) for one in self.headers]
+        found = [states.append(one._asdict(), self.markers.get(one.position)) for one in self.headers]
         return [one for one in found if one is not None]
 
     def slice(self, start: int, stop: int, at: int) -> CheckedBatches:
         """Batches [start, stop), with positions for a file in which they begin at byte `at`."""
         headers = self.headers[start:stop]
         begin, end = headers[0].position, headers[-1].position + headers[-1].size_in_bytes
-        moved = at - begin
-        markers = {one.position + moved: self.markers[one.position] for one in headers if one.position in self.markers}
-        return CheckedBatches(self.data[begin:end], headers, markers, moved)
+        return CheckedBatches(self.data[begin:end], headers, self.markers, at - begin)
 
 
 def check_batches(

@@ -31,7 +31,7 @@ from kafkarec.sidecars import (
     time_index,
     txn_index,
 )
-from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
+from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
 from kafkarec.storage import names, opening
 from kafkarec.storage.data_folder import DataFolderFiles
@@ -116,10 +116,13 @@ def _check_names(folder: str, log: PartitionFiles) -> None:
 
 def _recovered(folder: str, log: PartitionFiles, settings: WriterSettings, check_all: bool) -> RecoveredLog:
     last = len(log.segments) - 1
-    first = 0 if check_all else _first_to_read(log)
-    start = log.segments[first].base_offset or 0
-    states = at_log_start(log.segments[first].sidecar, start, RECOVERY).states
+    log_start, start = (log.segments[at].base_offset or 0 for at in (0, last))
     epochs, _ = stored_epochs(log)
+    if check_all or not (epochs and epochs[0].start_offset <= log_start and _snapshot(log, start)):
+        start, first = log_start, 0
+    else:
+        first = last  # the epochs before it and its snapshot are there
+    states = at_log_start(log.segments[first].sidecar, start, RECOVERY).states
     recovered = RecoveredLog(states, epochs, start)
     recovered.segments = [WrittenSegment(one.path, one.base_offset or 0, one.size) for one in log.segments[:last]]
     for segment in log.segments:
@@ -129,7 +132,7 @@ def _recovered(folder: str, log: PartitionFiles, settings: WriterSettings, check
     recovered.states = _snapshot(log, recovered.next_offset) or recovered.states
     for name, data in recovered.rewritten_files.items():
         write_file(folder, name, data)
-    recovered.epochs[:] = _epochs_within(epochs, log.segments[0].base_offset or 0, recovered.next_offset)
+    recovered.epochs[:] = _epochs_within(epochs, log_start, recovered.next_offset)
     drop_snapshots(folder, {offset for offset in snapshot_offsets(folder) if offset <= recovered.next_offset})
     sync_folder(folder)
     return recovered
@@ -140,13 +143,6 @@ def _epochs_within(epochs: list[leader_epochs.EpochEntry], start: int, end: int)
     known = [entry for entry in epochs if entry.start_offset < end]
     first = [entry._replace(start_offset=start) for entry in known if entry.start_offset <= start]
     return first[-1:] + [entry for entry in known if entry.start_offset > start]
-
-
-def _first_to_read(log: PartitionFiles) -> int:
-    """The index of the first segment to read: the last one, if its snapshot and the epochs before it exist; else 0."""
-    epochs, _ = stored_epochs(log)
-    known = epochs and epochs[0].start_offset <= (log.segments[0].base_offset or 0)
-    return len(log.segments) - 1 if known and _snapshot(log, log.segments[-1].base_offset or 0) else 0
 
 
 def _snapshot(log: PartitionFiles, offset: int) -> ProducerStates | None:
@@ -201,7 +197,11 @@ def _read_segment(
     if made.problems:
         _refuse(segment, 0, made.problems[0])
     if not is_last:
-        recovered.rewritten_files |= _indexes_to_rewrite(segment, made)
+        recovered.rewritten_files |= {
+            filename_prefix(base) + suffix: data
+            for suffix, data in made.files.items()
+            if not _is_usable(segment.sidecar(suffix), data, suffix, base)
+        }
 
 
 def _check_batches(segment: SegmentFile, step: Step, recovered: RecoveredLog, damage: list[Damage]) -> None:
@@ -233,18 +233,9 @@ def _refuse(segment: SegmentFile, position: int, why: str) -> NoReturn:
     raise CorruptRecordError(text, position=position, file=segment.path)
 
 
-def _indexes_to_rewrite(segment: SegmentFile, made: SegmentIndexes) -> dict[str, bytes]:
-    """{name: bytes} of the rebuilt indexes that replace a segment's: those that are missing or empty, or that
-    LogSegment.sanityCheck refuses, and a .txnindex with other transactions."""
-    base = segment.base_offset or 0
-    return {
-        filename_prefix(base) + suffix: data
-        for suffix, data in made.files.items()
-        if not _is_usable(segment.sidecar(suffix), data, suffix, base)
-    }
-
-
 def _is_usable(data: bytes | None, made: bytes, suffix: str, base: int) -> bool:
+    """Whether an index stays; not one that is missing or empty, or that LogSegment.sanityCheck refuses, and no
+    .txnindex with other transactions than the rebuilt one."""
     if not data:
         return data == made
     try:

@@ -47,9 +47,9 @@ class LogOrder:
         self._breaks: list[_Break] = []
         self.next_offset = segments[0].base_offset or 0
         self.lost: list[Gap] = []
-        collector = DamageCollector([], lambda other: None, [], {}, [], [])
+        collector = DamageCollector(limit, [])
         before = None
-        for row in ordered_batches(segments, 0, 0, limit, collector):
+        for row in ordered_batches(segments, 0, 0, collector):
             number = numbers[row.segment.path]
             offsets, first, last = self._offsets[number], self.next_offset, row.base - 1
             if row.damaged:

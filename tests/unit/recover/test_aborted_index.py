@@ -29,7 +29,6 @@ def test_as_entry_by_entry(seed: int) -> None:
     assert index.in_order == (lasts == sorted(lasts))
     assert index.last_offset == max(lasts, default=-1)
     for first in range(0, 62, 3):
-        assert index.has(first) == (first in lasts)
         for last in (first, first + 5, None):
             hole = Hole(first, last)
             assert {*index.within(hole)} == {entry for entry in given if entry.last_offset in hole}

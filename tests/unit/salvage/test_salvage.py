@@ -188,9 +188,7 @@ def test_the_largest_rising_part_is_kept(turn: int) -> None:
             if row.base >= start:
                 best[i] = 1 + max([best[j] for j in range(i) if best[j] and window[j].last < row.base], default=0)
         gone: list[object] = []
-        kept = good_batches._longest_ascending(
-            window, start, good_batches.DamageCollector([], gone.append, [], {}, [], None)
-        )
+        kept = good_batches._longest_ascending(window, start, good_batches.DamageCollector(0, set_aside=gone.append))
         assert len(kept) == max(best, default=0) and len(kept) + len(gone) == len(window)
         assert all(one.last < other.base for one, other in pairwise(kept))
         assert not kept or kept[0].base >= start
