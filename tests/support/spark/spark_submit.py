@@ -46,6 +46,18 @@ def quick_conf(python: str) -> dict[str, str]:
     return PLAIN_CONF | {f"spark.{side}.extraJavaOptions": options for side in ("driver", "executor")}
 
 
+def shared_spark() -> tuple[str, dict[str, str]]:
+    """SPARK_HOME and settings for a session in this process: those of the set-up's environment if it has this Spark,
+    so that the classes come from its archive."""
+    import pyspark
+
+    own, python = Path(pyspark.__file__).parent, ROOT / ".venv-executor" / "bin" / "python"
+    for home in python.parents[1].glob("lib/python*/site-packages/pyspark"):
+        if (home / "version.py").read_bytes() == (own / "version.py").read_bytes():
+            return str(home), quick_conf(str(python))
+    return str(own), PLAIN_CONF
+
+
 def older_python(version: str) -> str | None:
     """The Python of an older Spark, such as 4.1; None without the environments that tools/spark_versions.py makes."""
     folder = os.environ.get("KAFKAREC_SPARK_ENVIRONMENTS")

@@ -1,0 +1,36 @@
+"""Spark's Python workers for the session of the tests, forked from a process that has loaded their libraries: otherwise
+each worker loads them by itself, a second of processor time, and a worker ends with every error.
+
+    PYTHON worker_daemon.py MODULE [ARGUMENTS]   in place of   PYTHON -m pyspark.daemon MODULE [ARGUMENTS]
+
+Spark has no setting for the daemon of workers that plan, so its Python is a script that runs this file.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+
+def python(folder: Path) -> str:
+    """Write the script, and return its path."""
+    script, interpreter = folder / "python", shlex.quote(sys.executable)
+    daemon = f'shift 2; exec {interpreter} {shlex.quote(__file__)} "$@"'
+    script.write_text(f'#!/bin/sh\ncase "$1 $2" in "-m pyspark.daemon") {daemon} ;; esac\nexec {interpreter} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+if __name__ == "__main__":
+    sys.path[0] = ""  # as with -m
+    import importlib
+
+    import pandas  # noqa: F401
+    import pyarrow.compute
+    import pyarrow.parquet  # noqa: F401
+    from pyspark import daemon
+
+    for name in sys.argv[1:2]:
+        importlib.import_module(name)
+    daemon.manager()
