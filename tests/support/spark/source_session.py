@@ -18,13 +18,7 @@ import worker_daemon
 from paths import ROOT
 from spark_submit import shared_spark
 
-# Queries of a few rows take less time than Java classes made for them; the applications in apps/ have Spark's defaults.
-CONF = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.driver.memory": "1g",
-}
+CONF = {"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "1g"}
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +30,7 @@ def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     before = dict(os.environ)
     os.environ["PYTHONPATH"] = str(ROOT)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYSPARK_PYTHON"] = worker_daemon.python(tmp_path_factory.mktemp("workers"))
+    os.environ["PYSPARK_PYTHON"] = worker_daemon.python(tmp_path_factory.mktemp("workers"), sys.executable)
     os.environ["SPARK_HOME"], conf = shared_spark()
     yield conf | CONF | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     active = SparkSession.getActiveSession()

@@ -1,9 +1,10 @@
-"""Spark's Python workers for the session of the tests, forked from a process that has loaded their libraries: otherwise
-each worker loads them by itself, a second of processor time, and a worker ends with every error.
+"""Spark's Python workers forked from a process that has loaded their libraries: otherwise each loads them by itself, a
+second of processor time, and a worker ends with every error.
 
     PYTHON worker_daemon.py MODULE [ARGUMENTS]   in place of   PYTHON -m pyspark.daemon MODULE [ARGUMENTS]
 
-Spark has no setting for the daemon of workers that plan, so its Python is a script that runs this file.
+Spark has no setting for the daemon of workers that plan, so its Python is a script that runs this file. The workers
+load what is tested, kafkarec and spark_udfs, by themselves.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import sys
 from pathlib import Path
 
 
-def python(folder: Path) -> str:
-    """Write the script, and return its path."""
-    script, interpreter = folder / "python", shlex.quote(sys.executable)
-    daemon = f'shift 2; exec {interpreter} {shlex.quote(__file__)} "$@"'
-    script.write_text(f'#!/bin/sh\ncase "$1 $2" in "-m pyspark.daemon") {daemon} ;; esac\nexec {interpreter} "$@"\n')
+def python(folder: Path, interpreter: str) -> str:
+    """Write the script for an interpreter, and return its path."""
+    script, this, quoted = folder / "python", shlex.quote(__file__), shlex.quote(interpreter)
+    daemon = f'"-m pyspark.daemon") shift 2; exec {quoted} {this} "$@" ;;'
+    script.write_text(f'#!/bin/sh\ncase "$1 $2" in {daemon} esac\nexec {quoted} "$@"\n')
     script.chmod(0o755)
     return str(script)
 
