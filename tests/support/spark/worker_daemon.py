@@ -26,12 +26,13 @@ def python(folder: Path, interpreter: str) -> str:
 if __name__ == "__main__":
     sys.path[0] = ""  # as with -m
     import importlib
+    import runpy
 
     import pandas  # noqa: F401
     import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
-    from pyspark import daemon
 
     for name in sys.argv[1:2]:
         importlib.import_module(name)
-    daemon.manager()
+    # as with -m, too: spark_udfs knows a worker of Spark's by the name of its main module
+    runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
