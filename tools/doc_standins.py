@@ -46,9 +46,11 @@ GROUPS = (
     ("disband", "retired"),
     ("cut", "txn:0=150"),
 )
-_QUICK_JVM = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
-
+# Blocks take seconds, of which a JVM spends most compiling.
 _CONF = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -223,7 +225,7 @@ def _avro() -> Path:
 
 @contextlib.contextmanager
 def _spark_with_avro(found: StandIns, commands: Path) -> Iterator[None]:
-    with _fresh_jvm([_avro()]), _spark(found, commands):
+    with _jvm_with([_avro()]), _spark(found, commands):
         yield
 
 
@@ -252,20 +254,22 @@ def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
         for words in GROUPS:
             ask(*words)
         found.words[ADDRESS] = started.address
-        with _fresh_jvm(sorted(CONNECTOR.glob("*.jar"))), _spark(found, commands):
+        with _jvm_with(sorted(CONNECTOR.glob("*.jar"))), _spark(found, commands):
             yield
 
 
 @contextlib.contextmanager
-def _fresh_jvm(jars: Sequence[Path]) -> Iterator[None]:
-    """Only a JVM that is started with the jars has the connector: ends a running one, and this one afterwards."""
-    _end_jvm()
-    words = f"--jars {','.join(map(str, jars))} {_QUICK_JVM} pyspark-shell"
-    try:
-        with mock.patch.dict(os.environ, PYSPARK_SUBMIT_ARGS=words):
-            yield
-    finally:
-        _end_jvm()
+def _jvm_with(jars: Sequence[Path]) -> Iterator[None]:
+    """Only a JVM that is started with jars has them: ends a running one without; the next pages go on with this one."""
+    from pyspark import SparkContext
+
+    if SparkContext._jvm is not None:
+        started = SparkContext._jvm.java.lang.System.getProperty("spark.jars") or ""
+        if not {jar.name for jar in jars} <= {name.rpartition("/")[2] for name in started.split(",")}:
+            _end_jvm()
+    words = f"--jars {','.join(map(str, jars))} pyspark-shell"
+    with mock.patch.dict(os.environ, PYSPARK_SUBMIT_ARGS=words):
+        yield
 
 
 def _end_jvm() -> None:

@@ -13,6 +13,7 @@ import kafkarec
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+ONE_EXECUTOR = "local-cluster[1,2,1024]"  # of two tasks at once
 NO_WORKER_REUSE = {"spark.python.worker.reuse": "false", "spark.python.worker.faulthandler.enabled": "true"}
 
 
@@ -32,6 +33,7 @@ def two_applications(
             folder / name,
             str(folder / f"{name}.killed"),
             str(golden.VECTORS),
+            master=ONE_EXECUTOR,
             **conf,
         )
         for name, wheel in (("ours", fat), ("other", other_version))
@@ -68,7 +70,8 @@ def test_without_worker_reuse_the_second_job_has_new_processes(two_applications:
 def test_another_interpreter_uses_its_own_wheels_and_a_mixed_one_is_reported(
     fat: Path, bare_python: str, other_python: str, tmp_path: Path
 ) -> None:
-    results = Application("interpreters.py", fat, other_python, tmp_path, str(golden.VECTORS), bare_python).result()
+    words = ("interpreters.py", fat, other_python, tmp_path, str(golden.VECTORS), bare_python)
+    results = Application(*words, master=ONE_EXECUTOR).result()
     assert results["rows"] == len(kafkarec.decode(golden.vector("v2-lz4-create").bytes))
     for row in results["doctor"]:
         tag = row["interpreter"].split()[0]

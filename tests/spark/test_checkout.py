@@ -7,7 +7,7 @@ from pathlib import Path
 import checkouts
 import pytest
 from paths import ROOT
-from spark_submit import PLAIN_CONF
+from spark_submit import shared_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -16,9 +16,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Quick ones, which a user does not need."""
     folder = tmp_path_factory.mktemp("conf")
-    lines = [f"{name} {value}\n" for name, value in (PLAIN_CONF | {"spark.master": "local[2]"}).items()]
+    home, conf = shared_spark()
+    lines = [f"{name} {value}\n" for name, value in (conf | {"spark.master": "local[2]"}).items()]
     (folder / "spark-defaults.conf").write_text("".join(lines))
-    return {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": home}
 
 
 def test_the_spark_blocks_in_the_readme_run(tmp_path: Path, fat: Path, settings: dict[str, str]) -> None:

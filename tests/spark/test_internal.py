@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import message_samples as samples
 import pyarrow as pa
 import pytest
-from paths import ROOT, SEGMENTS
+from paths import SEGMENTS
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -51,38 +49,23 @@ def test_other_topics_and_bad_bytes_never_fail() -> None:
     assert unknown["problem"] == "record type 99 of __cluster_metadata is not known to Kafka 4.4"
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """Local mode: the workers run this Python with the packages of this tree."""
-    from pyspark.sql import SparkSession
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-        session = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
-        yield session
-        session.stop()
-
-
-@pytest.fixture(scope="module")
-def source(spark: Any) -> Any:
+@pytest.fixture
+def source(spark_session: Any) -> Any:
     """The columns of Spark's Kafka source: topic, partition, offset, key, value."""
     import spark_udfs
 
-    summary = str(spark_udfs.register(spark))
+    summary = str(spark_udfs.register(spark_session))
     assert "kafka_internal(topic, key, value)" in summary
     rows = [("__consumer_offsets", 0, record.offset, record.key, record.value) for record in OFFSETS]
     rows.append(("orders", 0, 1, b"key", b"value"))
     ddl = "topic string, partition int, offset bigint, key binary, value binary"
-    frame = spark.createDataFrame([(*row[:3], *(b and bytearray(b) for b in row[3:])) for row in rows], ddl)
+    frame = spark_session.createDataFrame([(*row[:3], *(b and bytearray(b) for b in row[3:])) for row in rows], ddl)
     frame.createOrReplaceTempView("source")
     return frame
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(("topic", "type_"), TYPES, ids=lambda word: word)
-def test_typed_rows_have_sparks_types(spark: Any, topic: str, type_: str) -> None:
+def test_typed_rows_have_sparks_types(topic: str, type_: str) -> None:
     """Spark compares Arrow schemas: the function's arrays have the types that pyspark derives from the declared
     columns."""
     maker = samples.Maker(5)
@@ -105,8 +88,8 @@ def test_typed_rows_have_sparks_types(spark: Any, topic: str, type_: str) -> Non
 
 
 @pytest.mark.spark
-def test_kafka_internal_in_sql(spark: Any, source: Any) -> None:
-    rows = spark.sql(
+def test_kafka_internal_in_sql(spark_session: Any, source: Any) -> None:
+    rows = spark_session.sql(
         "SELECT offset, r.type, r.version, get_json_object(r.key, '$.group') AS g, "
         "get_json_object(r.value, '$.offset') AS committed "
         "FROM (SELECT offset, kafka_internal(topic, key, value) AS r FROM source) WHERE r.type = 'OffsetCommit'"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import worker_daemon
 from long_run import MINUTES
 from paths import ROOT
 from spark_submit import quick_conf
@@ -31,7 +32,8 @@ def run(fat: Path, python: str, folder: Path) -> str:
         command += ["--conf", f"{key}={value}"]
     keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
     env = {name: value for name, value in os.environ.items() if name in keep}
-    env |= {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder)}
+    workers = worker_daemon.python(folder, python)
+    env |= {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder)}
     command += [str(PIPELINE), str(folder / "tables")]
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

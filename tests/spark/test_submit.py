@@ -16,7 +16,7 @@ import builders
 import golden
 import pytest
 import spark_rows
-from spark_submit import Application
+from spark_submit import WITH_CODEGEN, Application
 
 import kafkarec
 from spark_udfs import decoding, schema
@@ -36,7 +36,8 @@ def dst_batch() -> bytes:
 def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("everything")
     vectors = str(golden.VECTORS)
-    return Application("all_functions.py", fat, bare_python, folder, vectors, dst_batch().hex()).result()
+    words = ("all_functions.py", fat, bare_python, folder, vectors, dst_batch().hex())
+    return Application(*words, **WITH_CODEGEN).result()
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import golden
 import pytest
 from paths import ROOT, SEGMENTS, VECTORS
 from spark_rows import micros, record_row, value_rows
-from spark_submit import Application, applications_removed, older_python
+from spark_submit import WITH_CODEGEN, Application, applications_removed, older_python
 
 import kafkarec
 from kafkarec import internal_topics
@@ -61,7 +61,7 @@ def run(request: pytest.FixtureRequest, fat: Path, tmp_path_factory: pytest.Temp
     python = older_python(version) or request.getfixturevalue("bare_python")
     folder = tmp_path_factory.mktemp("versions")
     with applications_removed(python):
-        once = {"spark.task.maxFailures": "1"}  # what fails here fails again
+        once = WITH_CODEGEN | {"spark.task.maxFailures": "1"}  # what fails here fails again
         words = ("versions.py", fat, python, folder, str(VECTORS), str(folder / "work"))
         steps = Application(*words, master="local-cluster[1,2,1024]", **once).result()
     log = steps.pop("log")

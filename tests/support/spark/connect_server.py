@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import worker_daemon
 from spark_submit import APPLICATIONS, MASTER, quick_conf
 
 CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -27,7 +28,8 @@ class Server:
         command = [str(Path(python).parent / "spark-submit"), "--master", MASTER, "--class", CLASS]
         for name, value in settings.items():
             command += ["--conf", f"{name}={value}"]
-        environ = environment(folder) | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+        workers = worker_daemon.python(folder, python)
+        environ = environment(folder) | {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": python}
         self.log = folder / "server.txt"
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=folder, env=environ)

@@ -14,16 +14,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import worker_daemon
 from paths import ROOT
+from spark_submit import shared_spark
 
-CONF = {
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.log.level": "ERROR",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.driver.memory": "1g",
-}
+CONF = {"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "1g"}
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +29,10 @@ def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
 
     before = dict(os.environ)
     os.environ["PYTHONPATH"] = str(ROOT)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    yield CONF | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_daemon.python(tmp_path_factory.mktemp("workers"), sys.executable)
+    os.environ["SPARK_HOME"], conf = shared_spark()
+    yield conf | CONF | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     active = SparkSession.getActiveSession()
     if active is not None:
         active.stop()

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import worker_daemon
 from jvm_oracle import tool
 from paths import ROOT, SUPPORT
 
@@ -22,6 +23,10 @@ MASTER = "local-cluster[2,1,1024]"
 # A JVM that runs for seconds spends most of its time compiling: use only the C1 compiler and the serial collector.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PLAIN_CONF = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+# Queries of a few rows take less time than the Java classes that Spark makes for them.
+PLAIN_CONF |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+WITH_CODEGEN = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Spark's own settings, for the applications of every function."""
 PLAIN_CONF |= {f"spark.{side}.extraJavaOptions": QUICK_JVM for side in ("driver", "executor")}
 
 
@@ -44,6 +49,18 @@ def quick_conf(python: str) -> dict[str, str]:
         made.replace(archive)
     options = f"{QUICK_JVM} -XX:SharedArchiveFile={archive}"
     return PLAIN_CONF | {f"spark.{side}.extraJavaOptions": options for side in ("driver", "executor")}
+
+
+def shared_spark() -> tuple[str, dict[str, str]]:
+    """SPARK_HOME and settings for a session in this process: those of the set-up's environment if it has this Spark,
+    so that the classes come from its archive."""
+    import pyspark
+
+    own, python = Path(pyspark.__file__).parent, ROOT / ".venv-executor" / "bin" / "python"
+    for home in python.parents[1].glob("lib/python*/site-packages/pyspark"):
+        if (home / "version.py").read_bytes() == (own / "version.py").read_bytes():
+            return str(home), quick_conf(str(python))
+    return str(own), PLAIN_CONF
 
 
 def older_python(version: str) -> str | None:
@@ -83,7 +100,8 @@ class Application:
         command += [str(APPLICATIONS / name), str(self.out), *arguments]
         keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
         env = {name: value for name, value in os.environ.items() if name in keep}
-        env |= {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder), **(environ or {})}
+        workers = worker_daemon.python(folder, python)
+        env |= {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder), **(environ or {})}
         self.log = (folder / "log.txt").open("w+")
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=env)
 
