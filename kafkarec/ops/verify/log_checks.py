@@ -38,7 +38,6 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
 
 from .epoch_checkpoint_checks import EpochCheckpointCheck
-from .finding_kinds import ANOMALY
 from .findings import Findings
 from .index_checks import OffsetIndexCheck, TimeIndexCheck
 from .offset_checks import EPOCH, GAP, OFFSETS
@@ -196,7 +195,7 @@ class _SegmentIndexes:
         # transaction was aborted.
         for suffix, other, consequence in _MISSING:
             if exists[other] and not exists[suffix]:
-                findings.report(name + suffix, ANOMALY, "index_missing", f"is missing: {consequence}; {REINDEX}")
+                findings.report(name + suffix, "index_missing", f"is missing: {consequence}; {REINDEX}")
         self._no_transactions = any(exists.values()) and not exists[txn_index.SUFFIX]
         self._live = any(one is not None and one.preallocated for one in (offsets, times))
         findings.is_active = self._live and not later_segment
@@ -212,7 +211,7 @@ class _SegmentIndexes:
                         f"the last {one.preallocated} bytes are preallocated zeros, although a later segment exists: a "
                         "broker that does not recover the segment reads them as entries"
                     )
-                    findings.report(name + suffix, ANOMALY, "small_file_preallocated", what)
+                    findings.report(name + suffix, "small_file_preallocated", what)
 
     def add(self, step: Step, states: ProducerStates, has_gaps: bool) -> None:
         if self._offsets is not None:

@@ -195,8 +195,7 @@ def _run_unit(plan: Plan, number: int, progress: FileProgress | None = None) -> 
     for at, file in enumerate(unit.files, unit.first):
         tick(file, at, 0)
         of_log = along if file in log.segments else None
-        checked.append(SegmentCheck(file))
-        checked[-1].read(file, plan.limit, of_log, partial(tick, file, at), plan.decoders)
+        checked.append(SegmentCheck(file, plan.limit, of_log, partial(tick, file, at), plan.decoders))
         if along is not None and checked[-1].is_unread:
             along.unread()
     return checked, None if along is None else along.finish()

@@ -59,8 +59,7 @@ def partition_report(
     end = _end(log, segments, ends, order)
     if end.higher and segments and segments[-1].remaining:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
-        segments[-1] = files[len(segments) - 1] = SegmentCheck(again)
-        segments[-1].read(again, limit, None, lambda done: None, 1)
+        segments[-1] = files[len(segments) - 1] = SegmentCheck(again, limit, None, lambda done: None, 1)
         if along.batches.discard(("transaction_hanging",)):
             log_checks.add_hanging_of([*log.segments[:-1], again], along.batches)
     in_order = _in_order([one for one in files if one.is_log])
