@@ -29,10 +29,10 @@ _AHEAD = (
 E = TypeVar("E", OffsetEntry, TimeEntry)
 
 
-class _IndexCheck(Generic[E]):
+class IndexCheck(Generic[E]):
     """The entries of an index in the order of their places: the position in the log, or the offset, that follows the
-    value which is looked for. Where every entry has a batch's place and value, which is usual, a whole step is compared
-    at once; else one by one."""
+    value which is looked for. Call `add` with all batches in order, then `finish`. Where every entry has a batch's
+    place and value, which is usual, a whole step is compared at once; else one by one."""
 
     order_kind: str
     by_time: bool
@@ -58,6 +58,20 @@ class _IndexCheck(Generic[E]):
         self._at = 0  # the next entry, in this order
         self._last: int | None = None  # the last offset of the last batch
         self._largest: int | None = None  # the largest timestamp so far
+
+    @abstractmethod
+    def add(self, step: Step) -> None:
+        """Compares the batches of the next step."""
+
+    @abstractmethod
+    def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
+        """Reports entries beyond the last batch, and those that are missing.
+
+        end             end position of the last batch
+        largest_batch   size of the largest batch in bytes
+        closed          it is not the active segment
+        live            the file was copied while it was written, or its broker crashed, so it may be ahead of the log
+        """
 
     def _add(self, kind: str, number: int, entry: E, what: str, severity: str | None = None) -> None:
         self._report(kind, f"entry {number} ({self._described(entry)}) {what}", severity)
@@ -91,8 +105,8 @@ class _IndexCheck(Generic[E]):
         return True
 
 
-class OffsetIndexCheck(_IndexCheck[OffsetEntry]):
-    """Checks an .index. Call `add` with all batches in order, then `finish`."""
+class OffsetIndexCheck(IndexCheck[OffsetEntry]):
+    """Checks an .index."""
 
     order_kind = "index_order"
     by_time = False
@@ -155,13 +169,8 @@ class OffsetIndexCheck(_IndexCheck[OffsetEntry]):
                 what = f"points at a batch without its offset: a later batch, which ends at {last}, has it"
                 self._add("index_offset", number, entry, what, ANOMALY)
 
-    def finish(self, end: int, largest_batch: int, live: bool = False) -> None:
-        """Reports entries beyond the last batch, and a truncated index.
-
-        end             end position of the last batch
-        largest_batch   its size in bytes
-        live            the file was copied while it was written, or its broker crashed, so it may be ahead of the log
-        """
+    def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
+        """Reports entries beyond the last batch, and a truncated index."""
         severity, why = (ANOMALY, _AHEAD) if live else (None, "")
         for number, entry in self._rest():
             self._add("index_position", number, entry, f"points beyond the log's end, {end}{why}", severity)
@@ -179,8 +188,8 @@ class OffsetIndexCheck(_IndexCheck[OffsetEntry]):
             )
 
 
-class TimeIndexCheck(_IndexCheck[TimeEntry]):
-    """Checks a .timeindex. Call `add` with all batches in order, then `finish`."""
+class TimeIndexCheck(IndexCheck[TimeEntry]):
+    """Checks a .timeindex."""
 
     order_kind = "time_order"
     by_time = True
@@ -220,13 +229,12 @@ class TimeIndexCheck(_IndexCheck[TimeEntry]):
             )
             self._add("time_largest", number, entry, what, ANOMALY)
 
-    def finish(self, closed: bool, live: bool = False) -> None:
-        """Reports entries beyond the last batch, and a missing last entry. closed: it is not the active segment; live:
-        as for OffsetIndexCheck."""
+    def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
+        """Reports entries beyond the last batch, and a missing last entry."""
         severity, why = (ANOMALY, _AHEAD) if live else (None, "")
         for number, entry in self._rest():
-            end = "is empty" if self._last is None else f"ends at offset {self._last}"
-            self._add("time_offset", number, entry, f"is beyond the segment, which {end}{why}", severity)
+            segment = "is empty" if self._last is None else f"ends at offset {self._last}"
+            self._add("time_offset", number, entry, f"is beyond the segment, which {segment}{why}", severity)
         latest = None if self._last_entry is None else self._last_entry.timestamp
         if closed and self._largest is not None and (latest is None or latest < self._largest):
             last = "there is no entry" if latest is None else f"the last entry has timestamp {latest}"
