@@ -151,7 +151,7 @@ def _blocks(pieces: Iterable[SelectedRows], names: Sequence[str] | None, several
             records += row["record_count"] or 0
             legacy += row["record_count"] is None
         if names is None:
-            yield ReportTable([(title, [show(row) for row in rows]) for title, show in _COLUMNS.items()])
+            yield ReportTable.of(rows, _COLUMNS)
         else:
             known = constants(piece.source)
             yield ReportTable([(name, [_cell(name, (row | known)[name]) for row in rows]) for name in names])

@@ -82,7 +82,7 @@ def _summary(found: Sequence[PartitionTransactions], hanging_after: timedelta, e
     if busy:
         shown = busy if everything else busy[:_MOST_ROWS]
         yield ""
-        yield ReportTable([(title, [show(one) for one in shown]) for title, show in _PARTITIONS])
+        yield ReportTable.of(shown, dict(_PARTITIONS))
         yield from _more(len(busy) - len(shown), "partition")
     if len(busy) < len(found):
         yield f"{counted(len(found) - len(busy), 'partition')} without transactions"

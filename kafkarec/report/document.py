@@ -2,8 +2,9 @@
 
     block           as text                                   as HTML
     str             a line; "" is an empty one                a paragraph; "" is nothing
-    ReportTable     columns as wide as their widest cell      a table; with columns of bars, which the text has not
-    Bar             its line                                  its line, a bar of coloured parts, their names
+    ReportTable     columns as wide as their widest cell,     a table; with columns of bars, which the text has not
+                    or its lines
+    Bar             its lines                                 its title and line, a bar of coloured parts, their names
     Commands        a title; purpose and command, indented    a title; commands that can be copied at once
                     title: the commands, if all have no purpose
     ReportSection   a title, its blocks; an empty line above  a card with a heading
@@ -14,15 +15,16 @@ A block of a verb's own is a class with `text` and `html`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from kafkarec.support import html_page
 from kafkarec.support.html_page import text as escaped
 from kafkarec.support.text_table import byte_size, render, safe
 
+T = TypeVar("T")
 Columns = Sequence[tuple[str, Sequence[str]]]
 """Title and cells of each column; a column of numbers is right-aligned. Those of the columns "state" and "severity" are
 coloured on a page."""
@@ -61,13 +63,26 @@ class Document:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table, without rows, too. bars: a title and a bar of each row, the last column of a page."""
+    """A table, without rows, too.
+
+    bars    a title and a bar of each row, the last column of a page
+    lines   what the text has instead
+    """
 
     columns: Columns
     bars: tuple[str, Sequence[Bar]] | None = None
+    lines: Sequence[str] | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[T], columns: Mapping[str, Callable[[T], str]], **options: Any) -> ReportTable:
+        """The table of some rows. columns: title -> the cell of a row"""
+        return cls([(title, [cell(row) for row in rows]) for title, cell in columns.items()], **options)
 
     def text(self) -> Iterator[str]:
-        yield render(self.columns)
+        if self.lines is None:
+            yield render(self.columns)
+        else:
+            yield from (f"{safe(line)}\n" for line in self.lines)
 
     def html(self) -> Iterator[str]:
         drawn = None if self.bars is None else (self.bars[0], [bar.drawn() for bar in self.bars[1]])
@@ -78,19 +93,25 @@ class ReportTable:
 class Bar:
     """A whole and its parts, in order.
 
-    line        what the text has instead
+    line        above the bar, and what the text has instead
     parts       (name, size); a name in STATES has the colour of html_page
     is_of_file  whether the parts are ranges of bytes, from the first one on
+    title       of a page; empty: none
+    drawing     lines that the text has instead of `line`
     """
 
     line: str
     parts: Sequence[tuple[str, int]]
     is_of_file: bool = False
+    title: str = ""
+    drawing: Sequence[str] = ()
 
     def text(self) -> Iterator[str]:
-        yield f"{safe(self.line)}\n"
+        yield from (f"{safe(line)}\n" for line in self.drawing or (self.line,))
 
     def html(self) -> Iterator[str]:
+        if self.title:
+            yield f"<h3>{escaped(self.title)}</h3>\n"
         yield f"<p>{escaped(self.line.strip())}</p>\n{self.drawn()}\n"
         keys = (
             f'<span class="key"><i class="{kind}"></i>{escaped(name)}</span>' for name, kind in self._kinds().items()

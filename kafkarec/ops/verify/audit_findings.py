@@ -51,21 +51,15 @@ class _Note(NamedTuple):
     c: int
 
 
-class RecordSize(NamedTuple):
-    """Bytes of a record without its length; of a message of magic 0 and 1 without its offset and size."""
-
-    size: int = 0
-    offset: int | None = None
-
-
-def add(step: Step, notes: Findings) -> RecordSize:
-    """Adds the findings about the good batches of one step; returns the size of its largest record."""
-    largest = RecordSize()
+def add(step: Step, notes: Findings) -> tuple[int, int | None]:
+    """Adds the findings about the good batches of one step; returns the size and offset of its largest record. The size
+    is without the record's length; of a message of magic 0 and 1 without its offset and size."""
+    largest: tuple[int, int | None] = (0, None)
     numbers = iter(step.rows.audit().cast("q").tolist())
     for values in zip(*[numbers] * _NUMBERS, strict=True):
         note = _Note(*values)
         if note.kind == _LARGEST_RECORD:
-            largest = RecordSize(note.a, note.b)  # each is larger than the one before
+            largest = note.a, note.b  # each is larger than the one before
         else:
             _add(note, step, step.rows.note_details.get(note.batch, ""), notes)
     return largest

@@ -13,7 +13,7 @@ from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.recover.steps import Step
 from kafkarec.sidecars.leader_epochs import EpochEntry
 
-from .finding_kinds import ANOMALY, ERROR, NOTE
+from .finding_kinds import ANOMALY, NOTE
 from .side_file_findings import ReportFile
 
 _FIRST_LINE = 3  # of the first entry
@@ -30,7 +30,6 @@ class EpochCheckpointCheck:
         for number, (previous, entry) in enumerate(pairwise(entries), 1):
             if entry.epoch <= previous.epoch or entry.start_offset < previous.start_offset:
                 report(
-                    ERROR,
                     "epoch_order",
                     f"line {number + _FIRST_LINE}: epoch {entry.epoch} from offset {entry.start_offset} follows epoch "
                     f"{previous.epoch} from offset {previous.start_offset}; both must ascend",
@@ -60,10 +59,10 @@ class EpochCheckpointCheck:
         batch = f"the batch at offset {base} was written in leader epoch {epoch}"
         harm = "a replica that compares epochs may truncate its log at the wrong offset"
         if known is not None:
-            severity, sentence = ERROR, f"{batch}, the file says {known}: {harm}"
+            severity, sentence = None, f"{batch}, the file says {known}: {harm}"
         elif self._entries and epoch <= self._entries[0].epoch:
             severity = NOTE
             sentence = f"{batch}, which is before the first entry: earlier records were deleted (DeleteRecords)"
         else:
             severity, sentence = ANOMALY, f"{batch}, which has no entry: {harm}"
-        self._report_file(severity, "epoch_differs", sentence)
+        self._report_file("epoch_differs", sentence, severity)

@@ -13,6 +13,8 @@ from kafkarec.recover.steps import Step
 
 from .findings import Findings, place_of
 
+_LOWEST = -(2**31)
+
 
 @dataclass(slots=True)
 class FileEpochCheck:
@@ -21,7 +23,7 @@ class FileEpochCheck:
     file: str
     first: int | None = None
     first_place: tuple[int, int] | tuple[()] = ()
-    highest: int | None = None
+    highest: int = _LOWEST
     last: int | None = None
 
     def check(self, step: Step, findings: Findings) -> None:
@@ -31,18 +33,17 @@ class FileEpochCheck:
                 continue
             if self.first is None:
                 self.first, self.first_place = epoch, place_of(step, row)
-            if self.highest is not None and epoch < self.highest:
+            if epoch < self.highest:
                 findings.add("epoch_goes_back", f"leader epoch {epoch} after {self.highest}", *place_of(step, row))
-            self.highest = epoch if self.highest is None else max(epoch, self.highest)
+            self.highest = max(epoch, self.highest)
             self.last = epoch
 
 
 def check_between_files(files: Iterable[FileEpochCheck], findings: Findings) -> None:
     """Adds findings for epochs that decrease from one file of a log to the next."""
-    highest: int | None = None
+    highest = _LOWEST
     for file in files:
-        if file.first is not None and highest is not None and file.first < highest:
+        if file.first is not None and file.first < highest:
             detail = f"leader epoch {file.first} after {highest} in the segments before"
             findings.add("epoch_goes_back", detail, *file.first_place, file=file.file)
-        if file.highest is not None:
-            highest = file.highest if highest is None else max(highest, file.highest)
+        highest = max(highest, file.highest)

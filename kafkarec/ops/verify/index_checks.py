@@ -19,7 +19,7 @@ from kafkarec.sidecars.index_entries import Entries
 from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
 from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
 
-from .finding_kinds import ANOMALY, ERROR, NOTE
+from .finding_kinds import ANOMALY, NOTE
 from .side_file_findings import ReportFile
 
 _MAX_WITHOUT_ENTRY = 1 << 20  # bytes at the end of a log; more are reported, at the usual index intervals
@@ -29,10 +29,10 @@ _AHEAD = (
 E = TypeVar("E", OffsetEntry, TimeEntry)
 
 
-class _IndexCheck(Generic[E]):
+class IndexCheck(Generic[E]):
     """The entries of an index in the order of their places: the position in the log, or the offset, that follows the
-    value which is looked for. Where every entry has a batch's place and value, which is usual, a whole step is compared
-    at once; else one by one."""
+    value which is looked for. Call `add` with all batches in order, then `finish`. Where every entry has a batch's
+    place and value, which is usual, a whole step is compared at once; else one by one."""
 
     order_kind: str
     by_time: bool
@@ -46,10 +46,10 @@ class _IndexCheck(Generic[E]):
         if falls and index.preallocated:  # of an active segment: a broker trims the index of a closed one
             usable, falls = falls[0], []
             what = f"{len(index) - usable} entries from entry {usable} on are left from before the log was truncated"
-            report(NOTE, self.order_kind, what)
+            report(self.order_kind, what, NOTE)
         for number in falls:
             previous, entry = index[number - 1 : number + 1]
-            self._add(ERROR, self.order_kind, number, entry, self._why_it_falls(previous))
+            self._add(self.order_kind, number, entry, self._why_it_falls(previous))
         numbers = range(usable)
         self._numbers: Sequence[int] = sorted(numbers, key=columns[1].__getitem__) if falls else numbers
         self._values, self._places = (array("q", map(column.__getitem__, self._numbers)) for column in columns)
@@ -59,8 +59,22 @@ class _IndexCheck(Generic[E]):
         self._last: int | None = None  # the last offset of the last batch
         self._largest: int | None = None  # the largest timestamp so far
 
-    def _add(self, severity: str, kind: str, number: int, entry: E, what: str) -> None:
-        self._report(severity, kind, f"entry {number} ({self._described(entry)}) {what}")
+    @abstractmethod
+    def add(self, step: Step) -> None:
+        """Compares the batches of the next step."""
+
+    @abstractmethod
+    def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
+        """Reports entries beyond the last batch, and those that are missing.
+
+        end             end position of the last batch
+        largest_batch   size of the largest batch in bytes
+        closed          it is not the active segment
+        live            the file was copied while it was written, or its broker crashed, so it may be ahead of the log
+        """
+
+    def _add(self, kind: str, number: int, entry: E, what: str, severity: str | None = None) -> None:
+        self._report(kind, f"entry {number} ({self._described(entry)}) {what}", severity)
 
     @abstractmethod
     def _described(self, entry: E) -> str:
@@ -91,8 +105,8 @@ class _IndexCheck(Generic[E]):
         return True
 
 
-class OffsetIndexCheck(_IndexCheck[OffsetEntry]):
-    """Checks an .index. Call `add` with all batches in order, then `finish`."""
+class OffsetIndexCheck(IndexCheck[OffsetEntry]):
+    """Checks an .index."""
 
     order_kind = "index_order"
     by_time = False
@@ -123,7 +137,7 @@ class OffsetIndexCheck(_IndexCheck[OffsetEntry]):
                     self._check(number, entry, base, last)
                 else:
                     what = f"points into a batch: the next one begins at byte {position}"
-                    self._add(ERROR, "index_position", number, entry, what)
+                    self._add("index_position", number, entry, what)
                 self._reached = max(self._reached, entry.position)
             self._match_appends(last)
             self._last = last
@@ -134,12 +148,12 @@ class OffsetIndexCheck(_IndexCheck[OffsetEntry]):
                 f"points too far: the batch before it ends at offset {self._last}, so a search for {entry.offset} does "
                 "not find it"
             )
-            self._add(ERROR, "index_offset", number, entry, what)
+            self._add("index_offset", number, entry, what)
         elif entry.offset > last:
             self._waiting.append((number, entry))
         elif base is not None and entry.offset < base:
             what = f"points at a batch without its offset, with the offsets {base} to {last}"
-            self._add(ANOMALY, "index_offset", number, entry, what)
+            self._add("index_offset", number, entry, what, ANOMALY)
 
     def _match_appends(self, last: int) -> None:
         """Checks entries with an offset above their batch. If it is the last offset of a later batch, the broker stored
@@ -150,39 +164,32 @@ class OffsetIndexCheck(_IndexCheck[OffsetEntry]):
                 self._waiting.append((number, entry))
             elif entry.offset == last:
                 what = "has the last offset of an append of several batches, as brokers before 4.1 write it: harmless"
-                self._add(NOTE, "index_append", number, entry, what)
+                self._add("index_append", number, entry, what)
             else:
                 what = f"points at a batch without its offset: a later batch, which ends at {last}, has it"
-                self._add(ANOMALY, "index_offset", number, entry, what)
+                self._add("index_offset", number, entry, what, ANOMALY)
 
-    def finish(self, end: int, largest_batch: int, live: bool = False) -> None:
-        """Reports entries beyond the last batch, and a truncated index.
-
-        end             end position of the last batch
-        largest_batch   its size in bytes
-        live            the file was copied while it was written, or its broker crashed, so it may be ahead of the log
-        """
-        severity, why = (ANOMALY, _AHEAD) if live else (ERROR, "")
+    def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
+        """Reports entries beyond the last batch, and a truncated index."""
+        severity, why = (ANOMALY, _AHEAD) if live else (None, "")
         for number, entry in self._rest():
-            self._add(severity, "index_position", number, entry, f"points beyond the log's end, {end}{why}")
+            self._add("index_position", number, entry, f"points beyond the log's end, {end}{why}", severity)
         for number, entry in self._waiting:
             what = f"is above the segment's last offset, {self._last}"
-            self._add(
-                severity, "index_offset", number, entry, what + (why or ": a broker regards the segment as empty")
-            )
+            what += why or ": a broker regards the segment as empty"
+            self._add("index_offset", number, entry, what, severity)
         spacing = self._reached // len(self._index) if len(self._index) else 4096
         without = end - self._reached
         if self._last is not None and without > _MAX_WITHOUT_ENTRY + largest_batch + 8 * spacing:
             self._report(
-                ANOMALY,
                 "index_coverage",
                 f"the last {without} bytes of the log have no entry: reading there begins at byte {self._reached}; "
                 "reindex writes a complete one",
             )
 
 
-class TimeIndexCheck(_IndexCheck[TimeEntry]):
-    """Checks a .timeindex. Call `add` with all batches in order, then `finish`."""
+class TimeIndexCheck(IndexCheck[TimeEntry]):
+    """Checks a .timeindex."""
 
     order_kind = "time_order"
     by_time = True
@@ -214,26 +221,24 @@ class TimeIndexCheck(_IndexCheck[TimeEntry]):
     def _check(self, number: int, entry: TimeEntry, largest: int | None) -> None:
         if largest is not None and entry.timestamp < largest:
             what = f"is too early: the largest timestamp up to that offset is {largest}: searches by time miss records"
-            self._add(ERROR, "time_largest", number, entry, what)
+            self._add("time_largest", number, entry, what)
         elif largest is None or entry.timestamp > largest:
             limit = "no timestamp" if largest is None else f"{largest} at most"
             what = (
                 f"is later than all records up to that offset ({limit}): retention by time keeps the segment too long"
             )
-            self._add(ANOMALY, "time_largest", number, entry, what)
+            self._add("time_largest", number, entry, what, ANOMALY)
 
-    def finish(self, closed: bool, live: bool = False) -> None:
-        """Reports entries beyond the last batch, and a missing last entry. closed: it is not the active segment; live:
-        as for OffsetIndexCheck."""
-        severity, why = (ANOMALY, _AHEAD) if live else (ERROR, "")
+    def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
+        """Reports entries beyond the last batch, and a missing last entry."""
+        severity, why = (ANOMALY, _AHEAD) if live else (None, "")
         for number, entry in self._rest():
-            end = "is empty" if self._last is None else f"ends at offset {self._last}"
-            self._add(severity, "time_offset", number, entry, f"is beyond the segment, which {end}{why}")
+            segment = "is empty" if self._last is None else f"ends at offset {self._last}"
+            self._add("time_offset", number, entry, f"is beyond the segment, which {segment}{why}", severity)
         latest = None if self._last_entry is None else self._last_entry.timestamp
         if closed and self._largest is not None and (latest is None or latest < self._largest):
             last = "there is no entry" if latest is None else f"the last entry has timestamp {latest}"
             self._report(
-                ANOMALY,
                 "time_end",
                 f"{last}, but the segment's largest timestamp is {self._largest}: retention by time may remove the "
                 "segment too early",

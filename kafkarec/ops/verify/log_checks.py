@@ -38,7 +38,6 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
 
 from .epoch_checkpoint_checks import EpochCheckpointCheck
-from .finding_kinds import ANOMALY
 from .findings import Findings
 from .index_checks import OffsetIndexCheck, TimeIndexCheck
 from .offset_checks import EPOCH, GAP, OFFSETS
@@ -56,6 +55,7 @@ _MISSING = (
         "a broker that starts on this folder creates an empty one: searches by time read the whole segment",
     ),
 )
+_CHECKED: tuple[tuple[Any, Any], ...] = ((offset_index, OffsetIndexCheck), (time_index, TimeIndexCheck))
 
 
 class LogFindings(NamedTuple):
@@ -190,35 +190,33 @@ class _SegmentIndexes:
 
             return findings.read(name + module.SUFFIX, reading, lambda data, file: module.read(data, *base, file))
 
-        offsets, times = sidecar(offset_index, self.base), sidecar(time_index, self.base)
+        indexes = [(name + module.SUFFIX, sidecar(module, self.base), check) for module, check in _CHECKED]
         self._aborted = sidecar(txn_index)
         # A segment without any index was copied alone. If it has other indexes, a missing .txnindex means that no
         # transaction was aborted.
         for suffix, other, consequence in _MISSING:
             if exists[other] and not exists[suffix]:
-                findings.report(name + suffix, ANOMALY, "index_missing", f"is missing: {consequence}; {REINDEX}")
+                findings.report(name + suffix, "index_missing", f"is missing: {consequence}; {REINDEX}")
         self._no_transactions = any(exists.values()) and not exists[txn_index.SUFFIX]
-        self._live = any(one is not None and one.preallocated for one in (offsets, times))
+        preallocated = {file: index.preallocated for file, index, _ in indexes if index is not None}
+        self._live = any(preallocated.values())
         findings.is_active = self._live and not later_segment
-        of_offsets, of_times = (partial(findings.report, name + one.SUFFIX) for one in (offset_index, time_index))
-        self._offsets = None if offsets is None else OffsetIndexCheck(offsets, of_offsets)
-        self._times = None if times is None else TimeIndexCheck(times, of_times)
+        self._checks = [
+            check(index, partial(findings.report, file)) for file, index, check in indexes if index is not None
+        ]
         self._entries = sorted(self._aborted or (), key=lambda entry: entry.last_offset)
         self._transactions = TxnIndexCheck(partial(findings.report, name + txn_index.SUFFIX))
-        if later_segment:
-            for suffix, one in ((offset_index.SUFFIX, offsets), (time_index.SUFFIX, times)):
-                if one is not None and one.preallocated:
-                    what = (
-                        f"the last {one.preallocated} bytes are preallocated zeros, although a later segment exists: a "
-                        "broker that does not recover the segment reads them as entries"
-                    )
-                    findings.report(name + suffix, ANOMALY, "small_file_preallocated", what)
+        for file, size in preallocated.items():
+            if later_segment and size:
+                what = (
+                    f"the last {size} bytes are preallocated zeros, although a later segment exists: a broker that "
+                    "does not recover the segment reads them as entries"
+                )
+                findings.report(file, "small_file_preallocated", what)
 
     def add(self, step: Step, states: ProducerStates, has_gaps: bool) -> None:
-        if self._offsets is not None:
-            self._offsets.add(step)
-        if self._times is not None:
-            self._times.add(step)
+        for check in self._checks:
+            check.add(step)
         start = 0
         for row, entry in self._without_marker(step, has_gaps or not self._end):
             self._transactions.add(states.take(step, start, row))
@@ -251,10 +249,9 @@ class _SegmentIndexes:
         if self._later_segment:
             for entry in self._entries:
                 self._transactions.add_lost(entry, log.states)
-        if self._offsets is not None:
-            self._offsets.finish(self._end, largest_batch, self._findings.is_active)
-        if self._times is not None:
-            self._times.finish(self._later_segment and not self._live, self._findings.is_active)
+        is_closed = self._later_segment and not self._live
+        for check in self._checks:
+            check.finish(self._end, largest_batch, is_closed, self._findings.is_active)
         if cleaned:
             self._transactions.leave_out_before(start)
         if self._no_transactions:

@@ -7,7 +7,7 @@ missing next to damage belong to the damage; see Damage.lost_from and lost_to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kafkarec._core import RowCheck
@@ -35,6 +35,26 @@ class Gap:
         return self.last - self.first + 1
 
 
+class Gaps:
+    """Gaps in a file, of which the first `_MAX_GAPS` are listed, or between files: `count` and `offsets` are of all."""
+
+    def __init__(self, gaps: Iterable[Gap] = ()) -> None:
+        self.listed = list(gaps)
+        self.count, self.offsets = len(self.listed), sum(gap.length for gap in self.listed)
+
+    def add(self, gap: Gap) -> None:
+        self.count += 1
+        self.offsets += gap.length
+        if len(self.listed) < _MAX_GAPS:
+            self.listed.append(gap)
+
+    def remove(self, gaps: Collection[Gap]) -> None:
+        """Removes some that are listed."""
+        self.listed = [gap for gap in self.listed if gap not in gaps]
+        self.count -= len(gaps)
+        self.offsets -= sum(gap.length for gap in gaps)
+
+
 @dataclass(slots=True)
 class FileOffsetCheck:
     """The offset check of one file.
@@ -43,7 +63,6 @@ class FileOffsetCheck:
     first_is_last        the file begins with a wrapper of magic 0 or 1, of which only the last offset is known
     follows_break, before_break   batches before the first, or behind the last, are damaged or not the log's, as
                          log_order says
-    gaps                 the first `_MAX_GAPS` gaps; `gap_count` and `gap_offsets` count all
     """
 
     file: str
@@ -53,9 +72,7 @@ class FileOffsetCheck:
     next: int | None = None
     follows_break: bool = False
     before_break: bool = False
-    gaps: list[Gap] = field(default_factory=list)
-    gap_count: int = 0
-    gap_offsets: int = 0
+    gaps: Gaps = field(default_factory=Gaps)
 
     def check(self, step: Step, rows: RowCheck, flags: int, gap_rows: Sequence[int], findings: Findings) -> None:
         """Checks the good batches of the next step. flags, gap_rows: what `rows` says of them; a gap before a batch at
@@ -110,7 +127,4 @@ class FileOffsetCheck:
 
     def add_gap(self, position: int, first: int, last: int) -> None:
         """Adds the offsets that are missing before the batch at `position`."""
-        self.gap_count += 1
-        self.gap_offsets += last - first + 1
-        if len(self.gaps) < _MAX_GAPS:
-            self.gaps.append(Gap(self.file, position, first, last))
+        self.gaps.add(Gap(self.file, position, first, last))

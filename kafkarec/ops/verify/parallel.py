@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from kafkarec._core import RowCheck
@@ -31,6 +32,8 @@ from .log_checks import LogCheck, LogFindings
 from .segment_check import SegmentCheck, wanted
 
 FileProgress = Callable[[str, int, int], None]
+FORK_FROM = 64 << 20
+REMOTE_THREADS = 8
 _POLL_SECONDS = 0.25
 
 
@@ -39,16 +42,22 @@ class Stopped(Exception):
 
 
 class Workers(NamedTuple):
-    """The number of units that are checked at once, in threads or in forked processes, and of the threads that decode
-    a segment."""
+    """The number of units that are checked at once, whether in forked processes or in threads, and how many threads
+    decode a segment."""
 
-    threads: int
-    processes: int
+    number: int
+    forked: bool = False
     decoders: int = 1
 
-    @property
-    def number(self) -> int:
-        return max(self.threads, self.processes)
+
+def workers_for(logs: Sequence[PartitionFiles], threads: int | None, processes: int) -> Workers:
+    """The workers for some logs, by the options of verify."""
+    if not all(map(is_local, logs)):
+        return Workers(threads or REMOTE_THREADS)
+    segments = [segment for log in logs for segment in log.segments]
+    if processes > 1 and len(segments) > 1 and total_size(segments) >= FORK_FROM:
+        return Workers(processes, True, max(1, processes // len(segments)))
+    return Workers(1, decoders=max(threads or 1, processes))
 
 
 class LogResult(NamedTuple):
@@ -59,12 +68,12 @@ class LogResult(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A unit of work: some files of the log with index `log`; `whole`: all of them, and the checks along it.
+    """A unit of work: some files of a log; `whole`: all of them, and the checks along it.
 
     first   the index of its first file among all
     """
 
-    log: int
+    log: PartitionFiles
     first: int
     files: Sequence[Any]
     whole: bool
@@ -78,16 +87,11 @@ class Plan(NamedTuple):
     done       in shared memory, the bytes read of each file; the last item is set to make the workers stop
     """
 
-    logs: Sequence[PartitionFiles]
     units: Sequence[Unit]
     limit: int
     sequences: bool
     decoders: int
     done: Any
-
-    @property
-    def files(self) -> list[Any]:
-        return [file for unit in self.units for file in unit.files]
 
 
 _Result = tuple[list[SegmentCheck], LogFindings | None]
@@ -102,21 +106,18 @@ def check_all(
     sizes = list(map(total_size, files_of))
     share = sum(sizes) / workers.number
     units, first = [], 0
-    for number, files in enumerate(files_of):
-        split = len(files) > 1 and sizes[number] > share
-        for part in [[file] for file in files] if split else [files]:
-            units.append(Unit(number, first, part, not split))
+    for log, files, size in zip(logs, files_of, sizes, strict=True):
+        whole = len(files) < 2 or size <= share
+        for part in [files] if whole else [[file] for file in files]:
+            units.append(Unit(log, first, part, whole))
             first += len(part)
-    plan = Plan(logs, units, limit, sequences, workers.decoders, multiprocessing.RawArray("q", first + 1))
-    results: list[list[SegmentCheck]] = [[] for _ in logs]
-    found: dict[int, LogFindings | None] = {}
-    for unit, (checked, along) in zip(units, _run_units(plan, workers, progress), strict=True):
-        results[unit.log] += checked
-        found[unit.log] = along
-    return [
-        LogResult(checked, found[number] or _along_again(log, checked, limit, sequences))
-        for number, (log, checked) in enumerate(zip(logs, results, strict=True))
-    ]
+    plan = Plan(units, limit, sequences, workers.decoders, multiprocessing.RawArray("q", first + 1))
+    results = []
+    for log, found in groupby(zip(units, _run_units(plan, workers, progress), strict=True), lambda one: one[0].log):
+        parts = [result for _, result in found]
+        checked = [file for files, _ in parts for file in files]
+        results.append(LogResult(checked, parts[0][1] or _along_again(log, checked, limit, sequences)))
+    return results
 
 
 def _run_units(plan: Plan, workers: Workers, progress: FileProgress | None) -> list[_Result]:
@@ -124,36 +125,29 @@ def _run_units(plan: Plan, workers: Workers, progress: FileProgress | None) -> l
     numbers = range(len(plan.units))
     if workers.number == 1:
         return [_run_unit(plan, number, progress) for number in numbers]
-    global _inherited_plan
     pool: Executor
     count = max(1, min(workers.number, len(plan.units)))
-    forked = workers.processes > 1
-    if forked:
-        _inherited_plan = plan
-        fork = multiprocessing.get_context("fork")
-        pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_ignore_interrupts)
+    run: Callable[[int], _Result] = partial(_run_unit, plan)
+    if workers.forked:
+        fork, run = multiprocessing.get_context("fork"), _run_inherited_unit
+        pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_inherit, initargs=(plan,))
     else:
         pool = ThreadPoolExecutor(count, "kafkarec-verify")
     others = set(multiprocessing.active_children())
     largest_first = sorted(numbers, key=lambda number: total_size(plan.units[number].files), reverse=True)
     with pool:
         try:
-            tasks: dict[int, Future[_Result]] = {
-                number: pool.submit(_run_inherited_unit, number) if forked else pool.submit(_run_unit, plan, number)
-                for number in largest_first
-            }
+            tasks = {number: pool.submit(run, number) for number in largest_first}
             _wait_for(set(tasks.values()), plan, progress)
             return [tasks[number].result() for number in numbers]
         except BrokenProcessPool as error:
             raise ChildProcessError("a worker process ended before it was finished (out of memory?)") from error
         except BaseException:
-            plan.done[len(plan.done) - 1] = 1
+            plan.done[-1] = 1
             pool.shutdown(wait=False, cancel_futures=True)
             for child in set(multiprocessing.active_children()) - others:
                 child.terminate()  # workers only read, so there is nothing to clean up
             raise
-        finally:
-            _inherited_plan = None
 
 
 def total_size(files: Iterable[SegmentFile]) -> int:
@@ -167,7 +161,7 @@ def total_size(files: Iterable[SegmentFile]) -> int:
 
 def _wait_for(waiting: set[Future[_Result]], plan: Plan, progress: FileProgress | None) -> None:
     """Waits for all futures, or for the first that fails, and reports progress."""
-    files = plan.files
+    files = [file for unit in plan.units for file in unit.files]
     while waiting:
         ended, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
         for task in ended:
@@ -181,22 +175,20 @@ def _wait_for(waiting: set[Future[_Result]], plan: Plan, progress: FileProgress 
 def _run_unit(plan: Plan, number: int, progress: FileProgress | None = None) -> _Result:
     """The result of one unit. progress: None in a worker, where `plan.done` reports it."""
     unit = plan.units[number]
-    log = plan.logs[unit.log]
 
     def tick(file: Any, at: int, done: int) -> None:
         plan.done[at] = done
-        if plan.done[len(plan.done) - 1]:
+        if plan.done[-1]:
             raise Stopped
         if progress is not None and done:
             progress(file.path, done, file.size)
 
-    along = LogCheck(log, plan.sequences) if unit.whole else None
+    along = LogCheck(unit.log, plan.sequences) if unit.whole else None
     checked = []
     for at, file in enumerate(unit.files, unit.first):
         tick(file, at, 0)
-        of_log = along if file in log.segments else None
-        checked.append(SegmentCheck(file))
-        checked[-1].read(file, plan.limit, of_log, partial(tick, file, at), plan.decoders)
+        of_log = along if file in unit.log.segments else None
+        checked.append(SegmentCheck(file, plan.limit, of_log, partial(tick, file, at), plan.decoders))
         if along is not None and checked[-1].is_unread:
             along.unread()
     return checked, None if along is None else along.finish()
@@ -245,8 +237,10 @@ def _run_inherited_unit(number: int) -> _Result:
     return _run_unit(_inherited_plan, number)
 
 
-def _ignore_interrupts() -> None:
-    """Ignores Ctrl-C, which the whole process group receives. Only the parent handles it, and stops the workers by
-    `done`."""
+def _inherit(plan: Plan) -> None:
+    """In a forked process: the plan, which is not pickled. Ignores Ctrl-C, which the whole process group receives: only
+    the parent handles it, and stops the workers by `done`."""
+    global _inherited_plan
+    _inherited_plan = plan
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

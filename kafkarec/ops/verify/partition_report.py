@@ -22,7 +22,7 @@ from . import epoch_checks, left_out_files, log_checks
 from .finding_kinds import COMPARISON, NOTE, of_subject
 from .findings import Findings
 from .log_order import LogOrder
-from .offset_checks import Gap
+from .offset_checks import Gap, Gaps
 from .parallel import LogResult
 from .report_data import PartitionReport
 from .salvaged_gaps import SalvagedGaps
@@ -59,8 +59,7 @@ def partition_report(
     end = _end(log, segments, ends, order)
     if end.higher and segments and segments[-1].remaining:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
-        segments[-1] = files[len(segments) - 1] = SegmentCheck(again)
-        segments[-1].read(again, limit, None, lambda done: None, 1)
+        segments[-1] = files[len(segments) - 1] = SegmentCheck(again, limit, None, lambda done: None, 1)
         if along.batches.discard(("transaction_hanging",)):
             log_checks.add_hanging_of([*log.segments[:-1], again], along.batches)
     in_order = _in_order([one for one in files if one.is_log])
@@ -72,39 +71,40 @@ def partition_report(
     if order is not None:
         order.apply(segments)
         between = _gaps_between(in_order, Findings())
-    between = [gap for gap in between if gap.last >= log_start]
-    between = salvaged.others(between, findings)
+    gaps = Gaps(gap for gap in between if gap.last >= log_start)
+    salvaged.take(gaps, findings)
     for one in files:
-        salvaged.take(one.offsets, one.findings)
-    compacted = _is_compacted(log, files, between, data_folder.cleaned(log.topic, log.partition))
-    proofs = _proofs(log, in_order, between)
+        salvaged.take(one.offsets.gaps, one.findings)
+    compacted = _is_compacted(log, files, gaps, data_folder.cleaned(log.topic, log.partition))
+    proofs = _proofs(log, in_order, gaps.listed)
     before_gaps = {gap.file for gap in proofs}
     start = lost_parts.lost_start(log, data_folder)
     if start and in_order:
         gap = Gap(in_order[0].path, 0, *start[:2])
-        between, proofs = [gap, *between], {gap: start[2], **proofs}
+        gaps, proofs = Gaps([gap, *gaps.listed]), {gap: start[2], **proofs}
     if compacted:
-        _report_compacted(files, [gap for gap in between if gap not in proofs], findings)
-        between = list(proofs)
+        gaps.remove(proofs)
+        _report_compacted([gaps, *(one.offsets.gaps for one in files)], findings)
+        gaps = Gaps(proofs)
     else:
         for one in files:
-            _report_gaps(one.offsets.gaps, one.offsets.gap_count, one.offsets.gap_offsets, compacted, one.findings)
-    _report_gaps(between, len(between), sum(gap.length for gap in between), compacted, findings, proofs)
+            _report_gaps(one.offsets.gaps, compacted, one.findings)
+    _report_gaps(gaps, compacted, findings, proofs)
     _report_indexes_before(log, findings)
     epoch_checks.check_between_files([one.epochs for one in in_order], findings)
     _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
         findings.update(found)
-    lost = [*between, *(order.lost if order else ())]
-    within = [one.offsets for one in files if one.is_log] if compacted is False else []
+    lost = [Gaps([*gaps.listed, *(order.lost if order else ())])]
+    lost += [one.offsets.gaps for one in files if one.is_log and compacted is False]
     return PartitionReport(
         path=str(log.path),
         topic=log.topic,
         partition=log.partition,
         files=tuple(one.report() for one in files),
         own_findings=tuple(findings),
-        missing=tuple(sorted((gap.first, gap.last) for gaps in (lost, *(one.gaps for one in within)) for gap in gaps)),
-        missing_offsets=sum(gap.length for gap in lost) + sum(one.gap_offsets for one in within),
+        missing=tuple(sorted((gap.first, gap.last) for each in lost for gap in each.listed)),
+        missing_offsets=sum(each.offsets for each in lost),
         end=end,
     )
 
@@ -273,29 +273,26 @@ def _proofs(log: PartitionFiles, files: Sequence[SegmentCheck], between: Sequenc
 
 
 def _is_compacted(
-    log: PartitionFiles, files: Sequence[SegmentCheck], between: Sequence[Gap], cleaned: bool | None
+    log: PartitionFiles, files: Sequence[SegmentCheck], between: Gaps, cleaned: bool | None
 ) -> bool | None:
     """Whether the log was compacted; None: not known. cleaned: by the checkpoint of the cleaner."""
     if any(one.signs_of_cleaning for one in files):
         return True
-    if cleaned is False and (between or any(one.offsets.gap_count for one in files)):
+    if cleaned is False and (between.count or any(one.offsets.gaps.count for one in files)):
         return recorded_ends.cleaned_meanwhile(log)
     return cleaned
 
 
-def _report_compacted(files: Sequence[SegmentCheck], between: Sequence[Gap], findings: Findings) -> None:
+def _report_compacted(gaps: Sequence[Gaps], findings: Findings) -> None:
     """Adds one finding for all gaps, as they are normal in a compacted log."""
-    count = len(between) + sum(one.offsets.gap_count for one in files)
-    offsets = sum(gap.length for gap in between) + sum(one.offsets.gap_offsets for one in files)
+    count, offsets = sum(one.count for one in gaps), sum(one.offsets for one in gaps)
     if count:
         detail = f"{counted(count, 'gap')} with {offsets} offsets in total, as the cleaner leaves them"
         findings.add("offsets_compacted", detail)
 
 
 def _report_gaps(
-    gaps: Sequence[Gap],
-    count: int,
-    offsets: int,
+    gaps: Gaps,
     compacted: bool | None,
     findings: Findings,
     proofs: Mapping[Gap, str] | None = None,
@@ -304,11 +301,11 @@ def _report_gaps(
 
     proofs   of gaps between segments: those that an index proves to be a loss; None: gaps within a segment
     """
-    if not gaps:
+    if not gaps.listed:
         return
-    first = next(iter(proofs or ()), gaps[0])
+    first = next(iter(proofs or ()), gaps.listed[0])
     span = f"offset {first.first} is" if first.length == 1 else f"offsets {first.first} to {first.last} are"
-    more = f"; {count} gaps with {offsets} offsets in total" if count > 1 else ""
+    more = f"; {gaps.count} gaps with {gaps.offsets} offsets in total" if gaps.count > 1 else ""
     where = "between two segments" if first.position is None else "before the batch"
     severity = "error" if compacted is False or proofs else "anomaly"
     detail = f"{span} missing {where}{more}"
@@ -317,7 +314,7 @@ def _report_gaps(
     elif compacted is None:
         detail += " (a compacted topic may have such gaps; whether this one is compacted is not known)"
     kind = "offset_gap" if proofs is None else "segment_gap"
-    findings.add(kind, detail, first.position, first.first, severity=severity, count=count, file=first.file)
+    findings.add(kind, detail, first.position, first.first, severity=severity, count=gaps.count, file=first.file)
 
 
 # ---- side files

@@ -12,7 +12,7 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import producer_snapshot
 from kafkarec.state.producers import ProducerStates, Taken
 
-from .finding_kinds import ANOMALY, ERROR, NOTE
+from .finding_kinds import ANOMALY, NOTE
 from .side_file_findings import ReportFile
 
 
@@ -52,7 +52,6 @@ class TxnIndexCheck:
             one = next(iter(self._expected.values()))
             count = "1 transaction was" if len(self._expected) == 1 else f"{len(self._expected)} transactions were"
             self._report(
-                ERROR,
                 "transaction_missing",
                 f"is missing, and {count} aborted here, the first by producer {one.producer_id}, offsets "
                 f"{one.first_offset} to {one.last_offset}; without it read_committed consumers get the aborted "
@@ -70,20 +69,18 @@ class TxnIndexCheck:
                 self._compare(what, entry, expected, complete)
             if place in self._lost:
                 self._report(
-                    NOTE,
                     "transaction_unknown",
                     f"{what}: the ABORT marker is lost, and this entry proves it: salvage writes the marker again",
+                    NOTE,
                 )
             elif expected is None and place not in self._abort_markers:
                 self._report(
-                    ERROR,
                     "transaction_unknown",
                     f"{what}: there is no ABORT marker of that producer at offset {entry.last_offset}; consumers skip "
                     "records that are valid",
                 )
         for one in missing.values():
             self._report(
-                ERROR,
                 "transaction_missing",
                 f"the transaction of producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, was "
                 "aborted and is not listed: read_committed consumers get its records; reindex writes a "
@@ -94,18 +91,18 @@ class TxnIndexCheck:
         if entry.first_offset != expected.first_offset:
             explained = not complete and entry.first_offset < expected.first_offset
             self._report(
-                NOTE if explained else ERROR,
                 "transaction_differs",
                 f"{what}: according to its batches it begins at offset {expected.first_offset}",
+                NOTE if explained else None,
             )
         stable = expected.last_stable_offset
         if entry.last_stable_offset != stable:
             late = entry.last_stable_offset > stable
             self._report(
-                ANOMALY if late and complete else NOTE,
                 "transaction_differs",
                 f"{what}: last stable offset {entry.last_stable_offset}, but {stable} according to the batches"
                 + ("; a consumer may be given too few aborted transactions" if late else ""),
+                ANOMALY if late and complete else NOTE,
             )
 
 
@@ -133,7 +130,6 @@ def check_snapshot(data: bytes, states: ProducerStates, report: ReportFile, *, c
         if expected is None:
             if complete and not cleaned:
                 report(
-                    ANOMALY,
                     "producer_unknown",
                     f"producer {entry.producer_id} with last offset {entry.last_offset} has no batch in the log",
                 )
@@ -149,8 +145,4 @@ def check_snapshot(data: bytes, states: ProducerStates, report: ReportFile, *, c
         differences = ", ".join(
             f"{name} {stored}, but {known} according to the batches" for name, _, known, stored in wrong
         )
-        report(
-            ERROR if significant else NOTE,
-            "producer_differs",
-            f"producer {entry.producer_id}: {differences}",
-        )
+        report("producer_differs", f"producer {entry.producer_id}: {differences}", None if significant else NOTE)

@@ -8,15 +8,15 @@ page          with maps of the files, and what to do about each finding
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage, comparison
 from kafkarec.errors import REASONS
 from kafkarec.report import Bar, Block, Commands, Document, ReportSection, ReportTable
-from kafkarec.support.html_page import text as escaped
-from kafkarec.support.text_table import byte_size, counted, noun, safe
+from kafkarec.support.text_table import NOTHING, byte_size, counted, noun, or_nothing
 
 from . import advice
 from .finding_kinds import ANOMALY, ERROR, KINDS, NOTE, SEVERITIES
@@ -93,23 +93,11 @@ def document(report: ReportData, everything: bool = False, page: bool = False) -
 def _table(partitions: Sequence[PartitionReport], limits: ReportLimits) -> ReportSection:
     shown, rest = partitions[: limits.partitions], partitions[limits.partitions :]
     times = Counter(one.name for one in partitions)
-
-    def findings(severity: str) -> list[str]:
-        return [str(count_of(one.findings, severity) or "-") for one in shown]
-
-    columns = [
-        ("partition", [one.name if times[one.name] == 1 else one.path for one in shown]),
-        ("state", [one.state.upper() if one.state == "damaged" else one.state for one in shown]),
-        ("files", [str(len(one.files)) for one in shown]),
-        ("bytes", [byte_size(one.total("size")) for one in shown]),
-        ("records", [str(one.total("records")) for one in shown]),
-        ("ranges", [str(one.places or "-") for one in shown]),
-        ("bytes lost", [str(one.lost_bytes or "-") for one in shown]),
-        ("offsets lost", [_lost_offsets(one) for one in shown]),
-        ("errors", findings(ERROR)),
-        ("anomalies", findings(ANOMALY)),
-    ]
-    blocks: list[Block] = [ReportTable(columns, ("map", [_bar(one.files, "") for one in shown]))]
+    names: dict[str, Callable[[PartitionReport], str]] = {
+        "partition": lambda one: one.name if times[one.name] == 1 else one.path
+    }
+    bars = [_bar(one.files) for one in shown]
+    blocks: list[Block] = [ReportTable.of(shown, names | _OF_PARTITION, bars=("map", bars))]
     if rest:
         bad = sum(one.state != "ok" for one in rest)
         how = (f"{bad} of them not ok" if len(rest) > 1 else "not ok") if bad else "all ok" if len(rest) > 1 else "ok"
@@ -134,7 +122,7 @@ def _detail(one: PartitionReport, lines: int, with_notes: bool, limits: ReportLi
         files.sort(key=lambda file: not file.places)
     most = max(lines // 6, 1)
     for file in files[:most]:
-        blocks += ["", FileMap(file), *_damage(file, max(lines // max(min(len(damaged), 2), 1) - 3, 2), limits)]
+        blocks += ["", _map(file), *_damage(file, max(lines // max(min(len(damaged), 2), 1) - 3, 2), limits)]
     if limits.files and len(one.files) > len(files[:most]):
         without = "" if len(files) > most else ", without findings"
         blocks.append(f"{counted(len(one.files) - len(files[:most]), 'more file')}{without}")
@@ -158,97 +146,64 @@ def _merged(findings: Iterable[Finding]) -> Iterable[Finding]:
     return together.values()
 
 
+_OF_PARTITION: dict[str, Callable[[PartitionReport], str]] = {
+    "state": lambda one: one.state.upper() if one.state == "damaged" else one.state,
+    "files": lambda one: str(len(one.files)),
+    "bytes": lambda one: byte_size(one.total("size")),
+    "records": lambda one: str(one.total("records")),
+    "ranges": lambda one: str(one.places or NOTHING),
+    "bytes lost": lambda one: str(one.lost_bytes or NOTHING),
+    "offsets lost": _lost_offsets,
+    "errors": lambda one: str(count_of(one.findings, ERROR) or NOTHING),
+    "anomalies": lambda one: str(count_of(one.findings, ANOMALY) or NOTHING),
+}
+
+
 # ---- files
 
 
-def _bar(files: Iterable[FileReport], line: str) -> Bar:
+def _bar(files: Iterable[FileReport], line: str = "", **options: Any) -> Bar:
     """The bytes of files, one after another."""
-    return Bar(line, [(one.state, one.length) for file in files for one in file.ranges], is_of_file=True)
+    return Bar(line, [(one.state, one.length) for file in files for one in file.ranges], is_of_file=True, **options)
 
 
-@dataclass(frozen=True)
-class FileMap:
-    """A file as a map of its bytes, one sign or more per range: damage of a single byte is visible."""
-
-    file: FileReport
-
-    def text(self) -> Iterator[str]:
-        yield f"  {safe(self.file.name)}  {byte_size(self.file.size)}\n  |{self._cells()}|  {self._legend()}\n"
-
-    def html(self) -> Iterator[str]:
-        file, span = self.file, "no offsets"
-        if file.first_offset is not None and file.next_offset is not None:
-            span = f"offsets {file.first_offset} to {file.next_offset - 1}"
-        counts = f"{counted(file.batches, 'good batch')}, {counted(file.records, 'record')}"
-        yield f"<h3>{escaped(file.name)}</h3>\n"
-        yield from _bar([file], f"{byte_size(file.size)}, {counts}, {span}").html()
-
-    def _cells(self) -> str:
-        cells, size = [GOOD] * MAP_WIDTH, self.file.size
-        rank = {state: at for at, state in enumerate(_WORST_FIRST)}
-        for one in self.file.ranges:
-            first = one.position * MAP_WIDTH // size
-            last = ((one.position + one.length) * MAP_WIDTH - 1) // size
-            for at in range(first, last + 1):
-                if rank[one.state] < rank[cells[at]]:
-                    cells[at] = one.state
-        return "".join(SIGNS[state] for state in cells)
-
-    def _legend(self) -> str:
-        there = {one.state for one in self.file.ranges}
-        return "  ".join(f"{SIGNS[state]} {state}" for state in SIGNS if state in there)
-
-
-class DamagedRange(NamedTuple):
-    """Adjacent damage, without good batches between: bytes [begin, end), with the same lost offsets. merged: how many
-    ranges it was."""
-
-    begin: int
-    end: int
-    lost: str
-    reason: str
-    why: str
-    merged: int
-
-
-@dataclass(frozen=True)
-class DamageTable:
-    """The damaged ranges of a file."""
-
-    ranges: Sequence[DamagedRange]
-
-    def text(self) -> Iterator[str]:
-        for one in self.ranges:
-            span = f"byte {one.begin}" if one.end == one.begin + 1 else f"bytes {one.begin} to {one.end - 1}"
-            more = f", and {one.merged - 1} more within" if one.merged > 1 else ""
-            yield f"    {span}: {one.lost}; {safe(one.why)}{more}\n"
-
-    def html(self) -> Iterator[str]:
-        columns = [
-            ("first byte", [str(one.begin) for one in self.ranges]),
-            ("bytes", [str(one.end - one.begin) for one in self.ranges]),
-            ("offsets", [one.lost for one in self.ranges]),
-            ("what is wrong", [REASONS[one.reason].sentence for one in self.ranges]),
-            ("details", [one.why for one in self.ranges]),
-            ("more within", [str(one.merged - 1 or "-") for one in self.ranges]),
-        ]
-        return ReportTable(columns).html()
+def _map(file: FileReport) -> Bar:
+    """A file as a map of its bytes, as text with one sign or more per range: damage of a single byte is visible."""
+    cells = [GOOD] * MAP_WIDTH
+    for one in file.ranges:
+        first = one.position * MAP_WIDTH // file.size
+        last = ((one.position + one.length) * MAP_WIDTH - 1) // file.size
+        for at in range(first, last + 1):
+            cells[at] = min(cells[at], one.state, key=_WORST_FIRST.index)
+    there = {one.state for one in file.ranges}
+    legend = "  ".join(f"{sign} {state}" for state, sign in SIGNS.items() if state in there)
+    drawing = f"  |{''.join(SIGNS[state] for state in cells)}|  {legend}"
+    span = "no offsets"
+    if file.first_offset is not None and file.next_offset is not None:
+        span = f"offsets {file.first_offset} to {file.next_offset - 1}"
+    size, counts = byte_size(file.size), f"{counted(file.batches, 'good batch')}, {counted(file.records, 'record')}"
+    return _bar([file], f"{size}, {counts}, {span}", title=file.name, drawing=[f"  {file.name}  {size}", drawing])
 
 
 def _damage(file: FileReport, limit: int, limits: ReportLimits) -> Iterator[Block]:
-    if not file.places:
+    """The damaged ranges of a file: adjacent damage, without good batches between, has lost the same offsets."""
+    if not file.damage:
         return
-    ranges, listed = list[DamagedRange](), 0
-    for group in _adjacent(file.damage):
-        if len(ranges) >= limit - 1:
-            break
-        first, last = group[0], group[-1]
+    groups = list(islice(_adjacent(file.damage), limit - 1))
+    lines, rows = [], []
+    for first, *more in groups:
+        begin, last = first.position, (first, *more)[-1]
         end = last.position + last.length
-        ranges.append(DamagedRange(first.position, end, lost_by(first), first.reason, _why(first, file), len(group)))
-        listed += len(group)
-    yield DamageTable(ranges)
-    if file.places > listed:
-        yield f"    and {limits.more(file.places - listed, 'range')}"
+        lost, why = lost_by(first), _why(first, file)
+        span = f"byte {begin}" if end == begin + 1 else f"bytes {begin} to {end - 1}"
+        lines.append(f"    {span}: {lost}; {why}" + (f", and {len(more)} more within" if more else ""))
+        sentence = REASONS[first.reason].sentence
+        rows.append((str(begin), str(end - begin), lost, sentence, why, str(len(more) or NOTHING)))
+    titles = ("first byte", "bytes", "offsets", "what is wrong", "details", "more within")
+    yield ReportTable(list(zip(titles, zip(*rows, strict=True), strict=True)), lines=lines)
+    rest = file.places - sum(map(len, groups))
+    if rest:
+        yield f"    and {limits.more(rest, 'range')}"
 
 
 def _adjacent(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
@@ -275,37 +230,10 @@ def _why(one: Damage, file: FileReport) -> str:
 # ---- findings
 
 
-@dataclass(frozen=True)
-class FindingTable:
-    """Findings in order."""
-
-    findings: Sequence[Finding]
-
-    def text(self) -> Iterator[str]:
-        for one in self.findings:
-            file = _file_name(one)
-            place = f" at byte {one.position}" if one.position is not None else ""
-            where = f"{file}{place}: " if file or place else ""
-            times = f" ({one.count} times)" if one.count > 1 else ""
-            yield safe(f"  {one.severity:<8} {where}{one.detail}{times} [{one.kind}]") + "\n"
-
-    def html(self) -> Iterator[str]:
-        columns = [
-            ("severity", [one.severity for one in self.findings]),
-            ("file", [_file_name(one) for one in self.findings]),
-            ("byte", ["-" if one.position is None else str(one.position) for one in self.findings]),
-            ("offset", ["-" if one.offset is None else str(one.offset) for one in self.findings]),
-            ("times", [str(one.count) for one in self.findings]),
-            ("finding", [f"{one.detail} [{one.kind}]" for one in self.findings]),
-            ("what to do", [KINDS[one.kind].advice for one in self.findings]),
-        ]
-        return ReportTable(columns).html()
-
-
 def _findings(findings: Iterable[Finding], limit: int, limits: ReportLimits) -> Iterator[Block]:
     found = sorted(findings, key=_by_severity)
     if found:
-        yield FindingTable(found[:limit])
+        yield ReportTable.of(found[:limit], _OF_FINDING, lines=list(map(_line, found[:limit])))
     if len(found) > limit:
         yield f"  and {limits.more(len(found) - limit, 'finding')}"
 
@@ -318,6 +246,25 @@ def _file_name(one: Finding) -> str:
     """The name of a finding's file within its folder; empty: it is not about one file."""
     parts = 2 if one.kind == "batches_left_out" else 1  # lost+found/#12345
     return "" if one.file is None else "/".join(one.file.split("/")[-parts:])
+
+
+def _line(one: Finding) -> str:
+    file = _file_name(one)
+    place = f" at byte {one.position}" if one.position is not None else ""
+    where = f"{file}{place}: " if file or place else ""
+    times = f" ({one.count} times)" if one.count > 1 else ""
+    return f"  {one.severity:<8} {where}{one.detail}{times} [{one.kind}]"
+
+
+_OF_FINDING: dict[str, Callable[[Finding], str]] = {
+    "severity": lambda one: one.severity,
+    "file": _file_name,
+    "byte": lambda one: or_nothing(one.position),
+    "offset": lambda one: or_nothing(one.offset),
+    "times": lambda one: str(one.count),
+    "finding": lambda one: f"{one.detail} [{one.kind}]",
+    "what to do": lambda one: KINDS[one.kind].advice,
+}
 
 
 def _it_or_them(count: int) -> str:

@@ -18,13 +18,10 @@ from kafkarec.storage.segment_file import SegmentFile
 
 from . import left_out_files, log_checks
 from .findings import Finding, Findings
-from .parallel import FileProgress, Workers, check_all, is_local, total_size
+from .parallel import FileProgress, Workers, check_all, workers_for
 from .partition_report import partition_report
 from .report import Report
 from .report_data import STATES, PartitionReport
-
-FORK_FROM = 64 << 20
-REMOTE_THREADS = 8
 
 
 def verify(
@@ -66,7 +63,7 @@ def verify(
             x = opened.enter_context(opening.open(x, topic=topic, partition=partition))
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
         logs = opening.logs(x)
-        workers = _workers(logs, threads, processes)
+        workers = workers_for(logs, threads, processes)
         data_folders = recorded_ends.data_folders(getattr(x, "folders", ()))
         own = _own_findings(x, data_folders)
         partitions = _reports(logs, data_folders, max_decompressed_bytes, sequences, workers, progress)
@@ -134,15 +131,6 @@ def _was_changed(log: PartitionFiles, before: dict[str, tuple[int, int]]) -> boo
         if found != inode or now_size < size or (now_size > size and path != last):
             return True
     return False
-
-
-def _workers(logs: Sequence[PartitionFiles], threads: int | None, processes: int) -> Workers:
-    if not all(map(is_local, logs)):
-        return Workers(threads or REMOTE_THREADS, 1)
-    segments = [segment for log in logs for segment in log.segments]
-    if processes > 1 and len(segments) > 1 and total_size(segments) >= FORK_FROM:
-        return Workers(1, processes, max(1, processes // len(segments)))
-    return Workers(1, 1, max(threads or 1, processes))
 
 
 def _worst_first(one: PartitionReport) -> tuple[int, int, int, int, str]:

@@ -11,7 +11,7 @@ from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.support.text_table import counted
 
 from .findings import Findings
-from .offset_checks import FileOffsetCheck, Gap
+from .offset_checks import Gaps
 
 _REPORT = "salvage.json"
 
@@ -42,18 +42,11 @@ class SalvagedGaps:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return cls(())
 
-    def take(self, offsets: FileOffsetCheck, findings: Findings) -> None:
-        """Removes the listed gaps within a segment from its offsets, and adds a note about them."""
-        before = offsets.gaps
-        offsets.gaps = self.others(before, findings)
-        offsets.gap_count -= len(before) - len(offsets.gaps)
-        offsets.gap_offsets -= sum(gap.length for gap in before) - sum(gap.length for gap in offsets.gaps)
-
-    def others(self, gaps: list[Gap], findings: Findings) -> list[Gap]:
-        """The gaps that are not listed; adds a note about the listed ones."""
-        listed = [gap for gap in gaps if any(first <= gap.first and gap.last <= last for first, last in self._ranges)]
+    def take(self, gaps: Gaps, findings: Findings) -> None:
+        """Removes the gaps that are listed, and adds a note about them."""
+        listed = [gap for gap in gaps.listed if any(low <= gap.first and gap.last <= top for low, top in self._ranges)]
+        gaps.remove(listed)
         if listed:
             count = counted(sum(gap.length for gap in listed), "offset")
             gaps_text = counted(len(listed), "gap")
             findings.add("gaps_salvaged", f"{count} in {gaps_text}, which {_REPORT} lists as lost or set aside")
-        return [gap for gap in gaps if gap not in listed]

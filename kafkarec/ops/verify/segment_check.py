@@ -53,28 +53,32 @@ def wanted(limit: int) -> DecodeRequest:
 
 
 class SegmentCheck:
-    """The checks of one file, and what they found.
+    """One file, read and checked; what a FileReport has is named as there.
 
-    path, name, base_offset   of the file; base_offset is corrected where the names of segments were exchanged
-    size, remaining           bytes of the file, of its tail
-    unread                    bytes that could not be read at all
+    base_offset   is corrected where the names of segments were exchanged
     """
 
-    def __init__(self, segment: Any) -> None:
+    def __init__(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:
+        """Reads the file. If it cannot be read at all, this is a finding and its bytes are unreadable.
+
+        limit     max decompressed bytes of a payload
+        along     the checks along its log; None: done by another reading
+        threads   how many decode it
+        """
         self.path, self.name, self.base_offset = segment.path, segment.name, segment.base_offset
         self.findings = Findings(self.path)
         self.offsets = FileOffsetCheck(self.path, self.is_log)
         self.epochs = FileEpochCheck(self.path)
         self.damage: list[Damage] = []
         self.restored: list[Restored] = []
-        self.zeros: list[tuple[int, int]] = []
-        self.size = self.remaining = self.unread = self.good_bytes = 0
-        self.damaged_bytes = self.unreadable_bytes = self.damage_left_out = 0
-        self.batches = self.records = self.signs_of_cleaning = 0
-        self.preallocated = self._has_footer = False
-        self.largest_record = audit_findings.RecordSize()
-        self._last_position = 0
-        self._end = 0
+        self.size = self.remaining = self.good_bytes = self.damaged_bytes = self.unreadable_bytes = 0
+        self.damage_left_out = self.batches = self.records = self.signs_of_cleaning = self.largest_record = 0
+        self.largest_record_offset: int | None = None
+        self._unread = self._last_position = self._end = 0
+        self._preallocated = self._has_footer = False
+        self._read(segment, limit, along, progress, threads)
+        self._check_file(segment)
+        self.zeros = tuple(_zeros(segment, self.damage[:_MAX_ZERO_CHECKS]))
 
     @property
     def is_log(self) -> bool:
@@ -94,27 +98,35 @@ class SegmentCheck:
     @property
     def good_end(self) -> int:
         """End position of the last good batch."""
-        return max((one.position + one.length for one in self._ranges() if one.state == GOOD), default=0)
+        return max((one.position + one.length for one in self.ranges if one.state == GOOD), default=0)
 
     @property
     def ends_in_damage(self) -> bool:
         last = self.damage[-1] if self.damage else None
         return last is not None and last.position + last.length + self.remaining >= self.size
 
-    def read(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:
-        """Reads the file. If it cannot be read at all, this is a finding and its bytes are unreadable.
+    @property
+    def first_offset(self) -> int | None:
+        return self.offsets.first
 
-        limit     max decompressed bytes of a payload
-        along     the checks along its log; None: done by another reading
-        threads   how many decode it
-        """
+    @property
+    def next_offset(self) -> int | None:
+        return self.offsets.next
+
+    def report(self) -> FileReport:
+        """What a report says of the file."""
+        found: dict[str, Any] = {name: getattr(self, name) for name in FileReport.__slots__}
+        found |= {name: tuple(found[name]) for name in ("damage", "restored", "findings")}
+        return FileReport(**found)
+
+    def _read(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:
         if along is not None:
             along.begin(segment)
         try:
             self.size = segment.size
             with segment.opened() as source:
                 self.size = int(source.size)  # a broker may have written more since the folder was listed
-                self._read(segment, limit, along, progress, threads)
+                self._walk(segment, limit, along, progress, threads)
         except MissingCodecError:
             raise
         except (OSError, KafkaRecordError) as error:  # the reader reports a disk error within the file as damage
@@ -123,9 +135,8 @@ class SegmentCheck:
             else:
                 failure = read_failure(error, self.path)
                 self.findings.add("unreadable_file", failure.why, cause=failure.cause)
-        self._check_file(segment)
 
-    def _read(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:
+    def _walk(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:
         rows = RowCheck(self.is_log)
         try:
             with closing(walk([segment], wanted(limit), threads=threads)) as steps:
@@ -153,9 +164,9 @@ class SegmentCheck:
                 self.epochs.check(step, self.findings)
             if flags & HEADER:
                 header_checks.check(step, self.findings)
-            of_step = audit_findings.add(step, self.findings)
-            if of_step.size > self.largest_record.size:
-                self.largest_record = of_step
+            largest, offset = audit_findings.add(step, self.findings)
+            if largest > self.largest_record:
+                self.largest_record, self.largest_record_offset = largest, offset
             control_record_checks.check(step, self.findings)
             self._has_footer = control_record_checks.ends_with_footer(step)
             self._last_position = step.cell("position", len(step) - 1)
@@ -200,8 +211,8 @@ class SegmentCheck:
         if counted != self.size and not self.is_unread:
             self.findings.add("bytes_unaccounted", f"{counted} bytes counted of {self.size}")
         if self.is_unread:
-            self.unread = max(self.size - counted, 0)
-            self.unreadable_bytes += self.unread
+            self._unread = max(self.size - counted, 0)
+            self.unreadable_bytes += self._unread
         if not self.size and not self.is_unread:
             self.findings.add("snapshot_incomplete" if is_snapshot else "empty_file", "no bytes")
         other = None if self.batches else other_file_types.of_segment(segment)
@@ -209,22 +220,21 @@ class SegmentCheck:
             detail = "no batch in the whole file"
             detail += "" if other is None else f"; it {other.sentence(self.path, 'verify')}"
             self.findings.add("no_log", detail, severity=NOTE if self.damage else ERROR)
-        self.zeros = list(_zeros(segment, self.damage[:_MAX_ZERO_CHECKS]))
         if self.remaining:
             at = self.size - self.remaining
-            self.preallocated = is_preallocated(segment, (at, self.remaining))
-            what = "zeros after the last batch" if self.preallocated else "bytes of an incomplete batch"
+            self._preallocated = is_preallocated(segment, (at, self.remaining))
+            what = "zeros after the last batch" if self._preallocated else "bytes of an incomplete batch"
             detail = f"{self.remaining} {what}"
             if is_snapshot:
                 detail += ", but a snapshot is never appended to"
                 self.findings.add("snapshot_incomplete", detail, at)
             else:
-                if self.preallocated:
+                if self._preallocated:
                     detail += (
                         ": space reserved by the broker, or records that never reached the disk; this folder cannot "
                         "tell which"
                     )
-                kind = "preallocated" if self.preallocated else "cut_tail"
+                kind = "preallocated" if self._preallocated else "cut_tail"
                 self.findings.add(kind, detail, at, self.offsets.next)
         elif is_snapshot and self.batches and not self._has_footer:
             detail = "the last record is not a SNAPSHOT_FOOTER: the end is missing"
@@ -234,36 +244,12 @@ class SegmentCheck:
             detail = f"offset {first} in a file with base offset {self.begin}"
             self.findings.add("offset_below_file_name", detail, offset=first)
 
-    def report(self) -> FileReport:
-        """What a report says of the file."""
-        return FileReport(
-            path=self.path,
-            name=self.name,
-            size=self.size,
-            good_bytes=self.good_bytes,
-            damaged_bytes=self.damaged_bytes,
-            unreadable_bytes=self.unreadable_bytes,
-            remaining=self.remaining,
-            batches=self.batches,
-            records=self.records,
-            largest_record=self.largest_record.size,
-            largest_record_offset=self.largest_record.offset,
-            base_offset=self.base_offset,
-            first_offset=self.offsets.first,
-            next_offset=self.offsets.next,
-            ranges=self._ranges(),
-            damage=tuple(self.damage),
-            damage_left_out=self.damage_left_out,
-            restored=tuple(self.restored),
-            zeros=tuple(self.zeros),
-            findings=tuple(self.findings),
-        )
-
-    def _ranges(self) -> tuple[ByteRange, ...]:
+    @property
+    def ranges(self) -> tuple[ByteRange, ...]:
         """The ranges of the whole file. Bytes that are neither damage nor tail are good."""
         found: list[ByteRange] = []
         at = 0
-        end = self.size - self.remaining - self.unread
+        end = self.size - self.remaining - self._unread
         for one in self.damage:
             if one.position > at:
                 found.append(ByteRange(GOOD, at, one.position - at))
@@ -273,10 +259,10 @@ class SegmentCheck:
             found.append(ByteRange(DAMAGED, at, end - at))
         elif end > at:
             found.append(ByteRange(GOOD, at, end - at))
-        if self.unread:
-            found.append(ByteRange(UNREADABLE, end, self.unread))
+        if self._unread:
+            found.append(ByteRange(UNREADABLE, end, self._unread))
         if self.remaining:
-            found.append(ByteRange(PREALLOCATED if self.preallocated else TAIL, end, self.remaining))
+            found.append(ByteRange(PREALLOCATED if self._preallocated else TAIL, end, self.remaining))
         return tuple(found)
 
 

@@ -10,12 +10,12 @@ from kafkarec.sidecars import meta_properties, offset_checkpoints, partition_met
 from kafkarec.sources.read_failures import read_failure
 from kafkarec.storage.partition_folder import FolderFiles
 
-from .finding_kinds import ANOMALY, ERROR
+from .finding_kinds import ANOMALY
 from .findings import Findings
 
 T = TypeVar("T")
-ReportFile = Callable[[str, str, str], None]
-"""Adds a finding about one side file: severity, kind, sentence."""
+ReportFile = Callable[..., None]
+"""Adds a finding about one side file: kind, sentence, and the severity if it is not the usual one of the kind."""
 REINDEX = "reindex writes a new one"
 # file that reindex does not write -> where a new one comes from
 _NOT_INDEXED = {
@@ -41,9 +41,11 @@ class SideFileFindings(Findings):
         super().__init__()
         self._path = path
 
-    def report(self, name: str, severity: str, kind: str, sentence: str, cause: str | None = None) -> None:
-        """Adds a finding about a side file."""
-        if self.is_active and severity == ERROR and kind in _LEFT_BY_A_KILL:
+    def report(
+        self, name: str, kind: str, sentence: str, severity: str | None = None, *, cause: str | None = None
+    ) -> None:
+        """Adds a finding about a side file. severity: None is the usual one of the kind"""
+        if self.is_active and severity is None and kind in _LEFT_BY_A_KILL:
             severity = ANOMALY
             sentence += "; the index is preallocated: the broker still uses it, or rebuilds it at its next start"
         self.add(kind, sentence, severity=severity, file=self._path(name), cause=cause)
@@ -58,10 +60,10 @@ class SideFileFindings(Findings):
             data = reading()
             return None if data is None else parse(data, None)  # None: every finding begins with the name anyway
         except KafkaRecordError as error:
-            severity = ANOMALY if name.endswith(producer_snapshot.SUFFIX) else ERROR
+            severity = ANOMALY if name.endswith(producer_snapshot.SUFFIX) else None
             sentence = f"{error}; {_NOT_INDEXED.get(name, REINDEX)}"
-            self.report(name, severity, "small_file_unreadable", sentence)
+            self.report(name, "small_file_unreadable", sentence, severity)
         except OSError as error:
             failure = read_failure(error, error.filename or name)
-            self.report(name, ERROR, "unreadable_file", f"cannot be read: {failure.why}", failure.cause)
+            self.report(name, "unreadable_file", f"cannot be read: {failure.why}", cause=failure.cause)
         return None

@@ -101,8 +101,8 @@ def found(indexes: Indexes, pieces: Iterable[list[Batch]]) -> list[Finding]:
         for step in walk([everything], asked(HEADERS), start=begin, stop=end):
             offsets.add(step)
             times.add(step)
-    offsets.finish(end, 9000)
-    times.finish(closed=True)
+    offsets.finish(end, 9000, True)
+    times.finish(end, 9000, True)
     return [*findings[0], *findings[1]]
 
 
@@ -117,7 +117,7 @@ def test_steps_and_single_entries_give_the_same_findings(seed: int, monkeypatch:
         splits = [batches], [one for one in (batches[:cut], batches[cut:]) if one], [[batch] for batch in batches]
         at_once = [found(indexes, pieces) for pieces in splits]
         with monkeypatch.context() as patched:
-            patched.setattr(index_checks._IndexCheck, "_take_usual", lambda *_: False)
+            patched.setattr(index_checks.IndexCheck, "_take_usual", lambda *_: False)
             one_by_one = found(indexes, splits[0])
         assert at_once == [one_by_one] * 3
         with_findings += bool(one_by_one)

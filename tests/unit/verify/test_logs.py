@@ -264,7 +264,7 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
     raw = bytearray(log.read_bytes())
     raw[9000] ^= 1
     log.write_bytes(raw)
-    monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
+    monkeypatch.setattr("kafkarec.ops.verify.parallel.FORK_FROM", 0)
     alone = verified(data)
     assert alone.state == "damaged"
     progress: list[tuple[str, int, int]] = []
@@ -288,7 +288,7 @@ def test_a_failure_in_a_worker_stops_all(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(codecs, "decompress", fails)
     for workers in ({"threads": 1}, {"threads": 2}, {"processes": 2}):
-        monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
+        monkeypatch.setattr("kafkarec.ops.verify.parallel.FORK_FROM", 0)
         with pytest.raises(kafkarec.MissingCodecError):
             verify.verify(folders, **workers)  # type: ignore[arg-type]
 

@@ -36,7 +36,7 @@ def _truncating(monkeypatch: pytest.MonkeyPatch, truncate: Callable[[], None], t
 def test_a_log_that_gets_shorter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sequences: bool, processes: int, kept: int
 ) -> None:
-    monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
+    monkeypatch.setattr("kafkarec.ops.verify.parallel.FORK_FROM", 0)
     batches = [good(5 * i) for i in range(3)]
     folder = made(tmp_path, {0: [*batches, bytes(_ZEROS)]})
     path = folder / f"{0:020}.log"

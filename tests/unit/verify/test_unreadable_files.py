@@ -248,7 +248,7 @@ def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(
     def failing(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "too many open files", "a socket")
 
-    monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
+    monkeypatch.setattr("kafkarec.ops.verify.parallel.FORK_FROM", 0)
     monkeypatch.setattr("kafkarec.ops.verify.parallel.walk", failing)
     report = verified(folder, processes=2)
     [finding] = [one for one in report.findings if one.severity != "note"]
