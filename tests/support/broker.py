@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
+import hashlib
 import os
 import shlex
 import shutil
@@ -11,7 +13,9 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import uuid
+import zipfile
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,23 +44,64 @@ def _cluster_id() -> str:
     return urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).rstrip(b"=").decode()
 
 
+_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def _class_path(folder: Path) -> str:
+    return f"{folder / 'logging.jar'}{os.pathsep}{JARS}/*"
+
+
 @functools.cache
-def _logging_classes() -> str:
-    """The folder of an SLF4J binding, compiled once for all brokers of the process: the jars have none that prints."""
-    folder = tempfile.mkdtemp(prefix="broker-logging-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+def _shared() -> Path:
+    """The folder with the jar of an SLF4J binding, as Kafka's have none that prints, and the archive of the classes
+    that a broker loads: one that starts with it takes half of the processor time. Made once, next to Kafka's jars; Java
+    does without an archive that does not fit."""
     source = SOURCES / "logging" / "org" / "slf4j" / "impl" / "StaticLoggerBinder.java"
-    words = ["--release", "17", "-proc:none", "-cp", f"{JARS}/*", "-d", folder, str(source)]
-    subprocess.run([str(tool("javac")), *words], check=True, timeout=120)
-    return folder
+    java = os.stat(str(tool("java")))
+    of = hashlib.sha256(source.read_bytes() + repr((java.st_ino, java.st_mtime_ns, _OPTIONS)).encode()).hexdigest()[:8]
+    made = Path(JARS).with_name(f"{Path(JARS).name}-broker-{of}")
+    if not made.exists() and not os.access(made.parent, os.W_OK):
+        made = Path(tempfile.mkdtemp(prefix="broker-")) / "shared"
+        atexit.register(shutil.rmtree, made.parent, ignore_errors=True)
+    with open(f"{made}.lock", "w") as lock:  # several processes run tests
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (made / "classes.jsa").exists():
+            _make_shared(made, source)
+    return made
+
+
+def _make_shared(folder: Path, source: Path) -> None:
+    with tempfile.TemporaryDirectory() as work:
+        classes = Path(work) / "classes"
+        words = ["--release", "17", "-proc:none", "-cp", f"{JARS}/*", "-d", str(classes), str(source)]
+        subprocess.run([str(tool("javac")), *words], check=True, timeout=120)
+        folder.mkdir(exist_ok=True)
+        with zipfile.ZipFile(folder / "logging.jar", "w") as jar:
+            for path in classes.rglob("*.class"):
+                jar.write(path, path.relative_to(classes))
+        dumped = f"-XX:ArchiveClassesAtExit={folder / 'new.jsa'}"
+        broker = Broker(Path(work), java=[*_OPTIONS, dumped, "-cp", _class_path(folder)])
+        broker.start()
+        try:
+            deadline = time.monotonic() + 100
+            while "Kafka Server started" not in broker.log_text and time.monotonic() < deadline:
+                time.sleep(0.1)
+        finally:
+            broker.stop(patience=100)
+        (folder / "new.jsa").rename(folder / "classes.jsa")
 
 
 class Broker:
     """One node in combined KRaft mode, all files below `folder`. joins: a node with a running controller, whose cluster
     this node joins, as broker 2 unless node_id says another. settings: of server.properties, _ for dots;
-    process_roles="controller": it serves nothing."""
+    process_roles="controller": it serves nothing. java: its options, else the usual."""
 
-    def __init__(self, folder: Path, joins: Broker | None = None, **settings: str) -> None:
+    def __init__(
+        self, folder: Path, joins: Broker | None = None, java: list[str] | None = None, **settings: str
+    ) -> None:
+        self._options = java or [
+            *_OPTIONS, f"-XX:SharedArchiveFile={_shared() / 'classes.jsa'}", "-cp", _class_path(_shared()),
+        ]  # fmt: skip
         self.data = folder / "data"
         self._log = folder / "broker.log"
         self._settings = folder / "server.properties"
@@ -126,11 +171,11 @@ class Broker:
         """The broker's log output so far."""
         return self._log.read_text()
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+    def stop(self, how: signal.Signals = signal.SIGTERM, patience: int = 60) -> None:
         """End the process: a clean shutdown, or SIGKILL."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(60)
+            self._process.wait(patience)
             self._process = None
 
     @contextmanager
@@ -155,13 +200,13 @@ class Broker:
     def script(self, folder: Path) -> None:
         """Write kafka-configs.sh, as in a distribution of Kafka."""
         path = folder / "kafka-configs.sh"
-        words = shlex.join(self._java("kafka.admin.ConfigCommand", jars=TOOLS))
+        jars = f"{_shared() / 'logging.jar'}{os.pathsep}{TOOLS}/*"
+        words = shlex.join([str(tool("java")), *_OPTIONS, "-cp", jars, "kafka.admin.ConfigCommand"])
         path.write_text(f'#!/bin/sh\nexec {words} "$@" 2>/dev/null\n')
         path.chmod(0o755)
 
-    def _java(self, *words: str, jars: str = JARS) -> list[str]:
-        path = f"{_logging_classes()}{os.pathsep}{jars}/*"
-        return [str(tool("java")), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", path, *words]
+    def _java(self, *words: str) -> list[str]:
+        return [str(tool("java")), *self._options, *words]
 
 
 @contextmanager

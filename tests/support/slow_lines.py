@@ -158,8 +158,8 @@ def csv_rows(
     iso_times: bool = False,
 ) -> bytes:
     """The rows without the line of names. `forms` of key and value, and of no other column."""
-    text = ""
-    for row in rows:
-        cells = [cell for name in names for cell in csv_cells(name, row[name], forms.get(name), iso_times)]
-        text += ",".join(cells) + "\n"
-    return text.encode()
+    lines = (
+        ",".join(cell for name in names for cell in csv_cells(name, row[name], forms.get(name), iso_times))
+        for row in rows
+    )
+    return "".join(f"{line}\n" for line in lines).encode()

@@ -26,12 +26,13 @@ import random
 from kafkarec import _core
 
 def bit_by_bit(polynomial, data):
-    # the checksums of the first 0, 1, 2 ... bytes
+    # the checksums of the first 0, 1, 2 ... bytes; the eight steps of each value of a byte are gone once
+    steps = list(range(256))
+    for _ in range(8):
+        steps = [state >> 1 ^ (polynomial if state & 1 else 0) for state in steps]
     state, found = 0xFFFFFFFF, [0]
     for byte in data:
-        state ^= byte
-        for _ in range(8):
-            state = state >> 1 ^ (polynomial if state & 1 else 0)
+        state = state >> 8 ^ steps[(state ^ byte) & 255]
         found.append(state ^ 0xFFFFFFFF)
     return found
 

@@ -25,8 +25,9 @@ from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, request
 
 pytestmark = pytest.mark.core
 
+RECORDS = builders.records(200)
 DATA = b"".join(
-    builders.good_batch(200, base_offset=200 * i, codec=codec)
+    builders.batch(RECORDS, base_offset=200 * i, codec=codec)
     for i, codec in enumerate(["none", "none", "gzip", "snappy", "lz4", "zstd"] * 200)
 )
 PREPARED = """

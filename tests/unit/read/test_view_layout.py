@@ -42,8 +42,12 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
+CYCLE = bytes(range(251))
+
+
 def filled(length: int | None, seed: int) -> bytes | None:
-    return None if length is None else bytes((seed + at) % 251 for at in range(length))
+    """The bytes 0 to 250 again and again, from `seed` on."""
+    return None if length is None else (CYCLE * (length // 251 + 2))[seed % 251 :][:length]
 
 
 def of_all_lengths(first: int = 0, count: int = 48) -> list[tuple[Any, ...]]:
