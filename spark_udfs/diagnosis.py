@@ -28,6 +28,8 @@ TASKS_PER_CORE = 4
 TASK_SECONDS = 0.1
 # What every worker needs besides kafkarec.
 PACKAGES = ("pyarrow", "pandas")
+# The setting of Spark for how many values it holds in its heap for an Arrow function, and what it is unless it is set.
+ROWS, DEFAULT_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"
 _SOCKETS, _DEFAULT_SOCKETS = "spark.python.unix.domain.socket.enabled", "false"
 
 
@@ -94,7 +96,6 @@ def _advice(spark: Any) -> Iterator[str]:
     """Settings that benchmarks/spark_settings.py has measured. `register` sets neither: the first is also for other
     functions of the session, the second cannot be set once Spark has started."""
     from .capabilities import has_unix_sockets
-    from .registration import DEFAULT_ROWS, ROWS
 
     if spark.conf.get(ROWS, DEFAULT_ROWS) == DEFAULT_ROWS:
         yield f"{ROWS}=500 if values are whole batches of 10 kB or more"

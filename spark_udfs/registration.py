@@ -12,7 +12,7 @@ from typing import Any
 
 from . import capabilities, cluster, functions, shipping, udtf
 from .capabilities import LATERAL, READ, STREAM, WRITE, Feature
-from .diagnosis import PACKAGES, lacks
+from .diagnosis import DEFAULT_ROWS, PACKAGES, ROWS, lacks
 from .source import NAME
 
 # Sessions that have our functions: registering them again would only make Spark log warnings.
@@ -40,10 +40,6 @@ class Registered:
         return "\n".join(lines + ([f"Problem: {self.problem}"] if self.problem else []))
 
     __repr__ = __str__
-
-
-# The setting of Spark for how many values it holds in its heap for an Arrow function, and what it is unless it is set.
-ROWS, DEFAULT_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"
 
 
 def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:

@@ -23,32 +23,30 @@ def append(
     segments: the paths of a part's segments, in order; options: of kafkarec.SegmentWriter
     """
     import kafkarec
-    from kafkarec.ops.segment_writer import AppendRefused
 
-    given = parts[0].given
+    first, given = parts[0], parts[0].given
     try:
         with kafkarec.SegmentWriter(folder, assign_offsets=not given, check_all=False, **options) as writer:
-            start = parts[0].first_offset if given else writer.next_offset
-            if given:
-                check_follows(parts[0], writer.next_offset)
-            for path in (path for part in parts for path in segments(part)):
-                segment = kafkarec.open(path)
-                assert isinstance(segment, kafkarec.Segment)
-                with segment:
-                    for begin, end in segment.splits(_PIECE_BYTES):
-                        writer.append(segment.raw(begin, end - begin))
-            return range(start, writer.next_offset)
-    except (kafkarec.KafkaRecordError, AppendRefused) as error:
-        raise ValueError(f"{parts[0].name}: {error}") from error
+            end = writer.next_offset
+            if not given or first.first_offset >= end:
+                for path in (path for part in parts for path in segments(part)):
+                    segment = kafkarec.open(path)
+                    assert isinstance(segment, kafkarec.Segment)
+                    with segment:
+                        for begin, stop in segment.splits(_PIECE_BYTES):
+                            writer.append(segment.raw(begin, stop - begin))
+                return range(first.first_offset if given else end, writer.next_offset)
+    except ValueError as error:
+        raise ValueError(f"{first.name}: {error}") from error
+    raise not_following(first, end)
 
 
-def check_follows(part: StagedPartition, next_offset: int) -> None:
-    """ValueError if a task's records have offsets that the log has already. next_offset: of the log"""
-    if part.first_offset < next_offset:
-        raise ValueError(
-            f"{part.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the next offset of the "
-            f'log is {next_offset}; without the column offset, df.drop("offset"), records get the next ones'
-        )
+def not_following(part: StagedPartition, next_offset: int) -> ValueError:
+    """The error for a task's records with offsets that the log has already. next_offset: of the log"""
+    return ValueError(
+        f"{part.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the next offset of the log "
+        f'is {next_offset}; without the column offset, df.drop("offset"), records get the next ones'
+    )
 
 
 def last_batch(segment: kafkarec.Segment) -> Any:

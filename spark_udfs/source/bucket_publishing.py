@@ -29,7 +29,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from . import bucket_lock
-from .appending import append, check_follows, last_batch, leader_epoch
+from .appending import append, last_batch, leader_epoch, not_following
 from .bucket_lock import BucketLock
 from .buckets import Bucket
 from .staging import BEGUN, EMPTY_LOG, METADATA, ListedFile, StagedPartition, WriteJob, row_of, staging_folder
@@ -245,7 +245,8 @@ class PublishingBucket(Bucket):
 
 def _accepts_unchanged(log: ExistingLog, part: StagedPartition) -> bool:
     """Whether staged segments can be appended unchanged. ValueError if their offsets overlap those of the log."""
-    check_follows(part, log.end)
+    if part.first_offset < log.end:
+        raise not_following(part, log.end)
     return log.epoch == 0
 
 
