@@ -40,7 +40,10 @@ def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactor
     with running("pyarrow") as bucket:
         bucket.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
         arguments = [SEGMENTS, folder / "damaged", heavy, folder / "killed", BUCKET_URL, json.dumps(bucket.options())]
-        result = Application("source.py", fat, bare_python, folder / "app", *map(str, arguments), **CONF).result()
+        plain = {"PYSPARK_PYTHON": bare_python}  # workers with little memory load nothing that they do not use
+        result = Application(
+            "source.py", fat, bare_python, folder / "app", *map(str, arguments), environ=plain, **CONF
+        ).result()
     return result | {"folder": folder, "executors": executor_stderr(bare_python)}
 
 
