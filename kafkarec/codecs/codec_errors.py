@@ -49,15 +49,17 @@ class LimitReached(CodecError):
 
 
 class MissingCodec(CodecError):
-    """The codec's library is not installed; pip_name: the package to install."""
+    """The codec's library is not installed; pip_name: the package to install. problem: it is, and cannot be loaded."""
 
-    def __init__(self, codec: str, pip_name: str) -> None:
-        super().__init__("missing_codec", f"{codec} needs a library: pip install {pip_name}")
+    def __init__(self, codec: str, pip_name: str, problem: str = "") -> None:
+        needed = f"{pip_name}, which cannot be loaded: {problem}" if problem else f"a library: pip install {pip_name}"
+        super().__init__("missing_codec", f"{codec} needs {needed}")
         self.codec = codec
         self.pip_name = pip_name
+        self.problem = problem
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.codec, self.pip_name)
+        return type(self), (self.codec, self.pip_name, self.problem)
 
 
 class StreamAudit:
@@ -78,12 +80,14 @@ class StreamAudit:
 def load(module: str, codec: str, pip_name: str) -> Any:
     """Imports a compression library at its first use; if it exports its C functions, they are called from then on.
 
-    MissingCodec if the library is not installed.
+    MissingCodec if the library is not installed, or cannot be loaded: a process may have too little memory for it.
     """
     try:
         library = importlib.import_module(module)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise MissingCodec(codec, pip_name) from error
+    except ImportError as error:
+        raise MissingCodec(codec, pip_name, str(error)) from error
     native.install(codec)
     return library
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from subprocesses import PEAK, run
 
@@ -142,6 +144,22 @@ for _ in range(2):
         print(error.reason, error.pip_name, "pip install {pip_name}" in error.detail)
 """
     assert run(code).splitlines() == [f"missing_codec {pip_name} True"] * 2
+
+
+def test_a_library_that_cannot_be_loaded_is_told_apart(tmp_path: Path) -> None:
+    """As in a process whose memory is limited."""
+    (tmp_path / "cramjam.py").write_text("raise ImportError('cramjam.so: failed to map segment')")
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from kafkarec import codecs
+try:
+    codecs.decompress(2, b"\\4abc", 100)
+except codecs.MissingCodec as error:
+    print(error)
+"""
+    told = "missing_codec: snappy needs cramjam, which cannot be loaded: cramjam.so: failed to map segment"
+    assert run(code).strip() == told
 
 
 def test_no_library_is_imported_before_its_first_use() -> None:

@@ -214,7 +214,7 @@ def test_unknown_codec_id(codec_id: int) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [codecs.CodecError("payload_corrupt", "why"), codecs.LimitReached(7), codecs.MissingCodec("lz4", "lz4")],
+    [codecs.CodecError("payload_corrupt", "why"), codecs.LimitReached(7), codecs.MissingCodec("lz4", "lz4", "why")],
     ids=lambda error: type(error).__name__,
 )
 def test_exceptions_survive_pickle_with_their_fields(error: codecs.CodecError) -> None:
