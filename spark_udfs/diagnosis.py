@@ -133,8 +133,8 @@ def describe_process() -> dict[str, Any]:
             "notes": list(active.notes),
             "versions": {
                 "kafkarec": active.version,
-                "pyspark": pyspark.__version__,
                 **{name: str(getattr(module, "__version__", "unknown")) for name, module in modules.items()},
+                "pyspark": pyspark.__version__,
             },
             "build": json.loads(json.dumps(kafkarec.build_info(), default=str)),
         }
