@@ -38,8 +38,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(slow)]
 
 
-def pytest_collection_finish() -> None:
-    """Twenty thousand tests are some millions of objects, which each later collection would look at."""
+@pytest.fixture(scope="module", autouse=True)
+def _few_objects_to_collect() -> None:
+    """Twenty thousand tests and their reports are some millions of objects, which each collection would look at."""
     gc.collect()
     gc.freeze()
 
