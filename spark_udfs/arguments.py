@@ -10,7 +10,8 @@ the query at the first batch, so the message shows how the function is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from traceback import walk_tb
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -20,14 +21,27 @@ T = TypeVar("T")
 FROM_TEXT = ". Bytes as text: unbase64(...) or unhex(...)"
 
 
-def arrays_of(batch: Any, call: str, least: int, most: int) -> tuple[pa.Array, ...]:
-    """The argument arrays of one batch. TypeError unless there are `least` to `most`; its message shows `call`, such as
-    kafka_decode(value[, mode])."""
-    arrays = batch if isinstance(batch, tuple) else (batch,)
-    if not least <= len(arrays) <= most:
-        number = "1 argument was" if len(arrays) == 1 else f"{len(arrays)} arguments were"
-        raise TypeError(f"the call is {call}, and {number} given")
-    return arrays
+def arrays_of(batches: Iterator[Any], call: str, least: int, most: int) -> Iterator[tuple[pa.Array, ...]]:
+    """The argument arrays of each batch. TypeError unless there are `least` to `most`; its message shows `call`, such
+    as kafka_decode(value[, mode])."""
+    for batch in _or_none(batches):
+        arrays = batch if isinstance(batch, tuple) else (batch,)
+        if not least <= len(arrays) <= most:
+            number = "1 argument was" if len(arrays) == 1 else f"{len(arrays)} arguments were"
+            raise TypeError(f"the call is {call}, and {number} given")
+        yield arrays
+
+
+def _or_none(batches: Iterator[Any]) -> Iterator[Any]:
+    """The batches; an empty one where a worker of Spark up to 4.1 fails, as it wants the length of the first argument
+    and there is none."""
+    try:
+        yield from batches
+    except IndexError as error:
+        *_, (frame, _) = walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.endswith("worker.py"):  # a user's function
+            raise
+        yield ()
 
 
 def as_binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:

@@ -51,10 +51,8 @@ class ArrowInPandas:
         if serializer is None:
             yield from map(_objects, self.body(map(_arrays, batches)))
             return
-        is_first = _are_from_worker(batches)
-        with _arrow_kept(serializer, is_first):
-            given = _or_none(batches) if is_first else batches
-            yield from map(_carrying, self.body(map(_arrays, given)))
+        with _arrow_kept(serializer, _are_from_worker(batches)):
+            yield from map(_carrying, self.body(map(_arrays, batches)))
 
 
 def worker_serializer() -> Any:
@@ -77,14 +75,6 @@ def _are_from_worker(batches: Iterator[Any]) -> bool:
     reduced: Any = batches.__reduce__()  # (map, (function, iterator))
     function = reduced[1][0]
     return inspect.isfunction(function) and function.__code__.co_filename.endswith("worker.py")
-
-
-def _or_none(batches: Iterator[Any]) -> Iterator[Any]:
-    """The worker's batches; an empty one for a call without arguments, of which the worker wants the first's length."""
-    try:
-        yield from batches
-    except IndexError:
-        yield ()
 
 
 @contextmanager

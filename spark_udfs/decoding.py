@@ -239,8 +239,7 @@ def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, fu
     mode = arguments.LiteralArgument(
         f"the mode of {name}", function_options.FunctionOptions(), function_options.from_literal
     )
-    for batch in batches:
-        values, *rest = arguments.arrays_of(batch, f"{name}(value[, mode])", 1, 2)
+    for values, *rest in arguments.arrays_of(batches, f"{name}(value[, mode])", 1, 2):
         binary, chosen = arguments.as_binary(values, name), mode.value(*rest or [None])
         check_sizes(binary, chosen)
         yield binary, chosen

@@ -78,8 +78,7 @@ def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     chosen: arguments.LiteralArgument[dict[str, Any]] = arguments.LiteralArgument(
         "the options of kafka_encode", {}, from_literal
     )
-    for batch in batches:
-        lists, *rest = arguments.arrays_of(batch, "kafka_encode(records[, options])", 1, 2)
+    for lists, *rest in arguments.arrays_of(batches, "kafka_encode(records[, options])", 1, 2):
         yield from encode_values(lists, chosen.value(*rest or [None]))
 
 

@@ -49,8 +49,7 @@ def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> It
     """The implementation of `kafka_internal(topic, key, value)`: one struct per row, null for other topics."""
     bootstrap.load()
     result = schema.arrow_struct(COLUMNS)
-    for batch in batches:
-        topics, keys, values = arguments.arrays_of(batch, "kafka_internal(topic, key, value)", 3, 3)
+    for topics, keys, values in arguments.arrays_of(batches, "kafka_internal(topic, key, value)", 3, 3):
         topics = arguments.as_string(topics, "kafka_internal", "topic")
         keys = arguments.as_binary(keys, "kafka_internal", "key")
         values = arguments.as_binary(values, "kafka_internal", "value")
