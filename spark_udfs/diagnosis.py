@@ -14,7 +14,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,12 +146,16 @@ def describe_process() -> dict[str, Any]:
 
 
 def _packages() -> tuple[dict[str, Any], list[str]]:
-    """Of PACKAGES the modules, and the names of those that cannot be imported."""
-    modules: dict[str, Any] = {}
+    """Of PACKAGES the modules, and the names of those that are missing or cannot be imported."""
+    modules, lacking = dict[str, Any](), list[str]()
     for name in PACKAGES:
-        with suppress(ImportError):
+        try:
             modules[name] = importlib.import_module(name)
-    return modules, [name for name in PACKAGES if name not in modules]
+        except ModuleNotFoundError:
+            lacking.append(name)
+        except Exception as error:  # whatever a broken installation raises
+            lacking.append(f"{name} that can be imported ({type(error).__name__}: {error})")
+    return modules, lacking
 
 
 def lacks(python: str, packages: str) -> str:

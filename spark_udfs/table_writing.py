@@ -45,7 +45,7 @@ QUARANTINE = "_quarantine"
 DATE = "date"
 # Per task, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
 MOST_RANGES = 10_000
-MOST_GAPS = 100
+MOST_GAPS = 100  # of a call, that are notes of its result
 _REFUSED = {
     "view": "a table has records; view=batches is for spark.read",
     "columnNameOfCorruptRecord": "damaged ranges are in the result, and below _quarantine in the table",
