@@ -362,7 +362,7 @@ def test_a_log_that_begins_after_the_table(source: Path, tmp_path: Path) -> None
 
 
 def test_append_does_not_go_back_and_says_so(source: Path, tmp_path: Path) -> None:
-    """The first calls read a part of the log, by an offset, a time or folders."""
+    """The first two calls begin inside of one partition."""
     out = tmp_path / "table"
     chosen = {"startingOffsets": {"t": {"0": 2}}, "assign": {"t": [0]}}
     assert write(source, out, **chosen).notes == ()
