@@ -1,9 +1,10 @@
 """Lists the partitions below the paths: names, segments with their sizes, and names again, until these are the same.
 
-A segment that is followed by another one no longer grows, so its size is final if the other existed before. While the
-log cleaner replaces a segment, A.log does not exist between the renames A.log -> A.log.deleted and A.log.swap -> A.log:
-the listing waits for the second one. Folders whose names never stay the same, and a replacement that was interrupted,
-are data loss.
+A segment that is followed by another one no longer grows, so its size is final if the other existed before. Segments
+that a broker begins or deletes meanwhile are no reason to wait: the first names hold, without what came after them.
+While the log cleaner replaces a segment, A.log does not exist between the renames A.log -> A.log.deleted and
+A.log.swap -> A.log: the listing waits for the second one. Folders whose names never stay the same, and a replacement
+that was interrupted, are data loss.
 
 A repeated listing of unchanged names costs one listing of the names and one `stat` of each last segment. It does not
 see a segment that was replaced by a file of the same name: who opens it does, and makes a new Listing.
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from kafkarec import distributed
 
 
-# Enough for a broker: two changes during one listing are rare, and the cleaner replaces a segment in milliseconds.
+# Enough for a broker: its cleaner replaces a segment in milliseconds.
 _TRIES = 12
 _LONGEST_PAUSE = 0.25
-_SWAP = ".swap"
+_LOG, _SWAP, _DELETED = ".log", ".swap", ".log.deleted"
 
 _Names = dict[str, frozenset[str]]
 _T = TypeVar("_T")
@@ -100,10 +101,19 @@ class Listing:
             before, names = names, self._names_now()
             problem = _problem(before, names)
             if not problem:
+                names = self._without_newer(before) if names != before else names
                 break
         else:
             lost(self._options, problem)
         self._names = names
+
+    def _without_newer(self, names: _Names) -> _Names:
+        """Leave out the segments that are not among the names of their folder; return the names."""
+        for log in self._logs:
+            listed = names.get(os.path.dirname(log.segments[0].path))
+            log.segments = tuple(each for each in log.segments if listed is None or each.name in listed)
+        self._logs = [log for log in self._logs if log.segments]
+        return names
 
     def _names_now(self) -> _Names:
         """Folder -> relevant names in it, for each root, the partition folders below it and the key folders that
@@ -131,8 +141,21 @@ def _problem(before: _Names, after: _Names) -> str:
                 f"was interrupted, and only that file has its offsets. A broker that starts there completes the "
                 f"renaming"
             )
-    changed = next((each for each in {**before, **after} if before.get(each) != after.get(each)), None)
-    return "" if changed is None else f"{changed or 'the paths'}: names have changed during each of {_TRIES} listings"
+    for folder in {**before, **after}:
+        first, then = before.get(folder), after.get(folder)
+        if first != then and not (folder and first and then and _moved_on(first, then)):
+            return f"{folder or 'the paths'}: names have changed during each of {_TRIES} listings"
+    return ""
+
+
+def _moved_on(before: frozenset[str], after: frozenset[str]) -> bool:
+    """Whether a folder's names differ only by segments begun at the log's end or deleted at its start."""
+    old, new = (sorted(name for name in names if name.endswith(_LOG)) for names in (before, after))
+    kept = [name for name in old if name in after]
+    if not kept or old[-len(kept) :] != kept or new[: len(kept)] != kept:
+        return False
+    others = (name for name in before ^ after if not name.endswith(_LOG))
+    return all(name.endswith(_DELETED) and name < kept[0] for name in others)
 
 
 def _with_size(segment: Any) -> Any:

@@ -67,6 +67,6 @@ def test_follow_prints_the_records_of_the_final_log(broker: Broker, tmp_path: Pa
         assert (tail.communicate(timeout=20)[1], tail.returncode) == (b"", 130)
     assert len(list(folder.glob("*.log"))) > 2
     for isolation, path in files.items():
-        later_segment = path.read_bytes()
-        assert later_segment == own_process("cat", folder, "--isolation", isolation).out
-        assert [json.loads(line)["offset"] for line in later_segment.splitlines()][-1] >= 2 * RECORDS - 1
+        followed = path.read_bytes()
+        assert followed == own_process("cat", folder, "--isolation", isolation).out
+        assert [json.loads(line)["offset"] for line in followed.splitlines()][-1] >= 2 * RECORDS - 1

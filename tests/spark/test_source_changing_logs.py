@@ -10,7 +10,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from source_rows import Read, read
 from stream_broker import Broker
 from unlistable_folders import refuse_listing
 
+from kafkarec import distributed
 from kafkarec.sources import folders, remote
 from spark_udfs.source import listing
 from spark_udfs.source.listing import DataLoss
@@ -32,14 +32,19 @@ def third(offset: int) -> bool:
 
 
 def change_next_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Any]], list[Any]]) -> None:
-    """Let `change` edit the result of the next folder listing that has a .log file."""
-    real, waiting = folders.LocalFolder.entries, [change]
+    """Let `change` edit the result of the next folder listing that has a .log file, while logs are looked for."""
+    real, real_logs, waiting = folders.LocalFolder.entries, distributed.LogFinder.logs, [change]
 
     def entries(self: folders.LocalFolder) -> list[Any]:
         listed = real(self)
         return waiting.pop()(listed) if waiting and any(each.name.endswith(".log") for each in listed) else listed
 
-    monkeypatch.setattr(folders.LocalFolder, "entries", entries)
+    def logs(self: distributed.LogFinder) -> Any:
+        with monkeypatch.context() as during:
+            during.setattr(folders.LocalFolder, "entries", entries)
+            return real_logs(self)
+
+    monkeypatch.setattr(distributed.LogFinder, "logs", logs)
 
 
 # ---- changes during the listing -------------------------------------------------------------------------------------
@@ -74,21 +79,32 @@ def options_of(broker: Broker, **source_options: str) -> Any:
     return options.parse({"path": str(broker.root), **source_options}, "read")
 
 
-def test_a_listing_that_lacks_a_segment_before_its_last(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    while len(broker.log()) < 4:
+@pytest.mark.parametrize("listed", [(), (0, 1), (1,)])
+@pytest.mark.parametrize("deleted", [0, 1])
+def test_segments_that_are_begun_and_deleted_during_the_listing(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, listed: tuple[int, ...], deleted: int
+) -> None:
+    """The first names are read at once, without a second listing: of two new segments it may have the last one only."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("listed again"))
+    while len(broker.log()) < 5:
         broker.write(10)
-    missing = broker.log()[2].name
-    change_next_listing(monkeypatch, lambda listed: [each for each in listed if each.name != missing])
-    real, waiting = os.scandir, [path.name for path in broker.log()[2:]]
+    begun = broker.log()[3:]
+    for path in begun:
+        path.rename(tmp_path / path.name)
 
-    def scandir(folder: Any = ".") -> Any:
-        """The first time without the last segments."""
-        entries = [each for each in real(folder) if each.name not in waiting]
-        waiting.clear()
-        return nullcontext(iter(entries))
+    def change(entries: list[Any]) -> list[Any]:
+        for path in begun:
+            (tmp_path / path.name).rename(path)
+        gone = broker.log()[:deleted]
+        for path in gone:
+            path.rename(f"{path}.deleted")
+        new = [remote.FolderEntry(begun[each].name, begun[each].stat().st_size, False) for each in listed]
+        return sorted([each for each in entries if each.name not in {path.name for path in gone}] + new)
 
-    monkeypatch.setattr(os, "scandir", scandir)
-    assert [row["offset"] for row in read(broker.root / "orders-0")] == [row[0] for row in broker.rows["orders", 0]]
+    change_next_listing(monkeypatch, change)
+    start, end = int(broker.log()[deleted].stem), broker.rows["orders", 0][-1][0] + 1
+    assert log_cleaning.offsets(read(broker.root)) == list(range(start, int(begun[0].stem)))
+    assert log_cleaning.offsets(read(broker.root)) == list(range(start, end))
 
 
 @pytest.mark.parametrize("step", range(7))

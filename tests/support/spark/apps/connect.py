@@ -114,7 +114,7 @@ results["copied"] = same(
 )
 writer.mode("append").save(f"{FOLDER}/made")
 results["batches"].append(finished(copying, f"{FOLDER}/copied"))
-results["later_segment"] = made.load(f"{FOLDER}/copied").count()
+results["copied rows"] = made.load(f"{FOLDER}/copied").count()
 blobs = spark.readStream.format("binaryFile").schema(spark.read.format("binaryFile").load(TXN).schema)
 decoded = K.kafka_explode(blobs.load(f"{TXN}/*.log"), "content").select("topic", "key", "value", "timestamp")
 finished(

@@ -182,12 +182,12 @@ def together():
         results[f"starts {isolation}"] = until["cut"]["0"]
 
 
-def later_segment(topic, source, isolation):
+def copied(topic, source, isolation):
     """Return a stream of the topic into parquet, not yet started."""
     reader = spark.readStream.format(source).option("kafka.isolation.level", isolation).option("subscribe", topic)
     given = {**KAFKA, "startingOffsets": "earliest"} if source == "kafka" else {"path": DATA}
     frame = reader.option("includeHeaders", "true").options(**given).load()
-    writer = frame.writeStream.format("parquet").option("path", f"{FOLDER}/later_segment-{topic}-{source}")
+    writer = frame.writeStream.format("parquet").option("path", f"{FOLDER}/growing-{topic}-{source}")
     return writer.option("checkpointLocation", f"{FOLDER}/follow-{topic}-{source}")
 
 
@@ -199,22 +199,22 @@ def produce(turn):
         "IF(id % 3 = 0, array(struct('h' AS key, binary(string(id)) AS value)), NULL) AS headers",
     )
     codec = {"kafka.compression.type": ("lz4", "zstd", "none", "gzip")[turn], "kafka.batch.size": "2000"}
-    more.write.format("kafka").options(**KAFKA, **codec, topic="later_segment").save()
+    more.write.format("kafka").options(**KAFKA, **codec, topic="growing").save()
 
 
 def following():
     """Stream folders of the running broker, while a producer writes, and after a restart of the query."""
     produce(0)
-    query = later_segment("later_segment", "kafkarec", "read_uncommitted").trigger(processingTime="0 seconds").start()
+    query = copied("growing", "kafkarec", "read_uncommitted").trigger(processingTime="0 seconds").start()
     produce(1)
     produce(2)
     query.processAllAvailable()
     query.stop()
     produce(3)
-    for topic, isolation in (("later_segment", "read_uncommitted"), ("txn", "read_committed")):
+    for topic, isolation in (("growing", "read_uncommitted"), ("txn", "read_committed")):
         for source in ("kafkarec", "kafka"):
-            later_segment(topic, source, isolation).trigger(availableNow=True).start().awaitTermination()
-        written = [f"{FOLDER}/later_segment-{topic}-{source}" for source in ("kafkarec", "kafka")]
+            copied(topic, source, isolation).trigger(availableNow=True).start().awaitTermination()
+        written = [f"{FOLDER}/growing-{topic}-{source}" for source in ("kafkarec", "kafka")]
         ours, sparks = map(spark.read.parquet, written)
         results[f"following {topic}"] = difference(ours, sparks)
         results[f"rows of {topic}"] = rows(ours.orderBy("partition", "offset").selectExpr("partition", *RECORD))
