@@ -286,17 +286,15 @@ def test_every_load_of_a_growing_log_is_a_prefix_of_it(broker: Broker) -> None:
         broker.write(rng.randint(1, 9))
         time.sleep(0.0005)
 
-    ends, lengths = [], []
+    lengths: list[int] = []
     with RepeatingThread(write):
-        deadline = time.monotonic() + 3
-        while time.monotonic() < deadline and len(broker.log()) < 400:
+        while len(lengths) < 12 or len(broker.log()) <= 20:
             last = broker.rows["orders", 0][-1][0]
-            ends.append(last)
             offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
             assert offsets == list(range(len(offsets))), "missing offsets"
             assert len(offsets) > last, "records written before the load are missing"
             lengths.append(len(offsets))
-    assert len(broker.log()) > 20 and len(lengths) > 5 and lengths == sorted(lengths)
+    assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
 
 
 def clean_and_truncate(broker: Broker, rng: random.Random) -> Iterator[None]:
@@ -322,8 +320,7 @@ def test_every_load_of_a_log_being_cleaned_has_all_kept_records_or_fails(broker:
 
     loads = 0
     with RepeatingThread(step):
-        deadline = time.monotonic() + 3
-        while time.monotonic() < deadline:
+        while loads < 50:
             last = broker.rows["orders", 0][-1][0]
             try:
                 offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
@@ -334,4 +331,3 @@ def test_every_load_of_a_log_being_cleaned_has_all_kept_records_or_fails(broker:
             kept = [offset for offset in range(max(last, offsets[-1]) + 1) if third(offset)]
             assert [offset for offset in offsets if third(offset)] == kept, "missing offsets"
             loads += 1
-    assert loads > 5

@@ -32,8 +32,8 @@ def int32(value: int) -> bytes:
 
 def in_every_place(data: bytes, *, scanned: bool = True) -> tuple[Any, ...]:
     """Return the error, equal for the bytes alone and followed by others; `scan` agrees with the oracle."""
-    alone, later_segment = error_fields(error_as_oracle(data)), error_fields(error_as_oracle(data + GOOD * 2))
-    assert later_segment == alone
+    alone, followed = error_fields(error_as_oracle(data)), error_fields(error_as_oracle(data + GOOD * 2))
+    assert followed == alone
     following = error_fields(error_as_oracle(GOOD + data))
     assert bool(following) == bool(alone)
     if following:
