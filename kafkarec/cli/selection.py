@@ -65,7 +65,7 @@ class Selection:
     def _rows(self, window: RecordColumns, stop_at: int | None) -> list[int] | None:
         rows: list[int] | None = None
         if self.keys:
-            rows = sorted({row for key in self.keys for row in rows_with(window, "key", key)})
+            rows = sorted({row for key in self.keys for row in rows_with(window, key)})
         if stop_at is not None:
             positions = window.column("batch_position")
             rows = [row for row in (range(len(window)) if rows is None else rows) if positions[row] < stop_at]
