@@ -98,7 +98,7 @@ def errors_named(name: str) -> Iterator[None]:
 
 def time_ms(text: str) -> int:
     """Return a time in ms: `-1h` (before now; units ms s m h d w), a number of ms, or ISO 8601 (UTC if bare)."""
-    from datetime import UTC, datetime  # not at the top, as in text_table.timestamp_text
+    from datetime import UTC, datetime  # not at the top, as in text_table.utc_text
 
     relative = _RELATIVE.fullmatch(text)
     if relative:

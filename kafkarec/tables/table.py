@@ -161,17 +161,6 @@ class Table(ABC):
             return chunk.viewed(self._layout, index, start, stop)
         return cells(chunk, index, format_, start, stop)
 
-    def buffer_addresses(self) -> list[dict[str, tuple[int, int, int]]]:
-        """For each chunk, the addresses of each column's buffers: validity, values or offsets, data; 0: none. Of
-        binary_view: validity, views, what they point to in the input."""
-        return [
-            {
-                name: (chunk.address(i, 0), chunk.address(i, 1), chunk.address(i, 2))
-                for i, name in enumerate(self.schema.names)
-            }
-            for chunk, _, _ in self._pieces
-        ]
-
     # ---- Arrow
 
     def __arrow_c_schema__(self) -> object:
