@@ -22,12 +22,16 @@ class SelectedRows:
     rows: Sequence[int] | None
 
     @property
+    def selected(self) -> Sequence[int]:
+        """The selected rows, also if all are."""
+        return range(len(self.table)) if self.rows is None else self.rows
+
+    @property
     def count(self) -> int:
-        return len(self.table) if self.rows is None else len(self.rows)
+        return len(self.selected)
 
     def slice(self, start: int, stop: int) -> SelectedRows:
-        rows = range(len(self.table)) if self.rows is None else self.rows
-        return SelectedRows(self.source, self.table, rows[start:stop])
+        return SelectedRows(self.source, self.table, self.selected[start:stop])
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.finding import Finder, is_archive
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.output_rules import Refused
-from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
+from kafkarec.storage.partition_folder import LeftOut, PartitionFiles, by_base_offset
 from kafkarec.storage.recorded_ends import DataFolderState, Witness
 from kafkarec.storage.segment_file import SegmentFile, known_size
 from kafkarec.support.command_line import as_operand, command, quoted
@@ -351,7 +351,7 @@ def _add(
             if any(segment.base_offset in bases for segment in new):
                 continue  # 0030.log.deleted and 0030.log: another copy, so a separate source
             source.segments += new
-            source.segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
+            source.segments.sort(key=by_base_offset)
             return
     target.sources.append(SalvageSource(own, segments, unordered, None if alone else log, list(log.checkpoints)))
 
