@@ -134,14 +134,15 @@ class Table(ABC):
             raise ValueError("the step of a slice must be 1")
         return self._same(self._rows(start, max(start, stop)))
 
-    def _row_number(self, index: int) -> int:
+    def _row(self, index: int) -> Piece:
+        """The piece of one row."""
         if not isinstance(index, int):
             raise TypeError(f"an index is an int or a slice, not {index!r}; .column(name) gives a column")
         length = len(self)
         row = index + length if index < 0 else index
         if not 0 <= row < length:
             raise IndexError(f"row {index} of {length}")
-        return row
+        return self._rows(row, row + 1)[0]
 
     def column(self, name: str) -> list[Any]:
         """One column as a list of Python values; headers as tuples of pairs, timestamps as stored (see `.schema`)."""
