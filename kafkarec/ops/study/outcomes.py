@@ -137,9 +137,12 @@ class Study:
     def smallest(self) -> Outcome | None:
         """The outcome with the smallest size in format 2, which loses nothing and which every broker reads; None if
         none is below the current size."""
-        in_format_2 = (one for one in self.outcomes if one.candidate.format == "2")
-        smallest = min(in_format_2, key=lambda one: one.share, default=None)
+        smallest = min(self.of_format("2"), key=lambda one: one.share, default=None)
         return smallest if smallest is not None and smallest.share < 1 else None
+
+    def of_format(self, name: str) -> list[Outcome]:
+        """The outcomes of a format."""
+        return [one for one in self.outcomes if one.candidate.format == name]
 
 
 class CandidateTotals:
