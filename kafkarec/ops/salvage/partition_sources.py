@@ -73,15 +73,17 @@ class SalvageSource:
 class SalvagePartition:
     """The sources of one partition, which is one folder in the output.
 
-    fillers, beside   see `beside_files`
-    problems          sentences for the report
+    fillers    files for offsets that the log lacks -> whether a .swap has replaced them: they fill what is damaged, not
+               what the cleaner removed; see `beside_files`
+    beside     what is said of the files beside the log
+    problems   sentences for the report
     """
 
     folder: str
     topic: str | None
     partition: int | None
     sources: list[SalvageSource] = field(default_factory=list)
-    fillers: list[Any] = field(default_factory=list)
+    fillers: dict[SegmentFile, bool] = field(default_factory=dict)
     beside: list[BesideFile] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
