@@ -12,10 +12,9 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from . import cluster
-from .read_functions import Splits, planned_results, texts
+from .read_functions import Splits, options_of, planned_results
 from .source import description
-from .source.options import ReadOptions, parse
+from .source.options import ReadOptions
 from .source.paths import shown
 from .task_log import logger
 
@@ -57,7 +56,7 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     >>> count(spark, "tests/vectors/segments", subscribe="txn", isolationLevel="read_committed").partitions
     {'txn-0': 176}
     """
-    chosen = parse(texts(path, options), "read", cluster.cores(spark))
+    chosen = options_of(spark, path, options)
     _check(chosen)
     partitions: dict[str, int] = {}
     results = planned_results(spark, "count", chosen, partial(_count, chosen))

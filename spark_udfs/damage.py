@@ -16,14 +16,13 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from . import cluster
 from .decoding import REASON_FIELDS, is_damage
-from .read_functions import Splits, only, planned_results, texts
+from .read_functions import Splits, only, options_of, planned_results
 from .source import planning
 from .source.description import amount_of
 from .source.listing import CONTINUES, DataLoss
 from .source.log_end import GAP, SplitEnd, batches_of
-from .source.options import ReadOptions, parse
+from .source.options import ReadOptions
 from .source.planning import Split
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     0 of 2 files damaged: 0 ranges, 0 of 18016 bytes; 149 batches with 267 records and 26 control records are good
     """
     only("damage_report", options, OPTIONS)
-    chosen = parse(texts(path, options), "read", cluster.cores(spark))
+    chosen = options_of(spark, path, options)
     results = planned_results(spark, "damage_report", chosen, partial(_check, chosen))
     return _combine(spark, [each for result in results for each in result])
 

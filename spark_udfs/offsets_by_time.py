@@ -55,4 +55,4 @@ def offsets_at(
 
 def look_up(chosen: ReadOptions, since: int) -> dict[TopicPartition, int]:
     """The offset of each partition; must run on a machine that can read the files."""
-    return Listing(chosen).retry(lambda found: selection.offsets_at(chosen, selection.chosen(chosen, found), since))
+    return Listing(chosen).retry(lambda found: selection.offsets_at(selection.chosen(chosen, found), since))

@@ -40,7 +40,7 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     >>> read_log(spark, "tests/vectors/segments", subscribe="txn").groupBy("topic", "partition").count().first()
     Row(topic='txn', partition=0, count=267)
     """
-    chosen = parse(texts(path, options), "read", cluster.cores(spark))
+    chosen = options_of(spark, path, options)
     shipping.ship(spark)
     wanted = columns.chosen(chosen, cluster.call_where_files_are(spark, key_types, chosen))
     log_to_stderr()
@@ -95,6 +95,11 @@ def texts(path: str | Iterable[str], given: Mapping[str, Any]) -> dict[str, str]
     """Path or paths, and options as Python values, as Spark passes them to a data source: texts."""
     where = {"path": path} if isinstance(path, str) else {"paths": json.dumps([str(each) for each in path])}
     return {**where, **{name: _text(value) for name, value in given.items()}}
+
+
+def options_of(spark: Any, path: str | Iterable[str], given: Mapping[str, Any]) -> ReadOptions:
+    """The options of a function that reads, from its arguments."""
+    return parse(texts(path, given), "read", cluster.cores(spark))
 
 
 def _text(value: Any) -> str:

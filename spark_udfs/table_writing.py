@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from . import cluster, shipping
 from .decoding import REASON_FIELDS
-from .read_functions import Splits, Tasks, task_results, texts
+from .read_functions import Splits, Tasks, options_of, task_results
 from .schema import SparkColumn
 from .source import batch, columns, destination, growing_log, planning, selection
 from .source.growing_log import GrowingLog
@@ -28,7 +28,6 @@ from .source.listing import Listing
 from .source.offsets import Offsets, parse, to_json
 from .source.options import MODES as DAMAGE_MODES
 from .source.options import ReadOptions
-from .source.options import parse as parse_options
 from .source.paths import PartitionLog, TopicPartition, key_types, shown
 from .source.planning import Split
 from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
@@ -151,7 +150,7 @@ def write_table(
     began = time.monotonic()
     _check(format, value_as, compression, mode)
     named = {} if columns is None else {"columns": columns}
-    chosen = parse_options(texts(path, {**options, **named, "mode": read_mode}), "read", cluster.cores(spark))
+    chosen = options_of(spark, path, {**options, **named, "mode": read_mode})
     for name, why in _REFUSED.items():
         if name in chosen.given:
             raise ValueError(f"write_table has no option {name}: {why}")

@@ -59,7 +59,7 @@ EXPERIMENTAL: dict[str, tuple[str, ...]] = {
 }
 _OF_FILES = "groups opened named part parts headers record_batches of pieces joined copy open_source take"
 # public methods that are for kafkarec's own modules only
-INTERNAL_METHODS = {*_OF_FILES.split(), "buffer_addresses", "list_capsules"}
+INTERNAL_METHODS = {*_OF_FILES.split(), "list_capsules"}
 # classes that users do not construct
 NOT_CONSTRUCTED = {"RecordBatch", "RecordLists", "RecordColumns", "BatchTable", "Record"}
 

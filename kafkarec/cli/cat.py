@@ -180,8 +180,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _resumption(args: argparse.Namespace, last: SelectedRows) -> str:
     """Return what to say after Ctrl-C: what is written, and the command for the rest. `last`: the rows written last."""
-    row = -1 if last.rows is None else last.rows[-1]
-    offset = last.table.column("offset")[row]
+    offset = last.table.column("offset")[last.selected[-1]]
     rest = repeated(args.argv, {"--from-offset": str(offset + 1)})
     return f"the output ends with offset {offset}; to print the rest: {rest}"
 

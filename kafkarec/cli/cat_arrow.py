@@ -49,9 +49,10 @@ class RowsInArrow(ABC):
         texts: dict[str, Sequence[str | None]] = dict(self._decoder.texts(piece)) if self._decoder else {}
         if CONTROL in self._names:
             texts[CONTROL] = control_cells(piece.table)
-        rows = range(len(piece.table)) if piece.rows is None else piece.rows
         return {
-            name: self._pa.array([escaped(text) if (text := column[row]) else None for row in rows], self._pa.string())
+            name: self._pa.array(
+                [escaped(text) if (text := column[row]) else None for row in piece.selected], self._pa.string()
+            )
             for name, column in texts.items()
         }
 

@@ -33,7 +33,7 @@ class InternalTopicDecoder:
             return {}
         controls, keys, values = map(piece.table.column, NEEDED)
         texts: dict[str, list[str | None]] = {name: [None] * len(piece.table) for name in self.columns}
-        for row in range(len(piece.table)) if piece.rows is None else piece.rows:
+        for row in piece.selected:
             if controls[row]:
                 continue
             shown = internal_topics.read(topic, keys[row], values[row]).as_json()

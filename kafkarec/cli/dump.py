@@ -8,6 +8,7 @@ import sys
 from functools import partial
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.java_integers import INT_MAX
 from kafkarec.ops import dump
 from kafkarec.ops.dump import DumpOptions, decoders
 from kafkarec.sources import remote
@@ -38,8 +39,7 @@ tiered storage. kafkarec verify exits 1 for any damage."""
 FAILED = 1
 WRONG_USE = 1  # as Kafka's tool
 _FOLDER_FILES = (".log", ".checkpoint")
-_INT = 2**31 - 1
-_bytes = shared_options.number_of(f"bytes from 0 to {_INT}", most=_INT)
+_bytes = shared_options.number_of(f"bytes from 0 to {INT_MAX}", most=INT_MAX)
 _FLAGS = {
     "--print-data-log": "print the records' keys and values; any decoder option implies it",
     "--deep-iteration": "print the records without keys and values: offset, timestamp, sizes, ...",
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="size of the largest batch (default 5242880)",
     )
     parser.add_argument(
-        "--max-bytes", type=_bytes, default=_INT, metavar="BYTES", help="read only this many bytes of a log"
+        "--max-bytes", type=_bytes, default=INT_MAX, metavar="BYTES", help="read only this many bytes of a log"
     )
     shared_options.add_limit(parser)
     shared_options.add_file(parser)

@@ -18,7 +18,7 @@ from kafkarec.sources.read_failures import MISSING, of_one_file, read_failure
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import globs, names, other_file_types
 from kafkarec.storage.finding import is_archive
-from kafkarec.storage.partition_folder import LeftOut
+from kafkarec.storage.partition_folder import LeftOut, by_base_offset
 from kafkarec.support.text_table import system_reason
 
 from . import spool
@@ -84,7 +84,7 @@ def fetched(segments: Iterable[Segment]) -> int | None:
 
 
 def _log(segments: list[Segment]) -> Log:
-    segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
+    segments.sort(key=by_base_offset)
     first = segments[0]
     return Log(os.path.dirname(first.path) or os.curdir, segments, topic=first.topic, partition=first.partition)
 

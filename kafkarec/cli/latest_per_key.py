@@ -47,6 +47,6 @@ class _Keyed(NamedTuple):
 
 def _keyed(piece: SelectedRows) -> _Keyed:
     keys, offsets = piece.table.column("key"), piece.table.column("offset")
-    rows = [row for row in (range(len(keys)) if piece.rows is None else piece.rows) if keys[row] is not None]
+    rows = [row for row in piece.selected if keys[row] is not None]
     ends = array("i", accumulate((len(keys[row]) for row in rows), initial=0))
     return _Keyed(rows, (None, ends, b"".join(keys[row] for row in rows)), array("q", (offsets[row] for row in rows)))

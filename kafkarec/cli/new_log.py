@@ -34,7 +34,7 @@ from kafkarec.support import durable
 from kafkarec.support.text_table import byte_size, counted, safe
 
 from . import DAMAGED, input_logs, output_files, shared_options
-from .problems import exit_status, repeated, say
+from .problems import above_limit, exit_status, repeated, say
 from .shared_options import WrongUse
 
 _APPEND = 1 << 20
@@ -348,8 +348,8 @@ def report_damage(
         say(str(error))
         return DAMAGED
     if error.reason == "limit_exceeded":
-        larger = f"{max(8 * args.max_decompressed_bytes, 1 << 30) >> 20}m"
-        next_command, purpose = repeated(args.argv, {"--max-decompressed-bytes": larger}), "With a higher limit"
+        next_command = repeated(args.argv, above_limit(args.max_decompressed_bytes))
+        purpose = "With a higher limit"
     written = "everything before it" if is_stream(args.output) and not whole else "nothing"
     say(f"{error} [{error.reason}]; {written} is written. {purpose}: {next_command}")
     return exit_status(error.reason)

@@ -138,7 +138,7 @@ class DamageReporter:
         next_offset = None if damage.lost_to is None else damage.lost_to + 1
         nothing_before = damage.lost_from is None
         if damage.reason == "limit_exceeded":
-            options = {"--max-decompressed-bytes": f"{max(8 * self.limit, 1 << 30) >> 20}m"}
+            options = above_limit(self.limit)
             next_offset = damage.lost_from
         if self.file is not None:
             return f"to write all that is good: {repeated(self.argv, {**options, '--force': None})}"
@@ -147,6 +147,11 @@ class DamageReporter:
         if not nothing_before:
             options["--from-offset"] = str(next_offset)
         return f"continue with: {repeated(self.argv, options)}"
+
+
+def above_limit(limit: int) -> dict[str, str | None]:
+    """Return the option with which a batch above the limit is most likely read."""
+    return {"--max-decompressed-bytes": f"{max(8 * limit, 1 << 30) >> 20}m"}
 
 
 def repeated(argv: Sequence[str], options: Mapping[str, str | None]) -> str:

@@ -91,8 +91,7 @@ class PieceReader:
         reads on behind it."""
         while damage:
             positions = piece.table.column("batch_position")
-            rows = range(len(positions)) if piece.rows is None else piece.rows
-            before = bisect_right(rows, damage[0].position, key=positions.__getitem__)
+            before = bisect_right(piece.selected, damage[0].position, key=positions.__getitem__)
             if before == piece.count:
                 break
             if before:

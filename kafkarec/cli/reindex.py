@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.java_integers import INT_MAX
 from kafkarec.logs import Log
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.sources.read_failures import of_one_file
@@ -56,7 +57,6 @@ _SHOWN = {
 }
 
 
-_INT32_MAX = 2**31 - 1
 _ABORTED_SIZE = txn_index.ENTRY_SIZE
 # The entries of a kind of file, for comparison.
 _CONTENTS: dict[str, Callable[[bytes], Sequence[object]]] = {
@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="compare only, write nothing")
     parser.add_argument(
         "--index-interval",
-        type=number_of(f"bytes from 0 to {_INT32_MAX}", most=_INT32_MAX),
+        type=number_of(f"bytes from 0 to {INT_MAX}", most=INT_MAX),
         default=DEFAULT_INTERVAL,
         metavar="BYTES",
         help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",

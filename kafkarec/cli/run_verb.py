@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.remote_errors import RemoteError
@@ -28,7 +27,7 @@ def run(words: list[str]) -> int:
     """Run a command line and return its exit status; a closed pipe ends it silently."""
     verb = next((word for word in words if not word.startswith("-")), None)
     if verb not in VERBS:
-        return _no_such_verb(verb, words)
+        return _no_such_verb(verb)
     args = parser_of(verb).parse_args(join_relative_times(words))
     args.argv = words
     module = module_of(args.verb)
@@ -61,7 +60,7 @@ def _after_interrupt(args: argparse.Namespace) -> str:
     return f"the output is incomplete, and {again}" if args.verb in _PRINT_WHILE_THEY_WORK else again
 
 
-def _no_such_verb(verb: str | None, words: Sequence[str]) -> int:
+def _no_such_verb(verb: str | None) -> int:
     known = ", ".join(VERBS)
     if verb is None:
         say(f"no verb given; verbs: {known} (see kafkarec --help)")

@@ -22,12 +22,16 @@ class SelectedRows:
     rows: Sequence[int] | None
 
     @property
+    def selected(self) -> Sequence[int]:
+        """The selected rows, also if all are."""
+        return range(len(self.table)) if self.rows is None else self.rows
+
+    @property
     def count(self) -> int:
-        return len(self.table) if self.rows is None else len(self.rows)
+        return len(self.selected)
 
     def slice(self, start: int, stop: int) -> SelectedRows:
-        rows = range(len(self.table)) if self.rows is None else self.rows
-        return SelectedRows(self.source, self.table, rows[start:stop])
+        return SelectedRows(self.source, self.table, self.selected[start:stop])
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Selection:
     def _rows(self, window: RecordColumns, stop_at: int | None) -> list[int] | None:
         rows: list[int] | None = None
         if self.keys:
-            rows = sorted({row for key in self.keys for row in rows_with(window, "key", key)})
+            rows = sorted({row for key in self.keys for row in rows_with(window, key)})
         if stop_at is not None:
             positions = window.column("batch_position")
             rows = [row for row in (range(len(window)) if rows is None else rows) if positions[row] < stop_at]

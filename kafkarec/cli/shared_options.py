@@ -98,7 +98,7 @@ def errors_named(name: str) -> Iterator[None]:
 
 def time_ms(text: str) -> int:
     """Return a time in ms: `-1h` (before now; units ms s m h d w), a number of ms, or ISO 8601 (UTC if bare)."""
-    from datetime import UTC, datetime  # not at the top, as in text_table.timestamp_text
+    from datetime import UTC, datetime  # not at the top, as in text_table.utc_text
 
     relative = _RELATIVE.fullmatch(text)
     if relative:
@@ -148,15 +148,21 @@ def size(text: str) -> int:
     return int(match[1]) * _SIZES[match[2]]
 
 
+def known_words(text: str, noun: str, known: Sequence[str]) -> list[str]:
+    """Parse comma-separated words, one at least, out of `known`. noun: what each is, in a message"""
+    chosen = [word.strip() for word in text.split(",") if word.strip()]
+    unknown = [word for word in chosen if word not in known]
+    if unknown or not chosen:
+        what = f"no such {noun}: {', '.join(unknown)}" if unknown else f"no {noun} given"
+        raise argparse.ArgumentTypeError(f"{what}; there are {', '.join(known)}")
+    return chosen
+
+
 def names(known: Sequence[str]) -> Callable[[str], list[str]]:
     """Return a parser of comma-separated names out of `known`; it keeps their order."""
 
     def parse(text: str) -> list[str]:
-        chosen = [name.strip() for name in text.split(",") if name.strip()]
-        unknown = [name for name in chosen if name not in known]
-        if unknown or not chosen:
-            what = f"no such column: {', '.join(unknown)}" if unknown else "no column given"
-            raise argparse.ArgumentTypeError(f"{what}; there are {', '.join(known)}")
+        chosen = known_words(text, "column", known)
         twice = sorted({name for name in chosen if chosen.count(name) > 1})
         if twice:
             raise argparse.ArgumentTypeError(f"column named twice: {', '.join(twice)}")

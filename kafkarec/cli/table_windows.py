@@ -39,22 +39,22 @@ def _size_of(table: RecordColumns | BatchTable, run: Run) -> int:
     return size
 
 
-def rows_with(table: RecordColumns, name: str, blob: bytes) -> list[int]:
-    """Return the rows whose binary column is `blob`, by one search over the column's bytes."""
-    if not blob:
-        return [row for row, value in enumerate(table.column(name)) if value == b""]
+def rows_with(table: RecordColumns, key: bytes) -> list[int]:
+    """Return the rows with this key, by one search over the bytes of all keys."""
+    if not key:
+        return [row for row, value in enumerate(table.column("key")) if value == b""]
     found: list[int] = []
-    index, at = table.schema.names.index(name), 0
+    index, at = table.schema.names.index("key"), 0
     for chunk, start, stop in table._pieces:
         _, offsets, data = chunk.column(index, 0)
         ends = offsets.cast("i")[start : stop + 1]
         first = ends[0]
         content = bytes(data[first : ends[-1]]) if data is not None else b""
-        hit = content.find(blob)
+        hit = content.find(key)
         while hit >= 0:
             row = bisect_right(ends, first + hit) - 1  # rows before it that begin here are empty
-            if ends[row] == first + hit and ends[row + 1] - ends[row] == len(blob):
+            if ends[row] == first + hit and ends[row + 1] - ends[row] == len(key):
                 found.append(at + row)
-            hit = content.find(blob, ends[row + 1] - first)
+            hit = content.find(key, ends[row + 1] - first)
         at += stop - start
     return found

@@ -54,11 +54,7 @@ def duration(text: str) -> timedelta:
 
 def states(text: str) -> tuple[str, ...]:
     """Parse comma-separated states."""
-    chosen = [word.strip() for word in text.split(",") if word.strip()]
-    unknown = [word for word in chosen if word not in STATES]
-    if unknown or not chosen:
-        what = f"no such state: {', '.join(unknown)}" if unknown else "no state given"
-        raise argparse.ArgumentTypeError(f"{what}; there are {', '.join(STATES)}")
+    chosen = shared_options.known_words(text, "state", STATES)
     return tuple(state for state in STATES if state in chosen)
 
 

@@ -284,12 +284,12 @@ def as_json(record: ControlRecord) -> dict[str, Any]:
     return names if schema is None else names | _fields(schema.struct, record)
 
 
-def value_bytes(record: ControlRecord, version: int) -> bytes:
-    """The value of a control record in this version of its message. ValueError for a field that does not fit."""
+def value_bytes(record: ControlRecord) -> bytes:
+    """The value of a control record in its version of the message. ValueError for a field that does not fit."""
     from .message_writer import write_message
 
     schema = _schemas()[type(record)]
-    return version.to_bytes(2, "big") + write_message(schema, version, _fields(schema.struct, record))
+    return record.version.to_bytes(2, "big") + write_message(schema, record.version, _fields(schema.struct, record))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-INT_MAX = 2**31 - 1
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
 
 def wrapped(value: int, bits: int) -> int:

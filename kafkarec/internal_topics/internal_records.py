@@ -103,6 +103,11 @@ def _topic(name: str) -> Topic:
     return TOPICS[name]
 
 
+def _name_of_topic(records: Any, topic: str | None) -> str:
+    """`topic`, by default that of the Log or Segment. ValueError if it is no internal topic."""
+    return _topic(topic or getattr(records, "topic", None) or "").name
+
+
 _HEAD_COLUMNS = ("offset", "timestamp")
 
 
@@ -161,7 +166,7 @@ def rows(
           (`schema(topic, type)` lists them); None if the version does not have it, and in tombstones
     errors: as in `read`
     """
-    topic = _topic(topic or getattr(records, "topic", None) or "").name
+    topic = _name_of_topic(records, topic)
     names = [column.name for column in schema(topic, type)] if type is not None else []
     return _rows(_records(records), topic, type, names, errors)
 
@@ -204,7 +209,7 @@ def columns(
 
     With `type`, all values of a column have one type. Without, `key` and `value` are dicts of different fields.
     """
-    topic = _topic(topic or getattr(records, "topic", None) or "").name
+    topic = _name_of_topic(records, topic)
     all_rows = list(rows(records, topic, type=type, errors=errors))
     if type is None:
         names = [*_HEAD_COLUMNS, "type", "version", "is_tombstone", "key", "value", "problem"]
@@ -215,5 +220,5 @@ def columns(
 
 def to_arrow(records: Any, topic: str | None = None, *, type: str, errors: str = "keep") -> Any:
     """A pyarrow.Table of one record type (extra: arrow): the columns of `columns`, with the types of Kafka's fields."""
-    topic = _topic(topic or getattr(records, "topic", None) or "").name
+    topic = _name_of_topic(records, topic)
     return interop.messages_to_arrow(columns(records, topic, type=type, errors=errors), schema(topic, type))

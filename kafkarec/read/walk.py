@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from kafkarec._core import PassResult, Source
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import UP_TO_MAGIC
-from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
+from kafkarec.recover.marker_evidence import NO_EVIDENCE
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
 
 from .decode_options import (
@@ -67,22 +67,15 @@ def asked(want: Want, *, errors: str = "raise", restore: bool = True) -> DecodeR
 
 
 class Buffer:
-    """Bytes in memory as the segment of a walk.
+    """Bytes in memory as the segment of a walk. source: of the same bytes, if there is one"""
 
-    path            None, or the name for messages, with which the rules for files apply
-    later_segment   a later segment of the log exists, so an incomplete batch at the end is damage
-    evidence        what other files say of its transactions
-    source          of the same bytes, if there is one
-    """
-
+    path: str | None = None
     base_offset: int | None = None
     later_segment = False
+    evidence = NO_EVIDENCE
     begin, end = 0, None
 
-    def __init__(
-        self, data: Any, path: str | None = None, evidence: Evidence = NO_EVIDENCE, source: Source | None = None
-    ) -> None:
-        self.path, self.evidence = path, evidence
+    def __init__(self, data: Any, source: Source | None = None) -> None:
         self.source = Source(data) if source is None else source
         self._bytes = self.source.memory
 
@@ -90,10 +83,8 @@ class Buffer:
         return nullcontext(self.source)
 
     def named(self, decode_request: DecodeRequest) -> DecodeRequest:
-        """The request with what is known of the file, for errors, columns and restoring."""
-        if self.path is None:
-            return decode_request
-        return decode_request._replace(named={"file": self.path, "later_segment": self.later_segment})
+        """The request as it is: there is no file of which something is known."""
+        return decode_request
 
     def raw(self, position: int, length: int) -> memoryview:
         """Bytes; fewer at the end."""

@@ -17,7 +17,7 @@ from operator import and_
 from struct import Struct, unpack_from
 from typing import ClassVar, Generic, TypeVar, overload
 
-from .parse_errors import refuse
+from .parse_errors import demand_whole_entries
 
 E = TypeVar("E")
 _UNPACKED_TOGETHER = 1024  # entries
@@ -50,14 +50,7 @@ class Entries(Sequence[E], Generic[E]):
 
     def __init__(self, data: bytes, base_offset: int, file: str | None = None) -> None:
         size = self.layout.size
-        left_over = len(data) % size
-        if left_over:
-            refuse(
-                "index_invalid",
-                f"{len(data)} bytes are no multiple of {size}, the size of an entry",
-                position=len(data) - left_over,
-                file=file,
-            )
+        demand_whole_entries(data, size, file)
         self._data = data
         self.base_offset = base_offset
         self._count = self._used(data)

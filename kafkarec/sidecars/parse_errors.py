@@ -20,3 +20,11 @@ def refuse(
     raise error(
         reason, {"position": position, "expected": expected, "found": found, "detail": detail, "file": file}
     ) from None
+
+
+def demand_whole_entries(data: bytes, size: int, file: str | None) -> None:
+    """CorruptRecordError if the bytes of an index are not whole entries of `size` bytes."""
+    left_over = len(data) % size
+    if left_over:
+        detail = f"{len(data)} bytes are no multiple of {size}, the size of an entry"
+        refuse("index_invalid", detail, position=len(data) - left_over, file=file)

@@ -19,7 +19,7 @@ from struct import Struct, error
 
 from kafkarec.format.side_files import AbortedTransaction
 
-from .parse_errors import refuse
+from .parse_errors import demand_whole_entries, refuse
 
 SUFFIX = ".txnindex"
 ENTRY_SIZE = 34
@@ -32,14 +32,7 @@ def read(data: bytes, file: str | None = None) -> tuple[AbortedTransaction, ...]
 
     CorruptRecordError (index_invalid) for a version other than 0 and for bytes that are not whole entries.
     """
-    left_over = len(data) % ENTRY_SIZE
-    if left_over:
-        refuse(
-            "index_invalid",
-            f"{len(data)} bytes are no multiple of {ENTRY_SIZE}, the size of an entry",
-            position=len(data) - left_over,
-            file=file,
-        )
+    demand_whole_entries(data, ENTRY_SIZE, file)
     entries = []
     for number, (version, producer_id, first, last, stable) in enumerate(LAYOUT.iter_unpack(data)):
         if version != VERSION:

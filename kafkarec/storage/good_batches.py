@@ -305,12 +305,7 @@ def _add_unread(collector: DamageCollector, failure: ReadFailure) -> None:
         collector.unread.append(failure)
 
 
-def ordered_batches(
-    segments: list[SegmentFile],
-    number: int,
-    next_offset: int,
-    collector: DamageCollector,
-) -> Iterator[GoodBatch]:
+def ordered_batches(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatch]:
     """Yields the batches of segments in ascending offset order.
 
     A batch is set aside instead if its offsets are outside of its segment's range (from the base offset in the
@@ -318,7 +313,7 @@ def ordered_batches(
     sequence of the batches around it. The end of the source is then that of these batches.
     """
     last = None
-    for last in _ascending(segments, number, next_offset, collector):
+    for last in _ascending(segments, number, collector):
         yield last
     places = {segment.path: at for at, segment in enumerate(segments)}
     end = collector.ends.get(number, SourceEnd())
@@ -329,12 +324,10 @@ def ordered_batches(
     collector.ends[number] = end
 
 
-def _ascending(
-    segments: list[SegmentFile], number: int, next_offset: int, collector: DamageCollector
-) -> Iterator[GoodBatch]:
+def _ascending(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatch]:
     window: list[GoodBatch] = []
-    batches = 0
-    for row in _in_segment_range(segments, number, next_offset, collector):
+    batches = next_offset = 0
+    for row in _in_segment_range(segments, number, collector):
         window.append(row)
         batches += row.batches
         if batches >= 2 * _WINDOW:
@@ -404,9 +397,7 @@ def _rising(window: Sequence[GoodBatch], indexes: Iterable[int], low: int) -> li
     return chosen[::-1]
 
 
-def _in_segment_range(
-    segments: list[SegmentFile], number: int, next_offset: int, collector: DamageCollector
-) -> Iterator[GoodBatch]:
+def _in_segment_range(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatch]:
     """Yields the batches whose offsets are in their segment's range; the others are set aside. The name of a file that
     cannot be opened bounds no other segment."""
     for at, segment in enumerate(segments):
@@ -415,7 +406,7 @@ def _in_segment_range(
         following = next(later, None)
         high = _upper_bound(low, following)
         dropped = False
-        for found in _with_chains(_read(segment, number, max(next_offset, low), collector), segment):
+        for found in _with_chains(_read(segment, number, low, collector), segment):
             while found.last >= high and following is not None and not _opens(following):
                 following = next(later, None)
                 high = _upper_bound(low, following)

@@ -25,11 +25,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from kafkarec.format.java_integers import INT_MAX, LONG_MAX
+
 # Kinds of what is left out: a name that is not one of Kafka's; a folder or file that could not be read; a folder that
 # a broker removed or renamed after its parent was listed.
 FOREIGN, UNREADABLE, REMOVED = "foreign", "unreadable", "removed"
 
-_LONG_MAX, _INT_MAX = (1 << 63) - 1, (1 << 31) - 1
 ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Topics that the log cleaner compacts in every cluster."""
 _TOPIC_MAX = 249
@@ -225,7 +226,7 @@ def tiered_topic(name: str) -> tuple[str, str] | None:
 
 def tiered_partition(name: str) -> int | None:
     """The partition of a folder whose name is the partition number alone, as below a tiered topic's folder."""
-    return int(name) if _PARTITION.fullmatch(name) and int(name) <= _INT_MAX else None
+    return int(name) if _PARTITION.fullmatch(name) and int(name) <= INT_MAX else None
 
 
 @lru_cache(1 << 16)  # a program that follows a folder lists it again and again
@@ -242,7 +243,7 @@ def is_log_folder(name: str, above: str) -> bool:
 def segment(name: str) -> SegmentName | None:
     """Parses the file name of a segment or of one of its side files; None for any other name."""
     match = _SEGMENT.fullmatch(name)
-    if match is None or int(match["offset"]) > _LONG_MAX or not _is_plausible(match):
+    if match is None or int(match["offset"]) > LONG_MAX or not _is_plausible(match):
         return None
     suffix, epoch = match["suffix"], match["epoch"]
     if suffix not in (".log", ".checkpoint", *SIDECARS) or (suffix == ".checkpoint") != (epoch is not None):
@@ -363,7 +364,7 @@ def swaps_to_take(names: Iterable[str]) -> list[str]:
     completed (LogLoader.removeTempFilesAndCollectSwapFiles, KAFKA-6264).
     """
     parsed = [(name, one) for name in names if (one := segment(name))]
-    first_cleaned = min((one.base_offset for _, one in parsed if one.state == ".cleaned"), default=_LONG_MAX)
+    first_cleaned = min((one.base_offset for _, one in parsed if one.state == ".cleaned"), default=LONG_MAX)
     swaps = [(one.base_offset, name) for name, one in parsed if one.state == ".swap" and one.suffix == ".log"]
     return [name for offset, name in sorted(swaps) if offset < first_cleaned]
 
@@ -397,4 +398,4 @@ def _is_plausible(match: re.Match[str]) -> bool:
     topic, partition = groups.get("topic"), groups.get("partition")
     if topic is not None and (len(topic) > _TOPIC_MAX or topic in (".", "..")):
         return False
-    return partition is None or int(partition) <= _INT_MAX
+    return partition is None or int(partition) <= INT_MAX

@@ -147,13 +147,13 @@ class Opener:
         listed: list[PartitionFiles] = []
         for one in items:
             if isinstance(one, SegmentFile):
-                owner: object = (topic or one.topic, partition if partition is not None else one.partition)
-                by_partition.setdefault(one.path if owner == (None, None) else owner, []).append(one)
+                named = one.copy(topic=topic or one.topic, partition=one.partition if partition is None else partition)
+                owner = named.topic, named.partition
+                by_partition.setdefault(one.path if owner == (None, None) else owner, []).append(named)
             else:
                 listed += self.logs(one)
         for group in by_partition.values():
             group.sort(key=lambda segment: (segment.base_offset or 0, segment.path))
-            group = [one.copy(topic=topic or one.topic, partition=_first(partition, one.partition)) for one in group]
             listed.append(self.log_type(group[0].path, group, topic=group[0].topic, partition=group[0].partition))
         folders = [folder for one in items if isinstance(one, DataFolderFiles) for folder in one.folders]
         if len(listed) == 1 and not folders:
@@ -198,10 +198,6 @@ def _demand_batches(path: str) -> None:
 
 def _last(path: str) -> str:
     return os.path.basename(os.path.abspath(path)) if "://" not in path else path.rstrip("/").rpartition("/")[2]
-
-
-def _first(given: int | None, default: int | None) -> int | None:
-    return default if given is None else given
 
 
 def logs_beside(path: str, topic: str) -> list[PartitionFiles]:

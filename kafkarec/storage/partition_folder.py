@@ -129,7 +129,7 @@ class PartitionFiles(FolderFiles):
             known = names.explain(entry.name, entry.is_dir)
             if known.kind not in _KINDS_IN_PARTITION:
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
-        segments.sort(key=_by_base_offset)
+        segments.sort(key=by_base_offset)
         log = cls(folder.path, segments, left_out, folder=folder, topic=topic, partition=partition)
         log.checkpoints = tuple(checkpoints)
         return log
@@ -152,7 +152,7 @@ class PartitionFiles(FolderFiles):
         if self._folder is None or not folders:
             return self.segments
         added = [SegmentFile(self._folder.join(name), name, folder=self._folder, size=0) for name in folders]
-        return tuple(sorted((*self.segments, *added), key=_by_base_offset))
+        return tuple(sorted((*self.segments, *added), key=by_base_offset))
 
     @property
     def keys(self) -> dict[str, str | None]:
@@ -188,7 +188,8 @@ class PartitionFiles(FolderFiles):
         return f"<{type(self).__name__} {self.path}: {count}, {self.size} bytes, from offset {self.start_offset}{left}>"
 
 
-def _by_base_offset(segment: SegmentFile) -> tuple[int, str]:
+def by_base_offset(segment: SegmentFile) -> tuple[int, str]:
+    """The key that sorts the segments of a log."""
     return segment.base_offset or 0, segment.name
 
 

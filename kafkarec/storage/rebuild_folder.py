@@ -23,7 +23,7 @@ from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
 from kafkarec.recover.steps import Step
 from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.state.index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
-from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates, at_log_start
+from kafkarec.state.producers import ProducerStates, at_log_start
 
 from .partition_folder import PartitionFiles
 from .segment_file import SegmentFile
@@ -66,17 +66,15 @@ def rebuild_log(
     log: PartitionFiles,
     interval: int = DEFAULT_INTERVAL,
     *,
-    as_recovery: bool = False,
     check_crcs: bool = True,
     each_step: EachStep | None = None,
 ) -> Iterator[RebuiltSideFiles]:
     """Yields the side files of each segment, in order, then those of the log. Writes nothing. Needs memory for the
     indexes of one segment.
 
-    interval      index.interval.bytes
-    as_recovery   snapshots as LogSegment.recover() makes them: see producers.ProducerStates
-    check_crcs    False: the batches are known to be good
-    each_step     called with each step of the reading
+    interval     index.interval.bytes
+    check_crcs   False: the batches are known to be good
+    each_step    called with each step of the reading
     """
     states: ProducerStates | None = None
     epochs, log_problems = stored_epochs(log)
@@ -88,7 +86,7 @@ def rebuild_log(
         base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
         files = {}
         if states is None:
-            states, _, problem = at_log_start(segment.sidecar, base, RECOVERY if as_recovery else BROKER)
+            states, _, problem = at_log_start(segment.sidecar, base)
             log_problems += [] if problem is None else [problem]
             log_start = base
         else:

@@ -97,10 +97,10 @@ def page(title: str, body: Iterable[str], css: str = "", colours: Colours | None
     yield "</main>\n</body>\n</html>\n"
 
 
-def variables(colours: Colours, selector: str = ":root") -> str:
+def variables(colours: Colours) -> str:
     """The CSS that defines the colours as variables, for light and for dark."""
     light, dark = (" ".join(f"--{name}: {both[at]};" for name, both in colours.items()) for at in (0, 1))
-    return f"{selector} {{ {light} }}\n@media (prefers-color-scheme: dark) {{ {selector} {{ {dark} }} }}\n"
+    return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
 
 
 def table(

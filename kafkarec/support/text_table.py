@@ -89,15 +89,20 @@ def lost_offsets(first: int | None, last: int | None) -> str:
 
 def timestamp_text(ms: int | None) -> str:
     """A timestamp (ms) as ISO 8601 in UTC; the number itself outside of the years 1 to 9999."""
-    from datetime import UTC, datetime, timedelta  # not at the top: a twentieth of `kafkarec --help`
-
     if ms is None:
         return NOTHING
     try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
-        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return utc_text(ms)
     except OverflowError:
         return str(ms)
+
+
+def utc_text(ms: int) -> str:
+    """A timestamp (ms) as ISO 8601 in UTC. OverflowError outside of the years 1 to 9999."""
+    from datetime import UTC, datetime, timedelta  # not at the top: a twentieth of `kafkarec --help`
+
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def system_reason(error: OSError) -> str:

@@ -83,8 +83,7 @@ class BatchTable(Table):
         """A row as a dict, or a slice as a table."""
         if isinstance(index, slice):
             return self._slice(index)
-        row = self._row_number(index)
-        [(chunk, start, stop)] = self._rows(row, row + 1)
+        chunk, start, stop = self._row(index)
         return chunk.rows.dicts(BATCH_LAYOUT, start, stop)[0]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -174,8 +173,7 @@ class RecordColumns(Table):
         """A Record, or a slice as columns over the same buffers."""
         if isinstance(index, slice):
             return self._slice(index)
-        row = self._row_number(index)
-        [(chunk, start, stop)] = self._rows(row, row + 1)
+        chunk, start, stop = self._row(index)
         return chunk.records(self._layout, start, stop)[0]
 
     def __iter__(self) -> Iterator[Record]:

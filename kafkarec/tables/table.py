@@ -134,14 +134,15 @@ class Table(ABC):
             raise ValueError("the step of a slice must be 1")
         return self._same(self._rows(start, max(start, stop)))
 
-    def _row_number(self, index: int) -> int:
+    def _row(self, index: int) -> Piece:
+        """The piece of one row."""
         if not isinstance(index, int):
             raise TypeError(f"an index is an int or a slice, not {index!r}; .column(name) gives a column")
         length = len(self)
         row = index + length if index < 0 else index
         if not 0 <= row < length:
             raise IndexError(f"row {index} of {length}")
-        return row
+        return self._rows(row, row + 1)[0]
 
     def column(self, name: str) -> list[Any]:
         """One column as a list of Python values; headers as tuples of pairs, timestamps as stored (see `.schema`)."""
@@ -160,17 +161,6 @@ class Table(ABC):
         if format_ == "vz":
             return chunk.viewed(self._layout, index, start, stop)
         return cells(chunk, index, format_, start, stop)
-
-    def buffer_addresses(self) -> list[dict[str, tuple[int, int, int]]]:
-        """For each chunk, the addresses of each column's buffers: validity, values or offsets, data; 0: none. Of
-        binary_view: validity, views, what they point to in the input."""
-        return [
-            {
-                name: (chunk.address(i, 0), chunk.address(i, 1), chunk.address(i, 2))
-                for i, name in enumerate(self.schema.names)
-            }
-            for chunk, _, _ in self._pieces
-        ]
 
     # ---- Arrow
 

@@ -11,19 +11,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
 from kafkarec.format.control import (
     CLASSES,
     ControlRecord,
     ControlRecordType,
-    EndTxnMarker,
-    KRaftVersionRecord,
     KRaftVoter,
-    KRaftVotersRecord,
     LeaderChangeRecord,
     LeaderChangeVoter,
-    SnapshotFooterRecord,
-    SnapshotHeaderRecord,
     value_bytes,
 )
 from kafkarec.write.fields import Timestamp
@@ -61,7 +57,7 @@ def value_of(record: ControlRecord) -> bytes:
         for voter in (*record.voters, *record.granting_voters):
             if voter.voter_directory_id is not None and voter.voter_directory_id.int:
                 raise ValueError("LEADER_CHANGE is written in version 0, which has no field for a voter's directory id")
-    return value_bytes(record, _VERSION)
+    return value_bytes(record)
 
 
 class ControlAppends(ABC):
@@ -70,6 +66,11 @@ class ControlAppends(ABC):
     @abstractmethod
     def append_control(self, timestamp: Timestamp, record: ControlRecord, offset: int | None = None) -> int: ...
 
+    def _append_fields(self, timestamp: Timestamp, kind: ControlRecordType, *fields: Any) -> int:
+        """Adds the control record of a type that has these fields."""
+        of: Any = CLASSES[kind]
+        return self.append_control(timestamp, of(kind, kind, _VERSION, *fields))
+
     def append_end_txn_marker(
         self, timestamp: Timestamp, control_type: ControlRecordType | str, coordinator_epoch: int = 0
     ) -> int:
@@ -77,7 +78,7 @@ class ControlAppends(ABC):
         kind = type_of(control_type)
         if kind not in MARKERS:
             raise ValueError(f"{kind.name} ends no transaction; give abort or commit")
-        return self.append_control(timestamp, EndTxnMarker(kind, kind, 0, coordinator_epoch))
+        return self._append_fields(timestamp, kind, coordinator_epoch)
 
     def append_leader_change(
         self,
@@ -87,26 +88,21 @@ class ControlAppends(ABC):
         granting_voters: Iterable[LeaderChangeVoter] = (),
     ) -> int:
         """Adds LEADER_CHANGE in version 0, which has no directory ids."""
-        kind = ControlRecordType.LEADER_CHANGE
-        record = LeaderChangeRecord(kind, kind, 0, leader_id, tuple(voters), tuple(granting_voters))
-        return self.append_control(timestamp, record)
+        voter_sets = tuple(voters), tuple(granting_voters)
+        return self._append_fields(timestamp, ControlRecordType.LEADER_CHANGE, leader_id, *voter_sets)
 
     def append_snapshot_header(self, timestamp: Timestamp, last_contained_log_timestamp: int) -> int:
         """Adds SNAPSHOT_HEADER; its timestamp is in ms."""
-        kind = ControlRecordType.SNAPSHOT_HEADER
-        return self.append_control(timestamp, SnapshotHeaderRecord(kind, kind, 0, last_contained_log_timestamp))
+        return self._append_fields(timestamp, ControlRecordType.SNAPSHOT_HEADER, last_contained_log_timestamp)
 
     def append_snapshot_footer(self, timestamp: Timestamp) -> int:
         """Adds SNAPSHOT_FOOTER."""
-        kind = ControlRecordType.SNAPSHOT_FOOTER
-        return self.append_control(timestamp, SnapshotFooterRecord(kind, kind, 0))
+        return self._append_fields(timestamp, ControlRecordType.SNAPSHOT_FOOTER)
 
     def append_kraft_version(self, timestamp: Timestamp, kraft_version: int) -> int:
         """Adds KRAFT_VERSION."""
-        kind = ControlRecordType.KRAFT_VERSION
-        return self.append_control(timestamp, KRaftVersionRecord(kind, kind, 0, kraft_version))
+        return self._append_fields(timestamp, ControlRecordType.KRAFT_VERSION, kraft_version)
 
     def append_voters(self, timestamp: Timestamp, voters: Iterable[KRaftVoter]) -> int:
         """Adds KRAFT_VOTERS: the whole voter set."""
-        kind = ControlRecordType.KRAFT_VOTERS
-        return self.append_control(timestamp, KRaftVotersRecord(kind, kind, 0, tuple(voters)))
+        return self._append_fields(timestamp, ControlRecordType.KRAFT_VOTERS, tuple(voters))

@@ -9,6 +9,7 @@ from typing import Any
 
 from kafkarec._writer import RecordInput
 from kafkarec.format.enums import CODEC_NAMES, Compression, TimestampType
+from kafkarec.format.java_integers import INT_MAX, LONG_MAX
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.tables.records import RecordColumns
 
@@ -16,7 +17,7 @@ from .fields import checked_magic
 from .header import BatchHeader
 from .record_input import Cuts, cuts_of, record_input_of
 
-_INT16_MAX, _INT32_MAX, _INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
+_INT16_MAX = 2**15 - 1
 
 
 def checked(
@@ -81,11 +82,11 @@ def check_range(name: str, value: Any, minimum: int, maximum: int) -> None:
 
 
 _RANGES = {
-    "log_append_time": (-1, _INT64_MAX),
-    "partition_leader_epoch": (-1, _INT32_MAX),
-    "producer_id": (-1, _INT64_MAX),
+    "log_append_time": (-1, LONG_MAX),
+    "partition_leader_epoch": (-1, INT_MAX),
+    "producer_id": (-1, LONG_MAX),
     "producer_epoch": (-1, _INT16_MAX),
-    "base_sequence": (-1, _INT32_MAX),
+    "base_sequence": (-1, INT_MAX),
 }
 
 

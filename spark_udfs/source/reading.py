@@ -258,11 +258,14 @@ def _crc_of_each_record(batches: kafkarec.BatchTable, positions: pa.Array, wante
 
 
 class TaskCounters:
-    """Counts what a task has read, for one line in the executor's log. what: the verb of that line. on_damage: called
-    with each damaged range."""
+    """Counts what a task has read, for one line in the executor's log. what: the verb of that line.
 
-    def __init__(self, what: str = "read", on_damage: Callable[[kafkarec.Damage], object] | None = None) -> None:
-        self.what, self.on_damage = what, on_damage
+    .on_damage   called with each damaged range
+    """
+
+    def __init__(self, what: str = "read") -> None:
+        self.what = what
+        self.on_damage: Callable[[kafkarec.Damage], object] | None = None
         self.paths: dict[str, None] = {}
         self.gaps: list[str] = []
         self.bytes = self.batches = self.records = self.damaged = self.incomplete = 0

@@ -72,9 +72,7 @@ def ranges(options: ReadOptions, partitions: dict[TopicPartition, PartitionLog])
     return checked
 
 
-def offsets_at(
-    options: ReadOptions, partitions: dict[TopicPartition, PartitionLog], time: int
-) -> dict[TopicPartition, int]:
+def offsets_at(partitions: dict[TopicPartition, PartitionLog], time: int) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
     return {key: _offset(each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()}
 

@@ -136,13 +136,12 @@ def topic_id(path: str, topic: str) -> UUID:
     return uuid5(NAMESPACE_URL, f"kafkarec:{path}/{topic}")
 
 
-def check_topic(topic: str | None) -> str:
+def check_topic(topic: str | None) -> None:
     """Kafka's rule for names (org.apache.kafka.common.internals.Topic); which also keeps paths inside the folder."""
     if topic is None:
         raise ValueError("a record's topic is null: give the column topic a value, or the option topic")
     if topic in (".", "..") or not _TOPIC.fullmatch(topic):
         raise ValueError(f"topic {topic!r}: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
-    return topic
 
 
 class StagingWriter:

@@ -152,7 +152,7 @@ def test_windows_are_slices_of_the_table(batches: list[dict[str, Any]], width: i
 )
 def test_rows_with_finds_the_rows_with_the_key(keys: list[bytes | None], start: int, key: bytes) -> None:
     raw = builders.batch([builders.record(offset_delta=i, key=one) for i, one in enumerate(keys)])
-    cells = table_windows.rows_with(kafkarec.decode(raw)[start:], "key", key)
+    cells = table_windows.rows_with(kafkarec.decode(raw)[start:], key)
     assert cells == [row for row, one in enumerate(keys[start:]) if one == key]
 
 

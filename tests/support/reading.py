@@ -24,7 +24,8 @@ import kafkarec
 from kafkarec._core import Decoder, PassResult, Source
 from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns, batch_table, read_part, read_pieces
-from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
+from kafkarec.read.walk import CHECKSUMS, MARKERS, Buffer, asked, walk
+from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
 from kafkarec.recover.steps import Step
 from kafkarec.tables.records import BatchTable
 
@@ -70,6 +71,19 @@ def decode_request(
 def file_request(file: str | None = "test.log", **options: Any) -> DecodeRequest:
     """Return decode's options with the name of a file, whose end and damage are read by the rules for files."""
     return decode_request(named={"file": file}, **options)
+
+
+class FileInMemory(Buffer):
+    """Bytes as a segment of a walk to which the rules for files apply. evidence: what other files say of its
+    transactions."""
+
+    def __init__(self, data: Any, path: str, evidence: Evidence = NO_EVIDENCE) -> None:
+        super().__init__(data)
+        self.path, self.evidence = path, evidence
+
+    def named(self, decode_request: DecodeRequest) -> DecodeRequest:
+        """The request with the name of the file."""
+        return decode_request._replace(named={"file": self.path, "later_segment": False})
 
 
 def decoder(*columns: str, **options: Any) -> Decoder:

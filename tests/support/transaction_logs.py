@@ -14,12 +14,12 @@ from pathlib import Path
 
 import builders
 from hypothesis import strategies as st
+from reading import FileInMemory
 
 import kafkarec
 from kafkarec.format.message_writer import write_message
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.internal_topics import TOPICS
-from kafkarec.read.walk import Buffer
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.sidecars import txn_index
 
@@ -161,11 +161,11 @@ def index_of(events: Sequence[Event], segment: Sequence[Event]) -> list[AbortedT
     return entries
 
 
-def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None = None) -> Buffer:
+def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None = None) -> FileInMemory:
     """Return a segment and its .txnindex, if there is one."""
     data = as_bytes(events)
     written = None if index is None else txn_index.read(txn_index.write(index))
-    return Buffer(data, f"{events[0].base if events else 0:020}.log", Evidence(lambda: written))
+    return FileInMemory(data, f"{events[0].base if events else 0:020}.log", Evidence(lambda: written))
 
 
 def transaction_state(folder: Path, *states: tuple[str, int, int], **fields: object) -> None:

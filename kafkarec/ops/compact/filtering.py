@@ -25,6 +25,7 @@ from kafkarec._verbs import Request
 from kafkarec._writer import RecordInput
 from kafkarec.damage import error
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
+from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES
 from kafkarec.ops.rewrite.batches import Progress, SourceBatch, batches_of, steps
 from kafkarec.read.decode_options import DecodeRequest
@@ -142,7 +143,7 @@ class RecordFilter(ABC):
         most_body: int | None = None,
     ) -> None:
         self.stats, self._progress, self._most_body = stats, progress, most_body
-        self._horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63  # wraps around as a Java long
+        self._horizon = wrapped(now + delete_retention_ms, 64)
 
     @abstractmethod
     def batch(self, batch: SourceBatch) -> BatchRetentionResult:

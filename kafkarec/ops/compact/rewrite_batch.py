@@ -15,13 +15,12 @@ from itertools import compress, pairwise
 from typing import NoReturn
 
 from kafkarec._writer import RecordInput
+from kafkarec.format.java_integers import INT_MAX
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.ops.rewrite.new_batches import empty_batch, new_header
 
 from .batch_records import BatchRecords
-
-_MAX_DELTA = 2**31 - 1
 
 
 def refuse(batch: SourceBatch, why: str) -> NoReturn:
@@ -50,8 +49,8 @@ def rewritten(
     header = new_header(batch)._replace(delete_horizon_ms=None if horizon is None or horizon < 0 else horizon)
     if batch.magic < BATCH_MAGIC:
         header = header._replace(base_offset=offsets[0], last_offset=None)
-    if offsets[-1] - header.base_offset > _MAX_DELTA:
-        refuse(batch, f"offset {offsets[-1]} is more than {_MAX_DELTA} above its base offset {header.base_offset}")
+    if offsets[-1] - header.base_offset > INT_MAX:
+        refuse(batch, f"offset {offsets[-1]} is more than {INT_MAX} above its base offset {header.base_offset}")
     return record_input.write(header, batch.start, batch.stop, keep), offsets
 
 

@@ -11,14 +11,13 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from kafkarec._core import Source
+from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_part
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
 
-INT32_MAX = 2**31 - 1
-_INT64_MAX = 2**63 - 1
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 _OFFSET = _COLUMNS.index("offset")
 
@@ -86,4 +85,4 @@ class DecodedBatches:
         (KIP-534).
         """
         header = BatchHeader(magic, delete_horizon_ms=self.units[0].delete_horizon_ms)
-        return [*self.record_input.batch_starts(header, start, stop, min(limit, _INT64_MAX)), stop]
+        return [*self.record_input.batch_starts(header, start, stop, min(limit, LONG_MAX)), stop]

@@ -14,14 +14,14 @@ from typing import NamedTuple
 from kafkarec import codecs
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import checksum, layout
-from kafkarec.format.java_integers import increment_sequence
+from kafkarec.format.java_integers import INT_MAX, increment_sequence
 from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.ops.rewrite.new_batches import new_header
 from kafkarec.write.header import BatchHeader
 
 from . import conversion_errors
 from .batch_joining import LOG_APPEND
-from .decoded_batches import INT32_MAX, DecodedBatches
+from .decoded_batches import DecodedBatches
 from .stats import ConversionStats
 from .target import Shape, Target
 
@@ -118,7 +118,7 @@ def _wrapper_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
         raise conversion_errors.refused(unit, "offsets_out_of_order", expected=rows.fall_from, found=rows.fall_to)
     if earliest < -1:
         raise conversion_errors.refused(unit, "timestamp_negative", expected=-1, found=earliest)
-    if rows.last_offset - base > INT32_MAX:
+    if rows.last_offset - base > INT_MAX:
         raise conversion_errors.too_wide(unit, base, rows.last_offset)
     if base < 0 and shape.magic == 1 and shape.codec:  # Kafka writes it but cannot read it: inner offsets are relative
         detail = f"a wrapper cannot have inner offset {base}"
@@ -130,7 +130,7 @@ def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
     decoded = group.decoded
     unit = decoded.units[group.first]
     base, last = _offset_range(group)
-    if last - base > INT32_MAX:
+    if last - base > INT_MAX:
         raise conversion_errors.too_wide(unit, base, last)
     timestamp_type, time = _timestamp_type_and_time(group, shape)
     sequence = -1

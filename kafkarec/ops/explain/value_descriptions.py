@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, CODEC_MASK, LATEST_CODEC, USED_BITS
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from kafkarec.support.text_table import utc_text
 
 
 def iso_time(ms: int) -> str:
@@ -16,7 +14,7 @@ def iso_time(ms: int) -> str:
     if ms == -1:
         return "no timestamp"
     try:
-        return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return utc_text(ms)
     except OverflowError:
         return "outside the range of dates"
 

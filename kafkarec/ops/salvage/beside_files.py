@@ -32,16 +32,6 @@ _NO_END = 2**63 - 1
 Hole = tuple[int, int]
 
 
-class Filler(NamedTuple):
-    """A file for offsets that the log lacks.
-
-    replaced   whether a .swap has replaced it: it fills what is damaged, not what the cleaner removed
-    """
-
-    segment: SegmentFile
-    replaced: bool
-
-
 class _Content(NamedTuple):
     """First and last offset of good batches, and their number."""
 
@@ -76,7 +66,7 @@ def arrange(partition: SalvagePartition, given: set[str]) -> None:
                     partition.beside.append(BesideFile(file, f"{why}folder{of}", 0, used=False))
         for name in unnamed:
             if _state(name) in (".deleted", ".cleaned"):
-                partition.fillers.append(Filler(_segment(source, name), replaced=False))
+                partition.fillers[_segment(source, name)] = False
 
 
 def filled(
@@ -89,7 +79,7 @@ def filled(
     damaged = [(first or 0, _NO_END if last is None else last) for first, last in probed.lost]
     lost = [] if cleaned else [*probed.lost, *probed.missing]  # at damage or in place of a segment, up to the end
     known = [(max(low, start), high) for low, high in lost if low is not None and high is not None and high >= start]
-    for segment, replaced in partition.fillers:
+    for segment, replaced in partition.fillers.items():
         holes = damaged if replaced else known
         if replaced and not holes:
             continue
@@ -155,7 +145,7 @@ def _take_swaps(partition: SalvagePartition, source: SalvageSource, unnamed: Seq
     source.segments = sorted(
         [*(one for one in source.segments if one not in covered), *taken], key=lambda one: one.base_offset or 0
     )
-    partition.fillers += [Filler(one, replaced=True) for one in covered]
+    partition.fillers |= dict.fromkeys(covered, True)
     why = (
         f"in place of {counted(len(covered), 'segment')}, as when a broker starts"
         if covered

@@ -25,7 +25,7 @@ from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.finding import Finder, is_archive
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.output_rules import Refused
-from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
+from kafkarec.storage.partition_folder import LeftOut, PartitionFiles, by_base_offset
 from kafkarec.storage.recorded_ends import DataFolderState, Witness
 from kafkarec.storage.segment_file import SegmentFile, known_size
 from kafkarec.support.command_line import as_operand, command, quoted
@@ -73,15 +73,17 @@ class SalvageSource:
 class SalvagePartition:
     """The sources of one partition, which is one folder in the output.
 
-    fillers, beside   see `beside_files`
-    problems          sentences for the report
+    fillers    files for offsets that the log lacks -> whether a .swap has replaced them: they fill what is damaged, not
+               what the cleaner removed; see `beside_files`
+    beside     what is said of the files beside the log
+    problems   sentences for the report
     """
 
     folder: str
     topic: str | None
     partition: int | None
     sources: list[SalvageSource] = field(default_factory=list)
-    fillers: list[Any] = field(default_factory=list)
+    fillers: dict[SegmentFile, bool] = field(default_factory=dict)
     beside: list[BesideFile] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -351,7 +353,7 @@ def _add(
             if any(segment.base_offset in bases for segment in new):
                 continue  # 0030.log.deleted and 0030.log: another copy, so a separate source
             source.segments += new
-            source.segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
+            source.segments.sort(key=by_base_offset)
             return
     target.sources.append(SalvageSource(own, segments, unordered, None if alone else log, list(log.checkpoints)))
 

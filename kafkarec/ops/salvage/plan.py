@@ -96,7 +96,7 @@ def _read(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder
             runs = (good_batches.ascending_runs(segment, number, collector) for segment in source.segments)
             streams += [iter(run) for found in runs for run in found]
         else:
-            streams.append(good_batches.ordered_batches(source.segments, number, 0, collector))
+            streams.append(good_batches.ordered_batches(source.segments, number, collector))
     report.sources = [one.path for source in sources for one in source.segments]
     ranks = [source.rank for source in sources]
     for row, reason in merge(streams, start, stale=options.as_partition, ranks=ranks):

@@ -122,7 +122,7 @@ def salvage(
     sources = [str(getattr(one, "path", one)) for one in given]
     report = SalvageReport(out, sources, as_partition, dry_run, new_cluster=new_cluster)
     known = named | {os.path.abspath(file.path) for one in found.partitions for file in one.beside}
-    known |= {os.path.abspath(filler.segment.path) for one in found.partitions for filler in one.fillers}
+    known |= {os.path.abspath(filler.path) for one in found.partitions for filler in one.fillers}
     report.source_ids = ids_in_meta_properties(found.partitions)
     missing = lost_parts.missing_folders(found.data_folders, found.partitions)
     report.lost_folders = [(one.path, one.why) for one in missing if one.is_lost]

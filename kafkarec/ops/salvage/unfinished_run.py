@@ -175,8 +175,7 @@ def _states_of(partition: SalvagePartition) -> list[list[Any]]:
     """Path, size and time of modification of each source."""
     found: list[list[Any]] = []
     for source in partition.sources:
-        fillers = (filler.segment for filler in partition.fillers)
-        for segment in (*source.segments, *source.snapshots, *fillers):
+        for segment in (*source.segments, *source.snapshots, *partition.fillers):
             try:
                 state = os.stat(segment.path)
                 found.append([os.path.realpath(segment.path), state.st_size, state.st_mtime_ns])

@@ -13,6 +13,7 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
+from kafkarec.format.java_integers import INT_MAX
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars import offset_index, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
@@ -21,7 +22,7 @@ from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import fsync, write_file
 
 from .append_checks import CheckedBatches
-from .writer_settings import INT_MAX, WriterSettings
+from .writer_settings import WriterSettings
 
 INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
 _LOG = ".log"

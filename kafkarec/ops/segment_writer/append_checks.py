@@ -17,6 +17,7 @@ from kafkarec import damage
 from kafkarec._verbs import headers_of_good_batches
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import batch_checksums
+from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import reader
@@ -25,8 +26,6 @@ from kafkarec.state.producers import Marker, ProducerStates, read_marker
 from kafkarec.write.stamping import assign
 
 from .writer_settings import WriterSettings
-
-_LONG_MAX = 2**63 - 1
 
 
 class AppendRefused(ValueError):
@@ -185,7 +184,7 @@ def _check_bytes(view: memoryview, header: AppendedHeader) -> None:
 
 def _check_fits_log(header: AppendedHeader, settings: WriterSettings, next_offset: int, epoch: int) -> None:
     first, last = header.first_offset, header.last_offset
-    if first < next_offset or last < first or last >= _LONG_MAX:
+    if first < next_offset or last < first or last >= LONG_MAX:
         text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
         raise AppendRefused(text, header.position, first)
     if header.size_in_bytes > settings.segment_bytes:

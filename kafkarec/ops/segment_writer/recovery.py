@@ -87,13 +87,12 @@ def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered
     broker must complete an operation (.swap). Nothing was changed then.
     """
     opened = opening.open(folder)
-    if not isinstance(opened, PartitionFiles):
-        return RecoveredLog(ProducerStates(policy=RECOVERY), [], settings.start_offset or 0)
-    with opened as log:
-        _check_names(folder, log)
-        if not log.segments:
-            return RecoveredLog(ProducerStates(policy=RECOVERY), [], settings.start_offset or 0)
-        return _recovered(folder, log, settings, check_all)
+    if isinstance(opened, PartitionFiles):
+        with opened as log:
+            _check_names(folder, log)
+            if log.segments:
+                return _recovered(folder, log, settings, check_all)
+    return RecoveredLog(ProducerStates(policy=RECOVERY), [], settings.start_offset or 0)
 
 
 def remove_partial_files(folder: str) -> None:

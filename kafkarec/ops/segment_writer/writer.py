@@ -24,6 +24,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.java_integers import INT_MAX
 from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.storage import names
@@ -36,7 +37,7 @@ from .active_segment import ActiveSegment, WrittenSegment
 from .append_checks import AppendedHeader, CheckedBatches, check_batches
 from .folder_lock import FolderLock
 from .recovery import check_is_partition, drop_snapshots, recover, remove_partial_files
-from .writer_settings import INT_MAX, WEEK_MS, WriterSettings
+from .writer_settings import WEEK_MS, WriterSettings
 
 _log = logging.getLogger("kafkarec")
 

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from kafkarec.format.java_integers import INT_MAX, LONG_MAX
 from kafkarec.sidecars import offset_index, time_index
 
-INT_MAX = 2**31 - 1
-_LONG_MAX = 2**63 - 1
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 # The minimum and maximum of each option. An index with fewer bytes than two time entries would always be full.
 _LIMITS = {
     "segment_bytes": (1, INT_MAX),
-    "segment_ms": (1, _LONG_MAX),
+    "segment_ms": (1, LONG_MAX),
     "index_interval_bytes": (0, INT_MAX),
     "max_index_size": (2 * time_index.ENTRY_SIZE, INT_MAX),
-    "flush_messages": (1, _LONG_MAX),
+    "flush_messages": (1, LONG_MAX),
     "leader_epoch": (0, INT_MAX),
-    "start_offset": (0, _LONG_MAX - 1),
+    "start_offset": (0, LONG_MAX - 1),
 }
 _NONE_ALLOWED = {"flush_messages", "leader_epoch", "start_offset"}
 

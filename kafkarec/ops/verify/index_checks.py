@@ -35,6 +35,7 @@ class IndexCheck(Generic[E]):
     place and value, which is usual, a whole step is compared at once; else one by one."""
 
     order_kind: str
+    effect_of_fall = ""
     by_time: bool
 
     def __init__(self, index: Entries[E], report: ReportFile) -> None:
@@ -49,7 +50,8 @@ class IndexCheck(Generic[E]):
             report(self.order_kind, what, NOTE)
         for number in falls:
             previous, entry = index[number - 1 : number + 1]
-            self._add(self.order_kind, number, entry, self._why_it_falls(previous))
+            what = f"does not ascend: it follows {self._described(previous)}{self.effect_of_fall}"
+            self._add(self.order_kind, number, entry, what)
         numbers = range(usable)
         self._numbers: Sequence[int] = sorted(numbers, key=columns[1].__getitem__) if falls else numbers
         self._values, self._places = (array("q", map(column.__getitem__, self._numbers)) for column in columns)
@@ -80,10 +82,6 @@ class IndexCheck(Generic[E]):
     def _described(self, entry: E) -> str:
         """The two fields in words."""
 
-    @abstractmethod
-    def _why_it_falls(self, previous: E) -> str:
-        """What is wrong with an entry that does not follow `previous`."""
-
     def _until(self, last: int) -> Iterator[tuple[int, E]]:
         """Yields the (number, entry) pairs up to a place."""
         places, last = self._places, last - self._place_base
@@ -109,6 +107,7 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
     """Checks an .index."""
 
     order_kind = "index_order"
+    effect_of_fall = "; a search may find a wrong entry"
     by_time = False
 
     def __init__(self, index: OffsetIndex, report: ReportFile) -> None:
@@ -118,12 +117,6 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
 
     def _described(self, entry: OffsetEntry) -> str:
         return f"offset {entry.offset} at byte {entry.position}"
-
-    def _why_it_falls(self, previous: OffsetEntry) -> str:
-        return (
-            f"does not ascend: it follows offset {previous.offset} at byte {previous.position}; a search may find a "
-            "wrong entry"
-        )
 
     def add(self, step: Step) -> None:
         """Compares the batches of the next step."""
@@ -200,9 +193,6 @@ class TimeIndexCheck(IndexCheck[TimeEntry]):
 
     def _described(self, entry: TimeEntry) -> str:
         return f"timestamp {entry.timestamp} at offset {entry.offset}"
-
-    def _why_it_falls(self, previous: TimeEntry) -> str:
-        return f"does not ascend: it follows timestamp {previous.timestamp} at offset {previous.offset}"
 
     def add(self, step: Step) -> None:
         """Compares the batches of the next step."""

@@ -49,7 +49,7 @@ class LogOrder:
         self.lost: list[Gap] = []
         collector = DamageCollector(limit, [])
         before = None
-        for row in ordered_batches(segments, 0, 0, collector):
+        for row in ordered_batches(segments, 0, collector):
             number = numbers[row.segment.path]
             offsets, first, last = self._offsets[number], self.next_offset, row.base - 1
             if row.damaged:

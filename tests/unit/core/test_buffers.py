@@ -83,7 +83,8 @@ def test_the_buffers_of_a_small_input_in_memory_are_parts_of_one_page(
         data = of(count, b"k", b"v" * 3)
         columns = kafkarec.decode(data, columns=names)
         payload = len(data) - 61
-        found = list(columns.buffer_addresses()[0].values())
+        ((chunk, _, _),) = columns._pieces
+        found = [[chunk.address(index, buffer) for buffer in range(3)] for index in range(len(names))]
         page = found[0][1]
         wanted = (parts + 1) * 2 * SLACK + count * row + payload * values
         assert_takes(page, wanted, (count, names))

@@ -10,6 +10,7 @@ from typing import Any
 
 import builders
 import pytest
+from reading import FileInMemory
 
 import kafkarec
 from kafkarec._core import Layout, Producers
@@ -20,7 +21,7 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.isolation import match
-from kafkarec.read.walk import CHECKED_MARKERS, Buffer, asked, walk
+from kafkarec.read.walk import CHECKED_MARKERS, asked, walk
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.steps import (
     ABORT,
@@ -40,9 +41,9 @@ Parts = list[tuple[bytes, list[AbortedTransaction] | None]]
 NOTHING, DATA, STAMPED, UNREADABLE = 0, 1, 3, 6  # besides ABORT and COMMIT: MarkCode in producer_table.pxd
 
 
-def inputs_of(parts: Parts) -> list[Buffer]:
+def inputs_of(parts: Parts) -> list[FileInMemory]:
     """Segments with their .txnindex."""
-    return [Buffer(data, "0.log", Evidence(lambda index=index: index)) for data, index in parts]  # type: ignore[misc]
+    return [FileInMemory(data, "0.log", Evidence(lambda index=index: index)) for data, index in parts]  # type: ignore[misc]
 
 
 def one_by_one(*want: Any, **options: Any) -> DecodeRequest:

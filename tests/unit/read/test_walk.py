@@ -7,6 +7,7 @@ from pathlib import Path
 
 import builders
 import pytest
+from reading import FileInMemory
 
 import kafkarec
 from kafkarec.errors import CorruptRecordError
@@ -48,7 +49,7 @@ def test_each_segment_has_steps_with_its_number() -> None:
 
 
 def test_zeros_behind_the_batches_of_a_file_are_preallocated() -> None:
-    file = Buffer(ONE + bytes(100), "0.log")
+    file = FileInMemory(ONE + bytes(100), "0.log")
     [step] = walk([file], asked(HEADERS))
     assert step.tail == (len(ONE), 100) and is_preallocated(file, step.tail)
 

@@ -13,12 +13,12 @@ import transaction_logs as txns
 from hypothesis import given
 from hypothesis import strategies as st
 from paths import SEGMENTS
+from reading import FileInMemory
 from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, LogState
 
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.logs import logs_of
-from kafkarec.read.walk import Buffer
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.marker_matching import NOTES
 from kafkarec.sidecars import producer_snapshot, txn_index
@@ -93,7 +93,7 @@ def test_without_its_markers_a_segment_is_read_by_its_index(folder: Path) -> Non
     inputs = []
     for one in log.segments:
         kept = b"".join(bytes(batch.raw) for batch in one.batches() if batch.base_offset not in aborts)
-        inputs.append(Buffer(kept, one.name, Evidence(one.evidence.aborted)))
+        inputs.append(FileInMemory(kept, one.name, Evidence(one.evidence.aborted)))
     result = listing(inputs)
     assert [(t.producer_id, t.first_offset, t.marker_offset) for t in result.aborted] == [
         (t.producer_id, t.first_offset, t.marker_offset) for t in whole.aborted if t.marker_offset < result.next_offset

@@ -17,7 +17,7 @@ from kafkarec._core import Source
 from kafkarec.read.walk import Buffer
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
-from kafkarec.state.producers import ProducerStates
+from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 
 # The index interval of each topic.
@@ -33,9 +33,9 @@ RECOVERED = sorted(path.name for path in (VECTORS / "indexes").iterdir() if path
 SMALL = {".index", ".timeindex", ".txnindex", ".snapshot"}
 
 
-def rebuilt(folder: Path, interval: int = 4096, **options: bool) -> tuple[dict[str, bytes], list[RebuiltSideFiles]]:
+def rebuilt(folder: Path, interval: int = 4096) -> tuple[dict[str, bytes], list[RebuiltSideFiles]]:
     """Return all rebuilt files by name, and the opened source."""
-    parts = list(rebuild_log(kafkarec.open(folder), interval, **options))
+    parts = list(rebuild_log(kafkarec.open(folder), interval))
     return {name: data for part in parts for name, data in part.files.items()}, parts
 
 
@@ -79,7 +79,7 @@ def test_files_of_a_running_broker_are_rebuilt_without_the_zeros() -> None:
 def test_rebuilt_files_are_as_recovery_makes_them(name: str, tmp_path: Path) -> None:
     folder = VECTORS / "indexes" / name
     interval = int((folder / "interval").read_text())
-    made, parts = rebuilt(logs_alone(folder, tmp_path), interval, as_recovery=True)
+    made, parts = rebuilt(logs_alone(folder, tmp_path), interval)
     assert [part.problems for part in parts if part.problems] == []
     epochs = leader_epochs.read(made.pop(leader_epochs.NAME))
     expected = leader_epochs.read((folder / leader_epochs.NAME).read_bytes())
@@ -192,7 +192,13 @@ def test_emptied_markers_keep_their_epochs_except_as_in_recovery() -> None:
     folder = VECTORS / "segments" / "compacted-0"
     name = f"{568:020d}.snapshot"
     ours = {one.producer_id: one for one in producer_snapshot.read(rebuilt(folder)[0][name])}
-    kafkas = {one.producer_id: one for one in producer_snapshot.read(rebuilt(folder, as_recovery=True)[0][name])}
+    *segments, after = kafkarec.open(folder).segments
+    assert after.base_offset == 568
+    recovered = at_log_start(segments[0].sidecar, segments[0].base_offset, RECOVERY).states
+    for segment in segments:
+        for step in reading.walk_markers(segment):
+            recovered.take(step)
+    kafkas = {one.producer_id: one for one in recovered.snapshot()}
     assert (ours[5].producer_epoch, kafkas[5].producer_epoch) == (6, 5)
     assert {k: v for k, v in ours.items() if k != 5} == {k: v for k, v in kafkas.items() if k != 5}
 

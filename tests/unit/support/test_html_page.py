@@ -22,7 +22,7 @@ def test_a_page_is_well_formed_and_its_title_escaped(tmp_path: Path) -> None:
 
 
 def test_every_colour_has_a_light_and_a_dark_value() -> None:
-    style = html_page.variables({"ink": ("#000", "#fff")}, "svg")
-    assert style == "svg { --ink: #000; }\n@media (prefers-color-scheme: dark) { svg { --ink: #fff; } }\n"
+    style = html_page.variables({"ink": ("#000", "#fff")})
+    assert style == ":root { --ink: #000; }\n@media (prefers-color-scheme: dark) { :root { --ink: #fff; } }\n"
     page = "".join(html_page.page("", ()))
     assert {f"--{name}: " for name in html_page.COLOURS if page.count(f"--{name}: ") != 2} == set()
