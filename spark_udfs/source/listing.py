@@ -1,10 +1,10 @@
 """Lists the partitions below the paths: names, segments with their sizes, and names again, until these are the same.
 
 A segment that is followed by another one no longer grows, so its size is final if the other existed before. Segments
-that a broker begins or deletes meanwhile are no reason to wait: the first names hold, without what came after them.
-While the log cleaner replaces a segment, A.log does not exist between the renames A.log -> A.log.deleted and
-A.log.swap -> A.log: the listing waits for the second one. Folders whose names never stay the same, and a replacement
-that was interrupted, are data loss.
+that a broker begins or deletes meanwhile are no reason to wait: those hold that both have, the first names and the last
+ones. In a partition that is in several folders they are, as one may have been moved. While the log cleaner replaces a
+segment, A.log does not exist between the renames A.log -> A.log.deleted and A.log.swap -> A.log: the listing waits for
+the second one. Folders whose names never stay the same, and a replacement that was interrupted, are data loss.
 
 A repeated listing of unchanged names costs one listing of the names and one `stat` of each last segment. It does not
 see a segment that was replaced by a file of the same name: who opens it does, and makes a new Listing.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -99,21 +100,28 @@ class Listing:
                 time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
             self._logs = self.finder.logs()
             before, names = names, self._names_now()
-            problem = _problem(before, names)
+            problem = _problem(before, names, self._shared())
             if not problem:
-                names = self._without_newer(before) if names != before else names
+                names = self._kept(before, names) if names != before else names
                 break
         else:
             lost(self._options, problem)
         self._names = names
 
-    def _without_newer(self, names: _Names) -> _Names:
-        """Leave out the segments that are not among the names of their folder; return the names."""
+    def _shared(self) -> set[str]:
+        """The folders of partitions that are in several: who moves a segment from one to another one changes both."""
+        folders = Counter((log.topic, log.partition) for log in self._logs)
+        return {os.path.dirname(log.segments[0].path) for log in self._logs if folders[log.topic, log.partition] > 1}
+
+    def _kept(self, before: _Names, after: _Names) -> _Names:
+        """Leaves out the segments that only one of the two has for their folder; returns the first."""
         for log in self._logs:
-            listed = names.get(os.path.dirname(log.segments[0].path))
-            log.segments = tuple(each for each in log.segments if listed is None or each.name in listed)
+            folder = os.path.dirname(log.segments[0].path)
+            if folder in before:
+                names = before[folder] & after[folder]
+                log.segments = tuple(each for each in log.segments if each.name in names)
         self._logs = [log for log in self._logs if log.segments]
-        return names
+        return before
 
     def _names_now(self) -> _Names:
         """Folder -> relevant names in it, for each root, the partition folders below it and the key folders that
@@ -130,7 +138,7 @@ class Listing:
         return names
 
 
-def _problem(before: _Names, after: _Names) -> str:
+def _problem(before: _Names, after: _Names, shared: set[str]) -> str:
     """Why segments that were listed between these two may not be all; empty: they are."""
     for folder, names in after.items():
         swaps = sorted(name for name in names if name.endswith(_SWAP) and name.removesuffix(_SWAP) not in names)
@@ -143,19 +151,21 @@ def _problem(before: _Names, after: _Names) -> str:
             )
     for folder in {**before, **after}:
         first, then = before.get(folder), after.get(folder)
-        if first != then and not (folder and first and then and _moved_on(first, then)):
+        if first != then and not (first and then and folder not in {"", *shared} and _moved_on(folder, first, then)):
             return f"{folder or 'the paths'}: names have changed during each of {_TRIES} listings"
     return ""
 
 
-def _moved_on(before: frozenset[str], after: frozenset[str]) -> bool:
+def _moved_on(folder: str, before: frozenset[str], after: frozenset[str]) -> bool:
     """Whether a folder's names differ only by segments begun at the log's end or deleted at its start."""
     old, new = (sorted(name for name in names if name.endswith(_LOG)) for names in (before, after))
     kept = [name for name in old if name in after]
     if not kept or old[-len(kept) :] != kept or new[: len(kept)] != kept:
         return False
+    # a listing may miss both names of a file that is renamed meanwhile: the cleaner's .swap, and then the segment
+    gone = (os.path.join(folder, f"{name}{suffix}") for name in old if name not in after for suffix in (_SWAP, ""))
     others = (name for name in before ^ after if not name.endswith(_LOG))
-    return all(name.endswith(_DELETED) and name < kept[0] for name in others)
+    return not any(map(os.path.lexists, gone)) and all(name.endswith(_DELETED) and name < kept[0] for name in others)
 
 
 def _with_size(segment: Any) -> Any:

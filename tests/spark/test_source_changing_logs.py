@@ -4,18 +4,21 @@ missing, or the job fails."""
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import log_cleaning
 import pytest
 from log_cleaning import RepeatingThread
+from pyspark.sql.types import StructType
 from source_rows import Read, read
 from stream_broker import Broker
 from unlistable_folders import refuse_listing
@@ -25,6 +28,8 @@ from kafkarec.sources import folders, remote
 from spark_udfs.source import listing
 from spark_udfs.source.listing import DataLoss
 from spark_udfs.source.paths import finder
+
+OFFSET = StructType().add("offset", "long")  # without options: folders are listed for the plan only
 
 
 def third(offset: int) -> bool:
@@ -80,11 +85,17 @@ def options_of(broker: Broker, **source_options: str) -> Any:
 
 
 @pytest.mark.parametrize("listed", [(), (0, 1), (1,)])
-@pytest.mark.parametrize("deleted", [0, 1])
+@pytest.mark.parametrize(("deleted", "is_named"), [(0, False), (1, False), (1, True)])
 def test_segments_that_are_begun_and_deleted_during_the_listing(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, listed: tuple[int, ...], deleted: int
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    listed: tuple[int, ...],
+    deleted: int,
+    is_named: bool,
 ) -> None:
-    """The first names are read at once, without a second listing: of two new segments it may have the last one only."""
+    """The first names are read at once, without a second listing: of two new segments it may have the last one only.
+    is_named: the deleted one was there still when the folder's names were read, but not for its `stat`."""
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("listed again"))
     while len(broker.log()) < 5:
         broker.write(10)
@@ -99,12 +110,65 @@ def test_segments_that_are_begun_and_deleted_during_the_listing(
         for path in gone:
             path.rename(f"{path}.deleted")
         new = [remote.FolderEntry(begun[each].name, begun[each].stat().st_size, False) for each in listed]
+        new += [remote.FolderEntry(path.name, 0, False) for path in gone if is_named]
         return sorted([each for each in entries if each.name not in {path.name for path in gone}] + new)
 
     change_next_listing(monkeypatch, change)
     start, end = int(broker.log()[deleted].stem), broker.rows["orders", 0][-1][0] + 1
     assert log_cleaning.offsets(read(broker.root)) == list(range(start, int(begun[0].stem)))
     assert log_cleaning.offsets(read(broker.root)) == list(range(start, end))
+
+
+def before_listing(monkeypatch: pytest.MonkeyPatch, changes: dict[int, Callable[[], object]]) -> None:
+    """Let each of `changes` happen before one listing of a folder orders-0, by its number from 0 on. What it returns
+    are names that this listing does not have."""
+    real, numbers = os.scandir, iter(range(1000))
+
+    def scandir(folder: Any = ".") -> Any:
+        if not str(folder).endswith("orders-0"):
+            return real(folder)
+        hidden = changes.get(next(numbers), lambda: None)() or ()
+        return nullcontext(iter([each for each in real(folder) if each.name not in hidden]))
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("listing_number", range(6))
+def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_reversed: bool, listing_number: int
+) -> None:
+    """To the archive that holds what is before it, while both folders are listed."""
+    while len(broker.log()) < 4:
+        broker.write(10)
+    archive = tmp_path / "archive" / "orders-0"
+    archive.mkdir(parents=True)
+    first, second = broker.log()[:2]
+    first.rename(archive / first.name)
+    paths = [str(archive.parent), str(broker.root)]
+    given = {"paths": json.dumps(paths[::-1] if is_reversed else paths)}
+    before_listing(monkeypatch, {listing_number: lambda: second.rename(archive / second.name) and None})
+    assert log_cleaning.offsets(Read(given, OFFSET).rows) == [offset for offset, _ in broker.rows["orders", 0]]
+    assert not second.exists()
+
+
+def test_a_replacement_of_the_first_segment_whose_last_step_the_listing_does_not_show(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing that has neither the old name of a file nor the new one, as it was renamed meanwhile."""
+    while len(broker.log()) < 4:
+        broker.write(10)
+    first, next_base = broker.log()[0], int(broker.log()[1].stem)
+    steps = log_cleaning.steps([first], third)
+
+    def rename_the_last() -> list[str]:
+        list(steps)
+        return [first.name]
+
+    before_listing(monkeypatch, {1: lambda: [next(steps) for _ in range(3)] and None, 2: rename_the_last})
+    everything = (offset for offset, _ in broker.rows["orders", 0])
+    kept = [each for each in everything if each >= next_base - 1 or third(each)]
+    assert log_cleaning.offsets(read(broker.root, OFFSET)) == kept
 
 
 @pytest.mark.parametrize("step", range(7))
