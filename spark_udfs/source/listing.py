@@ -60,6 +60,7 @@ class Listing:
         self._options = options
         self._names: _Names = {}
         self._logs: list[Any] = []
+        self._not_read: set[str] = set()
 
     @cached_property
     def finder(self) -> distributed.LogFinder:
@@ -100,13 +101,24 @@ class Listing:
                 time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
             self._logs = self.finder.logs()
             before, names = names, self._names_now()
-            problem = _problem(before, names, self._shared())
+            problem = _problem(before, names, self._shared()) or self._lacks(before, names)
             if not problem:
                 names = self._kept(before, names) if names != before else names
                 break
         else:
             lost(self._options, problem)
         self._names = names
+
+    def _lacks(self, before: _Names, after: _Names) -> str:
+        """What the listing lacks of the segments that were there before and after it, as when the cleaner has replaced
+        one meanwhile. Files with such names that no log has are lacking in each listing."""
+        listed = {segment.path for log in self._logs for segment in log.segments}
+        both = ((folder, name) for folder in before for name in before[folder] & after.get(folder, frozenset()))
+        known, self._not_read = (
+            self._not_read,
+            {os.path.join(*each) for each in both if each[1].endswith(_LOG)} - listed,
+        )
+        return "" if self._not_read == known else _changed(next(iter(self._not_read ^ known)))
 
     def _shared(self) -> set[str]:
         """The folders of partitions that are in several: who moves a segment from one to another one changes both."""
@@ -152,8 +164,12 @@ def _problem(before: _Names, after: _Names, shared: set[str]) -> str:
     for folder in {**before, **after}:
         first, then = before.get(folder), after.get(folder)
         if first != then and not (first and then and folder not in {"", *shared} and _moved_on(folder, first, then)):
-            return f"{folder or 'the paths'}: names have changed during each of {_TRIES} listings"
+            return _changed(folder or "the paths")
     return ""
+
+
+def _changed(what: str) -> str:
+    return f"{what}: names have changed during each of {_TRIES} listings"
 
 
 def _moved_on(folder: str, before: frozenset[str], after: frozenset[str]) -> bool:

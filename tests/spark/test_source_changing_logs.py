@@ -152,23 +152,38 @@ def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
     assert not second.exists()
 
 
-def test_a_replacement_of_the_first_segment_whose_last_step_the_listing_does_not_show(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("number", "is_shown"), [(0, False), (0, True), (1, True)])
+def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, number: int, is_shown: bool
 ) -> None:
-    """A listing that has neither the old name of a file nor the new one, as it was renamed meanwhile."""
+    """The listing between them has no name of it. is_shown: the last names are the first ones, and no .deleted is left;
+    else they have neither the old name of the file nor the new one, as it is renamed meanwhile."""
     while len(broker.log()) < 4:
         broker.write(10)
-    first, next_base = broker.log()[0], int(broker.log()[1].stem)
-    steps = log_cleaning.steps([first], third)
+    replaced, after = broker.log()[number : number + 2]
+    steps = log_cleaning.steps([replaced], third)
 
-    def rename_the_last() -> list[str]:
+    def remove() -> None:
+        for _ in range(3):
+            next(steps)
+        if is_shown:
+            Path(f"{replaced}.deleted").unlink()
+
+    def rename() -> list[str]:
+        if is_shown:
+            Path(f"{replaced}.swap").rename(replaced)
+            return []
         list(steps)
-        return [first.name]
+        return [replaced.name]
 
-    before_listing(monkeypatch, {1: lambda: [next(steps) for _ in range(3)] and None, 2: rename_the_last})
-    everything = (offset for offset, _ in broker.rows["orders", 0])
-    kept = [each for each in everything if each >= next_base - 1 or third(each)]
-    assert log_cleaning.offsets(read(broker.root, OFFSET)) == kept
+    before_listing(monkeypatch, {1: remove, 2: rename})
+    everything, span = (
+        (offset for offset, _ in broker.rows["orders", 0]),
+        range(int(replaced.stem), int(after.stem) - 1),
+    )
+    assert log_cleaning.offsets(read(broker.root, OFFSET)) == [
+        each for each in everything if each not in span or third(each)
+    ]
 
 
 @pytest.mark.parametrize("step", range(7))
