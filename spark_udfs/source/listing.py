@@ -1,10 +1,10 @@
 """Lists the partitions below the paths: names, segments with their sizes, and names again, until these are the same.
 
 A segment that is followed by another one no longer grows, so its size is final if the other existed before. Segments
-that a broker begins or deletes meanwhile are no reason to wait: those hold that both have, the first names and the last
-ones. In a partition that is in several folders they are, as one may have been moved. While the log cleaner replaces a
-segment, A.log does not exist between the renames A.log -> A.log.deleted and A.log.swap -> A.log: the listing waits for
-the second one. Folders whose names never stay the same, and a replacement that was interrupted, are data loss.
+that a broker begins or deletes meanwhile are no reason to wait: the first names hold, without what came after them. In
+a partition that is in several folders they are, as one may have been moved. While the log cleaner replaces a segment,
+A.log does not exist between the renames A.log -> A.log.deleted and A.log.swap -> A.log: the listing waits for the
+second one. Folders whose names never stay the same, and a replacement that was interrupted, are data loss.
 
 A repeated listing of unchanged names costs one listing of the names and one `stat` of each last segment. It does not
 see a segment that was replaced by a file of the same name: who opens it does, and makes a new Listing.
@@ -114,10 +114,8 @@ class Listing:
         one meanwhile. Files with such names that no log has are lacking in each listing."""
         listed = {segment.path for log in self._logs for segment in log.segments}
         both = ((folder, name) for folder in before for name in before[folder] & after.get(folder, frozenset()))
-        known, self._not_read = (
-            self._not_read,
-            {os.path.join(*each) for each in both if each[1].endswith(_LOG)} - listed,
-        )
+        there = {os.path.join(folder, name) for folder, name in both if name.endswith(_LOG)}
+        known, self._not_read = self._not_read, there - listed
         return "" if self._not_read == known else _changed(next(iter(self._not_read ^ known)))
 
     def _shared(self) -> set[str]:
@@ -126,12 +124,15 @@ class Listing:
         return {os.path.dirname(log.segments[0].path) for log in self._logs if folders[log.topic, log.partition] > 1}
 
     def _kept(self, before: _Names, after: _Names) -> _Names:
-        """Leaves out the segments that only one of the two has for their folder; returns the first."""
+        """Leaves out the segments that are not among the first names, and those that were removed before their `stat`;
+        returns the first names."""
         for log in self._logs:
             folder = os.path.dirname(log.segments[0].path)
             if folder in before:
-                names = before[folder] & after[folder]
-                log.segments = tuple(each for each in log.segments if each.name in names)
+                both = before[folder] & after[folder]
+                log.segments = tuple(
+                    each for each in log.segments if each.name in (before[folder] if each.listed_size else both)
+                )
         self._logs = [log for log in self._logs if log.segments]
         return before
 

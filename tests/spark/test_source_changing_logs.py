@@ -133,23 +133,30 @@ def before_listing(monkeypatch: pytest.MonkeyPatch, changes: dict[int, Callable[
     monkeypatch.setattr(os, "scandir", scandir)
 
 
+@pytest.mark.parametrize("archived", [0, 1])
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("listing_number", range(6))
 def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_reversed: bool, listing_number: int
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    archived: int,
+    is_reversed: bool,
+    listing_number: int,
 ) -> None:
     """To the archive that holds what is before it, while both folders are listed."""
     while len(broker.log()) < 4:
         broker.write(10)
     archive = tmp_path / "archive" / "orders-0"
     archive.mkdir(parents=True)
-    first, second = broker.log()[:2]
-    first.rename(archive / first.name)
+    for path in broker.log()[:archived]:
+        path.rename(archive / path.name)
+    moved = broker.log()[0]
     paths = [str(archive.parent), str(broker.root)]
     given = {"paths": json.dumps(paths[::-1] if is_reversed else paths)}
-    before_listing(monkeypatch, {listing_number: lambda: second.rename(archive / second.name) and None})
+    before_listing(monkeypatch, {listing_number: lambda: moved.rename(archive / moved.name) and None})
     assert log_cleaning.offsets(Read(given, OFFSET).rows) == [offset for offset, _ in broker.rows["orders", 0]]
-    assert not second.exists()
+    assert not moved.exists()
 
 
 @pytest.mark.parametrize(("number", "is_shown"), [(0, False), (0, True), (1, True)])
