@@ -138,11 +138,16 @@ class Listing:
 
     def _names_now(self) -> _Names:
         """Folder -> relevant names in it, for each root, the partition folders below it and the key folders that
-        `where` allows; "" -> the roots. OSError for a folder that cannot be listed, which the listing of the folder
-        above would leave out, unless failOnDataLoss is false."""
+        `where` allows; "" -> the roots, and what is to replace a segment in a folder of files that a glob matches.
+        OSError for a folder that cannot be listed, which the listing of the folder above would leave out, unless
+        failOnDataLoss is false."""
         roots = self.finder.roots()
-        names: _Names = {"": frozenset(roots)}
         waiting = [root for root in roots if os.path.isdir(root)]
+        matched = {os.path.dirname(root) for root in {*roots} - {*waiting, *paths.given_paths(self._options)}}
+        inside = (os.path.join(folder, name) for folder in matched for name in os.listdir(folder))
+        swaps = (each for each in inside if each.endswith(f"{_LOG}{_SWAP}"))
+        alone = (each for each in swaps if not os.path.lexists(each.removesuffix(_SWAP)))
+        names: _Names = {"": frozenset([*roots, *alone])}
         while waiting:
             folder = waiting.pop()
             if folder not in names:
@@ -156,9 +161,10 @@ def _problem(before: _Names, after: _Names, shared: set[str]) -> str:
     for folder, names in after.items():
         swaps = sorted(name for name in names if name.endswith(_SWAP) and name.removesuffix(_SWAP) not in names)
         if swaps:
-            above, own = os.path.split(folder)
+            own, swap = os.path.split(os.path.join(folder, swaps[0]))
+            above, own = os.path.split(own)
             return (
-                f"{above}: {own} has {swaps[0]} and no {swaps[0].removesuffix(_SWAP)}: the replacement of that segment "
+                f"{above}: {own} has {swap} and no {swap.removesuffix(_SWAP)}: the replacement of that segment "
                 f"was interrupted, and only that file has its offsets. A broker that starts there completes the "
                 f"renaming"
             )

@@ -212,8 +212,9 @@ def test_every_step_of_a_segment_replacement(broker: Broker, step: int, mode: st
     assert all(first <= offset < end and not third(offset) for offset in missing)
 
 
+@pytest.mark.parametrize("below", ["", "orders-0", "orders-*", "orders-0/*.log", "orders-{0,1}/0*"])
 def test_an_interrupted_segment_replacement(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, below: str
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     while len(broker.log()) < 4:
@@ -223,8 +224,8 @@ def test_an_interrupted_segment_replacement(
     for _ in range(3):
         next(steps)
     with pytest.raises(DataLoss, match=f"orders-0 has {name}.swap and no {name}: the replacement of that segment"):
-        read(broker.root)
-    offsets = log_cleaning.offsets(read(broker.root, failOnDataLoss="false"))
+        read(broker.root / below)
+    offsets = log_cleaning.offsets(read(broker.root / below, failOnDataLoss="false"))
     first, end = int(name[:20]), int(broker.log()[1].stem)
     assert offsets == [offset for offset, _ in broker.rows["orders", 0] if not first <= offset < end]
     assert f"{name}.swap" in caplog.text
