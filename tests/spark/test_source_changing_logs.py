@@ -4,18 +4,21 @@ missing, or the job fails."""
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import log_cleaning
 import pytest
 from log_cleaning import RepeatingThread
+from pyspark.sql.types import StructType
 from source_rows import Read, read
 from stream_broker import Broker
 from unlistable_folders import refuse_listing
@@ -25,6 +28,8 @@ from kafkarec.sources import folders, remote
 from spark_udfs.source import listing
 from spark_udfs.source.listing import DataLoss
 from spark_udfs.source.paths import finder
+
+OFFSET = StructType().add("offset", "long")  # without options: folders are listed for the plan only
 
 
 def third(offset: int) -> bool:
@@ -80,11 +85,17 @@ def options_of(broker: Broker, **source_options: str) -> Any:
 
 
 @pytest.mark.parametrize("listed", [(), (0, 1), (1,)])
-@pytest.mark.parametrize("deleted", [0, 1])
+@pytest.mark.parametrize(("deleted", "is_named"), [(0, False), (1, False), (1, True)])
 def test_segments_that_are_begun_and_deleted_during_the_listing(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, listed: tuple[int, ...], deleted: int
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    listed: tuple[int, ...],
+    deleted: int,
+    is_named: bool,
 ) -> None:
-    """The first names are read at once, without a second listing: of two new segments it may have the last one only."""
+    """The first names are read at once, without a second listing: of two new segments it may have the last one only.
+    is_named: the deleted one was there still when the folder's names were read, but not for its `stat`."""
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("listed again"))
     while len(broker.log()) < 5:
         broker.write(10)
@@ -99,12 +110,87 @@ def test_segments_that_are_begun_and_deleted_during_the_listing(
         for path in gone:
             path.rename(f"{path}.deleted")
         new = [remote.FolderEntry(begun[each].name, begun[each].stat().st_size, False) for each in listed]
+        new += [remote.FolderEntry(path.name, 0, False) for path in gone if is_named]
         return sorted([each for each in entries if each.name not in {path.name for path in gone}] + new)
 
     change_next_listing(monkeypatch, change)
     start, end = int(broker.log()[deleted].stem), broker.rows["orders", 0][-1][0] + 1
     assert log_cleaning.offsets(read(broker.root)) == list(range(start, int(begun[0].stem)))
     assert log_cleaning.offsets(read(broker.root)) == list(range(start, end))
+
+
+def before_listing(monkeypatch: pytest.MonkeyPatch, changes: dict[int, Callable[[], object]]) -> None:
+    """Let each of `changes` happen before one listing of a folder orders-0, by its number from 0 on. What it returns
+    are names that this listing does not have."""
+    real, numbers = os.scandir, iter(range(1000))
+
+    def scandir(folder: Any = ".") -> Any:
+        if not str(folder).endswith("orders-0"):
+            return real(folder)
+        hidden = changes.get(next(numbers), lambda: None)() or ()
+        return nullcontext(iter([each for each in real(folder) if each.name not in hidden]))
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+
+@pytest.mark.parametrize("archived", [0, 1])
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("listing_number", range(6))
+def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    archived: int,
+    is_reversed: bool,
+    listing_number: int,
+) -> None:
+    """To the archive that holds what is before it, while both folders are listed."""
+    while len(broker.log()) < 4:
+        broker.write(10)
+    archive = tmp_path / "archive" / "orders-0"
+    archive.mkdir(parents=True)
+    for path in broker.log()[:archived]:
+        path.rename(archive / path.name)
+    moved = broker.log()[0]
+    paths = [str(archive.parent), str(broker.root)]
+    given = {"paths": json.dumps(paths[::-1] if is_reversed else paths)}
+    before_listing(monkeypatch, {listing_number: lambda: moved.rename(archive / moved.name) and None})
+    assert log_cleaning.offsets(Read(given, OFFSET).rows) == [offset for offset, _ in broker.rows["orders", 0]]
+    assert not moved.exists()
+
+
+@pytest.mark.parametrize(("number", "is_shown"), [(0, False), (0, True), (1, True)])
+def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, number: int, is_shown: bool
+) -> None:
+    """The listing between them has no name of it. is_shown: the last names are the first ones, and no .deleted is left;
+    else they have neither the old name of the file nor the new one, as it is renamed meanwhile."""
+    while len(broker.log()) < 4:
+        broker.write(10)
+    replaced, after = broker.log()[number : number + 2]
+    steps = log_cleaning.steps([replaced], third)
+
+    def remove() -> None:
+        for _ in range(3):
+            next(steps)
+        if is_shown:
+            Path(f"{replaced}.deleted").unlink()
+
+    def rename() -> list[str]:
+        if is_shown:
+            Path(f"{replaced}.swap").rename(replaced)
+            return []
+        list(steps)
+        return [replaced.name]
+
+    before_listing(monkeypatch, {1: remove, 2: rename})
+    everything, span = (
+        (offset for offset, _ in broker.rows["orders", 0]),
+        range(int(replaced.stem), int(after.stem) - 1),
+    )
+    assert log_cleaning.offsets(read(broker.root, OFFSET)) == [
+        each for each in everything if each not in span or third(each)
+    ]
 
 
 @pytest.mark.parametrize("step", range(7))
@@ -126,8 +212,9 @@ def test_every_step_of_a_segment_replacement(broker: Broker, step: int, mode: st
     assert all(first <= offset < end and not third(offset) for offset in missing)
 
 
+@pytest.mark.parametrize("below", ["", "orders-0", "orders-*", "orders-0/*.log", "orders-{0,1}/0*"])
 def test_an_interrupted_segment_replacement(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, below: str
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     while len(broker.log()) < 4:
@@ -137,8 +224,8 @@ def test_an_interrupted_segment_replacement(
     for _ in range(3):
         next(steps)
     with pytest.raises(DataLoss, match=f"orders-0 has {name}.swap and no {name}: the replacement of that segment"):
-        read(broker.root)
-    offsets = log_cleaning.offsets(read(broker.root, failOnDataLoss="false"))
+        read(broker.root / below)
+    offsets = log_cleaning.offsets(read(broker.root / below, failOnDataLoss="false"))
     first, end = int(name[:20]), int(broker.log()[1].stem)
     assert offsets == [offset for offset, _ in broker.rows["orders", 0] if not first <= offset < end]
     assert f"{name}.swap" in caplog.text
