@@ -57,6 +57,26 @@ def test_three_exchanged_names(folder: Path) -> None:
     assert data == WHOLE and report.ok
 
 
+@pytest.mark.parametrize("rest", [b"", SEGMENTS[1][0][:-10]], ids=["empty", "half a batch"])
+def test_exchanged_names_one_of_which_lost_its_content(folder: Path, rest: bytes) -> None:
+    """The whole segment is at the name of the other one, which has no batch that could say so."""
+    (folder / name(60)).write_bytes(rest)
+    (folder / name(20)).rename(folder / "x")
+    (folder / name(60)).rename(folder / name(20))
+    (folder / "x").rename(folder / name(60))
+    data, report = saved(folder)
+    assert data == b"".join(map(b"".join, SEGMENTS[:3])) and used(report) == {name(60): True}
+    assert not report.partitions[0].set_aside
+
+
+def test_offsets_of_batches_that_are_set_aside_are_in_a_source(folder: Path) -> None:
+    """A copy of a segment, under a name that makes the segment itself end early."""
+    (folder / name(35)).write_bytes((folder / name(20)).read_bytes())
+    _, report = saved(folder)
+    assert report.partitions[0].missing == [(30, 39)] and report.partitions[0].set_aside
+    assert "offsets 30 to 39: in no source, or only in batches that were set aside, between" in str(report)
+
+
 def test_a_segment_with_a_wrong_name(folder: Path) -> None:
     (folder / name(20)).rename(folder / name(777))
     data, report = saved(folder)
