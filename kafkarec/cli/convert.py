@@ -112,10 +112,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(log: Log, conversion: Conversion, damage_reporter: DamageReporter) -> None:
-    """Report damage that was left out, and an incomplete batch at the end."""
+    """Report damage that was left out, what was restored, and an incomplete batch at the end."""
+    segments = {one.path: one for one in log.segments}
     for damage in conversion.damage:
-        segment = next((one for one in log.segments if one.path == damage.file), log.segments[0])
-        damage_reporter.add(segment, damage)
+        damage_reporter.add(segments.get(damage.file or "", log.segments[0]), damage)
+    for restored in conversion.restored:
+        damage_reporter.restored(segments.get(restored.file or "", log.segments[0]), restored)
     if conversion.remaining:
         damage_reporter.tail(log.segments[-1], conversion.remaining)
 
