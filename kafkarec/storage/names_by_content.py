@@ -16,17 +16,17 @@ _NO_END = 2**63 - 1
 
 def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]:
     """Segment -> base offset, of those of a log whose first batches are all outside of the range that their names
-    give."""
+    give, and of those without a whole batch whose names these have: they get the names that are left."""
     offsets = sorted({one.base_offset for one in segments if one.base_offset is not None})
     ends = dict(zip(offsets, (*offsets[1:], _NO_END), strict=False))
     wrong: dict[int, tuple[SegmentFile, list[int]]] = {}
-    empty: set[int] = set()  # their names may be those of others
+    empty: dict[int, SegmentFile] = {}
     for segment in segments:
         base, found = segment.base_offset, _first_base_offsets(segment)
         if base is not None and found and _is_elsewhere(segment, found, base, ends[base]):
             wrong[base] = segment, found
         elif base is not None and not found:
-            empty.add(base)
+            empty[base] = segment
     moved = {}
     for segment, found in wrong.values():
         place = next((base for base in (*wrong, *empty) if base <= found[0] < ends[base]), None)
@@ -34,6 +34,9 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
             place = found[0]
         if place is not None:
             moved[segment] = place
+    left = [base for base, (segment, _) in wrong.items() if segment in moved and base not in moved.values()]
+    exchanged = [empty[place] for place in moved.values() if place in empty]
+    moved.update(zip(exchanged, left, strict=False))
     return moved if len(set(moved.values())) == len(moved) else {}
 
 

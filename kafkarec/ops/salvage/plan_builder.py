@@ -131,8 +131,9 @@ class PlanBuilder:
                 self._add(one)
             return
         if self._plan is None or begins or is_full or is_far:
-            # A segment that begins because of `roll` is named after its first batch.
-            self._base = base_offset if base_offset >= 0 and begins else row.base
+            # A segment that begins because of `roll`, or below the end of the one before, has its first batch's offset.
+            last = self.report.files[-1].last_offset if self.report.files else None
+            self._base = base_offset if begins and base_offset > (-1 if last is None else last) else row.base
             self._plan = self.folder.add_segment(self._base)
         header = row.header or b""
         try:
