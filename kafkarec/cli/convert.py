@@ -65,6 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     new_log.demand_level(args.compression, args.level)
+    if args.batch_size == 0:
+        raise WrongUse("--batch-size must be 1 or more")
     magic = None if args.magic == "keep" else int(args.magic)
     if magic is not None and CODEC_NAMES.index(args.compression or "none") > LATEST_CODECS[magic]:
         usable = ", ".join(CODEC_NAMES[: LATEST_CODECS[magic] + 1])
