@@ -123,7 +123,8 @@ class PlanBuilder:
     def _add(self, row: GoodBatch) -> None:
         at = bisect_right(self._base_offsets, row.base)
         base_offset = self._base_offsets[at - 1] if at else -1
-        begins = self._plan is None or base_offset > self._base
+        last = self.report.files[-1].last_offset if self.report.files else None
+        begins = self._plan is None or base_offset > max(self._base, -1 if last is None else last)
         is_far = row.last - (row.base if begins else self._base) > MAX_SEGMENT
         is_full = self._plan is not None and self._plan.size + row.size > self._roll
         if row.batches > 1 and (is_far or is_full or bisect_right(self._base_offsets, row.last) > at):
@@ -131,9 +132,8 @@ class PlanBuilder:
                 self._add(one)
             return
         if self._plan is None or begins or is_full or is_far:
-            # A segment that begins because of `roll`, or below the end of the one before, has its first batch's offset.
-            last = self.report.files[-1].last_offset if self.report.files else None
-            self._base = base_offset if begins and base_offset > (-1 if last is None else last) else row.base
+            # A segment that begins because of `roll` is named after its first batch.
+            self._base = base_offset if base_offset >= 0 and begins else row.base
             self._plan = self.folder.add_segment(self._base)
         header = row.header or b""
         try:

@@ -79,6 +79,8 @@ def test_a_name_alone_ends_no_segment_before_it(folder: Path, at: int, content: 
     data, report = saved(folder)
     assert data == WHOLE and not report.partitions[0].lost and not report.partitions[0].missing
     assert verify(folder.parent.parent / "out" / "orders-0").exit_status() == 0
+    wanted = BASES if at != 30 else (0, 20, 30, 40, 60)
+    assert [file.base_offset for file in report.partitions[0].files] == [*wanted]
 
 
 def test_what_a_later_segment_has_ends_a_segment_before_it(folder: Path) -> None:
