@@ -19,7 +19,7 @@ from kafkarec.support.command_line import command
 
 from . import FINE, input_logs, new_log, progress, shared_options
 from .problems import repeated
-from .shared_options import errors_named
+from .shared_options import WrongUse, errors_named
 
 DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.4 does. Removes older records, records
 without a key, data of aborted transactions, and tombstones and markers past their delete horizon. Offsets do not
@@ -92,6 +92,8 @@ def _record_limit(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.now is not None and args.now < 0:
+        raise WrongUse("--now must be in 1970 or later")
     logs = input_logs.find(args.paths, args.topic, args.partition)
     options: dict[str, Any] = {
         "now": int(time.time() * 1000) if args.now is None else args.now,

@@ -65,6 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     new_log.demand_level(args.compression, args.level)
+    if args.batch_size == 0:
+        raise WrongUse("--batch-size must be 1 or more")
     magic = None if args.magic == "keep" else int(args.magic)
     if magic is not None and CODEC_NAMES.index(args.compression or "none") > LATEST_CODECS[magic]:
         usable = ", ".join(CODEC_NAMES[: LATEST_CODECS[magic] + 1])
@@ -112,10 +114,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(log: Log, conversion: Conversion, damage_reporter: DamageReporter) -> None:
-    """Report damage that was left out, and an incomplete batch at the end."""
+    """Report damage that was left out, what was restored, and an incomplete batch at the end."""
+    segments = {one.path: one for one in log.segments}
     for damage in conversion.damage:
-        segment = next((one for one in log.segments if one.path == damage.file), log.segments[0])
-        damage_reporter.add(segment, damage)
+        damage_reporter.add(segments.get(damage.file or "", log.segments[0]), damage)
+    for restored in conversion.restored:
+        damage_reporter.restored(segments.get(restored.file or "", log.segments[0]), restored)
     if conversion.remaining:
         damage_reporter.tail(log.segments[-1], conversion.remaining)
 

@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "otherwise it is written with the values that the checksum or its neighbours prove",
     )
     parser.add_argument("--topic", help="the topic, if names do not contain it")
-    parser.add_argument("--partition", type=int, help="the partition, if names do not contain it")
+    parser.add_argument("--partition", type=shared_options.partition, help="the partition, if names do not contain it")
     parser.add_argument(
         "--use",
         type=InputPath,

@@ -102,7 +102,7 @@ def time_ms(text: str) -> int:
 
     relative = _RELATIVE.fullmatch(text)
     if relative:
-        return int(time.time() * 1000) - int(relative[1]) * UNITS_MS[relative[2]]
+        return _int64(str(int(time.time() * 1000) - int(relative[1]) * UNITS_MS[relative[2]]), "a time")
     if re.fullmatch(r"-?\d{1,19}", text):
         return _milliseconds(int(text))
     try:
@@ -115,8 +115,10 @@ def time_ms(text: str) -> int:
 
 
 def _milliseconds(number: int) -> int:
-    """Return the number. ArgumentTypeError if it looks like a time in seconds, microseconds or nanoseconds."""
+    """Return the number. ArgumentTypeError if it looks like a time in seconds, microseconds or nanoseconds, or does not
+    fit 64 bits."""
     begin, end = _YEARS_2000_TO_2099
+    _int64(str(number), "a time")
     for unit, per_second in _OTHER_UNITS.items():
         if begin * per_second <= number < end * per_second:
             ms = number * 1000 // per_second
@@ -124,6 +126,16 @@ def _milliseconds(number: int) -> int:
                 f"{number} looks like {unit}, and a bare number is milliseconds; write {ms} or {timestamp_text(ms)}"
             )
     return number
+
+
+def _int64(text: str, what: str) -> int:
+    if not re.fullmatch(r"-?\d{1,19}", text) or not -(1 << 63) <= int(text) < 1 << 63:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what} of 64 bits")
+    return int(text)
+
+
+def offset(text: str) -> int:
+    return _int64(text, "an offset")
 
 
 def number_of(what: str, least: int = 0, most: int = 10**18 - 1) -> Callable[[str], int]:
@@ -138,6 +150,7 @@ def number_of(what: str, least: int = 0, most: int = 10**18 - 1) -> Callable[[st
 
 
 count = number_of("rows")
+partition = number_of("a partition, 0 to 2147483647", most=(1 << 31) - 1)
 
 
 def size(text: str) -> int:
@@ -186,13 +199,13 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def add_partition(parser: argparse.ArgumentParser) -> None:
     """Add the options that name the partition of files."""
     parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
-    parser.add_argument("--partition", type=int, help="the partition, if the folder's name does not contain it")
+    parser.add_argument("--partition", type=partition, help="the partition, if the folder's name does not contain it")
 
 
 def add_range(parser: argparse.ArgumentParser, rows: str) -> None:
     group = parser.add_argument_group(f"which {rows}")
-    group.add_argument("--from-offset", type=int, metavar="N", help="the first offset")
-    group.add_argument("--to-offset", type=int, metavar="N", help="the end offset (exclusive)")
+    group.add_argument("--from-offset", type=offset, metavar="N", help="the first offset")
+    group.add_argument("--to-offset", type=offset, metavar="N", help="the end offset (exclusive)")
     group.add_argument(
         "--from-time",
         type=time_ms,

@@ -25,6 +25,7 @@ from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import DISK, ReadFailure, in_part, not_searched, of_one_file, read_failure
 
+from .log_reading import tables
 from .segment_file import SegmentFile, known_size
 
 _OF_EACH = ("base_offset", "last_offset", "crc", "size_in_bytes", "record_count", "position")
@@ -32,6 +33,7 @@ _COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "re
 _PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
 _WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
 _MAX_OFFSETS = 2**31  # in one segment
+_NO_END = 2**63 - 1
 _MOST_OPEN = 64  # segments of a source that stay open until they are copied: a broker may rename them meanwhile
 _WHOLE_BATCH = PAYLOAD_REASONS | {"out_of_memory"}  # these batches are set aside
 _UNDECIDED, _INSIDE_DAMAGE = "base_offset_undecided", "inside_damage"
@@ -309,8 +311,9 @@ def ordered_batches(segments: list[SegmentFile], number: int, collector: DamageC
     """Yields the batches of segments in ascending offset order.
 
     A batch is set aside instead if its offsets are outside of its segment's range (from the base offset in the
-    segment's name to that of the next segment, at most 2^31 offsets), or if it is not part of the longest ascending
-    sequence of the batches around it. The end of the source is then that of these batches.
+    segment's name to that of the next segment, or, if it follows the batch before it, to the first one that a later
+    segment has in its own range; at most 2^31 offsets), or if it is not part of the longest ascending sequence of the
+    batches around it. The end of the source is then that of these batches.
     """
     last = None
     for last in _ascending(segments, number, collector):
@@ -399,21 +402,23 @@ def _rising(window: Sequence[GoodBatch], indexes: Iterable[int], low: int) -> li
 
 def _in_segment_range(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatch]:
     """Yields the batches whose offsets are in their segment's range; the others are set aside. The name of a file that
-    cannot be opened bounds no other segment."""
+    cannot be opened bounds no other segment, nor does a name alone, as of a copy, batches that follow the kept ones."""
     for at, segment in enumerate(segments):
         low = segment.base_offset or 0
         later = _later(segments, at)
         following = next(later, None)
         high = _upper_bound(low, following)
-        dropped = False
+        dropped, end, free = False, low, None
         for found in _with_chains(_read(segment, number, low, collector), segment):
             while found.last >= high and following is not None and not _opens(following):
                 following = next(later, None)
                 high = _upper_bound(low, following)
             for row in (found,) if low <= found.base and found.last < high else found.each():
-                if low <= row.base and row.last < high:
+                if row.base == end and row.last >= high and free is None:
+                    free = min(_first_own_offset(_later(segments, at)), low + _MAX_OFFSETS)
+                if low <= row.base and row.last < (max(high, free or 0) if row.base == end else high):
                     yield row._replace(damaged=True) if dropped else row
-                    dropped = False
+                    dropped, end = False, row.last + 1
                 else:
                     collector.set_aside(row.aside("outside_of_segment"))
                     dropped = True
@@ -450,6 +455,20 @@ def _later(segments: Sequence[SegmentFile], at: int) -> Iterator[SegmentFile]:
     for number in range(at + 1, len(segments)):
         if (segments[number].base_offset or 0) > low:
             yield segments[number]
+
+
+def _first_own_offset(segments: Iterable[SegmentFile]) -> int:
+    """The first offset that one of these segments has in the range of its name, by its headers."""
+    for segment in segments:
+        low = segment.base_offset or 0
+        try:
+            for table in tables([segment], errors="skip"):
+                bases = [low if base is None else base for base in table.column("base_offset")]
+                if own := [base for base in bases if base >= low]:
+                    return int(own[0])
+        except (OSError, KafkaRecordError):
+            return low
+    return _NO_END
 
 
 def _upper_bound(low: int, following: SegmentFile | None) -> int:

@@ -63,7 +63,9 @@ def test_pyspark_only_in_spark_udfs() -> None:
 
 
 def test_only_the_command_line_imports_its_verbs() -> None:
-    outside_cli = [path for path in files("kafkarec") if "cli" not in path.parts and path.name != "__main__.py"]
+    outside_cli = [
+        path for path in files("kafkarec") if "cli" not in path.relative_to(ROOT).parts and path.name != "__main__.py"
+    ]
     offending = [
         f"{path.relative_to(ROOT)} imports {module}"
         for path in outside_cli

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kafkarec.damage import Damage
+from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.format.enums import Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
@@ -61,6 +61,7 @@ class Conversion(Iterator[bytes]):
 
     .stats       ConversionStats: what was done, what was lost; updated as it runs
     .damage      tuple of Damage: batches that errors="skip" left out; complete at the end
+    .restored    tuple of Restored: batches that errors="skip" read with restored header fields; complete at the end
     .remaining   bytes of the input after its last batch: an incomplete batch, which is left out; known at the end
     """
 
@@ -89,6 +90,10 @@ class Conversion(Iterator[bytes]):
     def damage(self) -> tuple[Damage, ...]:
         damage = [*self._units.damage, *self._refused]
         return tuple(sorted(damage, key=lambda one: (one.file or "", one.position)))
+
+    @property
+    def restored(self) -> tuple[Restored, ...]:
+        return tuple(self._units.restored)
 
     @property
     def remaining(self) -> int:
@@ -311,17 +316,20 @@ class Converted(bytes):
 
     .stats       ConversionStats: what was done, what was lost
     .damage      tuple of Damage: batches that errors="skip" left out
+    .restored    tuple of Restored: batches that errors="skip" read with restored header fields
     .remaining   bytes of the input after its last batch: an incomplete batch, which is left out
     """
 
     stats: ConversionStats
     damage: tuple[Damage, ...]
+    restored: tuple[Restored, ...]
     remaining: int
 
     @classmethod
     def of(cls, batches: Conversion) -> Converted:
         made = cls(b"".join(batches))
-        made.stats, made.damage, made.remaining = batches.stats, batches.damage, batches.remaining
+        made.stats, made.damage, made.restored = batches.stats, batches.damage, batches.restored
+        made.remaining = batches.remaining
         return made
 
     def __repr__(self) -> str:

@@ -26,6 +26,7 @@ class SourceBatches:
     """The batches of a buffer, a segment, a log, or of an iterable of RecordBatch; iterated once.
 
     .damage      what was skipped, with errors="skip"
+    .restored    batches that were read with restored header fields, with errors="skip"
     .remaining   bytes after the last batch: an incomplete batch
     .read        lower bound of the bytes decompressed so far
 
@@ -38,6 +39,7 @@ class SourceBatches:
         self._request = request(columns=(), control=True, **options)
         self.skips = self._request.skip
         self.damage: list[Damage] = []
+        self.restored: list[Restored] = []
         self.remaining = self.read = 0
 
     def __iter__(self) -> Iterator[SourceBatch]:
@@ -50,7 +52,7 @@ class SourceBatches:
 
     def _of_batch(self, batch: RecordBatch) -> Iterator[SourceBatch]:
         """Reads the batch's bytes alone; positions in damage and errors are changed to those of the batch."""
-        begin = len(self.damage)
+        begin, restored = len(self.damage), len(self.restored)
         try:
             for unit in self._of(Buffer(batch.raw)):
                 yield unit._replace(position=batch.position)
@@ -60,11 +62,13 @@ class SourceBatches:
             one._replace(position=batch.position, next_position=batch.position + one.length)
             for one in self.damage[begin:]
         ]
+        self.restored[restored:] = [one._replace(position=batch.position) for one in self.restored[restored:]]
 
     def _of(self, source: Any) -> Iterator[SourceBatch]:
         for number, step in enumerate(steps(source, self._request, self._progress, threads=self._threads)):
             self.read += CHUNK_BYTES if number else 0  # every step but the last decompressed at least one chunk
             self.damage += step.damage
+            self.restored += step.restored
             self.remaining += step.tail[1] if step.tail else 0
             if len(step):
                 yield from _units(step, source)

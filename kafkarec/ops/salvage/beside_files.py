@@ -50,8 +50,9 @@ def arrange(partition: SalvagePartition, given: set[str]) -> None:
         source.segments = [moved.get(segment, segment) for segment in source.segments]
         source.segments.sort(key=lambda one: one.base_offset or 0)
         for segment, place in places.items():
-            why = f"by its batches it is the segment of offset {place}"
-            partition.beside.append(BesideFile(segment.path, why, 0, used=True))
+            if _end(segment) is not None:
+                why = f"by its batches it is the segment of offset {place}"
+                partition.beside.append(BesideFile(segment.path, why, 0, used=True))
         beside = [one.name for one in source.log.left_out if _state(one.name)]
         unnamed = [name for name in beside if os.path.join(source.path, name) not in given]
         _take_swaps(partition, source, unnamed)

@@ -123,7 +123,8 @@ class PlanBuilder:
     def _add(self, row: GoodBatch) -> None:
         at = bisect_right(self._base_offsets, row.base)
         base_offset = self._base_offsets[at - 1] if at else -1
-        begins = self._plan is None or base_offset > self._base
+        last = self.report.files[-1].last_offset if self.report.files else None
+        begins = self._plan is None or base_offset > max(self._base, -1 if last is None else last)
         is_far = row.last - (row.base if begins else self._base) > MAX_SEGMENT
         is_full = self._plan is not None and self._plan.size + row.size > self._roll
         if row.batches > 1 and (is_far or is_full or bisect_right(self._base_offsets, row.last) > at):

@@ -259,7 +259,7 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         unproven = _NEVER_COMPACTED if one.never_compacted else "a missing segment, or compaction"
         why = one.proofs[0] if one.proofs else unproven
         where = "before the first segment" if leader_epochs.NAME in why else "between two segments"
-        yield f"  missing: {_spans(one.missing)}: in no source, {where} ({why})"
+        yield f"  missing: {_spans(one.missing)}: {_found(one)}, {where} ({why})"
     within = one.gaps - one.missing_offsets
     if one.never_compacted and within:
         yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED})"
@@ -291,6 +291,15 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         yield f"  not used: {line}"
     if any(names.segment(os.path.basename(known.path)) for known in unused):
         yield "    --use FILE adds such a file nevertheless"
+
+
+def _found(one: SalvagedPartition) -> str:
+    """Where the missing offsets are."""
+    aside = [(each.first_offset, each.last_offset) for each in one.set_aside]
+    known = [(first, last) for first, last in aside if first is not None and last is not None]
+    if any(first <= high and low <= last for first, last in known for low, high in one.missing):
+        return "in no source, or only in batches that were set aside"
+    return "in no source"
 
 
 def _more(listed: Sequence[Any], what: str, where: str = "") -> Iterator[str]:

@@ -57,6 +57,49 @@ def test_three_exchanged_names(folder: Path) -> None:
     assert data == WHOLE and report.ok
 
 
+@pytest.mark.parametrize("rest", [b"", SEGMENTS[1][0][:-10]], ids=["empty", "half a batch"])
+@pytest.mark.parametrize(("gone", "whole"), [(60, 20), (0, 20), (20, 60)])
+def test_exchanged_names_one_of_which_lost_its_content(folder: Path, rest: bytes, gone: int, whole: int) -> None:
+    """The whole segment is at the name of the other one, which has no batch that could say so."""
+    (folder / name(gone)).write_bytes(rest)
+    (folder / name(whole)).rename(folder / "x")
+    (folder / name(gone)).rename(folder / name(whole))
+    (folder / "x").rename(folder / name(gone))
+    data, report = saved(folder)
+    assert data == b"".join(b"".join(SEGMENTS[BASES.index(base)]) for base in BASES if base != gone)
+    assert used(report) == {name(gone): True} and not report.partitions[0].set_aside
+    lost = [*report.partitions[0].lost, *report.partitions[0].missing]
+    assert lost == ([] if gone == 60 and not rest else [(gone, None if gone == 60 else gone + 19)])
+
+
+@pytest.mark.parametrize("at", [25, 35, 30, 21])
+@pytest.mark.parametrize("content", [b"", bytes(200), b"".join(SEGMENTS[1])], ids=["empty", "zeros", "copy"])
+def test_a_name_alone_ends_no_segment_before_it(folder: Path, at: int, content: bytes) -> None:
+    (folder / name(at)).write_bytes(content)
+    data, report = saved(folder)
+    assert data == WHOLE and not report.partitions[0].lost and not report.partitions[0].missing
+    assert verify(folder.parent.parent / "out" / "orders-0").exit_status() == 0
+    wanted = BASES if at != 30 else (0, 20, 30, 40, 60)
+    assert [file.base_offset for file in report.partitions[0].files] == [*wanted]
+
+
+def test_what_a_later_segment_has_ends_a_segment_before_it(folder: Path) -> None:
+    """Batches that go on into it, as those that a broker truncated."""
+    with (folder / name(20)).open("ab") as file:
+        file.write(batch(40, 5, epoch=7) + batch(45, 20, epoch=7))
+    data, report = saved(folder)
+    assert data == WHOLE
+    assert [(one.first_offset, one.reason) for one in report.partitions[0].set_aside] == [(40, "outside_of_segment")]
+
+
+def test_offsets_of_batches_that_are_set_aside_are_in_a_source(folder: Path) -> None:
+    (folder / name(20)).unlink()
+    (folder / name(60)).write_bytes(b"".join(SEGMENTS[3] + SEGMENTS[1]))
+    _, report = saved(folder)
+    assert report.partitions[0].missing == [(20, 39)] and report.partitions[0].set_aside
+    assert "offsets 20 to 39: in no source, or only in batches that were set aside, between" in str(report)
+
+
 def test_a_segment_with_a_wrong_name(folder: Path) -> None:
     (folder / name(20)).rename(folder / name(777))
     data, report = saved(folder)
