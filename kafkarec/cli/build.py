@@ -135,8 +135,8 @@ def _settings(args: argparse.Namespace, into_folder: bool) -> BuildSettings:
     }
     if args.base_offset is not None and args.base_offset < 0:
         raise WrongUse("--base-offset must be 0 or more")
-    if args.timestamp is not None and not 0 <= args.timestamp < 1 << 63:
-        raise WrongUse("--timestamp must be in 1970 or later and fit 64 bits")
+    if args.timestamp is not None and args.timestamp < 0:
+        raise WrongUse("--timestamp must be in 1970 or later")
     new_log.demand_level(args.compression, args.level)
     has_epochs = args.magic is None or args.magic >= BATCH_MAGIC
     defaults = {"partition_leader_epoch": 0} if into_folder and has_epochs else {}

@@ -149,7 +149,8 @@ def test_wrong_use_is_one_line(name: str) -> None:
         (["build", "-", "-"], "standard input (-) can be read only once"),
         (["build", "-o", "s3://bucket/orders-0"], "outputs are written on this machine only"),
         (["build", "--topic-id", "x" * 22, "-o", "a.log"], "--topic-id needs a partition folder"),
-        (["build", "--timestamp", 2**63], "--timestamp must be in 1970 or later and fit 64 bits"),
+        (["build", "--timestamp", 2**63], "argument --timestamp: '9223372036854775808' is not a time of 64 bits"),
+        (["build", "--timestamp", "-5"], "--timestamp must be in 1970 or later"),
         (["build", "--base-offset", "-5"], "--base-offset must be 0 or more"),
     ],
 )
