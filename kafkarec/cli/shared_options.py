@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from kafkarec.format.java_integers import INT_MAX
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.command_line import quoted
 from kafkarec.support.text_table import system_reason, timestamp_text
@@ -104,7 +105,7 @@ def time_ms(text: str) -> int:
     if relative:
         return _int64(str(int(time.time() * 1000) - int(relative[1]) * UNITS_MS[relative[2]]), "a time")
     if re.fullmatch(r"-?\d{1,19}", text):
-        return _milliseconds(int(text))
+        return _milliseconds(_int64(text, "a time"))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -115,10 +116,8 @@ def time_ms(text: str) -> int:
 
 
 def _milliseconds(number: int) -> int:
-    """Return the number. ArgumentTypeError if it looks like a time in seconds, microseconds or nanoseconds, or does not
-    fit 64 bits."""
+    """Return the number. ArgumentTypeError if it looks like a time in seconds, microseconds or nanoseconds."""
     begin, end = _YEARS_2000_TO_2099
-    _int64(str(number), "a time")
     for unit, per_second in _OTHER_UNITS.items():
         if begin * per_second <= number < end * per_second:
             ms = number * 1000 // per_second
@@ -150,7 +149,7 @@ def number_of(what: str, least: int = 0, most: int = 10**18 - 1) -> Callable[[st
 
 
 count = number_of("rows")
-partition = number_of("a partition, 0 to 2147483647", most=(1 << 31) - 1)
+partition = number_of(f"a partition, 0 to {INT_MAX}", most=INT_MAX)
 
 
 def size(text: str) -> int:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kafkarec._core import hash_of_batch
 from kafkarec.damage import Damage, Restored, damaged, is_read_failure, is_unchecked
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
-from kafkarec.format.java_integers import increment_sequence
+from kafkarec.format.java_integers import LONG_MAX, increment_sequence
 from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_OVERHEAD, start_of, v2_header
 from kafkarec.read.decode_options import request
 from kafkarec.read.reader import decode
@@ -33,7 +33,6 @@ _COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "re
 _PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
 _WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
 _MAX_OFFSETS = 2**31  # in one segment
-_NO_END = 2**63 - 1
 _MOST_OPEN = 64  # segments of a source that stay open until they are copied: a broker may rename them meanwhile
 _WHOLE_BATCH = PAYLOAD_REASONS | {"out_of_memory"}  # these batches are set aside
 _UNDECIDED, _INSIDE_DAMAGE = "base_offset_undecided", "inside_damage"
@@ -468,7 +467,7 @@ def _first_own_offset(segments: Iterable[SegmentFile]) -> int:
                     return int(own[0])
         except (OSError, KafkaRecordError):
             return low
-    return _NO_END
+    return LONG_MAX
 
 
 def _upper_bound(low: int, following: SegmentFile | None) -> int:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
 
 from .log_reading import tables
 from .segment_file import SegmentFile, known_size
 
 _FRAMES = 3  # that are read to learn the offsets of a segment
-_NO_END = 2**63 - 1
 
 
 def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]:
     """Segment -> base offset, of those of a log whose first batches are all outside of the range that their names
     give, and of those without a whole batch whose names these have: they get the names that are left."""
     offsets = sorted({one.base_offset for one in segments if one.base_offset is not None})
-    ends = dict(zip(offsets, (*offsets[1:], _NO_END), strict=False))
+    ends = dict(zip(offsets, (*offsets[1:], LONG_MAX), strict=False))
     wrong: dict[int, tuple[SegmentFile, list[int]]] = {}
     empty: dict[int, SegmentFile] = {}
     for segment in segments:

@@ -103,7 +103,9 @@ class Listing:
             before, names = names, self._names_now()
             problem = _problem(before, names, self._shared()) or self._lacks(before, names)
             if not problem:
-                names = self._kept(before, names) if names != before else names
+                if names != before:
+                    self._leave_out(before, names)
+                names = before
                 break
         else:
             lost(self._options, problem)
@@ -123,9 +125,9 @@ class Listing:
         folders = Counter((log.topic, log.partition) for log in self._logs)
         return {os.path.dirname(log.segments[0].path) for log in self._logs if folders[log.topic, log.partition] > 1}
 
-    def _kept(self, before: _Names, after: _Names) -> _Names:
-        """Leaves out the segments that are not among the first names, and those that were removed before their `stat`;
-        returns the first names."""
+    def _leave_out(self, before: _Names, after: _Names) -> None:
+        """Leaves out the segments that are not among the first names, and those that were removed before their
+        `stat`."""
         for log in self._logs:
             folder = os.path.dirname(log.segments[0].path)
             if folder in before:
@@ -134,7 +136,6 @@ class Listing:
                     each for each in log.segments if each.name in (before[folder] if each.listed_size else both)
                 )
         self._logs = [log for log in self._logs if log.segments]
-        return before
 
     def _names_now(self) -> _Names:
         """Folder -> relevant names in it, for each root, the partition folders below it and the key folders that

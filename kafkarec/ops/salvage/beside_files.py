@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import good_batches, names, unnamed_files
@@ -26,8 +27,6 @@ from kafkarec.support.text_table import counted
 
 from .partition_sources import SalvagePartition, SalvageSource
 from .salvaged_partition import BesideFile, SalvagedPartition
-
-_NO_END = 2**63 - 1
 
 Hole = tuple[int, int]
 
@@ -77,7 +76,7 @@ def filled(
     sources, beside = [], []
     start, place = log_start(partition), (partition.topic, partition.partition)
     cleaned = not probed.reports_missing or any(one.data_folder.cleaned(*place) for one in partition.sources)
-    damaged = [(first or 0, _NO_END if last is None else last) for first, last in probed.lost]
+    damaged = [(first or 0, LONG_MAX if last is None else last) for first, last in probed.lost]
     lost = [] if cleaned else [*probed.lost, *probed.missing]  # at damage or in place of a segment, up to the end
     known = [(max(low, start), high) for low, high in lost if low is not None and high is not None and high >= start]
     for segment, replaced in partition.fillers.items():
@@ -90,7 +89,7 @@ def filled(
             words = f"offsets {found.first} to {found.last} are missing in the log"
             beside.append(BesideFile(segment.path, words, found.batches, used=True))
         elif not replaced:
-            content = _content(segment, [(0, _NO_END)], cap)
+            content = _content(segment, [(0, LONG_MAX)], cap)
             beside.append(BesideFile(segment.path, _why_not(content, probed, start, cleaned), 0, used=False))
     return sources, beside
 
