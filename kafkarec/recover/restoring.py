@@ -7,6 +7,7 @@
                              between them are as many as the batches there have (behind
                              the last one is the next segment's name); or an .index entry
                              of this position gives it                                        INDEX
+                             (which alone disproves a gap before the last batch)
     partition_leader_epoch   files only; its neighbours disprove it, and it is the same in    EPOCHS
                              both, or leader-epoch-checkpoint agrees with both and has it     EPOCH_FILE
 
@@ -316,15 +317,18 @@ class AfterDamage(NamedTuple):
         too_low = low is not None and not 0 <= own.base - low <= MAX_JUMP
         overlaps = bool(behind) and own.next > behind[0].base
         too_high = high is not None and own.next > high
+        count = own.next - own.base
         if not too_low and not overlaps and not too_high:
-            return None
+            # A gap before it is no contradiction, but an entry without this gap is one.
+            if low is None or not adjoins or own.base == low:
+                return None
+            return (low, INDEX) if self.facts.last_offset(position) == low + count - 1 else None
         neighbour = False  # whether the one neighbour that this batch contradicts may be the wrong one
         if too_low and before and not overlaps and not too_high:
             least = before[-2].next if len(before) > 1 else first or 0
             neighbour = own.base - least >= before[-1].next - before[-1].base > 0
         elif overlaps and not too_low and not too_high and len(behind) > 1:
             neighbour = behind[1].base - own.next >= behind[0].next - behind[0].base
-        count = own.next - own.base
         if low is not None and adjoins and not neighbour:
             end, wrong = low + count, [own]
             for other in behind:

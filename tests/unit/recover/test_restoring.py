@@ -148,6 +148,24 @@ def test_the_last_base_offset_of_a_log_is_undecided(tmp_path: Path) -> None:
     assert columns.batches.column("base_offset") == [0, 3, 6]
 
 
+def test_an_index_entry_without_a_gap_before_the_last_batch(tmp_path: Path) -> None:
+    """Only the entry contradicts a base offset that is a little too high."""
+    at = len(THREE[0]) + len(THREE[1])
+    for base in (7, 6 + 2**20):
+        raised = hurt(0, base.to_bytes(8, "big"), 2)
+        columns = in_file(tmp_path, raised, [(8, at)])
+        assert columns.batches.column("base_offset") == [0, 3, 6]
+        [restored] = columns.restored
+        assert (restored.position, restored.fields) == (at, {"base_offset": (base, 6)})
+        assert restored.evidence == "the .index entry"
+        for last in (base + 2, base + 12, 7):  # of a compacted log; of two appended at once; of neither
+            columns = in_file(tmp_path, raised, [(last, at)])
+            assert columns.restored == () and columns.batches.column("base_offset") == [0, 3, base]
+    lost_before = [THREE[0], b"\xff" * len(THREE[1]), hurt(0, (7).to_bytes(8, "big"), 2)[2]]
+    columns = in_file(tmp_path, lost_before, [(5, at)])
+    assert columns.restored == () and columns.batches.column("base_offset") == [0, 7]
+
+
 @pytest.mark.parametrize(("epoch", "used"), [(6, 7), (8, 7), (2**31 - 1, 7), (-1, -1), (7, 7)])
 def test_the_leader_epoch(epoch: int, used: int, tmp_path: Path) -> None:
     columns = in_file(tmp_path, hurt(12, epoch.to_bytes(4, "big", signed=True)))
