@@ -8,15 +8,15 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
 
-from .log_reading import tables
+from .log_reading import next_offset, tables
 from .segment_file import SegmentFile, known_size
 
 _FRAMES = 3  # that are read to learn the offsets of a segment
 
 
 def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]:
-    """Segment -> base offset, of those of a log whose first batches are all outside of the range that their names
-    give, and of those without a whole batch whose names these have: they get the names that are left."""
+    """Segment -> base offset, of those of a log whose first batches are outside of the range that their names give, and
+    of those without a whole batch whose names these have: they get the names that are left."""
     offsets = sorted({one.base_offset for one in segments if one.base_offset is not None})
     ends = dict(zip(offsets, (*offsets[1:], LONG_MAX), strict=False))
     wrong: dict[int, tuple[SegmentFile, list[int]]] = {}
@@ -27,10 +27,11 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
             wrong[base] = segment, found
         elif base is not None and not found:
             empty[base] = segment
+    right = [one for one in segments if one.base_offset is not None and one.base_offset not in wrong]
     moved = {}
     for segment, found in wrong.values():
         place = next((base for base in (*wrong, *empty) if base <= found[0] < ends[base]), None)
-        if place is None and len(found) > 1 and found[0] not in offsets:
+        if place is None and found[0] not in offsets and (len(found) > 1 or _adjoins(segment, found[0], right)):
             place = found[0]
         if place is not None:
             moved[segment] = place
@@ -40,19 +41,36 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
     return moved if len(set(moved.values())) == len(moved) else {}
 
 
+def _adjoins(segment: SegmentFile, first: int, others: Sequence[SegmentFile]) -> bool:
+    """Whether the single batch of a segment, at offset `first`, begins where another segment ends, or ends where one
+    begins: then its base offset is not damaged."""
+    bases = {one.base_offset or 0: one for one in others}
+    below = [base for base in bases if base < first]
+    try:
+        return next_offset(segment) in bases or (bool(below) and next_offset(bases[max(below)]) == first)
+    except (OSError, KafkaRecordError):
+        return False
+
+
 def _is_elsewhere(segment: SegmentFile, first_offsets: Sequence[int], low: int, high: int) -> bool:
-    """Whether the first batches and most others of a segment are outside of its range. Blocks of another file at its
-    start are not enough."""
-    if any(low <= each < high for each in first_offsets):
+    """Whether the first batches and most others of a segment are outside of its range, or those from its start lead
+    into it without a gap. Blocks of another file at its start are not enough."""
+    if low <= first_offsets[0] < high:
         return False
     inside = batches = 0
+    end: int | None = first_offsets[0]  # of the batches from the start; None: behind a gap
     try:
         for table in tables([segment], errors="skip"):
-            inside += sum(low <= last < high for last in table.column("last_offset"))
+            for base, last in zip(table.column("base_offset"), table.column("last_offset"), strict=True):
+                begin = last if base is None else base
+                end = last + 1 if begin == end else None
+                if end is not None and begin < low <= end:
+                    return True
+                inside += low <= begin and last < high
             batches += len(table)
     except (OSError, KafkaRecordError):
         return False
-    return 2 * inside < batches
+    return 2 * inside < batches and not any(low <= each < high for each in first_offsets)
 
 
 def _first_base_offsets(segment: SegmentFile) -> list[int]:

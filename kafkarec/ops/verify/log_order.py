@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkarec.storage.good_batches import DamageCollector, ordered_batches
-from kafkarec.storage.names_by_content import places_by_content
-from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 
 from .offset_checks import FileOffsetCheck, Gap
 from .segment_check import SegmentCheck
@@ -37,10 +36,8 @@ class LogOrder:
     lost          the offsets that are missing where batches are not the log's, without damage
     """
 
-    def __init__(self, log: PartitionFiles, limit: int) -> None:
-        """Reads the log again. limit: max decompressed bytes of a payload"""
-        places = places_by_content(log.all_segments)
-        segments = [one.copy(base_offset=places.get(one, one.base_offset)) for one in log.all_segments]
+    def __init__(self, segments: list[SegmentFile], limit: int) -> None:
+        """Reads the log's segments again. limit: max decompressed bytes of a payload"""
         segments.sort(key=lambda one: one.base_offset or 0)
         self._numbers = numbers = {one.path: number for number, one in enumerate(segments)}
         self._offsets = [FileOffsetCheck(one.path) for one in segments]

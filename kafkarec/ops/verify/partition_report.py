@@ -14,6 +14,7 @@ from kafkarec.damage import is_unchecked
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import lost_parts, names, recorded_ends
+from kafkarec.storage.names_by_content import places_by_content
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
 from kafkarec.support.text_table import counted, noun
@@ -55,14 +56,15 @@ def partition_report(
     findings, files, along = Findings(), result.files, result.along
     left_out_files.check(log, findings)
     segments = files[: len(log.all_segments)]
+    _correct_names(log, segments)
     order = _order(log, segments, limit)
     end = _end(log, segments, ends, order)
-    if end.higher and segments and segments[-1].remaining:
+    if end.higher and segments and segments[-1].remaining and "segment_misnamed" not in segments[-1].findings:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
         segments[-1] = files[len(segments) - 1] = SegmentCheck(again, limit, None, lambda done: None, 1)
         if along.batches.discard(("transaction_hanging",)):
             log_checks.add_hanging_of([*log.segments[:-1], again], along.batches)
-    in_order = _in_order([one for one in files if one.is_log])
+    in_order = _in_order(files)
     _set_lost_at_ends(in_order)
     _report_end(log, end, findings)
     log_start = data_folder.log_start(log.topic, log.partition)
@@ -172,46 +174,40 @@ def _may_be_unfinished(log: PartitionFiles, longer: Sequence[Witness]) -> bool:
 # ---- the order of the segments
 
 
+def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> None:
+    """Reports the segments whose names are not those of their batches, and corrects their base offsets."""
+    is_above = any((one.offsets.first or 0) >= after.begin > one.begin for one, after in pairwise(segments))
+    if not is_above and not any("offset_below_file_name" in one.findings for one in segments):
+        return
+    places = {segment.path: place for segment, place in places_by_content(log.all_segments).items()}
+    for one in segments:
+        place = places.get(one.path)
+        if place is None:
+            continue
+        if one.offsets.first is not None:
+            detail = f"the file is named {one.begin}, but by its batches it is the segment of offset {place}"
+            one.findings.discard(("offset_below_file_name",))
+            one.findings.add("segment_misnamed", detail)
+        one.base_offset = place
+
+
 def _order(log: PartitionFiles, segments: Sequence[SegmentCheck], limit: int) -> LogOrder | None:
     """The order of the log's batches; None: as they are in its files, or it cannot be read once more."""
+    overlap = any((one.offsets.next or 0) > after.begin > one.begin for one, after in pairwise(_in_order(segments)))
+    within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
+    if not (overlap or within) or not all(one.is_log for one in segments):
+        return None
     try:
-        return LogOrder(log, limit) if _are_out_of_order(segments) else None
+        return LogOrder(
+            [one.copy(base_offset=file.base_offset) for one, file in zip(log.all_segments, segments, strict=True)],
+            limit,
+        )
     except (OSError, KafkaRecordError):
         return None
 
 
-def _are_out_of_order(files: Sequence[SegmentCheck]) -> bool:
-    """Whether offsets are lower than before, within a segment or between two, and not as the names of segments were
-    exchanged."""
-    overlap = any((one.offsets.next or 0) > after.begin > one.begin for one, after in pairwise(files))
-    within = any(kind in one.findings for one in files for kind in _OUT_OF_ORDER)
-    return (overlap or within) and all(one.is_log for one in files) and not _misnamed(files)
-
-
 def _in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
-    """The segments in the order of their batches. Names that were exchanged are reported, and corrected here."""
-    for one, begin in _misnamed(files):
-        detail = f"the file is named {one.begin}, but its batches start at offset {begin}: two segments were renamed"
-        one.findings.discard(("offset_below_file_name",))
-        one.findings.add("segment_misnamed", detail)
-        one.base_offset = begin
-    return sorted(files, key=lambda one: one.begin)
-
-
-def _misnamed(files: Sequence[SegmentCheck]) -> list[tuple[SegmentCheck, int]]:
-    """The segments whose names were exchanged, each with the base offset that its batches say."""
-    ends = {one.begin: after.begin for one, after in pairwise(files)}
-    wrong = [one for one in files if one.offsets.first is not None and not _fits(one, one.begin, ends)]
-    begins = [next((other.begin for other in wrong if _fits(one, other.begin, ends)), None) for one in wrong]
-    known = [begin for begin in begins if begin is not None]
-    return list(zip(wrong, known, strict=True)) if len(set(known)) == len(wrong) else []
-
-
-def _fits(one: SegmentCheck, begin: int, ends: Mapping[int, int]) -> bool:
-    """Whether the first or the last batch of a segment is in the range from `begin` to the next base offset."""
-    end = ends.get(begin)
-    found = (one.offsets.first or 0, (one.offsets.next or 1) - 1)
-    return any(begin <= each and (end is None or each < end) for each in found)
+    return sorted((one for one in files if one.is_log), key=lambda one: one.begin)
 
 
 def _set_lost_at_ends(files: Sequence[SegmentCheck]) -> None:
@@ -242,8 +238,9 @@ def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap
             findings.add("segment_overlap", detail, offset=begin, file=before.path)
         elif end is not None and end < begin and not (before.ends_in_damage or before.offsets.before_break):
             gaps.append(Gap(before.path, None, end, begin - 1))
-    for one in files:
-        first, base = one.offsets.first, one.begin
+    for before, one in zip((None, *files), files, strict=False):
+        reached = None if before is None else before.offsets.next
+        first, base = one.offsets.first, max(one.begin, reached or 0)
         begins_in_damage = one.offsets.follows_break or (bool(one.damage) and one.damage[0].position == 0)
         if first is not None and first > base and not begins_in_damage and not one.offsets.first_is_last:
             gaps.append(Gap(one.path, 0, base, first - 1))

@@ -55,7 +55,7 @@ def wanted(limit: int) -> DecodeRequest:
 class SegmentCheck:
     """One file, read and checked; what a FileReport has is named as there.
 
-    base_offset   is corrected where the names of segments were exchanged
+    base_offset   is corrected where the name of the segment is not that of its batches
     """
 
     def __init__(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:

@@ -49,6 +49,44 @@ def test_exchanged_names(folder: Path, pair: tuple[int, int]) -> None:
     assert [file.name for file in report.partitions[0].files] == [name(base) for base in BASES]
 
 
+@pytest.mark.parametrize(
+    ("counts", "at", "now"),
+    [
+        ([[5, 5], [6], [13], [7, 3]], 16, 100),  # one batch, behind all others
+        ([[5, 5], [6], [13], [7, 3]], 16, 3),  # one batch, that of the segment before has its name
+        ([[5], [6, 2], [13, 1]], 0, 100),  # the first one, of one batch: the next one begins where it ends
+        ([[5, 5], [2, 2, 2, 9], [13]], 10, 14),  # its second batch begins at the wrong name
+        ([[5, 5], [2, 2, 2, 9], [13]], 10, 15),  # its third batch has the offset
+        ([[5, 5], [6, 3], [13]], 19, 7),
+    ],
+)
+def test_a_wrong_name(tmp_path: Path, counts: list[list[int]], at: int, now: int) -> None:
+    """verify counts what is missing by the offsets of the batches, and salvage keeps every batch."""
+    segments, offset = [], 0
+    for of_segment in counts:
+        segments.append([batch(offset + sum(of_segment[:n]), count) for n, count in enumerate(of_segment)])
+        offset += sum(of_segment)
+    folder = log(tmp_path / "data" / "orders-0", *segments)
+    (folder / name(at)).rename(folder / name(now))
+    checked = verify(folder)
+    [found] = [one for one in checked.findings if one.severity == "error"]
+    assert (found.kind, Path(found.file or "").name) == ("segment_misnamed", name(now))
+    assert found.detail == f"the file is named {now}, but by its batches it is the segment of offset {at}"
+    assert (checked.partitions[0].missing_offsets, checked.exit_status()) == (0, 1)
+    data, report = saved(folder)
+    assert data == b"".join(map(b"".join, segments)) and report.ok and used(report) == {name(now): True}
+
+
+def test_a_name_below_the_end_of_the_segment_before(tmp_path: Path) -> None:
+    """Its batches are in the range of the name, and nothing is missing between the segments."""
+    folder = log(tmp_path / "data" / "orders-0", *SEGMENTS)
+    (folder / name(20)).rename(folder / name(12))
+    checked = verify(folder)
+    assert {one.kind for one in checked.findings if one.severity == "error"} == {"segment_overlap"}
+    assert checked.partitions[0].missing_offsets == 0
+    assert saved(folder)[0] == WHOLE
+
+
 def test_three_exchanged_names(folder: Path) -> None:
     content = [(folder / name(base)).read_bytes() for base in BASES]
     for base, data in zip(BASES, [content[2], content[0], content[1], content[3]], strict=True):
@@ -230,7 +268,7 @@ def test_a_file_that_the_caller_names(folder: Path) -> None:
 
 def test_offsets_of_batches_set_aside_are_not_simply_missing(folder: Path) -> None:
     (folder / name(20)).unlink()
-    (folder / name(40)).write_bytes(b"".join(SEGMENTS[1] + SEGMENTS[2]))
+    (folder / name(40)).write_bytes(b"".join([batch(20, 10), batch(31, 9), *SEGMENTS[2]]))
     _, report = saved(folder)
     [aside] = report.partitions[0].set_aside
     assert (aside.first_offset, aside.last_offset, aside.reason) == (20, 39, "outside_of_segment")
