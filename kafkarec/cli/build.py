@@ -182,16 +182,14 @@ def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused, tick: 
 
 
 def _by_partition(rows: InputRows, log: new_log.NewLog) -> Iterator[tuple[new_log.Place, InputRows]]:
-    """Yield (partition, its rows); all rows with partition (None, None) if they do not name topic and partition."""
-    topics, partitions = rows.column("topic"), rows.column("partition")
-    if topics is None or partitions is None:
-        log.begin((None, None), rows.where(0))
-        yield (None, None), rows
-        return
-    places = list(zip(topics, partitions, strict=True))
+    """Yield (partition, its rows); all rows with partition (None, None) if they name neither topic nor partition."""
+    columns = rows.column("topic"), rows.column("partition")
     rows_of: dict[new_log.Place, list[int]] = {}
-    for row, place in enumerate(places):
-        rows_of.setdefault(place, []).append(row)
+    if columns == (None, None):
+        rows_of[None, None] = [0]
+    else:
+        for row, place in enumerate(zip(*(cells or [None] * len(rows) for cells in columns), strict=True)):
+            rows_of.setdefault(place, []).append(row)
     for place, numbers in rows_of.items():
         log.begin(place, rows.where(numbers[0]))
         yield place, rows if len(rows_of) == 1 else rows.take(numbers)

@@ -125,6 +125,8 @@ WRONG_USE = {
     "legacy zstd": (b"{}", ["--magic", "0", "--compression", "zstd"], "magic 0 cannot store compression zstd"),
     "codec": (b'{"compression": "brotli"}', [], "line 1: compression: one of none, gzip"),
     "magic": (b'{"magic": 3}', [], "line 1: magic 3: one of 0, 1, 2"),
+    "another partition, no topic": (b'{"partition":0}\n{"partition":1}', [], "line 2: a second partition"),
+    "another topic, no partition": (b'{"topic":"a"}\n{"topic":"b"}', [], "line 2: a second partition"),
     "another partition": (
         b'{"topic":"a","partition":0}\n{"topic":"a","partition":1}',
         [],

@@ -180,11 +180,12 @@ def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> Non
     if not is_above and not any("offset_below_file_name" in one.findings for one in segments):
         return
     places = {segment.path: place for segment, place in places_by_content(log.all_segments).items()}
+    named = {one.begin for one in segments}
     for one in segments:
         place = places.get(one.path)
         if place is None:
             continue
-        if one.offsets.first is not None:
+        if one.offsets.first is not None and (place in named or "offset_below_file_name" not in one.findings):
             detail = f"the file is named {one.begin}, but by its batches it is the segment of offset {place}"
             one.findings.discard(("offset_below_file_name",))
             one.findings.add("segment_misnamed", detail)
@@ -238,9 +239,10 @@ def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap
             findings.add("segment_overlap", detail, offset=begin, file=before.path)
         elif end is not None and end < begin and not (before.ends_in_damage or before.offsets.before_break):
             gaps.append(Gap(before.path, None, end, begin - 1))
-    for before, one in zip((None, *files), files, strict=False):
-        reached = None if before is None else before.offsets.next
-        first, base = one.offsets.first, max(one.begin, reached or 0)
+    reached = 0
+    for one in files:
+        first, base = one.offsets.first, max(one.begin, reached)
+        reached = one.offsets.next or reached
         begins_in_damage = one.offsets.follows_break or (bool(one.damage) and one.damage[0].position == 0)
         if first is not None and first > base and not begins_in_damage and not one.offsets.first_is_last:
             gaps.append(Gap(one.path, 0, base, first - 1))

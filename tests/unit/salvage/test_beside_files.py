@@ -70,8 +70,11 @@ def test_a_wrong_name(tmp_path: Path, counts: list[list[int]], at: int, now: int
     (folder / name(at)).rename(folder / name(now))
     checked = verify(folder)
     [found] = [one for one in checked.findings if one.severity == "error"]
-    assert (found.kind, Path(found.file or "").name) == ("segment_misnamed", name(now))
-    assert found.detail == f"the file is named {now}, but by its batches it is the segment of offset {at}"
+    is_above = now > at
+    assert found.kind == ("offset_below_file_name" if is_above else "segment_misnamed")
+    by_name = f"offset {at} in a file with base offset {now}"
+    by_batches = f"the file is named {now}, but by its batches it is the segment of offset {at}"
+    assert (found.detail, Path(found.file or "").name) == (by_name if is_above else by_batches, name(now))
     assert (checked.partitions[0].missing_offsets, checked.exit_status()) == (0, 1)
     data, report = saved(folder)
     assert data == b"".join(map(b"".join, segments)) and report.ok and used(report) == {name(now): True}
