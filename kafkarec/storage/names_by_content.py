@@ -31,8 +31,9 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
     moved = {}
     for segment, found in wrong.values():
         place = next((base for base in (*wrong, *empty) if base <= found[0] < ends[base]), None)
-        if place is None and found[0] not in offsets and (len(found) > 1 or _adjoins(segment, found[0], right)):
-            place = found[0]
+        if place is None and found[0] not in offsets:
+            is_own = found == sorted(found) if len(found) > 1 else _adjoins(segment, found[0], right)
+            place = found[0] if is_own else None
         if place is not None:
             moved[segment] = place
     left = [base for base, (segment, _) in wrong.items() if segment in moved and base not in moved.values()]
