@@ -125,7 +125,7 @@ class Readable(ABC):
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
         wanted = self._request(options)
-        return wanted._replace(options=wanted.options._replace(chunk_bytes=batch_bytes))
+        return wanted._replace(options=wanted.options._replace(chunk_bytes=min(batch_bytes, 2**62)))
 
     def follow(
         self,

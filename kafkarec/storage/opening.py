@@ -9,6 +9,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from kafkarec.format.layout import MAX_SIZE
 from kafkarec.read.decode_options import request
 from kafkarec.sources import remote
 from kafkarec.sources.files import FileObject, FolderEntry
@@ -48,6 +49,10 @@ class Opener:
         storage_options: dict[str, Any] | None = None,
     ) -> Opened:
         """See kafkarec.open."""
+        if not isinstance(topic, str | None):
+            raise ValueError(f"topic {topic!r}: a name (str) or None")
+        if partition is not None and not (isinstance(partition, int) and 0 <= partition <= MAX_SIZE):
+            raise ValueError(f"partition {partition!r}: 0 to {MAX_SIZE}, or None")
         if isinstance(path, list | tuple):
             return self._several([self.open(one, storage_options=storage_options) for one in path], topic, partition)
         if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):

@@ -328,8 +328,12 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
             getattr(segment_of(CODECS), verb)(colour="red")
     with pytest.raises(ValueError, match="batch_bytes"):
         segment_of(CODECS).stream(batch_bytes=0)
+    assert len(list(segment_of(CODECS).stream(batch_bytes=2**63))) == 1
     with pytest.raises(ValueError, match="no column 'colour'"):
         segment_of(CODECS).read(columns=["colour"])
+    for name, value in (("topic", 5), ("partition", "0"), ("partition", -1), ("partition", 2**31)):
+        with pytest.raises(ValueError, match=f"{name} {value!r}:"):
+            kafkarec.open(CODECS, **{name: value})
 
 
 def test_a_cut_segment_before_another_lost_its_end(tmp_path: Path) -> None:
