@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
+from operator import index
 from typing import Any
 
 from kafkarec.format.layout import MAX_SIZE
@@ -51,8 +52,8 @@ class Opener:
         """See kafkarec.open."""
         if not isinstance(topic, str | None):
             raise ValueError(f"topic {topic!r}: a name (str) or None")
-        if partition is not None and not (isinstance(partition, int) and 0 <= partition <= MAX_SIZE):
-            raise ValueError(f"partition {partition!r}: 0 to {MAX_SIZE}, or None")
+        if partition is not None:
+            partition = _checked_partition(partition)
         if isinstance(path, list | tuple):
             return self._several([self.open(one, storage_options=storage_options) for one in path], topic, partition)
         if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
@@ -183,6 +184,13 @@ def states_beside(path: str) -> Iterator[RecordColumns]:
     for log in logs_beside(path, transactional_ids.TOPIC):
         for _, piece in log_reading.pieces([log.segments], wanted):
             yield piece
+
+
+def _checked_partition(value: int) -> int:
+    with suppress(TypeError):  # pandas and NumPy have integers of their own
+        if 0 <= (number := index(value)) <= MAX_SIZE:
+            return number
+    raise ValueError(f"partition {value!r}: 0 to {MAX_SIZE}, or None")
 
 
 def _demand_batches(path: str) -> None:

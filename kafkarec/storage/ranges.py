@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from operator import index
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
@@ -74,8 +76,11 @@ def segments_in_range(bases: Sequence[int | None], first: int | None, end: int |
 
 
 def _number(name: str, value: int | None, what: str = "an offset (int64) or None") -> int | None:
-    if value is None or (isinstance(value, int) and -(2**63) <= value < 2**63):
-        return value
+    if value is None:
+        return None
+    with suppress(TypeError):  # pandas and NumPy have integers of their own
+        if -(2**63) <= (number := index(value)) < 2**63:
+            return number
     raise ValueError(f"{name} {value!r}: {what}")
 
 
@@ -139,8 +144,8 @@ def _offset_for_time(segment: SegmentFile, timestamp: int) -> int:
         return base
     try:
         entries = time_index.read(data, base)
-        index = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
-        entry = entries[index - 1] if index else None
+        later = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
+        entry = entries[later - 1] if later else None
         if entry is not None:
             one = RecordRange((entry.offset, entry.offset + 1))
             steps = walk([segment], within(asked(HEADERS), one), start_of=partial(start_position, record_range=one))

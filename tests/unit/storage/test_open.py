@@ -16,6 +16,7 @@ from typing import Any
 import builders
 import counted_files
 import golden
+import numpy as np
 import pytest
 import reading
 import subprocesses
@@ -126,6 +127,22 @@ def test_any_range_of_times_is_a_filter() -> None:
         aware = datetime.fromtimestamp(moment // 1000, UTC).replace(microsecond=moment % 1000 * 1000)
         assert log.offset_for_timestamp(moment) == log.offset_for_timestamp(aware) == expected
         assert log.offset_for_timestamp(times[-1] + 1) is None
+
+
+def test_each_log_of_a_folder_has_its_own_offset_for_a_time() -> None:
+    logs = kafkarec.open(CODECS.parent.parent)
+    wanted = {(log.topic, log.partition): log.offset_for_timestamp(1700000003039) for log in logs}
+    assert logs.offset_for_timestamp(1700000003039) == wanted and len(set(wanted.values())) > 1
+    with pytest.raises(ValueError, match="timestamp None"):
+        log_of("txn-0").offset_for_timestamp(None)
+
+
+def test_offsets_and_times_may_be_integers_of_other_libraries() -> None:
+    log = log_of("txn-0")
+    first, end, time = np.int64(5), np.int32(20), np.int64(1700000003039)
+    assert list(log.read(start_offset=first, end_offset=end)) == list(log.read(start_offset=5, end_offset=20))
+    assert log.offset_for_timestamp(time) == 30
+    assert kafkarec.open(CODECS, partition=np.int64(7)).partition == 7
 
 
 def test_the_offset_for_a_time_may_be_that_of_a_marker() -> None:
