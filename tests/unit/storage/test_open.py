@@ -112,6 +112,23 @@ def test_a_range_has_the_good_batches_behind_damage(
         assert good <= set(found) and found == sorted(found), (number, bit)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("base", [0, 1 << 40])
+@pytest.mark.parametrize("damaged", [0, 4])
+def test_a_damaged_batch_does_not_end_a_range(tmp_path: Path, damaged: int, base: int, threads: int) -> None:
+    raw = [bytearray(builders.good_batch(3, base_offset=base + 3 * number)) for number in range(15)]
+    raw[damaged][7] = 36
+    raw[damaged][-1] ^= 1
+    path = tmp_path / f"{base:020}.log"
+    path.write_bytes(b"".join(raw))
+    segment, ends = kafkarec.open(path), {"start_offset": base + 1, "end_offset": base + 30}
+    pieces = segment.stream(**ends, errors="skip", threads=threads, batch_bytes=100)
+    wanted = [base + offset for offset in range(1, 30) if offset // 3 != damaged]
+    assert [offset for piece in pieces for offset in piece.column("offset")] == wanted
+    columns = segment.read(**ends, errors="skip", threads=threads)
+    assert columns.column("offset") == wanted and [one.reason for one in columns.damage] == ["crc_mismatch"]
+
+
 def test_any_range_of_times_is_a_filter() -> None:
     chance = random.Random(2)
     for folder in ("txn-0", "compacted-0", "all-codecs-0", "logappend-0"):
