@@ -125,7 +125,7 @@ class Readable(ABC):
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
         wanted = self._request(options)
-        return wanted._replace(options=wanted.options._replace(chunk_bytes=batch_bytes))
+        return wanted._replace(options=wanted.options._replace(chunk_bytes=min(batch_bytes, 2**62)))
 
     def follow(
         self,
@@ -251,6 +251,8 @@ class Readable(ABC):
 
         Follows KafkaConsumer.offsetsForTimes, for which transaction markers are records too.
         """
+        if timestamp is None:
+            raise ValueError("timestamp None: milliseconds (int) or an aware datetime")
         for piece in self.stream(start_timestamp=timestamp, columns=["offset"], control=True, batch_bytes=1):
             if len(piece):
                 return int(piece.column("offset")[0])
@@ -350,6 +352,12 @@ class LogDir(DataFolderFiles, Readable):
     def transactions(self, **options: Any) -> dict[tuple[str | None, int | None], Any]:
         """(topic, partition) -> the TransactionListing of that log."""
         return {(log.topic, log.partition): log.transactions(**options) for log in self}
+
+    def offset_for_timestamp(  # type: ignore[override]
+        self, timestamp: int | datetime
+    ) -> dict[tuple[str | None, int | None], int | None]:
+        """(topic, partition) -> the offset of the first record of that log at or after a timestamp."""
+        return {(log.topic, log.partition): log.offset_for_timestamp(timestamp) for log in self}
 
     @property
     def last_stable_offset(self) -> None:

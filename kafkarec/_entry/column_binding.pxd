@@ -139,6 +139,7 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
     cdef dict kinds = list_kinds()
     cdef Range used
     cdef ArrayOrigin inner
+    cdef bint is_untyped
     if format_ not in kinds:
         raise wrong_type(name, format_, "a list of (key, value)")
     c.kind = kinds[format_]
@@ -148,10 +149,16 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
     c.first = first + array.offset
     entry, entries = schema.children[0], array.children[0]
     check_schema(f"{name}.entry", entry)
-    if entry.format != b"+s" or entry.n_children != 2:
+    is_untyped = entry.format == b"n"       # pandas, polars and DuckDB have it of lists that are all empty
+    if not is_untyped and (entry.format != b"+s" or entry.n_children != 2):
         raise wrong_type(name, format_of(entry), "a list of structs of (key, value)")
     check_lists(name, format_, array, c.first, rows, &used, origin)
     check_shape(f"{name}.entry", entry, entries, used.stop)
+    if is_untyped:
+        if used.start < used.stop:
+            raise wrong_type(name, format_of(entry), "a list of structs of (key, value)")
+        c.kind = NO_LISTS
+        return 0
     check_nulls(f"{name}.entry", entries, origin)
     c.validity = validity_of(array)
     c.starts = array.buffers[1]

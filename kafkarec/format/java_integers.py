@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from operator import index
+from typing import SupportsIndex
+
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
 
@@ -9,6 +13,19 @@ def wrapped(value: int, bits: int) -> int:
     """Two's complement overflow to `bits`: 32 (int) or 64 (long)."""
     half = 1 << (bits - 1)
     return value if -half <= value < half else (value + half) % (half << 1) - half
+
+
+def number_or_none(
+    name: str, value: SupportsIndex | None, what: str, least: int = -LONG_MAX - 1, most: int = LONG_MAX
+) -> int | None:
+    """`value` as an int, also one of NumPy or pandas; None stays None. ValueError, which says `what` it has to be, for
+    anything else than a whole number from `least` to `most`."""
+    if value is None:
+        return None
+    with suppress(TypeError):
+        if least <= (number := index(value)) <= most:
+            return number
+    raise ValueError(f"{name} {value!r}: {what}")
 
 
 def increment_sequence(sequence: int, increment: int) -> int:

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafkarec.damage import UndecidedTransaction
+from kafkarec.format.java_integers import number_or_none
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import UNDECIDED, Evidence
 from kafkarec.recover.marker_matching import FIRST, POSITION, SEGMENT, SIZE, Match
@@ -126,7 +127,8 @@ def excluded(
     restore: the caller restores header fields
     InvalidRecordError for an unreadable marker; with `skip` such a marker ends no transaction.
     """
-    known = None if aborted is None else tuple(aborted)
+    known = None if aborted is None else tuple(map(_checked_span, aborted))
+    last_stable_offset = number_or_none("last_stable_offset", last_stable_offset, "an offset (int64) or None")
     if known is not None and last_stable_offset is not None:
         complete = tuple(span for span in known if len(span) == 3)
         if len(complete) == len(known):
@@ -143,6 +145,14 @@ def excluded(
     if last_stable_offset is None:
         return found
     return found._replace(stable_offset=last_stable_offset, last_stable_offset=last_stable_offset)
+
+
+def _checked_span(span: Sequence[int]) -> tuple[int, ...]:
+    what = "(producer id, first offset), perhaps with the marker's offset"
+    numbers = [number_or_none("aborted", one, what) for one in span]
+    if len(numbers) < 2 or None in numbers:
+        raise ValueError(f"aborted {span!r}: {what}")
+    return tuple(one for one in numbers if one is not None)
 
 
 def excluded_so_far(matched: Match) -> Excluded | None:

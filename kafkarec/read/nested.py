@@ -10,7 +10,7 @@ from kafkarec._core import Decoder, PassResult, arrow_values
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD
-from kafkarec.tables.records import BatchTable, RecordColumns
+from kafkarec.tables.records import BATCH_LAYOUT, BatchTable, RecordColumns
 from kafkarec.tables.table import Table
 
 from .decode_options import NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions, request, request_of
@@ -217,7 +217,8 @@ def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 
     options = EngineOptions(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
 
     def make(decoder: Decoder) -> BatchTable:
-        return BatchTable([decoder.take()[1]])
+        _, rows = decoder.take()
+        return BatchTable((), cut=[(rows.chunk(BATCH_LAYOUT), 0, len(rows))])  # a piece also of no rows
 
     def filled(decoder: Decoder) -> tuple[int, int, int]:
         _, rows, _ = decoder.filled

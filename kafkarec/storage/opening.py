@@ -9,6 +9,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from kafkarec.format.java_integers import INT_MAX, number_or_none
 from kafkarec.read.decode_options import request
 from kafkarec.sources import remote
 from kafkarec.sources.files import FileObject, FolderEntry
@@ -48,8 +49,11 @@ class Opener:
         storage_options: dict[str, Any] | None = None,
     ) -> Opened:
         """See kafkarec.open."""
+        if not isinstance(topic, str | None):
+            raise ValueError(f"topic {topic!r}: a name (str) or None")
+        number = number_or_none("partition", partition, f"0 to {INT_MAX}, or None", 0, INT_MAX)
         if isinstance(path, list | tuple):
-            return self._several([self.open(one, storage_options=storage_options) for one in path], topic, partition)
+            return self._several([self.open(one, storage_options=storage_options) for one in path], topic, number)
         if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
             source = path if hasattr(path, "is_damage") else FileObject(path)
             return self.make(
@@ -57,21 +61,21 @@ class Opener:
                 os.path.basename(source.name),
                 source=source,
                 topic=topic,
-                partition=partition,
+                partition=number,
                 size=source.size,
             )
         text = os.fsdecode(path)
         if remote.is_url(text):
             local = remote.local_path(text)
             if local is None:
-                return self._remote(text, storage_options or {}, topic, partition)
+                return self._remote(text, storage_options or {}, topic, number)
             text = local
         if os.path.isdir(text):
-            return self._open_folder(LocalFolder(text), topic, partition)
+            return self._open_folder(LocalFolder(text), topic, number)
         _demand_batches(text)
         folder, name = os.path.split(text)
         size = os.stat(text).st_size or None  # 0 for a block device is not its size; raises the system's error early
-        return self._opened(LocalFolder(folder), name, size, topic, partition)
+        return self._opened(LocalFolder(folder), name, size, topic, number)
 
     def _remote(self, url: str, options: dict[str, Any], topic: str | None, partition: int | None) -> Opened:
         _demand_batches(url)

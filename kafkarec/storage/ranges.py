@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.java_integers import number_or_none
 from kafkarec.format.layout import BATCH_MAGICS, MAGICS, UP_TO_MAGIC, V2_OVERHEAD, start_of, v2_header
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.walk import HEADERS, asked, walk
@@ -22,6 +23,7 @@ from . import segment_summary
 from .segment_file import SegmentFile
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OFFSET = "an offset (int64) or None"
 
 
 class RecordRange(NamedTuple):
@@ -38,7 +40,10 @@ class RecordRange(NamedTuple):
         start_timestamp: int | datetime | None,
         end_timestamp: int | datetime | None,
     ) -> RecordRange:
-        offsets = (_number("start_offset", start_offset), _number("end_offset", end_offset))
+        offsets = (
+            number_or_none("start_offset", start_offset, _OFFSET),
+            number_or_none("end_offset", end_offset, _OFFSET),
+        )
         times = (_ms("start_timestamp", start_timestamp), _ms("end_timestamp", end_timestamp))
         return cls(offsets if offsets != (None, None) else None, times if times != (None, None) else None)
 
@@ -73,16 +78,10 @@ def segments_in_range(bases: Sequence[int | None], first: int | None, end: int |
     return chosen
 
 
-def _number(name: str, value: int | None, what: str = "an offset (int64) or None") -> int | None:
-    if value is None or (isinstance(value, int) and -(2**63) <= value < 2**63):
-        return value
-    raise ValueError(f"{name} {value!r}: {what}")
-
-
 def _ms(name: str, value: int | datetime | None) -> int | None:
     """Milliseconds since 1970 of an int or an aware datetime, rounded up, so that no earlier record is included."""
     if not isinstance(value, datetime):
-        return _number(name, value, "milliseconds (int) or an aware datetime")
+        return number_or_none(name, value, "milliseconds (int) or an aware datetime")
     if value.tzinfo is None:
         raise ValueError(f"{name} {value!r} has no time zone; set one, e.g. .replace(tzinfo=datetime.UTC)")
     return -((_EPOCH - value) // timedelta(milliseconds=1))
@@ -139,8 +138,8 @@ def _offset_for_time(segment: SegmentFile, timestamp: int) -> int:
         return base
     try:
         entries = time_index.read(data, base)
-        index = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
-        entry = entries[index - 1] if index else None
+        later = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
+        entry = entries[later - 1] if later else None
         if entry is not None:
             one = RecordRange((entry.offset, entry.offset + 1))
             steps = walk([segment], within(asked(HEADERS), one), start_of=partial(start_position, record_range=one))

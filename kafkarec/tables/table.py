@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -136,10 +137,12 @@ class Table(ABC):
 
     def _row(self, index: int) -> Piece:
         """The piece of one row."""
-        if not isinstance(index, int):
-            raise TypeError(f"an index is an int or a slice, not {index!r}; .column(name) gives a column")
+        try:
+            row = operator.index(index)  # pandas and NumPy have integers of their own
+        except TypeError:
+            raise TypeError(f"an index is an int or a slice, not {index!r}; .column(name) gives a column") from None
         length = len(self)
-        row = index + length if index < 0 else index
+        row += length if row < 0 else 0
         if not 0 <= row < length:
             raise IndexError(f"row {index} of {length}")
         return self._rows(row, row + 1)[0]

@@ -255,6 +255,7 @@ def test_scan_returns_the_headers_of_every_batch() -> None:
     case = golden.vector("v2-none-logappend")
     rows = scan([None, case.bytes * 2, b""])
     assert (rows[0], rows[2]) == (None, [])
+    assert scan([None, b""]) == [None, []]
     first, second = rows[1]
     batch = case.json["batches"][0]
     assert (first["crc"], first["size_in_bytes"], first["record_count"]) == (

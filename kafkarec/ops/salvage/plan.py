@@ -112,6 +112,8 @@ def _read(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder
         sources[number].end = end
     damaged = [one.next_offset for one in collector.ends.values() if one.in_damage]
     report.ends_in_damage = any(place is None or place >= (report.next_offset or 0) for place in damaged)
+    if report.next_offset is None and report.damage:  # every batch behind it was set aside
+        report.ends_in_damage = True
     return builder.folder
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kafkarec.codecs import BY_NAME, checked_level
 from kafkarec.codecs import CODECS as TABLE
+from kafkarec.format.enums import Compression
 
 from .formats import FORMATS, Candidate, format_name
 
@@ -35,9 +36,12 @@ class NotTried(NamedTuple):
     reason: str
 
 
-def codec_and_level(text: str) -> tuple[str, int | None]:
-    """Parses `zstd:9`, `zstd` (Kafka's default level), `snappy`. ValueError for an unknown codec or level."""
-    name, colon, level = text.strip().lower().partition(":")
+def codec_and_level(text: Compression | str) -> tuple[str, int | None]:
+    """Parses `zstd:9`, `zstd` or its member (Kafka's default level), `snappy`. ValueError for an unknown codec or
+    level."""
+    if isinstance(text, Compression):
+        text = text.name
+    name, colon, level = text.strip().lower().partition(":") if isinstance(text, str) else ("", "", "")
     if name not in BY_NAME:
         known = ", ".join(codec.name for codec in TABLE)
         raise ValueError(f"{text!r} is not a codec; there are {known}, also with a level, as zstd:9")
@@ -50,7 +54,7 @@ def codec_and_level(text: str) -> tuple[str, int | None]:
 
 
 def candidates(
-    formats: Iterable[int | str], codecs: Iterable[str], batch_sizes: Iterable[int | None]
+    formats: Iterable[int | str], codecs: Iterable[Compression | str], batch_sizes: Iterable[int | None]
 ) -> tuple[list[Candidate], list[NotTried]]:
     """Each codec with each size in each format, in order, without duplicates; and the codecs that a format lacks."""
     pairs = list(product(dict.fromkeys(batch_sizes), dict.fromkeys(map(codec_and_level, codecs))))

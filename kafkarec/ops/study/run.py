@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from kafkarec.format.enums import Compression
 from kafkarec.ops.convert import converted
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.reader import decode
@@ -30,7 +31,7 @@ def study(
     log: Any,
     *,
     formats: Iterable[int | str] = (2,),
-    codecs: Iterable[str] = CODECS,
+    codecs: Iterable[Compression | str] = CODECS,
     batch_sizes: Iterable[int | None] = BATCH_SIZES,
     sample: int | None = SAMPLE,
     max_decompressed_bytes: int = 128 << 20,
@@ -44,7 +45,7 @@ def study(
     formats: of 0, 1, 2, 3 and "header-first", in any order. 0 and 1 are those before Kafka 0.11: they lose headers,
         producers and markers, which `losses` of each outcome counts, and have no zstd (`not_tried`). 3 and header-first
         are proposals that no broker reads (kafkarec.experimental)
-    codecs: names, optionally with a level: "zstd", "zstd:9"
+    codecs: names, optionally with a level: "zstd", "zstd:9"; or members of `Compression`
     batch_sizes: bytes before compression, as for `convert`; None: keep the batches
     sample: bytes to read, in pieces spread over the log; None: all of it
     max_decompressed_bytes: limit of one payload; a batch above it is left out and counted as damage

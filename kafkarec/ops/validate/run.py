@@ -99,7 +99,7 @@ def validate(
         from_zero=append_checks and sender == "client",
         rising=not assign_offsets,
         leader_epoch=partition_leader_epoch if append_checks and sender == "raft_leader" else None,
-        most_bytes=NO_LIMIT if max_message_bytes is None else max_message_bytes,
+        most_bytes=NO_LIMIT if max_message_bytes is None else fitting("max_message_bytes", max_message_bytes, 64),
     )
     if not assign_offsets:
         return _follower_append(view, request, rules)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -141,6 +142,15 @@ def test_scan_each_lists_batch_rows() -> None:
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         list(kafkarec.scan_each([data, b"text instead of batches, a good deal of it"]))
     assert caught.value.value_index == 1
+
+
+@pytest.mark.parametrize("each", [kafkarec.decode_each, kafkarec.scan_each])
+def test_values_without_batches_are_null_or_empty_lists(each: Callable[..., Any]) -> None:
+    for values in ([], [None], [b""], [b"cut", None]):
+        (piece,) = each(values)
+        array = pa.array(piece)
+        array.validate(full=True)
+        assert array.to_pylist() == [None if value is None else [] for value in values] and len(piece.records) == 0
 
 
 @pytest.mark.parametrize("wrong", ["text", b"bytes", 5, None, pa.array([1, 2])])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import builders
 import pytest
 
@@ -101,6 +103,23 @@ def test_the_callers_aborted_list_and_last_stable_offset_override_the_markers() 
     log = data_batch(0, 1) + data_batch(2, 2) + data_batch(4, 1)
     assert committed(log, aborted=[(2, 2)], last_stable_offset=6) == [0, 1, 4, 5]
     assert committed(log, aborted=[], last_stable_offset=4) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"aborted": [(2**63, 0)]},
+        {"aborted": [(1, 2.5)]},
+        {"aborted": [(1, None)]},
+        {"aborted": [(1,)]},
+        {"last_stable_offset": 2**63},
+        {"last_stable_offset": 1.5},
+    ],
+    ids=str,
+)
+def test_numbers_that_are_no_offsets_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        kafkarec.decode(data_batch(0, 1), isolation="read_committed", **wrong)
 
 
 def test_control_records_are_left_out_unless_asked_for() -> None:

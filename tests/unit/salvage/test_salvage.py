@@ -205,6 +205,12 @@ def test_batches_of_another_segment_are_set_aside(tmp_path: Path) -> None:
     assert [(a.reason, a.first_offset) for a in report.partitions[0].set_aside] == [("outside_of_segment", 500)]
 
 
+def test_damage_before_batches_that_are_all_set_aside_lost_offsets(tmp_path: Path) -> None:
+    spoiled = batch(100, 10)[:-1] + b"\xff"
+    report = salvage(log(tmp_path / "orders-0", [spoiled + batch(50, 10)]), tmp_path / "out")
+    assert report.partitions[0].lost == [(None, None)] and "offsets that are not known" in str(report)
+
+
 def test_a_batch_with_a_good_checksum_and_an_unreadable_payload_is_set_aside(tmp_path: Path) -> None:
     broken = builders.batch(payload=b"no gzip at all", codec="gzip", count=3, base_offset=10)
     source = log(tmp_path / "orders-0", [batch(0, 10), broken, batch(13, 1)])

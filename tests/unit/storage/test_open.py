@@ -16,6 +16,7 @@ from typing import Any
 import builders
 import counted_files
 import golden
+import numpy as np
 import pytest
 import reading
 import subprocesses
@@ -111,6 +112,23 @@ def test_a_range_has_the_good_batches_behind_damage(
         assert good <= set(found) and found == sorted(found), (number, bit)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("base", [0, 1 << 40])
+@pytest.mark.parametrize("damaged", [0, 4])
+def test_a_damaged_batch_does_not_end_a_range(tmp_path: Path, damaged: int, base: int, threads: int) -> None:
+    raw = [bytearray(builders.good_batch(3, base_offset=base + 3 * number)) for number in range(15)]
+    raw[damaged][7] = 36
+    raw[damaged][-1] ^= 1
+    path = tmp_path / f"{base:020}.log"
+    path.write_bytes(b"".join(raw))
+    segment, ends = kafkarec.open(path), {"start_offset": base + 1, "end_offset": base + 30}
+    pieces = segment.stream(**ends, errors="skip", threads=threads, batch_bytes=100)
+    wanted = [base + offset for offset in range(1, 30) if offset // 3 != damaged]
+    assert [offset for piece in pieces for offset in piece.column("offset")] == wanted
+    columns = segment.read(**ends, errors="skip", threads=threads)
+    assert columns.column("offset") == wanted and [one.reason for one in columns.damage] == ["crc_mismatch"]
+
+
 def test_any_range_of_times_is_a_filter() -> None:
     chance = random.Random(2)
     for folder in ("txn-0", "compacted-0", "all-codecs-0", "logappend-0"):
@@ -126,6 +144,22 @@ def test_any_range_of_times_is_a_filter() -> None:
         aware = datetime.fromtimestamp(moment // 1000, UTC).replace(microsecond=moment % 1000 * 1000)
         assert log.offset_for_timestamp(moment) == log.offset_for_timestamp(aware) == expected
         assert log.offset_for_timestamp(times[-1] + 1) is None
+
+
+def test_each_log_of_a_folder_has_its_own_offset_for_a_time() -> None:
+    logs = kafkarec.open(CODECS.parent.parent)
+    wanted = {(log.topic, log.partition): log.offset_for_timestamp(1700000003039) for log in logs}
+    assert logs.offset_for_timestamp(1700000003039) == wanted and len(set(wanted.values())) > 1
+    with pytest.raises(ValueError, match="timestamp None"):
+        log_of("txn-0").offset_for_timestamp(None)
+
+
+def test_offsets_and_times_may_be_integers_of_other_libraries() -> None:
+    log = log_of("txn-0")
+    first, end, time = np.int64(5), np.int32(20), np.int64(1700000003039)
+    assert list(log.read(start_offset=first, end_offset=end)) == list(log.read(start_offset=5, end_offset=20))
+    assert log.offset_for_timestamp(time) == 30
+    assert kafkarec.open(CODECS, partition=np.int64(7)).partition == 7
 
 
 def test_the_offset_for_a_time_may_be_that_of_a_marker() -> None:
@@ -328,8 +362,12 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
             getattr(segment_of(CODECS), verb)(colour="red")
     with pytest.raises(ValueError, match="batch_bytes"):
         segment_of(CODECS).stream(batch_bytes=0)
+    assert len(list(segment_of(CODECS).stream(batch_bytes=2**63))) == 1
     with pytest.raises(ValueError, match="no column 'colour'"):
         segment_of(CODECS).read(columns=["colour"])
+    for name, value in (("topic", 5), ("partition", "0"), ("partition", -1), ("partition", 2**31)):
+        with pytest.raises(ValueError, match=f"{name} {value!r}:"):
+            kafkarec.open(CODECS, **{name: value})
 
 
 def test_a_cut_segment_before_another_lost_its_end(tmp_path: Path) -> None:

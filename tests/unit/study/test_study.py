@@ -210,9 +210,10 @@ def test_a_decompression_bomb_is_damage_and_not_decompressed(tmp_path: Path) -> 
         ("none", ("none", None)),
         ("snappy", ("snappy", None)),
         ("zstd:-5", ("zstd", -5)),
+        (kafkarec.Compression.ZSTD, ("zstd", 3)),
     ],
 )
-def test_codec_and_level(text: str, wanted: tuple[str, int | None]) -> None:
+def test_codec_and_level(text: kafkarec.Compression | str, wanted: tuple[str, int | None]) -> None:
     assert codec_and_level(text) == wanted
 
 
@@ -225,9 +226,10 @@ def test_codec_and_level(text: str, wanted: tuple[str, int | None]) -> None:
         ("zstd:fast", "the level is a number"),
         ("", "not a codec; there are none"),
         ("zstd:23", "-131072 to 22"),
+        (4, "4 is not a codec"),
     ],
 )
-def test_no_such_codec_or_level(text: str, said: str) -> None:
+def test_no_such_codec_or_level(text: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         codec_and_level(text)
 

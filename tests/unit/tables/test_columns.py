@@ -12,6 +12,7 @@ from typing import Any
 
 import builders
 import golden
+import numpy as np
 import pyarrow as pa
 import pytest
 import reading
@@ -31,6 +32,7 @@ def test_length_index_iteration_and_slices_agree() -> None:
     assert len(columns) == len(rows) > 5
     assert [columns[i] for i in range(len(columns))] == rows
     assert [columns[i - len(columns)] for i in range(len(columns))] == rows
+    assert columns[np.int64(-2)] == rows[-2] and columns.batches[np.uint8(0)] == columns.batches[0]
     assert list(columns[2:5]) == rows[2:5]
     assert list(columns[2:]) == rows[2:]
     assert list(columns[-3:-1]) == rows[-3:-1]

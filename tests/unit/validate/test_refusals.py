@@ -267,6 +267,11 @@ def test_max_decompressed_message_bytes_is_for_compressed_batches() -> None:
             validate(b"", max_decompressed_message_bytes=value)
 
 
+def test_a_largest_batch_above_64_bits_is_no_size() -> None:
+    with pytest.raises(ValueError, match="max_message_bytes 9223372036854775808 does not fit 64 bits"):
+        validate(b"", max_message_bytes=2**63)
+
+
 def test_a_batch_cut_at_any_byte_is_refused() -> None:
     inner = b"".join(builders.records(2, headers=[(b"h", b"v")]))
     for size in range(len(inner)):

@@ -179,6 +179,21 @@ def test_columns_of_type_null() -> None:
     assert column(kafkarec.encode(table), "headers") == [[("k", None)]]
 
 
+EMPTY_LISTS: dict[str, Callable[[], Any]] = {
+    "pandas": lambda: kafkarec.decode(kafkarec.encode([(0, None, None, b"a", ())])).to_pandas(),
+    "polars": lambda: pl.DataFrame({"value": [b"a"], "headers": [[]]}),
+    "duckdb": lambda: duckdb.sql("select 'a'::blob as value, [] as headers"),
+    "list views": lambda: pa.table({"value": [b"a"], "headers": pa.array([[]], pa.list_view(pa.null()))}),
+    "a null list": lambda: pa.table({"value": [b"a"], "headers": pa.array([None], pa.list_(pa.null()))}),
+    "a slice": lambda: pa.table({"value": [b"x", b"a"], "headers": pa.array([[None], []])}).slice(1),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY_LISTS)
+def test_lists_that_are_all_empty_have_no_type(name: str) -> None:
+    assert read(kafkarec.encode(EMPTY_LISTS[name]())) == [(0, None, None, b"a", [])]
+
+
 def test_key_or_value_may_be_missing() -> None:
     assert read(kafkarec.encode(pa.table({"key": ["a"]}))) == [(0, None, b"a", None, [])]
     assert read(kafkarec.encode(pa.table({"value": ["a"]}))) == [(0, None, None, b"a", [])]

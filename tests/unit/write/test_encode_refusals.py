@@ -272,6 +272,7 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
     "days as timestamps": (lambda: {"value": ONE, "timestamp": pa.array([1], pa.date32())}, "'timestamp' has Arrow"),
     "texts as timestamps": (lambda: {"value": ONE, "timestamp": ["2020-01-01"]}, "'timestamp' has Arrow type 'u'"),
     "texts as headers": (lambda: {"value": ONE, "headers": ["a"]}, "'headers' has Arrow type 'u'"),
+    "lists of nulls as headers": (lambda: {"value": ONE, "headers": [[None]]}, "'headers' has Arrow type 'n'"),
     "lists of texts as headers": (lambda: {"value": ONE, "headers": [["a"]]}, "'headers' has Arrow type"),
     "numbers as header values": (
         lambda: {"value": ONE, "headers": pairs_of(pa.array(["a"]), pa.array([1]))},
