@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kafkarec.internal_topics.transactional_ids import TransactionalId
 from kafkarec.report import Block, Commands, Document, ReportSection, ReportTable
-from kafkarec.state.transactions import STATES, Spread, Transaction, TransactionListing
+from kafkarec.state.transactions import STATES, Transaction, TransactionListing
 from kafkarec.support.command_line import command, quoted
 from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
 
@@ -187,18 +187,6 @@ def _sums(found: TransactionListing) -> Iterator[str]:
     if len(found.without_data):
         sums += f"; {counted(len(found.without_data), 'marker')} without data here (empty, or begun before this log)"
     yield sums
-    spreads = found.spreads()
-    for name in ("batches", "records"):
-        if name in spreads:
-            yield f"{name} of an ended transaction: {_spread(spreads[name], str, '{:.1f}'.format)}"
-    if "duration_ms" in spreads:
-        yield f"duration: {_spread(spreads['duration_ms'], duration_text, lambda mean: duration_text(round(mean)))}"
-
-
-def _spread(spread: Spread, show: Callable[[int], str], show_mean: Callable[[float], str]) -> str:
-    if spread.least == spread.most:
-        return show(spread.least)
-    return f"{show(spread.least)} to {show(spread.most)}, mean {show_mean(spread.mean)}"
 
 
 def _advice(one: PartitionTransactions) -> Iterator[Block]:

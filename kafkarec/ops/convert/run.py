@@ -279,7 +279,7 @@ def converted(
     `kafkarec.convert` returns all output, `kafkarec.ops.convert.converted` an iterator over its batches, in constant
     memory.
 
-    data: a buffer of batches of any magic, a SegmentFile or a PartitionFiles, or an iterable of RecordBatch
+    data: a buffer of batches of any magic, a SegmentFile or a PartitionFiles
     magic: 2 converts 0 and 1 up. 1 and 0 convert down as RecordsUtil.downConvert of Kafka 3.9 does: headers and
         producer fields are lost, control batches and batches without records are left out (so what was aborted looks
         committed), zstd is refused (UnsupportedCompressionError) unless `compression` names another codec, batches of a

@@ -64,7 +64,7 @@ convert F -o out/ --compression zstd --format json --topic-id {_TOPIC_ID}
 convert F -o out.log --magic 1 --format json
 convert F -o out/ --batch-size 4k --compression lz4 --topic-id {_TOPIC_ID}
 compact F -o out/ --format json --now 2026-11-23T00:00:00Z --topic-id {_TOPIC_ID}
-compact F -o out.log --now 2026-11-23T00:00:00Z --passes 2 --delete-retention-ms 0
+compact F -o out.log --now 2026-11-23T00:00:00Z --delete-retention-ms 0
 explain F --format json
 explain F --full --batch 2 --records all
 explain F --batch -1 --redact
@@ -637,7 +637,7 @@ convert F -o out.log --batch-size 1m --compression none --errors skip
 convert F -o out.log --batch-size 200 --compression none --errors skip
 convert F -o out-0 --segment-bytes 2000 --compression none --errors skip --topic-id {_TOPIC_ID}
 compact F -o out.log --now 2023-11-14T22:14:00Z
-compact F -o out.log --now 2026-11-23T00:00:00Z --passes 2
+compact F -o out.log --now 2026-11-23T00:00:00Z
 compact F -o out.log --now 2026-11-23T00:00:00Z --min-compaction-lag-ms 100000000000
 compact F -o out.log --now 2026-11-23T00:00:00Z --producer-expiration-ms 0 --format json
 compact F -o out-0 --now 2026-11-23T00:00:00Z --segment-bytes 2000 --topic-id {_TOPIC_ID}
