@@ -11,6 +11,7 @@ from command import Here
 from html_pages import parsed
 from paths import SEGMENTS
 
+import kafkarec
 from kafkarec.ops.explain import explain, group_of
 
 LOG = SEGMENTS / "txn-0" / "00000000000000000030.log"
@@ -30,8 +31,8 @@ def page(run: Here, to: Path, *arguments: object, status: int = 0) -> str:
 
 @pytest.mark.parametrize("batch", range(12))
 def test_the_grid_has_every_byte_in_the_colour_of_its_field(run: Here, tmp_path: Path, batch: int) -> None:
-    text = page(run, tmp_path / "x.html", LOG, "--batch", batch, "--records", "all", "--full")
-    at = int(re.findall(r"byte (\d+): ", text)[0])
+    at = list(kafkarec.scan(LOG.read_bytes()))[batch]["position"]
+    text = page(run, tmp_path / "x.html", LOG, "--at", at, "--records", "all", "--full")
     explained = explain(LOG.read_bytes(), at)
     sections = text.split("<section>")[1:]
     assert len(sections) == len(explained.sections)
