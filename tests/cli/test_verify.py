@@ -81,7 +81,7 @@ def test_the_exit_status_of_each_kind_of_log(run: Here, damaged: Path, tmp_path:
         ((), 2, "PATH"),
         ((damaged, "--threads", "0"), 2, "1 to 256"),
         ((damaged, "--frobnicate"), 2, "unrecognized arguments: --frobnicate (see kafkarec verify --help)"),
-        ((damaged, "--thread", "2"), 2, "did you mean --threads? (see kafkarec verify --help)"),
+        ((damaged, "--thread", "2"), 2, "unrecognized arguments: --thread 2 (see kafkarec verify --help)"),
         ((damaged, "--format", "pdf"), 2, "(see kafkarec verify --help)"),
     ):
         ran = run("verify", *arguments)

@@ -118,7 +118,7 @@ class Conversion(Iterator[bytes]):
                     self.stats.bytes_out += len(data)
                     yield data
         if self._refuses_loss and self.stats.losses:
-            raise LossError(self.stats.losses, self.stats.first_lost)
+            raise LossError(self.stats.losses)
 
     def _tasks(self) -> Iterator[Callable[[], list[Written]]]:
         """Some batches each, so that a thread does not wait for each batch."""
@@ -172,14 +172,14 @@ class Conversion(Iterator[bytes]):
         """Checks in the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
         goes_down = shape.magic < unit.magic
         if goes_down and unit.is_control:
-            self.stats.add_loss("control_batches", 1, unit.location)
-            self.stats.add_loss("control_records", unit.rows, unit.location)
+            self.stats.lost["control_batches"] += 1
+            self.stats.lost["control_records"] += unit.rows
             return True
         if shape.codec > LATEST_CODECS[shape.magic]:
             self._refuse(unit, conversion_errors.codec_unfit(unit, shape))
             return True
         if goes_down and not unit.rows:
-            self.stats.add_loss("empty_batches", 1, unit.location)
+            self.stats.lost["empty_batches"] += 1
             count_batch_header_losses(unit, shape, self.stats)
             return True
         return False

@@ -62,7 +62,7 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
     path.write_bytes(golden.vector("v2-zstd-create").bytes)
     with pytest.raises(kafkarec.UnsupportedCompressionError, match=r"00000\.log at byte 0"):
         convert(kafkarec.open(path), magic=0)
-    with pytest.raises(LossError, match=r"00000\.log at byte 0"):
+    with pytest.raises(LossError, match="would lose"):
         convert(kafkarec.open(path), magic=0, compression="none", on_loss="raise")
 
 
