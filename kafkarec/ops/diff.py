@@ -66,6 +66,13 @@ class ReplicaBatch(NamedTuple):
         return self.base, self.last, self.epoch, self.crc, self.size, self.magic
 
 
+class FirstDifference(NamedTuple):
+    """An offset, and what is different there."""
+
+    offset: int
+    what: str
+
+
 @dataclass
 class Replica:
     """One side of a comparison. start, end: first offset and log end offset; None: the log has no batch.
@@ -106,7 +113,7 @@ class Difference:
     identical_to: int | None = None
     identical_batches: int = 0
     identical_size: int = 0
-    first: tuple[int, str] | None = None
+    first: FirstDifference | None = None
     only_a: list[Extent] = field(default_factory=list)
     only_b: list[Extent] = field(default_factory=list)
     changed: list[Extent] = field(default_factory=list)
@@ -148,7 +155,7 @@ def compare(
         both = (*difference.only_a, *difference.only_b)
         ends = [extent.first for extent in both if extent.kind != HEAD]
         what = "only one of the two continues here" if ends else "only one of the two begins here"
-        difference.first = (min(ends or [extent.first for extent in both]), what)
+        difference.first = FirstDifference(min(ends or [extent.first for extent in both]), what)
     difference.notes = list(_notes(difference))
     return difference
 
@@ -365,7 +372,7 @@ class _Comparison:
     def _differs(self, offset: int, what: str) -> None:
         self._equal_so_far = False
         if self.difference.first is None:
-            self.difference.first = (offset, what)
+            self.difference.first = FirstDifference(offset, what)
 
     def _overlap(self, one: ReplicaBatch, other: ReplicaBatch) -> None:
         """Compares the records of unequal batches with common offsets, up to an offset where batches end on both
