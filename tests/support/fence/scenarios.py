@@ -44,7 +44,7 @@ salvage F -o out
 salvage F -o out --as-partition --undecided open --format json
 reindex F -o out --format json
 reindex F --dry-run
-explain F --offset 5
+explain F --records 1
 """
 
 SOUND_FOLDER = f"""
@@ -66,7 +66,7 @@ convert F -o out/ --batch-size 4k --compression lz4 --topic-id {_TOPIC_ID}
 compact F -o out/ --format json --now 2026-11-23T00:00:00Z --topic-id {_TOPIC_ID}
 compact F -o out.log --now 2026-11-23T00:00:00Z --delete-retention-ms 0
 explain F --format json
-explain F --full --offset 20 --records all
+explain F --full --records all
 explain F --redact
 txn F --state open,hanging,aborted,committed --hanging-after 1s
 ls . --segments
@@ -487,7 +487,7 @@ scan - < given
 verify - < given
 verify - --format json < given
 txn - < given
-explain - --offset 5 < given
+explain - --records 1 < given
 dump - --print-data-log < given
 convert - -o out.log --compression zstd < given
 compact - -o out.log < given
