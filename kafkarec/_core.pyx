@@ -34,7 +34,7 @@ from kafkarec._c.end_of_input cimport (
     ENDED, ENDED_UNLESS_FOUND, Ending, engine_begin_input, engine_ended, engine_skip, refused_status, remember_good,
 )
 from kafkarec._c.input cimport (
-    PAGE, ByteReader, Input, bad_until, input_memory, input_reader, input_release, reach, zeros_end,
+    ByteReader, Input, bad_until, input_memory, input_reader, input_release, reach,
 )
 from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
 from kafkarec._c.codec_functions cimport publish
@@ -208,23 +208,6 @@ cdef class Source:
     def is_shareable(self):
         """Whether several threads may read it at once: memory and open files, but no Python object."""
         return self.reading is None or self.reader.descriptor >= 0
-
-    def zeros_end(self, int64_t position, int64_t stop):
-        """Where the zeros from `position` on end, at most `stop`; None: some of these bytes cannot be read."""
-        cdef Input input
-        cdef int64_t end
-        memset(&input, 0, sizeof(Input))
-        if self.reading is None:
-            input_memory(&input, self.data(), stop, stop)
-        else:
-            input_reader(&input, &self.reader, stop, stop)
-            input.step = PAGE            # few ranges begin with more zeros
-        with nogil:
-            end = zeros_end(&input, position)
-        readable = input.bad_count == 0
-        input_release(&input)
-        self.raise_if_failed()
-        return end if readable else None
 
     cdef int raise_if_failed(self) except -1:
         """Raises the exception that ended reading, and forgets it: its traceback has frames that have this object."""

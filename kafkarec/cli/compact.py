@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.logs import Log, logs_of
 from kafkarec.ops.compact import CleanerStats, cleaned
-from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 
 from . import FINE, input_logs, new_log, progress, shared_options
 from .problems import repeated
-from .shared_options import WrongUse, errors_named
+from .shared_options import WrongUse
 
 DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.4 does. Removes older records, records
 without a key, data of aborted transactions, and tombstones and markers past their delete horizon. Offsets do not
-change. The first pass that reads a tombstone sets its delete horizon, and a later pass removes it: --passes 2
---delete-retention-ms 0 removes all of them at once. Everything from the first open transaction on is kept. A broker
-does not clean the active segment; this command does."""
+change. The first run that reads a tombstone sets its delete horizon, and a later run over the new log removes it: both
+with --delete-retention-ms 0 remove all of them. Everything from the first open transaction on is kept. A broker does
+not clean the active segment; this command does."""
 EXAMPLES = """examples:
   kafkarec compact /kafka-logs/users-0 -o new/            one partition: new/users-0
-  kafkarec compact users-0 -o new/ --passes 2 --delete-retention-ms 0        removes tombstones, too
   kafkarec compact users-0 | kafkarec convert - -o small.log --compression zstd --batch-size 1m"""
 
-_PASSES = 10
-_passes = shared_options.number_of(f"passes from 1 to {_PASSES}", 1, _PASSES)
 _milliseconds = shared_options.number_of("milliseconds", most=2**63 - 1)
 _LARGEST_LIMIT = 2**31 - 9  # of max.decompressed.message.bytes
 # Field of CleanerStats -> its name in the summary.
@@ -73,13 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="stop at a larger record in a compressed batch, as a cleaner with this max.decompressed.message.bytes",
     )
-    group.add_argument(
-        "--passes",
-        type=_passes,
-        default=1,
-        metavar="N",
-        help="run the cleaner N times (default 1)",
-    )
     shared_options.add_limit(parser)
     new_log.add_format(parser)
 
@@ -103,60 +89,37 @@ def run(args: argparse.Namespace) -> int:
         "max_decompressed_bytes": args.max_decompressed_bytes,
         "max_decompressed_message_bytes": args.max_decompressed_message_bytes,
     }
-    done: list[tuple[str, str, list[CleanerStats]]] = []
+    done: list[tuple[str, str, CleanerStats]] = []
     try:
         with (
             new_log.opened(args, input_logs.are_folders(args.paths)) as out,
-            progress.shown(input_logs.segments(logs), progress.when(args.output), 2 * args.passes) as tick,
+            progress.shown(input_logs.segments(logs), progress.when(args.output), 2) as tick,
         ):
             options["progress"] = tick
             for log, write in out.rewrite(logs):
-                with ExitStack() as passes:
-                    stats, source = [], log
-                    for _ in range(args.passes - 1):
-                        source, pass_stats = _intermediate_pass(source, passes, options, args.output)
-                        stats.append(pass_stats)
-                    cleaning = cleaned(source, **options)
-                    output = write(cleaning)
-                done.append((new_log.shown(log, args.paths), output, [*stats, cleaning.stats]))
+                cleaning = cleaned(log, **options)
+                output = write(cleaning)
+                done.append((new_log.shown(log, args.paths), output, cleaning.stats))
     except KafkaRecordError as error:
         if error.reason == "record_too_large":
             anew = repeated(args.argv, {"--max-decompressed-message-bytes": str(error.found)})
             return new_log.report_damage(error, args, anew, "With a higher limit")
         salvage = command("salvage", args.paths, ("-o", suggested_output("rescued", args.paths)))
         return new_log.report_damage(error, args, salvage, "Leave the batch out, then compact the result")
-    new_log.report(args.format, done, lambda stats: {"passes": stats}, _lines)
+    new_log.report(args.format, done, asdict, _lines)
     return FINE
 
 
-def _intermediate_pass(
-    source: Log, passes: ExitStack, options: dict[str, Any], path: str | None
-) -> tuple[Log, CleanerStats]:
-    """Run one pass of several into a temporary file in the output's folder, which the next pass reads."""
-    folder = os.path.dirname(os.path.realpath(path)) if path is not None and not is_stream(path) else None
-    with errors_named("temporary file between two passes"):
-        file = tempfile.NamedTemporaryFile(prefix=".kafkarec-", suffix=".log", dir=folder)  # noqa: SIM115
-        passes.enter_context(file)
-        cleaning = cleaned(source, **options)
-        for batches in input_logs.reading(cleaning, source.path):
-            file.write(batches)
-        file.flush()
-    written = input_logs.opened(file.name)
-    passes.enter_context(written)
-    return logs_of(written)[0], cleaning.stats
-
-
-def _lines(source: str, output: str, stats: list[CleanerStats]) -> Iterator[str]:
-    first, last = stats[0], stats[-1]
-    before = first.messages_read + first.messages_aborted + first.markers_removed
-    left = last.batches_copied + last.batches_rewritten + last.batches_emptied
+def _lines(source: str, output: str, stats: CleanerStats) -> Iterator[str]:
+    before = stats.messages_read + stats.messages_aborted + stats.markers_removed
+    left = stats.batches_copied + stats.batches_rewritten + stats.batches_emptied
     yield (
-        f"{source}: {new_log.contents(before, first.batches_read, first.bytes_read)}"
-        f" -> {output}: {new_log.contents(last.messages_retained, left, last.bytes_retained, first.bytes_read)}"
+        f"{source}: {new_log.contents(before, stats.batches_read, stats.bytes_read)}"
+        f" -> {output}: {new_log.contents(stats.messages_retained, left, stats.bytes_retained, stats.bytes_read)}"
     )
     for name, description in _REASONS.items():
-        if removed := sum(getattr(one, name) for one in stats):
+        if removed := getattr(stats, name):
             yield f"  removed: {description}: {removed}"
-    if last.bytes_left_alone:
-        where = f"from offset {last.first_uncleanable_offset} on (an open transaction, or too young)"
-        yield f"  not cleaned: {last.bytes_left_alone} bytes {where}"
+    if stats.bytes_left_alone:
+        where = f"from offset {stats.first_uncleanable_offset} on (an open transaction, or too young)"
+        yield f"  not cleaned: {stats.bytes_left_alone} bytes {where}"

@@ -14,7 +14,6 @@ from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError,
 from . import DAMAGED, input_logs, new_log, progress, shared_options
 from .problems import DamageReporter, repeated, say
 from .shared_options import WrongUse
-from .spool import shown_name
 
 DESCRIPTION = """Rewrites a log with another codec, level, batch size or magic. Offsets, timestamps, keys, values,
 headers, producers and transactions do not change. Batches that need no change are copied byte for byte. Conversion to
@@ -100,9 +99,7 @@ def run(args: argparse.Namespace) -> int:
     except LossError as error:
         say(f"nothing is written: magic {magic} cannot store")
         for word, count in error.lost.items():
-            file, position, offset = error.first_lost[word]
-            first = f"{shown_name(file or input_logs.STANDARD_INPUT)} at byte {position} (up to offset {offset})"
-            say(f"  {LOSSES[word]}: {count}, first in the batch in {first}")
+            say(f"  {LOSSES[word]}: {count}")
         return DAMAGED
     except KafkaRecordError as error:
         if isinstance(error, UnsupportedCompressionError) and args.compression is None and magic in (0, 1):

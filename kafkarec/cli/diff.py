@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.diff import Difference, Extent, Replica, compare
-from kafkarec.report import Document, jsonable
+from kafkarec.report import Document
 from kafkarec.state.epoch_history import Truncation
 from kafkarec.support.text_table import counted, lost_offsets
 
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     for side in (difference.a, difference.b):
         if not side.segments:
             raise CouldNot(f"{side.path}: a folder without .log files")
-    output_files.write_report(args, Document("diff", list(_lines(difference))), [_object(difference)])
+    output_files.write_report(args, Document("diff", list(_lines(difference))), [difference])
     return DAMAGED if difference or difference.a.damage or difference.b.damage else FINE
 
 
@@ -138,15 +137,3 @@ def _follows(name: str, side: Replica, other: str, leader: Replica, truncation: 
     else:
         lost = f"offsets {truncation.offset} to {side.end - 1}"
         yield f"with {other} as the leader, {name} truncates to offset {truncation.offset} and loses {lost} ({how})"
-
-
-def _object(difference: Difference) -> dict[str, Any]:
-    """Return the fields of the Difference; epochs, truncations and the first difference are objects."""
-    out: dict[str, Any] = jsonable(difference)
-    for name, side in (("a", difference.a), ("b", difference.b)):
-        lineage = side.lineage
-        out[name]["lineage"] = {"epochs": jsonable(lineage.entries), "origin": lineage.origin, "note": lineage.note}
-    for name in ("a_follows_b", "b_follows_a"):
-        out[name] = {"truncate_to": out[name].pop("offset"), **out[name]}
-    out["first"] = difference.first and dict(zip(("offset", "what"), difference.first, strict=True))
-    return out

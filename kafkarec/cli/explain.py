@@ -24,11 +24,11 @@ from .spool import shown_name
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
 right; for a compressed batch also its decompressed payload. A damaged batch is explained as far as it can be read,
-with the byte at which it becomes invalid. Without --at, --offset or --batch the first batch is explained."""
+with the byte at which it becomes invalid. Without --at or --offset the first batch is explained."""
 EXAMPLES = """examples:
   kafkarec explain orders-0 --offset 4711                the batch that contains offset 4711
   kafkarec explain 00000000000000000000.log --at 16384   the batch at byte 16384 (as reported by verify)
-  kafkarec explain orders-0 --batch -1 --redact          the last batch, without its keys, values and headers
+  kafkarec explain orders-0 --redact                     the first batch, without its keys, values and headers
   kafkarec explain orders-0 --html batch.html            a page with every byte in colour"""
 
 _LARGEST_BATCH = (1 << 31) + 12
@@ -42,9 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_argument_group("which batch").add_mutually_exclusive_group()
     which.add_argument("--at", type=position, metavar="POSITION", help="the batch at this byte of the file")
     which.add_argument("--offset", type=int, metavar="N", help="the batch that contains this offset")
-    which.add_argument(
-        "--batch", type=int, metavar="I", help="the batch in this row of scan's output, from 0; -1: the last"
-    )
     parser.add_argument("--redact", action="store_true", help="hide the bytes of keys, values and headers")
     parser.add_argument(
         "--records", type=how_many, default=5, metavar="N", help="records to print field by field, or all (default: 5)"
@@ -137,12 +134,12 @@ def restored_at(place: BatchPosition) -> Restored | None:
 
 
 def find(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
-    """Find the batch of --at, --offset or --batch; the first batch without them."""
+    """Find the batch of --at or --offset; the first batch without them."""
     if args.at is not None:
         return find_batch_at(segments, args)
     if args.offset is not None:
         return at_offset(segments, args.offset)
-    return at_row(segments, args.batch)
+    return BatchPosition(segments[0], 0, next_batch(segments[0], 0))
 
 
 def find_batch_at(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
@@ -182,22 +179,6 @@ def batches(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, 
 
 def next_batch(segment: Any, position: int) -> int:
     return neighbours(segment, position)[2]
-
-
-def at_row(segments: Sequence[Any], row: int | None) -> BatchPosition:
-    """Find the batch in this row of scan's output; below 0: from the end; None: the first one."""
-    if row is None:
-        return BatchPosition(segments[0], 0, next_batch(segments[0], 0))
-    count, recent = 0, deque[tuple[Any, int]](maxlen=max(1, -row))
-    for segment, position, *_ in batches(segments):
-        if count == row:
-            return BatchPosition(segment, position, next_batch(segment, position))
-        recent.append((segment, position))
-        count += 1
-    if not -count <= row < 0:
-        raise WrongUse(f"--batch {row}: there are {count} batches, numbered from 0 (see kafkarec scan)")
-    segment, position = recent[0]
-    return BatchPosition(segment, position, next_batch(segment, position))
 
 
 def at_offset(segments: Sequence[Any], offset: int) -> BatchPosition:

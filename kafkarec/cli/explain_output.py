@@ -22,7 +22,7 @@ _MOST_FAULTS = 8
 
 
 def verdict(found: Explanation, restored: Restored | None) -> Iterator[str]:
-    """Yield the lines of all faults: what is wrong, at which byte, and the possible cause."""
+    """Yield the lines of all faults: what is wrong, and at which byte."""
     if restored is not None:
         yield f"RESTORED by `salvage` and with `--errors skip`: {restored}"
     elif not found.faults:
@@ -31,8 +31,6 @@ def verdict(found: Explanation, restored: Restored | None) -> Iterator[str]:
         yield f"WRONG at {_position(found, fault)}: {fault.detail} [{fault.reason}]"
     if len(found.faults) > _MOST_FAULTS:
         yield f"and {len(found.faults) - _MOST_FAULTS} more, marked WRONG below"
-    for hint in found.hints:
-        yield f"possible cause: {hint}"
 
 
 def _position(found: Explanation, fault: SpanFault) -> str:
@@ -126,7 +124,6 @@ def result(found: Explanation, restored: Restored | None, name: str, *, redact: 
             }
             for fault in found.faults
         ],
-        "hints": list(found.hints),
         "restored": restored,
         "sections": [
             {"name": part.name, "size": len(part.data), "spans": [_span(part, span, redact) for span in part.spans]}

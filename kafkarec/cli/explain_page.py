@@ -29,7 +29,6 @@ _STYLE = """tr.wrong td { color: var(--damaged); font-weight: 600; }
 .f.end i:last-child { border-right: 2px solid var(--card); }
 .f:hover i { filter: brightness(.9) saturate(1.4); }
 .f.wrong i { box-shadow: inset 0 2px var(--damaged), inset 0 -2px var(--damaged); color: var(--ink); }
-.f i.hit { background: var(--damaged); color: var(--card); font-weight: 700; }
 .g-unread i { background: repeating-linear-gradient(45deg, var(--line) 0 3px, transparent 3px 8px); }
 .more { color: var(--soft); margin: 0 0 3px 54px; }
 .key i { background: var(--group); border: 1px solid var(--line); }
@@ -59,10 +58,10 @@ def document(
     for number, section in enumerate(found.sections):
         title = f"{section.name}, {len(section.data)} bytes"
         if number:
-            block = FieldTable(section, 0, redact, full, _NONE)
+            block = FieldTable(section, 0, redact, full)
             sections.append(ReportSection(f"{title}; positions are relative to its start", [block]))
         else:
-            block = FieldTable(section, found.position, redact, full, _Marks(found, restored))
+            block = FieldTable(section, found.position, redact, full, frozenset(restored.fields if restored else ()))
             sections.append(ReportSection(title, [block], title_in_text=False))
     lead = [*filter(None, [remark]), *verdict(found, restored)]
     title = f"{name}, byte {found.position}: {found.headline}"
@@ -70,41 +69,11 @@ def document(
     return Document("explain", [*lead, *sections], title, state, _STYLE, field_groups.COLOURS)
 
 
-class _Marks:
-    """The bytes of a batch that the hints name, and the fields that can be restored."""
-
-    def __init__(self, found: Explanation | None = None, restored: Restored | None = None) -> None:
-        self._suspects = found.suspects if found else ()
-        self._restored = restored.fields if restored else {}
-
-    def is_wrong(self, span: Span) -> bool:
-        """Whether the field is wrong."""
-        return span.fault is not None or span.path in self._restored
-
-    def is_suspect(self, position: int) -> bool:
-        """Whether a hint names the byte."""
-        return any(position in one for one in self._suspects)
-
-    def shown(self, span: Span, count: int) -> Iterator[tuple[int, int]]:
-        """The [start, stop) of the span's bytes in the grid: the first `count`, and those around the suspects."""
-        at, end = span.start + count, span.start + span.length
-        if count:
-            yield span.start, at
-        for one in sorted(self._suspects, key=lambda one: one.start):
-            start, stop = max(at, one.start - _HALF), min(end, one.start + 4 * _HALF, max(one.stop, one.start + _HALF))
-            if start < stop:
-                yield start, stop
-                at = stop
-
-
-_NONE = _Marks()
-
-
 @dataclass(frozen=True)
 class FieldTable(FieldLines):
-    """The fields of a section; the page has the grid of its bytes, too."""
+    """The fields of a section; the page has the grid of its bytes, too. restored: fields that can be restored"""
 
-    marks: _Marks
+    restored: frozenset[str] = frozenset()
 
     def html(self) -> Iterator[str]:
         yield _legend(self.section.spans)
@@ -115,21 +84,15 @@ class FieldTable(FieldLines):
         yield '<div class="bytes">\n'
         cells: list[tuple[Span, int]] = []
         for span in self.section.spans:
-            at = span.start
-            for start, stop in self.marks.shown(span, self.shown_bytes(span)):
-                if at < start:
+            shown = self.shown_bytes(span)
+            for at in range(span.start, span.start + shown):
+                cells.append((span, at))
+                if len(cells) == 2 * _HALF:
                     yield from self._row(cells)
-                    yield _left_out(span, at, start)
                     cells = []
-                for at in range(start, stop):
-                    cells.append((span, at))
-                    if len(cells) == 2 * _HALF:
-                        yield from self._row(cells)
-                        cells = []
-                at = stop
-            if at < span.start + span.length:
+            if shown < span.length:
                 yield from self._row(cells)
-                yield _left_out(span, at, span.start + span.length)
+                yield f'<p class="more">{span.length - shown}{" more" * (shown > 0)} bytes: {_text(span.path)}</p>\n'
                 cells = []
         yield from self._row(cells)
         yield "</div>\n"
@@ -149,15 +112,15 @@ class FieldTable(FieldLines):
     def _field(self, span: Span, positions: list[int]) -> str:
         """The bytes of a field that are in one half of a row."""
         classes = ["f", f"g-{field_groups.group_of(span)}"]
-        classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * self.marks.is_wrong(span)
+        classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * self._is_wrong(span)
         value = shown_value(span, self.redact)
         title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
         shown = ["··" if hidden(span, self.redact) else f"{self.section.data[at]:02x}" for at in positions]
-        inside = "".join(
-            f"<i{' class=hit' * self.marks.is_suspect(at)}>{cell}</i>"
-            for at, cell in zip(positions, shown, strict=True)
-        )
+        inside = "".join(f"<i>{cell}</i>" for cell in shown)
         return f'<span class="{" ".join(classes)}" title="{_text(title)}">{inside}</span>'
+
+    def _is_wrong(self, span: Span) -> bool:
+        return span.fault is not None or span.path in self.restored
 
     def _table(self) -> Iterator[str]:
         titles = "<th class=n>byte</th><th>bytes</th><th>field</th><th>value</th><th>meaning</th>"
@@ -165,7 +128,7 @@ class FieldTable(FieldLines):
         for span in self.section.spans:
             hexes = "\n".join(self.hexes(span))
             note = "\n".join(map(_text, span.note.split("\n")))
-            kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * self.marks.is_wrong(span)
+            kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * self._is_wrong(span)
             yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{self.absolute + span.start}</td>'
             yield f'<td class="hex">{hexes}</td><td class="field">{_text(span.path)}</td>'
             value = _text(shown_value(span, self.redact))
@@ -181,7 +144,3 @@ def _legend(spans: Iterable[Span]) -> str:
         if name in present
     )
     return f'<p class="legend">{" ".join(marks)}</p>\n'
-
-
-def _left_out(span: Span, start: int, stop: int) -> str:
-    return f'<p class="more">{stop - start}{" more" * (start > span.start)} bytes: {_text(span.path)}</p>\n'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,6 @@ from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import byte_size, counted
 
-_WIDTH = 110
 _NAMES_SHOWN = 3
 _FOLDERS_SHOWN = 8
 
@@ -63,9 +61,9 @@ class ListedPath(NamedTuple):
     def _blocks(self) -> Iterator[Block]:
         if self.rows:
             yield ReportTable(_columns(self.rows, self.full))
-        yield from _wrapped("not read", [("", sentence) for row in self.rows for sentence in row.refused])
+        yield from (f"not read: {sentence}" for row in self.rows for sentence in row.refused)
         left_out = _left_out(self.opened)
-        yield from _wrapped("left out", _grouped([one for one in left_out if not _is_folder(one)]))
+        yield from (f"left out: {line}" for line in _grouped([one for one in left_out if not _is_folder(one)]))
         if not self.rows:
             yield _where_else(self.path, [one.name for one in left_out if _is_folder(one)])
         if self.opened.fetched is not None:
@@ -204,32 +202,17 @@ def _is_folder(one: LeftOut) -> bool:
     return one.is_folder and one.kind == names.FOREIGN
 
 
-def _grouped(left_out: Sequence[LeftOut]) -> list[tuple[str, str]]:
-    """Return (names, reason) for each reason."""
+def _grouped(left_out: Sequence[LeftOut]) -> Iterator[str]:
+    """Yield the names and the reason for each reason."""
     by_reason: dict[str, list[str]] = {}
     for one in left_out:
         by_reason.setdefault(one.why, []).append(one.name)
     taken = names.swaps_to_take(one.name for one in left_out)
-    groups = []
     for why, found in by_reason.items():
         more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
-        groups.append((", ".join(found[:_NAMES_SHOWN]) + more, why))
+        yield f"{', '.join(found[:_NAMES_SHOWN])}{more}: {why}"
     if taken:
-        groups.append((", ".join(taken), "a broker that starts here would use these"))
-    return groups
-
-
-def _wrapped(title: str, items: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield (names, sentence) in lines below a title."""
-    if items:
-        yield f"{title}:"
-    for name, sentence in items:
-        if name:
-            yield f"  {name}"
-        indent = "    " if name else "  "
-        safe = text_table.safe(sentence)  # first: a line end is not a space here
-        lines = textwrap.wrap(safe, _WIDTH - len(indent), break_on_hyphens=False, break_long_words=False)
-        yield from (indent + line for line in lines)
+        yield f"{', '.join(taken)}: a broker that starts here would use these"
 
 
 def _where_else(path: str, folders: Sequence[str]) -> str:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import argparse
 import errno
-import json
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import INT_MAX
 from kafkarec.logs import Log
+from kafkarec.report import Block, Document, ReportTable
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.storage import names
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
-from kafkarec.support import durable, text_table
+from kafkarec.support import durable
 from kafkarec.support.command_line import as_operand, command, quoted
-from kafkarec.support.text_table import system_reason
+from kafkarec.support.text_table import counted
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress
 from .problems import say
@@ -107,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
         output_files.new_folder(args) if path is not None else nullcontext() as new,
         progress.shown(input_logs.segments(logs), progress.beside(sys.stdout)) as tick,
     ):
-        report = (JsonReport if args.format == "json" else TextReport)(path, len(logs) > 1)
+        report: list[tuple[Log, list[RebuiltFile]]] = []
+        values: list[dict[str, Any]] = []
         for log, name in zip(logs, _names(logs), strict=True):
             rows: list[RebuiltFile] = []
             read, folder = len(unread), os.path.join(new.path, name) if new else ""
@@ -127,7 +129,8 @@ def run(args: argparse.Namespace) -> int:
                     status = DAMAGED if rebuilt.damage else status
                     _report(log, rebuilt)
             if len(unread) == read:
-                report.add(log, name, rows)
+                report.append((log, rows))
+                values += _values(log, rows, None if path is None else os.path.join(path, name))
             elif path is not None and name:
                 with errors_named(path):
                     files.sync()
@@ -137,7 +140,9 @@ def run(args: argparse.Namespace) -> int:
         if path is not None:
             with errors_named(path):
                 files.sync()
-    report.finish(status == FINE and not unread)
+    document = Document("reindex", list(_blocks(report, path, status == FINE and not unread)))
+    with output_files.standard_output() as sink:
+        output_files.write_rendered(sink, args.format, document, values)
     for line in unread:
         say(line)
     return COULD_NOT if unread else status
@@ -218,109 +223,62 @@ def _report(log: Log, rebuilt: RebuiltSideFiles) -> None:
 # ---- the report
 
 
-class _StandardOutput:
-    """Standard output. If its reader closes the pipe (`| head`), the run still completes its files before it ends."""
+def _blocks(report: Sequence[tuple[Log, list[RebuiltFile]]], folder: str | None, is_whole: bool) -> Iterator[Block]:
+    """A table for each log, and a line of totals. Of several logs, one without differences gets one line.
 
-    def __init__(self) -> None:
-        self._closed = False
-
-    def line(self, text: str) -> None:
-        try:
-            if not self._closed:
-                if sys.stdout is not None and sys.stdout.isatty():
-                    progress.erase()
-                print(text, flush=True)
-        except BrokenPipeError:
-            self._closed = True
-        except OSError as error:
-            raise CouldNot(f"standard output: {system_reason(error)}") from error
-
-    def finish(self) -> None:
-        if self._closed:
-            raise BrokenPipeError
-
-
-class JsonReport:
-    """Prints a JSON object for each file."""
-
-    def __init__(self, folder: str | None, several: bool) -> None:
-        self._folder = folder
-        self._out = _StandardOutput()
-
-    def add(self, log: Log, name: str, rows: list[RebuiltFile]) -> None:
-        for made in rows:
-            written = None
-            if self._folder is not None and made.compared != DROPPED:
-                written = os.path.join(self._folder, name, made.name)
-            row = {
-                "path": log.path,
-                "topic": log.topic,
-                "partition": log.partition,
-                "file": made.name,
-                "entries": made.entries,
-                "bytes": made.size,
-                "compared": made.compared,
-                "preallocated": made.preallocated,
-                "written": written,
-            }
-            self._out.line(json.dumps(row))
-
-    def finish(self, is_whole: bool) -> None:
-        self._out.finish()
+    is_whole   no log is damaged; beside a damaged one the old files stay, as they may say what is lost
+    """
+    several = len(report) > 1
+    for log, rows in report:
+        if several and all(made.compared == EQUAL for made in rows):
+            yield f"{log.path}: all {len(rows)} files are equal to the old ones"
+        else:
+            yield log.path
+            yield ReportTable.of(rows, _COLUMNS)
+        yield ""
+    counts = Counter(made.compared for _, rows in report for made in rows)
+    made = counts.total() - counts[DROPPED]
+    said = ", ".join(f"{counts[name]} {name}" for name in _SHOWN if counts[name])
+    where = "nothing is written (--dry-run)" if folder is None else f"written to {folder}"
+    yield f"{counted(made, 'file')} ({said}), {where}"
+    to = report[0][0].path if report else ""
+    named = names.folder(os.path.basename(os.path.abspath(to))) if to else None
+    is_served = named is None or not named.state  # by a broker; not the folder of a deleted partition
+    if folder is not None and counts[EQUAL] < made and is_whole and (is_served or several):
+        new, old = f"{quoted(as_operand(folder))}/*", quoted(as_operand(os.path.join(to, "")))
+        yield "With the broker stopped: cp " + (f"-r {new} to the logs' folders" if several else f"{new} {old}")
+    if any(one.compared == DIFFERENT and one.name.endswith(offset_index.SUFFIX) for _, rows in report for one in rows):
+        yield (
+            "An .index that differs is not an error by itself: the topic may have another index.interval.bytes "
+            "(--index-interval), and brokers before 4.1 wrote fewer entries. verify says which entries are wrong."
+        )
 
 
-class TextReport:
-    """Prints a table for each log and a line of totals. Of several logs, one without differences gets one line."""
-
-    def __init__(self, folder: str | None, several: bool) -> None:
-        self._several = several
-        self._folder = folder
-        self._out = _StandardOutput()
-        self._counts = dict.fromkeys(_SHOWN, 0)
-        self._titles: list[str] = []
-        self._index_differs = False
-
-    def add(self, log: Log, name: str, rows: list[RebuiltFile]) -> None:
-        self._titles.append(log.path)
-        for made in rows:
-            self._counts[made.compared] += 1
-            self._index_differs |= made.compared == DIFFERENT and made.name.endswith(offset_index.SUFFIX)
-        if self._several and all(made.compared == EQUAL for made in rows):
-            self._out.line(f"{text_table.safe(self._titles[-1])}: all {len(rows)} files are equal to the old ones\n")
-            return
-        columns = [
-            ("file", [made.name for made in rows]),
-            ("entries", [str(made.entries) for made in rows]),
-            ("bytes", [str(made.size) for made in rows]),
-            ("compared", [_remark(made) for made in rows]),
-        ]
-        self._out.line(f"{text_table.safe(self._titles[-1])}\n{text_table.render(columns)}")
-
-    def finish(self, is_whole: bool) -> None:
-        """Print totals and what to do next. `is_whole`: no log is damaged; beside a damaged one the old files stay,
-        as they may say what is lost."""
-        made = sum(self._counts.values()) - self._counts[DROPPED]
-        counts = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
-        where = "nothing is written (--dry-run)"
-        if self._folder is not None:
-            where = f"written to {text_table.safe(self._folder)}"
-        self._out.line(f"{text_table.counted(made, 'file')} ({counts}), {where}")
-        named = names.folder(os.path.basename(os.path.abspath(self._titles[0]))) if self._titles else None
-        is_served = named is None or not named.state  # by a broker; not the folder of a deleted partition
-        if self._folder is not None and self._counts[EQUAL] < made and is_whole and (is_served or self._several):
-            source = f"{quoted(as_operand(self._folder))}/*"
-            to = quoted(as_operand(os.path.join(self._titles[0], "")))
-            files = f"-r {source} to the logs' folders" if self._several else f"{source} {to}"
-            self._out.line(f"With the broker stopped: cp {files}")
-        if self._index_differs:
-            self._out.line(
-                "An .index that differs is not an error by itself: the topic may have another index.interval.bytes "
-                "(--index-interval), and brokers before 4.1 wrote fewer entries. verify says which entries are wrong."
-            )
-        self._out.finish()
+def _values(log: Log, rows: Sequence[RebuiltFile], folder: str | None) -> Iterator[dict[str, Any]]:
+    """An object for each file of a log."""
+    for made in rows:
+        yield {
+            "path": log.path,
+            "topic": log.topic,
+            "partition": log.partition,
+            "file": made.name,
+            "entries": made.entries,
+            "bytes": made.size,
+            "compared": made.compared,
+            "preallocated": made.preallocated,
+            "written": os.path.join(folder, made.name) if folder is not None and made.compared != DROPPED else None,
+        }
 
 
 def _remark(made: RebuiltFile) -> str:
     if made.compared == EQUAL and made.preallocated:
         return f"{_SHOWN[EQUAL]} without its {made.preallocated} preallocated zero bytes"
     return _SHOWN[made.compared]
+
+
+_COLUMNS: dict[str, Callable[[RebuiltFile], str]] = {
+    "file": lambda made: made.name,
+    "entries": lambda made: str(made.entries),
+    "bytes": lambda made: str(made.size),
+    "compared": _remark,
+}

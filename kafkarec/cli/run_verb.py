@@ -9,7 +9,7 @@ import sys
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage.output_rules import Refused, is_stream
-from kafkarec.support.command_line import command, nearest
+from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
 from . import COULD_NOT, DAMAGED, FINE, WRONG_USE
@@ -67,8 +67,7 @@ def _no_such_verb(verb: str | None) -> int:
     elif os.path.exists(verb):
         say(f"{verb} is a path; the verb comes first: {command('cat', [verb])} or {command('scan', [verb])}")
     else:
-        hint = nearest(verb, VERBS)
-        say(f"no such verb: {verb}{hint} Verbs: {known}" if hint else f"no such verb: {verb}; verbs: {known}")
+        say(f"no such verb: {verb}; verbs: {known}")
     return WRONG_USE
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from kafkarec.format.java_integers import INT_MAX
 from kafkarec.storage.output_rules import is_stream
-from kafkarec.support.command_line import quoted
 from kafkarec.support.text_table import system_reason, timestamp_text
 
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -33,8 +32,8 @@ SUFFIXES = {
     ".feather": "arrow",
 }
 # Suffixes of what no verb writes: compressed files with the program that makes them, and formats of others.
-_COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip"}
 _FOREIGN = (".avro", ".orc", ".tsv", ".xls", ".xlsx", ".ods", ".xml", ".yaml", ".html", ".pdf", ".db", ".sqlite")
+_COMPRESSED = (".gz", ".zst", ".lz4", ".bz2", ".xz", ".zip")
 # Units in which a bare number is no time in ms if it is a time of the years 2000 to 2099 in that unit: per second.
 _OTHER_UNITS = {"seconds": 1, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
 _YEARS_2000_TO_2099 = (946_684_800, 4_102_444_800)
@@ -277,13 +276,10 @@ def format_of(args: argparse.Namespace) -> tuple[str, str | None]:
             raise WrongUse("--partition-by writes a new folder of Parquet files; name it with -o DIR")
         args.output = OutputPath(path, "-o", FOLDER)
         return "parquet", None
-    stem, suffix = ("", "") if path is None or is_stream(path) else os.path.splitext(path.lower())
+    suffix = "" if path is None or is_stream(path) else os.path.splitext(path)[1].lower()
     named = SUFFIXES.get(suffix)
-    if suffix in _COMPRESSED:
-        form = args.format or SUFFIXES.get(os.path.splitext(stem)[1], args.formats[0])
-        pipe = f"kafkarec {args.verb} ... --format {form} | {_COMPRESSED[suffix]} > {quoted(path)}"
-        raise WrongUse(f"-o {path}: {args.verb} does not compress its output; use {pipe}")
-    if args.format is None and (suffix in _FOREIGN or (named is not None and named not in args.formats)):
+    foreign = suffix in _FOREIGN or (named is not None and named not in args.formats)
+    if suffix in _COMPRESSED or (args.format is None and foreign):
         other = "; --html FILE writes a page" if suffix == ".html" and "html" in args else ""
         raise WrongUse(f"-o {path}: {args.verb} writes {', '.join(args.formats)}, not {named or suffix[1:]}{other}")
     chosen: str = args.format or named or args.formats[0]

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kafkarec.ops.study import FORMATS, Candidate, Outcome, Study
-from kafkarec.report import Bar, Block, Columns, Document, ReportSection, ReportTable
+from kafkarec.report import Block, Columns, Document, ReportSection, ReportTable
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import NOTHING, byte_size, counted, or_nothing
 
 _UNITS = ((30, "g"), (20, "m"), (10, "k"))
-_SHARES = ("values", "keys", "headers", "framing", "batch_headers")
 _RESULTS = ("format", "batches", "codec", "level", "bytes", "of current", "write MB/s", "read MB/s", "", "note")
 _OVERVIEW = ("partition", "bytes", "codecs", "records per batch", "smallest", "of current", "with")
 _COUNTED_TWICE = ("records_with_headers", "control_records")
@@ -76,9 +75,6 @@ def _details(name: str, one: Study) -> Iterator[Block]:
     codecs = ", ".join(f"{codec} {_percent(part, stored)}" for codec, part in found.by_codec.most_common())
     each = f"{found.records / found.batches:.1f} records, {byte_size(found.plain // found.batches)} decompressed"
     yield f"  current       {codecs}; a batch has {each}"
-    shares = [(kind.replace("_", " "), getattr(found, kind)) for kind in _SHARES]
-    said = ", ".join(f"{kind} {_percent(part, found.plain)}" for kind, part in shares)
-    yield Bar(f"  decompressed  {said}", shares)
     yield ""
     yield ReportTable(_results(one))
     of_format = " of its format" if _has_formats(one) else ""

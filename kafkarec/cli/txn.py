@@ -177,10 +177,6 @@ def _object(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, An
         "stuck_ms": one.stuck_ms,
         "waiting_offsets": one.waiting,
         "counts": {state: found.count(state) for state in STATES} | {"without_data": len(found.without_data)},
-        "spreads": {
-            name: {"min": spread.least, "mean": round(spread.mean, 3), "max": spread.most}
-            for name, spread in found.spreads().items()
-        },
         "transactions": [
             {**txn._asdict(), "transactional_id": one.transactional_id(txn)}
             for state in states

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kafkarec.internal_topics.transactional_ids import TransactionalId
 from kafkarec.report import Block, Commands, Document, ReportSection, ReportTable
-from kafkarec.state.transactions import STATES, Spread, Transaction, TransactionListing
+from kafkarec.state.transactions import STATES, Transaction, TransactionListing
 from kafkarec.support.command_line import command, quoted
 from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
 
@@ -187,18 +187,6 @@ def _sums(found: TransactionListing) -> Iterator[str]:
     if len(found.without_data):
         sums += f"; {counted(len(found.without_data), 'marker')} without data here (empty, or begun before this log)"
     yield sums
-    spreads = found.spreads()
-    for name in ("batches", "records"):
-        if name in spreads:
-            yield f"{name} of an ended transaction: {_spread(spreads[name], str, '{:.1f}'.format)}"
-    if "duration_ms" in spreads:
-        yield f"duration: {_spread(spreads['duration_ms'], duration_text, lambda mean: duration_text(round(mean)))}"
-
-
-def _spread(spread: Spread, show: Callable[[int], str], show_mean: Callable[[float], str]) -> str:
-    if spread.least == spread.most:
-        return show(spread.least)
-    return f"{show(spread.least)} to {show(spread.most)}, mean {show_mean(spread.mean)}"
 
 
 def _advice(one: PartitionTransactions) -> Iterator[Block]:
@@ -216,10 +204,8 @@ def _advice(one: PartitionTransactions) -> Iterator[Block]:
 
 
 def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, str]]:
-    """Return (purpose, command) of Kafka's TransactionsCommand: find-hanging, and abort by start offset (brokers from
-    3.0 on) or by producer. If no marker of the producer is known, the coordinator epoch is 0, as in that tool
-    (KIP-664). A transaction whose ABORT the .txnindex has must not be aborted again: the log lost its end.
-    """
+    """Return (purpose, command) of Kafka's TransactionsCommand (KIP-664): find-hanging, and abort by start offset. A
+    transaction whose ABORT the .txnindex has must not be aborted again: the log lost its end."""
     ended = one.listing.listed_ahead.get((txn.producer_id, txn.first_offset or 0))
     if ended is not None:
         what = (
@@ -230,16 +216,12 @@ def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, st
     unnamed = one.topic is None or one.partition is None
     known = ("TOPIC", "PARTITION") if unnamed else (quoted(one.topic or ""), one.partition)
     partition = "--topic {} --partition {}".format(*known)
-    coordinator = 0 if txn.coordinator_epoch is None else txn.coordinator_epoch
-    producer = f"--producer-id {txn.producer_id} --producer-epoch {txn.producer_epoch}"
-    by_producer = f"{producer} --coordinator-epoch {coordinator}"
     return [
         ("check with the broker that it still hangs", f"{_TOOL} find-hanging {partition}"),
         (
             f"end the transaction of offset {txn.first_offset}",
             f"{_TOOL} abort {partition} --start-offset {txn.first_offset}",
         ),
-        (f"the same for brokers before 3.0 ({txn.first_offset})", f"{_TOOL} abort {partition} {by_producer}"),
     ]
 
 

@@ -42,19 +42,8 @@ class _Parser(argparse.ArgumentParser):
         from .problems import say  # not at the top: it is loaded with any verb, and not needed for --help
 
         verb = self.chosen or self
-        head, _, words = message.partition("unrecognized arguments: ")
-        if not head and words:
-            message += verb.similar_option(words)
         say(f"{message} (see {verb.prog} --help)")
         sys.exit(self.wrong_use)
-
-    def similar_option(self, words: str) -> str:
-        """Return a hint with the option that is most similar to the first unknown word."""
-        from kafkarec.support.command_line import nearest  # not at the top, as above
-
-        word = words.split()[0].partition("=")[0]
-        known = [option for option in self._option_string_actions if option.startswith("--")]
-        return nearest(word, known, 0.7) if word.startswith("--") else ""
 
 
 def module_of(verb: str) -> ModuleType:

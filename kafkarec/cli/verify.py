@@ -10,6 +10,7 @@ from kafkarec.logs import LogDir, logs_of
 from kafkarec.ops import verify
 from kafkarec.ops.verify.report_document import document
 from kafkarec.sources.folders import LocalFolder
+from kafkarec.sources.remote import is_url
 from kafkarec.storage.partition_folder import LeftOut
 
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
@@ -58,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
             opened,
             sequences=args.sequences,
             max_decompressed_bytes=args.max_decompressed_bytes,
-            threads=args.threads,
-            processes=shared_options.threads(args),
+            threads=args.threads if any(map(is_url, args.paths)) else shared_options.threads(args),
             progress=(lambda path, end, size: tick(path, end)) if progress.is_terminal() else None,
         )
     output_files.write_report(

@@ -3,8 +3,7 @@
     internal_topics.read("__consumer_offsets", record.key, record.value)      one record: .type .version .key .value
     log = kafkarec.open("__consumer_offsets-3")
     internal_topics.rows(log)                                  one dict per record
-    internal_topics.columns(log, type="OffsetCommit")          a dict of lists, for polars and pandas
-    internal_topics.to_arrow(log, type="OffsetCommit")         a pyarrow.Table with the types of Kafka's fields
+    internal_topics.columns(log, type="OffsetCommit")          a dict of lists, for pyarrow, polars and pandas
     internal_topics.TOPICS["__cluster_metadata"].types         the record types with their versions and fields
 
 All functions, and the texts of `kafkarec dump`, use the same tables of schemas (`schemas_*.py`). A record type or
@@ -12,7 +11,7 @@ version that Kafka 4.4 does not have, and bytes that are not a message, stay byt
 exception.
 """
 
-from .internal_records import InternalRecord, MessageColumn, columns, read, rows, schema, to_arrow
+from .internal_records import InternalRecord, MessageColumn, columns, read, rows, schema
 from .topics import TOPICS, Topic
 
 __all__ = [
@@ -24,5 +23,4 @@ __all__ = [
     "read",
     "rows",
     "schema",
-    "to_arrow",
 ]

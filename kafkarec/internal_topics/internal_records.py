@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.message_schemas import MessageField
 from kafkarec.format.messages import refuse
-from kafkarec.support import interop
 from kafkarec.tables.records import Record
 
 from . import json_view
@@ -216,9 +215,3 @@ def columns(
     else:
         names = [*_HEAD_COLUMNS, "version", "is_tombstone", *(column.name for column in schema(topic, type)), "problem"]
     return {name: [row[name] for row in all_rows] for name in names}
-
-
-def to_arrow(records: Any, topic: str | None = None, *, type: str, errors: str = "keep") -> Any:
-    """A pyarrow.Table of one record type (extra: arrow): the columns of `columns`, with the types of Kafka's fields."""
-    topic = _name_of_topic(records, topic)
-    return interop.messages_to_arrow(columns(records, topic, type=type, errors=errors), schema(topic, type))

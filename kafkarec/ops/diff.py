@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage
@@ -21,7 +20,7 @@ from kafkarec.read.walk import walk
 from kafkarec.state import epoch_history
 from kafkarec.state.epoch_history import EpochHistory, Truncation
 from kafkarec.storage import opening
-from kafkarec.storage.segment_summary import summarize
+from kafkarec.storage.names_by_content import places_by_content
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
@@ -67,11 +66,18 @@ class ReplicaBatch(NamedTuple):
         return self.base, self.last, self.epoch, self.crc, self.size, self.magic
 
 
+class FirstDifference(NamedTuple):
+    """An offset, and what is different there."""
+
+    offset: int
+    what: str
+
+
 @dataclass
 class Replica:
     """One side of a comparison. start, end: first offset and log end offset; None: the log has no batch.
 
-    misnamed   (file name, first offset, next offset) of segments whose names are in another order than their offsets
+    misnamed   (file name, first offset) of segments whose names are those of others, by their batches
     """
 
     path: str
@@ -81,7 +87,7 @@ class Replica:
     start: int | None = None
     end: int | None = None
     damage: list[Damage] = field(default_factory=list)
-    misnamed: list[tuple[str, int, int]] = field(default_factory=list)
+    misnamed: list[tuple[str, int]] = field(default_factory=list)
     lineage: EpochHistory = _NO_LINEAGE
 
 
@@ -107,7 +113,7 @@ class Difference:
     identical_to: int | None = None
     identical_batches: int = 0
     identical_size: int = 0
-    first: tuple[int, str] | None = None
+    first: FirstDifference | None = None
     only_a: list[Extent] = field(default_factory=list)
     only_b: list[Extent] = field(default_factory=list)
     changed: list[Extent] = field(default_factory=list)
@@ -149,7 +155,7 @@ def compare(
         both = (*difference.only_a, *difference.only_b)
         ends = [extent.first for extent in both if extent.kind != HEAD]
         what = "only one of the two continues here" if ends else "only one of the two begins here"
-        difference.first = (min(ends or [extent.first for extent in both]), what)
+        difference.first = FirstDifference(min(ends or [extent.first for extent in both]), what)
     difference.notes = list(_notes(difference))
     return difference
 
@@ -176,7 +182,7 @@ def _notes(difference: Difference) -> Iterator[str]:
             ranges = counted(len(side.damage), "range")
             yield f"{name} is damaged: {ranges}, {lost} bytes; see {command('verify', [side.path])}"
         if side.misnamed:
-            files = ", ".join(f"{file} has {first} to {end - 1}" for file, first, end in side.misnamed)
+            files = ", ".join(f"{file} begins with {first}" for file, first in side.misnamed)
             yield (
                 f"{name}: names of segments contradict their offsets: {files}; they are compared in the order of their "
                 "offsets, but a broker reads them by name"
@@ -213,26 +219,6 @@ def _common(left: Sequence[Extent], right: Sequence[Extent]) -> tuple[int, int] 
     return None
 
 
-def _by_offset(segments: Sequence[Any]) -> list[tuple[Any, int, int]] | None:
-    """Return (segment, first offset, next offset) in the order of offsets, if that is another order than the one of
-    names and if it leaves no overlap; None: the order of names is kept. So a damaged base offset changes nothing."""
-    found = []
-    for segment in segments if len(segments) > 1 else ():
-        try:
-            summary = summarize(segment)
-        except (KafkaRecordError, OSError):
-            return None
-        if summary.first_offset is None or summary.next_offset is None:
-            if summary.size == summary.preallocated:
-                continue
-            return None
-        found.append((segment, summary.first_offset, summary.next_offset))
-    ordered = sorted(found, key=lambda each: each[1])
-    rises = all(first < end for _, first, end in ordered)
-    apart = all(before[2] <= after[1] for before, after in pairwise(ordered))
-    return ordered if ordered != found and rises and apart else None
-
-
 class _Side:
     """Iterates over the batches of one replica; `head` is the next batch."""
 
@@ -246,12 +232,9 @@ class _Side:
         self._cap = cap
         self._progress = progress
         self.replica = Replica(str(getattr(opened, "path", opened)), len(self._log.segments))
-        by_offset = _by_offset(self._log.segments)
-        self._segments = self._log.segments if by_offset is None else [segment for segment, _, _ in by_offset]
-        if by_offset is not None:
-            self.replica.misnamed = [
-                (segment.name, first, end) for segment, first, end in by_offset if segment.base_offset != first
-            ]
+        places = places_by_content(self._log.segments)
+        self._segments = sorted(self._log.segments, key=lambda one: places.get(one, one.base_offset or 0))
+        self.replica.misnamed = [(one.name, places[one]) for one in self._segments if one in places]
         self._epochs: list[tuple[int, int]] = []
         self._rows = self._read()
         self.head = next(self._rows, None)
@@ -389,7 +372,7 @@ class _Comparison:
     def _differs(self, offset: int, what: str) -> None:
         self._equal_so_far = False
         if self.difference.first is None:
-            self.difference.first = (offset, what)
+            self.difference.first = FirstDifference(offset, what)
 
     def _overlap(self, one: ReplicaBatch, other: ReplicaBatch) -> None:
         """Compares the records of unequal batches with common offsets, up to an offset where batches end on both

@@ -91,18 +91,16 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class Bar:
-    """A whole and its parts, in order.
+    """The bytes of files, in order.
 
     line        above the bar, and what the text has instead
-    parts       (name, size); a name in STATES has the colour of html_page
-    is_of_file  whether the parts are ranges of bytes, from the first one on
+    parts       (state, size), of STATES
     title       of a page; empty: none
     drawing     lines that the text has instead of `line`
     """
 
     line: str
     parts: Sequence[tuple[str, int]]
-    is_of_file: bool = False
     title: str = ""
     drawing: Sequence[str] = ()
 
@@ -113,36 +111,27 @@ class Bar:
         if self.title:
             yield f"<h3>{escaped(self.title)}</h3>\n"
         yield f"<p>{escaped(self.line.strip())}</p>\n{self.drawn()}\n"
-        keys = (
-            f'<span class="key"><i class="{kind}"></i>{escaped(name)}</span>' for name, kind in self._kinds().items()
-        )
+        keys = (f'<span class="key"><i class="{name}"></i>{name}</span>' for name in dict(self.parts))
         yield f'<p class="legend">{" ".join(keys)}</p>\n'
 
     def drawn(self) -> str:
         """The bar alone. Parts that look the same are drawn once, what is not good and what is small last, so that none
         is covered."""
-        kinds = self._kinds()
         whole, at = sum(size for _, size in self.parts) or 1, 0
         rects: dict[tuple[str, str], tuple[bool, int, str]] = {}
         for name, size in self.parts:
             width = max(round(_WIDTH * size / whole), _MIN_WIDTH)
             left = min(round(_WIDTH * at / whole), _WIDTH - width)
             if size:
-                title = f"bytes {at} to {at + size - 1} ({byte_size(size)})" if self.is_of_file else size
-                key = kinds[name], f'x="{left}" width="{width}"'
-                rects.setdefault(key, (name == STATES[0], size, f"<title>{escaped(f'{name}: {title}')}</title>"))
+                title = f"<title>{name}: bytes {at} to {at + size - 1} ({byte_size(size)})</title>"
+                key = name, f'x="{left}" width="{width}"'
+                rects.setdefault(key, (name == STATES[0], size, title))
             at += size
         drawn = "".join(
             f'<rect class="{kind}" {place} height="20">{title}</rect>'
             for (kind, place), (_, _, title) in sorted(rects.items(), key=lambda one: one[1][:2], reverse=True)
         )
         return f'<svg class="bar" viewBox="0 0 {_WIDTH} 20" preserveAspectRatio="none" role="img">{drawn}</svg>'
-
-    def _kinds(self) -> dict[str, str]:
-        """{name: class of its parts}"""
-        others = iter(range(len(self.parts)))
-        names = dict.fromkeys(name for name, _ in self.parts)
-        return {name: name if name in STATES else f"part{next(others) % len(_COLOURS)}" for name in names}
 
 
 @dataclass(frozen=True)
@@ -216,7 +205,7 @@ def _is_line(block: Block) -> bool:
 def html(report: Document) -> Iterator[str]:
     """The report as one HTML page, in pieces."""
     title = report.title or f"kafkarec {report.verb}"
-    return html_page.page(title, _body(report, title), _STYLE + report.css, {**_COLOURS, **report.colours})
+    return html_page.page(title, _body(report, title), _STYLE + report.css, report.colours)
 
 
 def _body(report: Document, title: str) -> Iterator[str]:
@@ -253,13 +242,6 @@ _WORDS = {
     "anomaly": "anomaly",
     "note": "note",
 }
-_COLOURS = {
-    "part0": ("#4477aa", "#7ba7d9"),
-    "part1": ("#ee6677", "#ff8f9c"),
-    "part2": ("#228833", "#58bf6b"),
-    "part3": ("#b59a1f", "#d9c25a"),
-    "part4": ("#8e5aa8", "#c693df"),
-}
 _STYLE = (
     """svg.bar { display: block; width: 100%; height: 22px; border-radius: 4px; background: var(--line); }
 td.bar { width: 30%; min-width: 160px; } td svg.bar { height: 14px; margin-top: 4px; }
@@ -267,9 +249,6 @@ rect:hover { opacity: .75; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 h2 b { font-size: .8rem; margin-left: 8px; }
 """
-    + "".join(
-        f"i.{name} {{ background: var(--{name}); }} rect.{name} {{ fill: var(--{name}); }}\n"
-        for name in (*STATES, *_COLOURS)
-    )
+    + "".join(f"i.{name} {{ background: var(--{name}); }} rect.{name} {{ fill: var(--{name}); }}\n" for name in STATES)
     + "".join(f"b.{word} {{ color: var(--{colour}); }}\n" for word, colour in _WORDS.items())
 )

@@ -23,7 +23,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import cached_property
-from itertools import accumulate, compress
+from itertools import accumulate
 from typing import Any, NamedTuple, overload
 
 from kafkarec.damage import Damage
@@ -35,7 +35,7 @@ from kafkarec.recover.marker_matching import POSITION, Match, Note
 from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH
 from kafkarec.state import HANGING_AFTER
 
-__all__ = ["HANGING_AFTER", "STATES", "Spread", "Transaction", "TransactionListing", "listing"]
+__all__ = ["HANGING_AFTER", "STATES", "Transaction", "TransactionListing", "listing"]
 
 OPEN, HANGING, ABORTED, COMMITTED = "open", "hanging", "aborted", "committed"
 STATES = (OPEN, HANGING, ABORTED, COMMITTED)
@@ -79,14 +79,6 @@ class Transaction(NamedTuple):
     bytes: int
     coordinator_epoch: int | None
     segments: tuple[str, ...]
-
-
-class Spread(NamedTuple):
-    """Minimum, mean and maximum of a number over some transactions."""
-
-    least: int
-    mean: float
-    most: int
 
 
 def _known(value: int) -> int | None:
@@ -248,17 +240,6 @@ class TransactionListing(Transactions):
     @property
     def committed(self) -> Sequence[Transaction]:
         return self.of(COMMITTED)
-
-    def spreads(self) -> dict[str, Spread]:
-        """Minimum, mean and maximum of `batches`, `records`, `bytes` and `duration_ms` over the ended transactions with
-        data in the log. A key is missing if there is no value for it."""
-        rows = self._ended
-        had_data = rows[_BATCHES::WIDTH]
-        numbers = {name: compress(rows[ROW.index(name) :: WIDTH], had_data) for name in ("batches", "records", "bytes")}
-        begun, ended = rows[ROW.index("first_timestamp") :: WIDTH], rows[ROW.index("marker_timestamp") :: WIDTH]
-        took = (end - start for start, end in zip(begun, ended, strict=True) if start >= 0 and end >= 0)
-        found = {name: list(values) for name, values in {**numbers, "duration_ms": took}.items()}
-        return {name: Spread(min(one), sum(one) / len(one), max(one)) for name, one in found.items() if one}
 
     def _add_snapshot(self, ongoing: dict[int, Transaction]) -> Iterator[Note]:
         """Adds what the first segment's snapshot has of producers without a marker in the log, for which it is still

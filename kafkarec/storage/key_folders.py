@@ -19,7 +19,6 @@ from datetime import date
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from kafkarec.support.command_line import nearest
 from kafkarec.support.partitioned_files import NULL
 
 Keys = dict[str, str | None]
@@ -255,6 +254,5 @@ class Where:
             if not known:
                 why = f": no folder {condition.name}=... is below the path. It chooses folders, and no records"
                 raise UnknownKeyError("where", why)
-            hint = nearest(condition.name, known)
-            why = f": no folder has the key {condition.name!r}{hint}; there are: {', '.join(known)}"
+            why = f": no folder has the key {condition.name!r}; there are: {', '.join(known)}"
             raise UnknownKeyError("where", why)

@@ -31,11 +31,3 @@ def quoted(word: str) -> str:
     if safe(word) == word:
         return shlex.quote(word)
     return "$'" + "".join(chr(byte) if byte in _PLAIN else f"\\{byte:03o}" for byte in os.fsencode(word)) + "'"
-
-
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return a hint with the most similar of the known words; the empty text: none is similar."""
-    import difflib  # not at the top: no verb needs it
-
-    near = difflib.get_close_matches(word, list(known), 1, cutoff)
-    return f"; did you mean {near[0]}?" if near else ""

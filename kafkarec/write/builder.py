@@ -14,15 +14,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 from kafkarec._writer import compiled_append
-from kafkarec.format.control import ControlRecord, ControlRecordType, type_id
+from kafkarec.format.control import ControlRecord, ControlRecordType, EndTxnMarker, type_id
 from kafkarec.format.layout import BATCH_MAGIC, MAX_SIZE
 from kafkarec.write.compression_ratio import ESTIMATOR
-from kafkarec.write.control_records import MARKERS, ControlAppends, key_of, value_of
+from kafkarec.write.control_records import MARKERS, VERSION, key_of, type_of, value_of
 from kafkarec.write.fields import Headers, Timestamp, content, fitting, timestamp_of
 from kafkarec.write.open_batch import BatchState
 
 
-class RecordBatchBuilder(ControlAppends, BatchState):
+class RecordBatchBuilder(BatchState):
     """Builds one batch (magic 2) or message set (magic 0, 1).
 
     compression       a name or member of `Compression`; level: None is Kafka's default (gzip -1, lz4 9, zstd 3)
@@ -69,6 +69,15 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         if kind not in ControlRecordType.__members__.values() or kind < 0:
             raise ValueError(f"control record of the unknown type {kind}")
         return self._append_control(timestamp, key, value, headers, offset)
+
+    def append_end_txn_marker(
+        self, timestamp: Timestamp, control_type: ControlRecordType | str, coordinator_epoch: int = 0
+    ) -> int:
+        """Adds the "commit" or "abort" that ends the producer's transaction."""
+        kind = type_of(control_type)
+        if kind not in MARKERS:
+            raise ValueError(f"{kind.name} ends no transaction; give abort or commit")
+        return self.append_control(timestamp, EndTxnMarker(kind, kind, VERSION, coordinator_epoch))
 
     def append_control(self, timestamp: Timestamp, record: ControlRecord, offset: int | None = None) -> int:
         """Adds a typed control record, as returned by `Record.control`.

@@ -41,8 +41,8 @@ def test_logs_that_diverge_are_reported_from_the_first_difference(run: Here, tmp
         assert line in text
     report = json.loads(run("diff", a, b, "--format", "json").out)
     assert (report["same"], report["identical_to"], report["first"]["offset"]) == (False, 10, 10)
-    assert report["a_follows_b"]["truncate_to"] == 10 and report["a_follows_b"]["steps"][0]["asked_epoch"] == 1
-    assert report["a"]["lineage"]["epochs"] == [{"epoch": 0, "start_offset": 0}, {"epoch": 1, "start_offset": 10}]
+    assert report["a_follows_b"]["offset"] == 10 and report["a_follows_b"]["steps"][0]["asked_epoch"] == 1
+    assert report["a"]["lineage"]["entries"] == [{"epoch": 0, "start_offset": 0}, {"epoch": 1, "start_offset": 10}]
     assert report["only_b"] == [
         {"first": 15, "last": 18, "records": 4, "size": report["only_b"][0]["size"], "kind": "tail"}
     ]

@@ -28,21 +28,9 @@ def report(ran: Ran) -> dict[str, Any]:
     return explained
 
 
-def test_the_batch_is_chosen_by_index_or_offset(run: Here) -> None:
-    rows = list(kafkarec.scan((TXN / "00000000000000000000.log").read_bytes()))
+def test_the_batch_is_chosen_by_its_offset(run: Here) -> None:
     second = list(kafkarec.scan((TXN / "00000000000000000030.log").read_bytes()))
     assert "00000000000000000000.log, byte 0: batch of magic 2, offsets 0 to" in headline(run("explain", TXN))
-    for index in (0, 3, len(rows) - 1):
-        ran = run("explain", TXN, "--batch", index)
-        assert f"00000000000000000000.log, byte {rows[index]['position']}: " in headline(ran)
-    for index in (0, len(second) - 1):
-        header = f"00000000000000000030.log, byte {second[index]['position']}: "
-        assert header in headline(run("explain", TXN, "--batch", len(rows) + index))
-        assert header in headline(run("explain", TXN, "--batch", index - len(second)))
-    assert "00000000000000000000.log, byte 0: " in headline(run("explain", TXN, "--batch", -len(rows) - len(second)))
-    assert run("explain", TXN, "--batch", -len(rows) - len(second) - 1).status == 2
-    last = f"00000000000000000030.log, byte {second[-1]['position']}: "
-    assert last in headline(run("explain", TXN, "--batch", -1))
     for row in second[::10]:
         for offset in {row["base_offset"], row["last_offset"]}:
             first, end = row["base_offset"], row["last_offset"]
@@ -101,7 +89,6 @@ def test_damage_is_reported_with_its_byte(run: Here, tmp_path: Path) -> None:
     assert ran.status == 1
     text = ran.out.decode()
     assert f"WRONG at byte {row['position'] + 17}, crc: crc mismatch: stored 0x{row['crc']:08x}" in text
-    assert "possible cause: one flipped bit explains it: bit 2 of byte 65 of the batch (0x04)" in text
 
 
 def test_a_wrong_length_is_explained_up_to_the_next_batch(run: Here, tmp_path: Path) -> None:
@@ -112,7 +99,6 @@ def test_a_wrong_length_is_explained_up_to_the_next_batch(run: Here, tmp_path: P
     path.write_bytes(data)
     ran = run("explain", path, "--at", rows[4]["position"])
     assert ran.status == 1
-    assert "only the length field is damaged" in ran.out.decode()
     assert f"{rows[4]['size_in_bytes']} bytes" in headline(ran)
 
 
@@ -184,8 +170,7 @@ def test_wrong_use_is_refused(run: Here, tmp_path: Path) -> None:
         (TXN, "--at", "7"): "--at counts the bytes of one file",
         (log, "--at", "99999999"): "the file ends at byte 16370",
         (log, "--at", "x"): "not a position",
-        (log, "--batch", "100000"): "numbered from 0",
-        (log, "--batch", "1", "--offset", "2"): "not allowed with",
+        (log, "--at", "0", "--offset", "2"): "not allowed with",
         (TXN / "00000000000000000030.index",): "holds no records",
     }.items():
         ran = run("explain", *arguments)

@@ -173,12 +173,12 @@ def test_omitted_files_are_listed_with_a_reason(run: Here, partition: Path) -> N
     gone = partition.parent / ("gone-3." + "0" * 32 + "-delete")
     gone.mkdir()
     text = run("ls", partition).out.decode()
-    assert "00000000000000000000.log.deleted\n    a segment's file that the broker has replaced or expired" in text
+    assert "00000000000000000000.log.deleted: a segment's file that the broker has replaced or expired" in text
     assert "complete replacement whose renaming was interrupted" in text
     assert "a broker that starts here would use these" in text
-    assert "notes.txt\n    not a name that Kafka gives" in text
+    assert "notes.txt: not a name that Kafka gives" in text
     text = run("ls", partition.parent).out.decode()
-    assert f"{gone.name}\n    a partition that was deleted" in text and "2 files left out" in text
+    assert f"{gone.name}: a partition that was deleted" in text and "2 files left out" in text
     rows = run("ls", partition.parent, "--format", "json").rows
     assert {row["state"] for row in rows if row["kind"] == "left_out"} == {"delete", "deleted", "swap", "foreign"}
 
@@ -436,6 +436,6 @@ def test_a_file_name_that_is_no_text(run: Here, tmp_path: Path) -> None:
     folder.mkdir()
     with open(os.fsencode(folder) + b"/\xff\xc3\xa9.txt", "wb"):
         pass
-    assert "  \ufffd\xe9.txt\n" in run("ls", folder).out.decode()
+    assert "left out: \ufffd\xe9.txt: " in run("ls", folder).out.decode()
     left_out, _ = run("ls", folder, "--format", "json").rows
     assert left_out["path"] == "\udcff\xe9.txt"

@@ -47,7 +47,7 @@ def test_every_module_of_a_verb_is_in_the_table_and_every_verb_in_the_readme() -
     ("arguments", "message"),
     [
         ([], "no verb given"),
-        (["scann"], "did you mean scan?"),
+        (["scann"], "no such verb: scann; verbs: ls, scan, cat"),
         (["frobnicate"], "no such verb: frobnicate"),
         ([CODECS], "the verb comes first: kafkarec cat"),
         (["cat"], "the following arguments are required: PATH"),

@@ -151,7 +151,7 @@ def test_a_failure_says_that_the_command_can_continue(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "copy_file_range", full)
+        patched.setattr(os, "pwrite", full)
         ran = run("salvage", damaged, "-o", tmp_path / "out")
     assert ran.status == 3
     assert "no space left on device; what was copied so far is kept, and the same command continues" in ran.complaint

@@ -54,7 +54,6 @@ LINES: dict[str, str] = {
     "diff COPY LOG": "",
     "convert LOG -o OUT/ --compression lz4": "",
     "compact LOG -o OUT/": "",
-    "compact LOG -o OUT/ --passes 2": "",
     "verify FILE": "",
     "scan FILE": "",
     "explain FILE": "",

@@ -63,7 +63,7 @@ def test_partitions_are_sorted_by_saving(run: Here) -> None:
     saved = [int(cell[1]) - int(cell[4]) for cell in cells]
     assert saved == sorted(saved, reverse=True) and saved[0] > 0
     full = run("study", SEGMENTS, "--codecs", "zstd", "--batch-sizes", "keep", "--full").out.decode()
-    assert full.count("decompressed  values ") == len(cells)
+    assert full.count("; a batch has ") == len(cells)
 
 
 def test_a_sample_reports_how_much_was_read(run: Here, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_page_has_the_lines_and_tables_of_the_text(run: Here, tmp_path: Path) 
     ran = run("study", log, "--formats", "2,3", "--codecs", "lz4,zstd:9", "--batch-sizes", "keep,64k", "--html", page)
     assert ran.status == 0
     found, lines = page_of(page), ran.out.decode().splitlines()
-    assert found.seen.count("table") == 1 and found.seen.count("svg") == 1  # the bar of what the bytes are
+    assert found.seen.count("table") == 1
     best = re.search(r"smallest .* less: (kafkarec convert .*)", lines[-1])
     assert best and best[1] in found.text and "<i>logs/users-0" in found.text
     for line in lines:

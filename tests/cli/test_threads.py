@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import re
 import shutil
@@ -123,16 +121,6 @@ def test_any_number_of_threads_has_one_result(words: str, run: Here, logs: Path,
         seen.append((ran.status, TIMES.sub(b"", ran.out), err, files(out.parent)))
         assert ran.status != 2 and (ran.out or ran.err or seen[-1][3])
     assert seen[1] == seen[0] and seen[2] == seen[0]
-
-
-@pytest.mark.parametrize("threads", [2, 3])
-def test_verify_in_processes_has_the_same_result(threads: int, run: Here, logs: Path, tmp_path: Path) -> None:
-    (preallocated := tmp_path / "zeros-0").mkdir()
-    (preallocated / f"{0:020}.log").touch()
-    os.truncate(preallocated / f"{0:020}.log", 64 << 20)  # files of less are checked in one process
-    alone = json.loads(run("verify", logs, preallocated, "--format", "json", "--threads", 1).out)
-    several = json.loads(run("verify", logs, preallocated, "--format", "json", "--threads", threads).out)
-    assert {**several, "seconds": 0} == {**alone, "seconds": 0}
 
 
 @pytest.mark.parametrize("verb", ["cat", "convert", "salvage", "study", "verify"])

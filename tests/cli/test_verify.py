@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import time
@@ -82,7 +81,7 @@ def test_the_exit_status_of_each_kind_of_log(run: Here, damaged: Path, tmp_path:
         ((), 2, "PATH"),
         ((damaged, "--threads", "0"), 2, "1 to 256"),
         ((damaged, "--frobnicate"), 2, "unrecognized arguments: --frobnicate (see kafkarec verify --help)"),
-        ((damaged, "--thread", "2"), 2, "did you mean --threads? (see kafkarec verify --help)"),
+        ((damaged, "--thread", "2"), 2, "unrecognized arguments: --thread 2 (see kafkarec verify --help)"),
         ((damaged, "--format", "pdf"), 2, "(see kafkarec verify --help)"),
     ):
         ran = run("verify", *arguments)
@@ -198,20 +197,18 @@ def test_a_page_with_10_000_damaged_ranges_stays_small(run: Here, tmp_path: Path
     assert (tmp_path / "page.html").stat().st_size < 400_000
 
 
-def test_ctrl_c_ends_the_worker_processes(tmp_path: Path) -> None:
-    """Exit status 130 at once, without output and without remaining child processes."""
+def test_ctrl_c_ends_all_threads(tmp_path: Path) -> None:
+    """Exit status 130 at once, without output."""
     block = b"".join(good(5 * i) for i in range(5000))
     for number in range(4):
         made(tmp_path, {0: [block] * 60}, f"t-{number}")
-    child = interruptible("verify", tmp_path, "--threads", "3", process_group=0)
+    child = interruptible("verify", tmp_path, "--threads", "3")
     time.sleep(1.5)
     begin = time.monotonic()
-    os.killpg(child.pid, signal.SIGINT)
+    child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
     assert (child.returncode, out, err) == (130, b"", b"")
     assert time.monotonic() - begin < 5
-    with pytest.raises(ProcessLookupError):
-        os.killpg(child.pid, 0)
 
 
 def test_nothing_is_written_into_the_logs_folder(run: Here, tmp_path: Path) -> None:

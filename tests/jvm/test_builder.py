@@ -17,6 +17,7 @@ from uuid import UUID
 import golden
 import jvm_oracle
 import pytest
+import typed_control
 from jvm_oracle import Oracle
 
 import kafkarec
@@ -182,26 +183,28 @@ class Script:
         offset = builder.next_offset + rng.randrange(3)
         key = struct.pack(">hh", rng.choice((0, 1)), rng.choice((0, 1, 2, 3, 4, 5, 6, 7, -1)))
         value = self.blob()
+
+        def control(kind: str, *fields: object) -> int:
+            return builder.append_control(time, typed_control.control(kind, *fields))
+
         calls: list[tuple[str, Callable[[], Any]]] = [
             (f"marker {time} {kind} {number}", lambda: builder.append_end_txn_marker(time, kind, number)),
             (
                 f"leader {time} {number} 1,2,3 -",
-                lambda: builder.append_leader_change(
-                    time, number, [LeaderChangeVoter(1), LeaderChangeVoter(2), LeaderChangeVoter(3)]
-                ),
+                lambda: control("LEADER_CHANGE", number, tuple(map(LeaderChangeVoter, (1, 2, 3))), ()),
             ),
             (
                 f"leader {time} {number} - 8",
-                lambda: builder.append_leader_change(time, number, [], [LeaderChangeVoter(8)]),
+                lambda: control("LEADER_CHANGE", number, (), (LeaderChangeVoter(8),)),
             ),
-            (f"snapshotheader {time} {number}", lambda: builder.append_snapshot_header(time, number)),
-            (f"snapshotfooter {time}", lambda: builder.append_snapshot_footer(time)),
-            (f"version {time} {other}", lambda: builder.append_kraft_version(time, other)),
+            (f"snapshotheader {time} {number}", lambda: control("SNAPSHOT_HEADER", number)),
+            (f"snapshotfooter {time}", lambda: control("SNAPSHOT_FOOTER")),
+            (f"version {time} {other}", lambda: control("KRAFT_VERSION", other)),
             (
                 f"voters {time} {number} {halves[0]} {halves[1]} 0 {other} CONTROLLER höst 9093",
-                lambda: builder.append_voters(time, [voter]),
+                lambda: control("KRAFT_VOTERS", (voter,)),
             ),
-            (f"voters {time}", lambda: builder.append_voters(time, [])),
+            (f"voters {time}", lambda: control("KRAFT_VOTERS", ())),
             (
                 f"control {time} {blob(key)} {blob(value)} [] {offset}",
                 lambda: builder.append_control_record(time, key, value, (), offset),

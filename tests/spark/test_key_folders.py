@@ -420,7 +420,7 @@ def test_values_are_compared_by_their_type(tmp_path: Path) -> None:
         ("hour = 5 AND", "'' cannot be read"),
         ("date IN ('2026-11-01')", "cannot be read"),
         ("5 = hour", "'5 = hour' cannot be read"),
-        ("dat = '2026-11-01'", "option where: no folder has the key 'dat'; did you mean date"),
+        ("dat = '2026-11-01'", "option where: no folder has the key 'dat'; there are: date"),
         ("offset > 5", "option where: no folder has the key 'offset'; there are: date"),
         ("date > '2030-01-01' AND hour = 5", "no folder has the key 'hour'; there are: date"),
         ("date = '2026-11-1'", "option where: '2026-11-1' is not a date such as 2026-11-01, and the folders of date"),

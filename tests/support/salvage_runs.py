@@ -70,7 +70,7 @@ def count_calls(names: tuple[str, ...], at: Callable[[int, str], None]) -> Itera
     yield None
 
 
-WRITING = ("open", "write", "pwrite", "copy_file_range", "ftruncate", "fsync", "replace", "mkdir", "unlink", "close")
+WRITING = ("open", "write", "pwrite", "ftruncate", "fsync", "replace", "mkdir", "unlink", "close")
 
 
 def leave_unfinished(source: Any, out: Path, calls: int = 40, **options: Any) -> bool:

@@ -19,16 +19,13 @@ class CleanerSettings(NamedTuple):
     min_compaction_lag_ms: int
     first_dirty_offset: int
     first_uncleanable_offset: int
-    max_keys: int | None
     check_crcs: bool | str
     max_decompressed_bytes: int
     max_decompressed_message_bytes: int | None
 
     def check(self) -> None:
         """ValueError for a number out of range."""
-        for name, value in zip(self._fields[:7], self, strict=False):
-            if value is None and name == "max_keys":
-                continue
+        for name, value in zip(self._fields[:6], self, strict=False):
             if not isinstance(value, int) or not 0 <= value <= LAST_OFFSET:
                 raise ValueError(f"{name} {value!r}: 0 to 2^63-1")
         checked_record_limit(self.max_decompressed_message_bytes)

@@ -59,15 +59,14 @@ class _Waiting:
 class DirtyKeys:
     """Puts the keys of a log into an OffsetMap.
 
-    end_offset   batches with this offset or a later one do not belong there; with `max_keys` keys it becomes the next
-                 offset after the last batch that was put
+    end_offset   batches with this offset or a later one do not belong there
     unread       (segment, position) from which on `read_rest` has to read; None: all keys are read
     """
 
     def __init__(self, offsets: OffsetMap, settings: CleanerSettings) -> None:
         self.end_offset = settings.first_uncleanable_offset
         self.unread: tuple[int, int] | None = None
-        self._offsets, self._first_dirty, self._most = offsets, settings.first_dirty_offset, settings.max_keys
+        self._offsets, self._first_dirty = offsets, settings.first_dirty_offset
         self._request = request(
             columns=("offset", *MARKER_COLUMNS),
             control=True,
@@ -121,11 +120,8 @@ class DirtyKeys:
         end_offset = self.end_offset if first_open is None else min(first_open, self.end_offset)
         while self._waiting:
             step = self._waiting[0]
-            next_offset = self._put(step, end_offset)
-            if next_offset is not None and self._most is not None and len(self._offsets) >= self._most:
-                self.end_offset = min(self.end_offset, next_offset)
-                self._leave(None)
-            elif self._start == len(step.rows):
+            self._put(step, end_offset)
+            if self._start == len(step.rows):
                 self._size -= self._waiting.popleft().size
                 self._start = 0
             elif self._size > _MOST_WAITING:
@@ -134,15 +130,13 @@ class DirtyKeys:
                 self._is_reading = self._is_reading and self._waiting[-1].last_offset < self.end_offset
                 return
 
-    def _put(self, step: _Waiting, end_offset: int) -> int | None:
-        """Puts the batches of the first waiting step below an offset. Returns the next offset after them; None: there
-        are none."""
-        self._start, next_offset, spans = step.rows.committed(step.runs, step.aborted, self._start, end_offset)
+    def _put(self, step: _Waiting, end_offset: int) -> None:
+        """Puts the batches of the first waiting step below an offset."""
+        self._start, _, spans = step.rows.committed(step.runs, step.aborted, self._start, end_offset)
         if spans and step.offsets[spans[0][0]] < self._first_dirty:
             spans = [(bisect_left(step.offsets, self._first_dirty, *rows), rows[1]) for rows in spans]
         if spans:
             self._offsets.put(step.keys, step.offsets, spans)
-        return next_offset
 
     def _leave(self, unread: tuple[int, int] | None) -> None:
         self._is_reading, self.unread = False, unread

@@ -2,8 +2,7 @@
 
 Kafka hashes keys to 16 bytes (MD5) and stores 24 bytes per key in a buffer of log.cleaner.dedupe.buffer.size bytes;
 when it is full, a run of the cleaner ends. Here whole keys are stored, so there are no collisions. A key takes its
-length + 1 bytes plus 21 to 43: some 50 bytes for keys of 16, so 20 million of them take 1 GB. `max_keys` ends a run as
-Kafka's full buffer does.
+length + 1 bytes plus 21 to 43: some 50 bytes for keys of 16, so 20 million of them take 1 GB.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class OffsetMap:
             self._last.put(keys, offsets, len(offsets), spans)
         except MemoryError:
             raise LimitExceededError(
-                f"no memory for more than {len(self._last)} keys ({self._last.nbytes} bytes): see max_keys",
+                f"no memory for more than {len(self._last)} keys ({self._last.nbytes} bytes)",
                 reason="out_of_memory",
             ) from None
         self.messages_read += sum(stop - first for first, stop in spans)

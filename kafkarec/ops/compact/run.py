@@ -150,7 +150,6 @@ def cleaned(
     min_compaction_lag_ms: int = 0,
     first_dirty_offset: int | None = None,
     first_uncleanable_offset: int | None = None,
-    max_keys: int | None = None,
     check_crcs: bool | str = True,
     max_decompressed_bytes: int = 128 << 20,
     max_decompressed_message_bytes: int | None = None,
@@ -171,8 +170,6 @@ def cleaned(
         broker decides by whole segments
     first_dirty_offset: offsets below it are already cleaned and their keys are not read again (default: none are)
     first_uncleanable_offset: everything is kept from here on; at most, and by default, the last stable offset
-    max_keys: a run ends after about so many keys (some 50 bytes each): everything is kept from
-        `.stats.first_uncleanable_offset` on, which is the next run's first_dirty_offset
     check_crcs, max_decompressed_bytes: as for kafkarec.decode; Kafka's cleaner checks no CRC and writes a new one over
         damaged bytes
     max_decompressed_message_bytes: the topic's max.decompressed.message.bytes, 1 to 2^31-9: InvalidRecordError
@@ -191,7 +188,6 @@ def cleaned(
         min_compaction_lag_ms=min_compaction_lag_ms,
         first_dirty_offset=0 if first_dirty_offset is None else first_dirty_offset,
         first_uncleanable_offset=LAST_OFFSET if first_uncleanable_offset is None else first_uncleanable_offset,
-        max_keys=max_keys,
         check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,
         max_decompressed_message_bytes=max_decompressed_message_bytes,

@@ -164,19 +164,18 @@ def _offset_range(group: Group) -> tuple[int, int]:
 def count_losses(group: Group, shape: Shape, stats: ConversionStats) -> None:
     """Counts what magic 0 and 1 cannot store: of the rows of the group and of the units that end in it."""
     decoded = group.decoded
-    location = decoded.units[group.first].location
     rows = decoded.summary(group.start, group.stop)
-    stats.add_loss("headers", rows.headers, location)
-    stats.add_loss("records_with_headers", rows.with_headers, location)
+    stats.lost["headers"] += rows.headers
+    stats.lost["records_with_headers"] += rows.with_headers
     if shape.magic == 0:
-        stats.add_loss("timestamps", rows.with_timestamp, location)
+        stats.lost["timestamps"] += rows.with_timestamp
     last = group.last
     for number in range(group.first, last + (decoded.bounds[last + 1] == group.stop)):  # whose last row is in the group
         unit = decoded.units[number]
         count_batch_header_losses(unit, shape, stats)
         offsets = decoded.offsets[decoded.bounds[number]], decoded.offsets[decoded.bounds[number + 1] - 1]
         differs = unit.magic >= layout.BATCH_MAGIC and offsets != (unit.base_offset, unit.last_offset)
-        stats.add_loss("offset_ranges", differs, unit.location)
+        stats.lost["offset_ranges"] += differs
 
 
 def count_batch_header_losses(unit: SourceBatch, shape: Shape, stats: ConversionStats) -> None:
@@ -187,4 +186,4 @@ def count_batch_header_losses(unit: SourceBatch, shape: Shape, stats: Conversion
         ("leader_epochs", unit.partition_leader_epoch != -1),
         ("delete_horizons", unit.delete_horizon_ms is not None),
     ):
-        stats.add_loss(word, is_lost, unit.location)
+        stats.lost[word] += is_lost

@@ -118,7 +118,7 @@ class Conversion(Iterator[bytes]):
                     self.stats.bytes_out += len(data)
                     yield data
         if self._refuses_loss and self.stats.losses:
-            raise LossError(self.stats.losses, self.stats.first_lost)
+            raise LossError(self.stats.losses)
 
     def _tasks(self) -> Iterator[Callable[[], list[Written]]]:
         """Some batches each, so that a thread does not wait for each batch."""
@@ -172,14 +172,14 @@ class Conversion(Iterator[bytes]):
         """Checks in the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
         goes_down = shape.magic < unit.magic
         if goes_down and unit.is_control:
-            self.stats.add_loss("control_batches", 1, unit.location)
-            self.stats.add_loss("control_records", unit.rows, unit.location)
+            self.stats.lost["control_batches"] += 1
+            self.stats.lost["control_records"] += unit.rows
             return True
         if shape.codec > LATEST_CODECS[shape.magic]:
             self._refuse(unit, conversion_errors.codec_unfit(unit, shape))
             return True
         if goes_down and not unit.rows:
-            self.stats.add_loss("empty_batches", 1, unit.location)
+            self.stats.lost["empty_batches"] += 1
             count_batch_header_losses(unit, shape, self.stats)
             return True
         return False
@@ -279,7 +279,7 @@ def converted(
     `kafkarec.convert` returns all output, `kafkarec.ops.convert.converted` an iterator over its batches, in constant
     memory.
 
-    data: a buffer of batches of any magic, a SegmentFile or a PartitionFiles, or an iterable of RecordBatch
+    data: a buffer of batches of any magic, a SegmentFile or a PartitionFiles
     magic: 2 converts 0 and 1 up. 1 and 0 convert down as RecordsUtil.downConvert of Kafka 3.9 does: headers and
         producer fields are lost, control batches and batches without records are left out (so what was aborted looks
         committed), zstd is refused (UnsupportedCompressionError) unless `compression` names another codec, batches of a

@@ -5,11 +5,10 @@ Every batch is decoded before it is converted: records that Kafka cannot read mu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kafkarec.damage import Damage, Restored, relocated
-from kafkarec.errors import KafkaRecordError
+from kafkarec.damage import Damage, Restored
 from kafkarec.ops.rewrite.batches import Progress, SourceBatch, batches_of, steps
 from kafkarec.read.decode_options import CHUNK_BYTES, checked_threads, request
 from kafkarec.read.walk import Buffer
@@ -19,11 +18,10 @@ from kafkarec.storage import opening
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.tables.records import RecordBatch
 
 
 class SourceBatches:
-    """The batches of a buffer, a segment, a log, or of an iterable of RecordBatch; iterated once.
+    """The batches of a buffer, a segment or a log; iterated once.
 
     .damage      what was skipped, with errors="skip"
     .restored    batches that were read with restored header fields, with errors="skip"
@@ -34,7 +32,7 @@ class SourceBatches:
     """
 
     def __init__(self, data: Any, progress: Progress, threads: int, **options: Any) -> None:
-        self._segments, self._batches = _checked(data)
+        self._segments = _checked(data)
         self._progress, self._threads = progress, checked_threads(threads)
         self._request = request(columns=(), control=True, **options)
         self.skips = self._request.skip
@@ -45,24 +43,6 @@ class SourceBatches:
     def __iter__(self) -> Iterator[SourceBatch]:
         for source in self._segments:
             yield from self._of(source)
-        for batch in self._batches:
-            if not isinstance(batch, RecordBatch):
-                raise TypeError(f"batches are RecordBatch, not {type(batch).__name__}")
-            yield from self._of_batch(batch)
-
-    def _of_batch(self, batch: RecordBatch) -> Iterator[SourceBatch]:
-        """Reads the batch's bytes alone; positions in damage and errors are changed to those of the batch."""
-        begin, restored = len(self.damage), len(self.restored)
-        try:
-            for unit in self._of(Buffer(batch.raw)):
-                yield unit._replace(position=batch.position)
-        except KafkaRecordError as error:
-            raise relocated(error, position=batch.position, file=None) from None
-        self.damage[begin:] = [
-            one._replace(position=batch.position, next_position=batch.position + one.length)
-            for one in self.damage[begin:]
-        ]
-        self.restored[restored:] = [one._replace(position=batch.position) for one in self.restored[restored:]]
 
     def _of(self, source: Any) -> Iterator[SourceBatch]:
         for number, step in enumerate(steps(source, self._request, self._progress, threads=self._threads)):
@@ -101,17 +81,15 @@ def _bytes(source: Any, begin: int, end: int, restored: Restored | None) -> byte
     return data if restored is None else used_bytes(data, restored)
 
 
-def _checked(data: Any) -> tuple[Sequence[Any], Iterable[Any]]:
-    """The segments of one partition or of a buffer, or else the batches."""
+def _checked(data: Any) -> Sequence[Any]:
+    """The segments of one partition, or of a buffer."""
     if isinstance(data, SegmentFile | PartitionFiles | DataFolderFiles):
         logs = opening.logs(data)
         if len(logs) > 1:
             raise ValueError(f"{len(logs)} partitions; convert them one by one")
-        return [segment for log in logs for segment in log.segments], ()
+        return [segment for log in logs for segment in log.segments]
     try:
         view = memoryview(data)
     except TypeError:
-        if isinstance(data, Iterable):
-            return [], data
-        raise TypeError(f"expected a buffer, a SegmentFile, a Log or batches, not {type(data).__name__}") from None
-    return [Buffer(view.cast("B") if view.nbytes else b"")], ()
+        raise TypeError(f"expected a buffer, a SegmentFile or a Log, not {type(data).__name__}") from None
+    return [Buffer(view.cast("B") if view.nbytes else b"")]

@@ -33,7 +33,6 @@ class ConversionStats:
     records_converted         written with another magic (Kafka: RecordValidationStats.numRecordsConverted)
     bytes_in, bytes_out       of the batches
     lost                      key of `LOSSES` -> count, 0 if nothing was lost
-    first_lost                key of `LOSSES` -> (file, position, last offset) of the first batch with that loss
     """
 
     batches_in: int = 0
@@ -45,17 +44,11 @@ class ConversionStats:
     bytes_in: int = 0
     bytes_out: int = 0
     lost: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LOSSES, 0))
-    first_lost: dict[str, tuple[str | None, int, int]] = field(default_factory=dict, repr=False)
 
     @property
     def losses(self) -> dict[str, int]:
         """The entries of `lost` that are not 0."""
         return {word: count for word, count in self.lost.items() if count}
-
-    def add_loss(self, word: str, count: int, location: tuple[str | None, int, int]) -> None:
-        if count:
-            self.lost[word] += count
-            self.first_lost.setdefault(word, location)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -67,18 +60,12 @@ class LossError(ValueError):
     """Raised with on_loss="raise", at the end of a conversion that loses something: its output is not to be used.
 
     lost: key of `LOSSES` -> count
-    first_lost: key of `LOSSES` -> (file, position, last offset) of the first batch with that loss
     """
 
-    def __init__(self, lost: Mapping[str, int], first_lost: Mapping[str, tuple[str | None, int, int]]) -> None:
+    def __init__(self, lost: Mapping[str, int]) -> None:
         self.lost = dict(lost)
-        self.first_lost = dict(first_lost)
-        parts = []
-        for word, count in self.lost.items():
-            file, position, offset = self.first_lost[word]
-            where = f"{file} at byte" if file else "byte"
-            parts.append(f"{LOSSES[word]}: {count}, first in the batch at {where} {position}, offsets up to {offset}")
-        super().__init__(f"the conversion would lose {'; '.join(parts)}")
+        said = ", ".join(f"{LOSSES[word]}: {count}" for word, count in self.lost.items())
+        super().__init__(f"the conversion would lose {said}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.lost, self.first_lost)
+        return type(self), (self.lost,)

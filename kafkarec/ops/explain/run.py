@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kafkarec.format import layout, single_fields
-from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.single_fields import FieldFault
 from kafkarec.support.text_table import counted
 
-from . import batch_fields, damage_hints, message_fields, value_descriptions
+from . import batch_fields, message_fields, value_descriptions
 from .spans import Explanation, Note, Section, SpanWriter
 
 _LEAST_SIZE = layout.MESSAGE_OVERHEAD[0]
@@ -44,9 +44,7 @@ def explain(
     sections = _walk(writer, fault, max_decompressed_bytes, records)
     faults = tuple(sorted(writer.faults, key=lambda found: (found.section, found.position)))
     found = Explanation(position, size, "", (Section("batch", view, tuple(writer.spans)), *sections), faults)
-    hints = _hints(found)
-    words, suspects = tuple(hint.words for hint in hints), tuple(hint.suspects for hint in hints)
-    return Explanation(position, size, _headline(found), found.sections, faults, words, suspects)
+    return replace(found, headline=_headline(found))
 
 
 def _extent(view: memoryview) -> tuple[int, FieldFault | None]:
@@ -133,15 +131,3 @@ def _headline(found: Explanation) -> str:
         kind = "message" if codec == "none" else "wrapper message"
         return f"{kind} of magic {magic}, offset {values['offset']}, codec {codec}, {size}"
     return f"{size}, not a complete batch"
-
-
-def _hints(found: Explanation) -> list[damage_hints.Hint]:
-    view = found.sections[0].data
-    magic = view[layout.V2_AT.magic] if len(view) >= layout.UP_TO_MAGIC else -1
-    reasons = {fault.reason: fault for fault in found.faults if fault.section == 0}
-    if "crc_mismatch" in reasons:
-        field, start = layout.CRC_AT[magic], layout.CHECKED_FROM[magic]
-        return list(damage_hints.of_checksum(view, magic, *batch_checksums(view, magic), field, start))
-    if reasons.keys() & {"size_too_small", "size_overflow", "length_beyond_end"} and len(view) > layout.LOG_OVERHEAD:
-        return list(damage_hints.of_length(view, layout.batch_length(view), magic))
-    return []

@@ -74,8 +74,6 @@ class Explanation:
     headline    a summary in one line
     sections    [0] the batch, [1] its decompressed payload if there is one
     faults      errors in the order of the bytes; empty for a good batch
-    hints       guesses about the cause of the damage, such as a single flipped bit
-    suspects    bytes of the batch that the hints name
     """
 
     position: int
@@ -83,8 +81,6 @@ class Explanation:
     headline: str
     sections: tuple[Section, ...]
     faults: tuple[SpanFault, ...] = ()
-    hints: tuple[str, ...] = ()
-    suspects: tuple[range, ...] = ()
 
     @property
     def spans(self) -> tuple[Span, ...]:

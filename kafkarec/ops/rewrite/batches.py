@@ -68,10 +68,6 @@ class SourceBatch(NamedTuple):
         return self.stop - self.start
 
     @property
-    def location(self) -> tuple[str | None, int, int]:
-        return self.file, self.position, self.last_offset
-
-    @property
     def place(self) -> dict[str, Any]:
         """Where it is, for errors."""
         end = self.position + self.size_in_bytes

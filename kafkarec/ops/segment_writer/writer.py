@@ -56,7 +56,6 @@ class SegmentWriter:
     segment_ms            max time between the max timestamps of its first and last batch (segment.ms)
     index_interval_bytes  bytes of log between two index entries (index.interval.bytes)
     max_index_size        max bytes of an .index or .timeindex; a full one rolls the segment (segment.index.bytes)
-    flush_messages        flush after this many offsets (flush.messages); None: never
     leader_epoch          set in every batch of magic 2, as a leader does; None: keep that of the batches
     assign_offsets        assign offsets from `next_offset` on, as a leader does; False: keep those of the batches, with
                           possible gaps (a follower's, or a compacted log)
@@ -84,7 +83,6 @@ class SegmentWriter:
         segment_ms: int = WEEK_MS,
         index_interval_bytes: int = 4096,
         max_index_size: int = 10 << 20,
-        flush_messages: int | None = None,
         leader_epoch: int | None = None,
         assign_offsets: bool = False,
         start_offset: int | None = None,
@@ -100,7 +98,6 @@ class SegmentWriter:
             segment_ms,
             index_interval_bytes,
             max_index_size,
-            flush_messages,
             leader_epoch,
             start_offset,
             assign_offsets,
@@ -177,9 +174,6 @@ class SegmentWriter:
         begin = self._next if first is None else first
         with self._closing_on_failure():
             self._write_batches(batches)
-        most = self._settings.flush_messages
-        if most is not None and self._next - self._recovery_point >= most:
-            self.flush()
         return range(begin, self._next)
 
     def _write_batches(self, batches: CheckedBatches) -> None:

@@ -23,11 +23,10 @@ _LIMITS = {
     "segment_ms": (1, LONG_MAX),
     "index_interval_bytes": (0, INT_MAX),
     "max_index_size": (2 * time_index.ENTRY_SIZE, INT_MAX),
-    "flush_messages": (1, LONG_MAX),
     "leader_epoch": (0, INT_MAX),
     "start_offset": (0, LONG_MAX - 1),
 }
-_NONE_ALLOWED = {"flush_messages", "leader_epoch", "start_offset"}
+_NONE_ALLOWED = {"leader_epoch", "start_offset"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,6 @@ class WriterSettings:
     segment_ms: int
     index_interval_bytes: int
     max_index_size: int
-    flush_messages: int | None
     leader_epoch: int | None
     start_offset: int | None
     assign_offsets: bool

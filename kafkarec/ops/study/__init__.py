@@ -10,15 +10,15 @@ run          study()
 
 from .candidates import BATCH_SIZES, CODECS, NotTried, codec_and_level
 from .formats import FORMATS, Candidate, format_name
-from .outcomes import ByteShares, Outcome, Study
+from .outcomes import Makeup, Outcome, Study
 from .run import NothingToTry, study
 
 __all__ = [
     "BATCH_SIZES",
     "CODECS",
     "FORMATS",
-    "ByteShares",
     "Candidate",
+    "Makeup",
     "NotTried",
     "NothingToTry",
     "Outcome",

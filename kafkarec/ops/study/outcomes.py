@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
-from kafkarec.format.layout import V2_OVERHEAD
 from kafkarec.tables.records import RecordColumns
 
 from .candidates import NotTried
@@ -19,54 +18,27 @@ _MB = 1e6
 
 
 @dataclass
-class ByteShares:
-    """What the decompressed bytes of the pieces are used for, in bytes except `records` and `batches`.
+class Makeup:
+    """The batches of the pieces.
 
-    records, batches        counts; in magic 0 and 1 a wrapper with its messages, or a plain message, is a batch
-    keys, values, headers   bytes of the records' keys, values and headers
-    plain                   total size as uncompressed magic 2; the rest of it is framing
-    by_codec                stored bytes by codec
+    records, batches   counts; in magic 0 and 1 a wrapper with its messages, or a plain message, is a batch
+    plain              their bytes as uncompressed magic 2
+    by_codec           stored bytes by codec
     """
 
     records: int = 0
     batches: int = 0
-    keys: int = 0
-    values: int = 0
-    headers: int = 0
     plain: int = 0
     by_codec: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def batch_headers(self) -> int:
-        return self.batches * V2_OVERHEAD
-
-    @property
-    def content(self) -> int:
-        return self.keys + self.values + self.headers
-
-    @property
-    def framing(self) -> int:
-        """Lengths, deltas and attributes of the records."""
-        return max(0, self.plain - self.batch_headers - self.content)
 
     def add(self, columns: RecordColumns, plain: int) -> None:
         self.records += len(columns)
         self.batches += len(columns.batches)
         self.plain += plain
-        self.keys += sum(len(key) for key in columns.column("key") if key)
-        self.values += sum(len(value) for value in columns.column("value") if value)
-        for headers in columns.column("headers"):
-            self.headers += sum(len(name) + len(value or b"") for name, value in headers or ())
         for codec, size in zip(
             columns.batches.column("compression"), columns.batches.column("size_in_bytes"), strict=True
         ):
             self.by_codec[codec] += size
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        counts = {name: value for name, value in vars(self).items() if isinstance(value, int)}
-        derived = {"batch_headers": self.batch_headers, "framing": self.framing}
-        return {**counts, **derived, "by_codec": dict(self.by_codec)}
 
 
 @dataclass
@@ -116,7 +88,7 @@ class Study:
     segments: int
     pieces: int
     sampled: int
-    makeup: ByteShares
+    makeup: Makeup
     read_rate: float | None
     damage: int
     outcomes: list[Outcome]

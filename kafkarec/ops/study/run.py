@@ -16,7 +16,7 @@ from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 
 from .candidates import BATCH_SIZES, CODECS, candidates
-from .outcomes import ByteShares, CandidateTotals, Study, mark_best, rate
+from .outcomes import CandidateTotals, Makeup, Study, mark_best, rate
 from .sampling import PIECE_BYTES, PIECES, pieces
 from .trial import read_seconds, run_trial
 
@@ -64,7 +64,7 @@ def study(
     segments = _segments(log)
     size = sum(segment.size for segment in segments)
     whole = sample is None or size <= sample
-    makeup, seconds, bytes_read, damage, count = ByteShares(), 0.0, 0, 0, 0
+    makeup, seconds, bytes_read, damage, count = Makeup(), 0.0, 0, 0, 0
     limits: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": max_decompressed_bytes}
     for piece in pieces(segments, sample):
         columns = decode(piece.data, control=True, header_keys="binary", **limits)

@@ -55,7 +55,6 @@ class FileReport:
     largest_record_offset       the offset of the first record of that size
     first_offset, next_offset   of the good batches; None if there are none
     restored                    good batches whose header fields were restored; damaged on disk
-    zeros                       (position, length) of the zeros that a damaged range begins with
     """
 
     path: str
@@ -76,7 +75,6 @@ class FileReport:
     damage: tuple[Damage, ...] = ()
     damage_left_out: int = 0
     restored: tuple[Restored, ...] = ()
-    zeros: tuple[tuple[int, int], ...] = ()
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -100,7 +98,6 @@ class FileReport:
             "ranges": [[one.state, one.position, one.length] for one in self.ranges],
             "damage": [one.as_dict() for one in self.damage],
             "restored": [one.as_dict() for one in self.restored],
-            "zeros": [list(one) for one in self.zeros],
             "findings": [one.to_dict() for one in self.findings],
         }
 

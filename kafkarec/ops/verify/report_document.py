@@ -164,7 +164,7 @@ _OF_PARTITION: dict[str, Callable[[PartitionReport], str]] = {
 
 def _bar(files: Iterable[FileReport], line: str = "", **options: Any) -> Bar:
     """The bytes of files, one after another."""
-    return Bar(line, [(one.state, one.length) for file in files for one in file.ranges], is_of_file=True, **options)
+    return Bar(line, [(one.state, one.length) for file in files for one in file.ranges], **options)
 
 
 def _map(file: FileReport) -> Bar:
@@ -194,7 +194,7 @@ def _damage(file: FileReport, limit: int, limits: ReportLimits) -> Iterator[Bloc
     for first, *more in groups:
         begin, last = first.position, (first, *more)[-1]
         end = last.position + last.length
-        lost, why = lost_by(first), _why(first, file)
+        lost, why = lost_by(first), _why(first)
         span = f"byte {begin}" if end == begin + 1 else f"bytes {begin} to {end - 1}"
         lines.append(f"    {span}: {lost}; {why}" + (f", and {len(more)} more within" if more else ""))
         sentence = REASONS[first.reason].sentence
@@ -217,12 +217,10 @@ def _adjacent(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
         yield group
 
 
-def _why(one: Damage, file: FileReport) -> str:
-    """The reason with the expected and found value, or with the zeros that the range begins with (a page that was never
-    written, or wiped)."""
-    zeros = dict(file.zeros).get(one.position, 0)
-    if zeros:
-        return f"{'all zeros' if zeros == one.length else f'begins with {zeros} zero bytes'} [{one.reason}]"
+def _why(one: Damage) -> str:
+    """The reason with the expected and found value; zeros are a page that was never written, or wiped."""
+    if one.reason == "size_too_small" and one.found == 0:
+        return f"zeros [{one.reason}]"
     text = comparison(one.reason, {"expected": one.expected, "found": one.found, "detail": one.cause})
     return f"{one.reason}: {text}" if text else one.reason
 

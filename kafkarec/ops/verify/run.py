@@ -18,7 +18,7 @@ from kafkarec.storage.segment_file import SegmentFile
 
 from . import left_out_files, log_checks
 from .findings import Finding, Findings
-from .parallel import FileProgress, Workers, check_all, workers_for
+from .parallel import FileProgress, check_all
 from .partition_report import partition_report
 from .report import Report
 from .report_data import STATES, PartitionReport
@@ -30,7 +30,6 @@ def verify(
     sequences: bool = False,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     threads: int | None = None,
-    processes: int = 1,
     progress: FileProgress | None = None,
     topic: str | None = None,
     partition: int | None = None,
@@ -43,9 +42,6 @@ def verify(
     max_decompressed_bytes: limit per compressed payload; larger ones cannot be checked
     threads: how many threads decode a local segment, or the number of remote logs and segments read in parallel; None:
         1, and 8
-    processes: number of forked processes, for several local files of 64 MiB and more in total; for less, and for a
-        single segment, so many threads instead. The command line uses one per processor. Only for programs without
-        other threads
     progress: called with (path, bytes read, total bytes) of one file, from any thread
     topic, partition: as for `kafkarec.open`, if file names do not have them
 
@@ -55,18 +51,15 @@ def verify(
     """
     if threads is not None:
         checked_threads(threads)
-    if not isinstance(processes, int) or processes < 1:
-        raise ValueError(f"processes {processes!r}: 1 or more")
     begin = time.monotonic()
     with ExitStack() as opened:
         if not isinstance(x, SegmentFile | PartitionFiles | DataFolderFiles):
             x = opened.enter_context(opening.open(x, topic=topic, partition=partition))
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
         logs = opening.logs(x)
-        workers = workers_for(logs, threads, processes)
         data_folders = recorded_ends.data_folders(getattr(x, "folders", ()))
         own = _own_findings(x, data_folders)
-        partitions = _reports(logs, data_folders, max_decompressed_bytes, sequences, workers, progress)
+        partitions = _reports(logs, data_folders, max_decompressed_bytes, sequences, threads, progress)
     partitions.sort(key=_worst_first)
     return Report(str(x.path), tuple(partitions), own, time.monotonic() - begin)
 
@@ -76,7 +69,7 @@ def _reports(
     data_folders: dict[str, DataFolderState],
     limit: int,
     sequences: bool,
-    workers: Workers,
+    threads: int | None,
     progress: FileProgress | None,
 ) -> list[PartitionReport]:
     """The reports of the logs. One that is not fine and that a broker changed while it was read is made once more;
@@ -87,7 +80,7 @@ def _reports(
     ) -> list[tuple[PartitionReport, bool]]:
         files = [_files(log) for log in logs]
         recorded = recorded_ends.of_logs(data_folders, logs)  # before the logs: a broker may be writing both
-        results = check_all(logs, limit, sequences, workers, progress)
+        results = check_all(logs, limit, sequences, threads, progress)
         reports = [partition_report(*one, limit) for one in zip(logs, results, recorded, strict=True)]
         return [
             (one, one.state in ("damaged", "error") and _was_changed(log, before))

@@ -7,7 +7,7 @@ It is checked for every file that this equation holds and that no two batches ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import lru_cache
 from itertools import pairwise
@@ -33,8 +33,6 @@ from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNCHECKED, UNREADABL
 
 MOST_DAMAGE = 50_000
 _STEP_BYTES = 4 << 20  # of payload, of which only control records are kept
-_MAX_ZERO_CHECKS = 1000
-_MIN_ZEROS = 17  # bytes up to the magic; no batch begins with so many zeros
 
 BytesRead = Callable[[int], None]
 
@@ -78,7 +76,6 @@ class SegmentCheck:
         self._preallocated = self._has_footer = False
         self._read(segment, limit, along, progress, threads)
         self._check_file(segment)
-        self.zeros = tuple(_zeros(segment, self.damage[:_MAX_ZERO_CHECKS]))
 
     @property
     def is_log(self) -> bool:
@@ -268,17 +265,3 @@ class SegmentCheck:
 
 def _state(reason: str) -> str:
     return UNREADABLE if reason == "unreadable" else UNCHECKED if is_unchecked(reason) else DAMAGED
-
-
-def _zeros(segment: Any, damage: Iterable[Damage]) -> Iterator[tuple[int, int]]:
-    """Yields (position, length) of the zeros at the start of damage: a page that was never written, or wiped."""
-    for one in damage:
-        if one.reason == "unreadable":
-            continue
-        try:
-            with segment.opened() as source:
-                end = source.zeros_end(one.position, one.position + one.length)
-        except OSError:
-            continue
-        if end is not None and end - one.position >= _MIN_ZEROS:
-            yield one.position, end - one.position

@@ -44,7 +44,7 @@ salvage F -o out
 salvage F -o out --as-partition --undecided open --format json
 reindex F -o out --format json
 reindex F --dry-run
-explain F --batch 1
+explain F --records 1
 """
 
 SOUND_FOLDER = f"""
@@ -64,10 +64,10 @@ convert F -o out/ --compression zstd --format json --topic-id {_TOPIC_ID}
 convert F -o out.log --magic 1 --format json
 convert F -o out/ --batch-size 4k --compression lz4 --topic-id {_TOPIC_ID}
 compact F -o out/ --format json --now 2026-11-23T00:00:00Z --topic-id {_TOPIC_ID}
-compact F -o out.log --now 2026-11-23T00:00:00Z --passes 2 --delete-retention-ms 0
+compact F -o out.log --now 2026-11-23T00:00:00Z --delete-retention-ms 0
 explain F --format json
-explain F --full --batch 2 --records all
-explain F --batch -1 --redact
+explain F --full --records all
+explain F --redact
 txn F --state open,hanging,aborted,committed --hanging-after 1s
 ls . --segments
 """
@@ -240,7 +240,7 @@ verify F --format json
 cat F --errors skip --columns {_COLUMNS}
 salvage F -o out --as-partition --format json
 salvage F -o out --no-repair
-explain F --batch 0
+explain F
 """
 
 
@@ -487,7 +487,7 @@ scan - < given
 verify - < given
 verify - --format json < given
 txn - < given
-explain - --batch 1 < given
+explain - --records 1 < given
 dump - --print-data-log < given
 convert - -o out.log --compression zstd < given
 compact - -o out.log < given
@@ -550,7 +550,7 @@ txn F --hanging-after soon
 explain F --at 5
 explain F --at 99999999
 explain F --offset 99999
-explain F --batch 999
+explain F --offset 99999
 diff F
 diff F missing-0
 diff F text.log
@@ -637,7 +637,7 @@ convert F -o out.log --batch-size 1m --compression none --errors skip
 convert F -o out.log --batch-size 200 --compression none --errors skip
 convert F -o out-0 --segment-bytes 2000 --compression none --errors skip --topic-id {_TOPIC_ID}
 compact F -o out.log --now 2023-11-14T22:14:00Z
-compact F -o out.log --now 2026-11-23T00:00:00Z --passes 2
+compact F -o out.log --now 2026-11-23T00:00:00Z
 compact F -o out.log --now 2026-11-23T00:00:00Z --min-compaction-lag-ms 100000000000
 compact F -o out.log --now 2026-11-23T00:00:00Z --producer-expiration-ms 0 --format json
 compact F -o out-0 --now 2026-11-23T00:00:00Z --segment-bytes 2000 --topic-id {_TOPIC_ID}
@@ -692,8 +692,8 @@ def _dumped(here: Recorder) -> None:
 def _explained(here: Recorder) -> None:
     folder = folders.put("all-codecs-0")
     _calls(here, [
-        "explain F --offset 40", "explain F --offset 0 --records 1", "explain F --batch 3 --redact --full",
-        "explain F --batch 4 --format json", "explain F --batch 5 --html out.html", "explain F --at 0",
+        "explain F --offset 40", "explain F --offset 0 --records 1", "explain F --offset 60 --redact --full",
+        "explain F --offset 70 --format json", "explain F --offset 80 --html out.html", "explain F --at 0",
     ], folder)  # fmt: skip
 
 
@@ -701,7 +701,7 @@ def _explained(here: Recorder) -> None:
 def _zeros_in_a_batch(here: Recorder) -> None:
     log = plain_logs.log(Path("orders-0"), [builders.batch([builders.record(value=bytes(range(1, 256)) * 12)])])
     folders.edit(log / f"{0:020}.log", folders.zeros(700, 1400))
-    _calls(here, ["explain F --batch 0", "explain F --batch 0 --format json"], log)
+    _calls(here, ["explain F", "explain F --format json"], log)
 
 
 @_built

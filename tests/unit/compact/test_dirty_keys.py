@@ -92,11 +92,3 @@ def test_the_payload_of_an_aborted_transaction_may_be_unreadable() -> None:
     log = aborted + data(b"a", 1, None) + end(1, 2, commit=False) + data(b"a", 3, None)
     left = compact(log, now=NOW, producer_expiration_ms=0)
     assert [record.offset for record in kafkarec.decode(left)] == [3]
-
-
-def test_max_keys_count_keys_of_ended_transactions() -> None:
-    """Nothing is put while the first transaction is open; the run then ends at the first border after `max_keys`."""
-    log = b"".join([data(b"%d" % base, base, 1) for base in range(200)])
-    log += end(1, 200, commit=True) + b"".join(data(b"%d" % base, base, None) for base in range(201, 400))
-    stats = compact(log, now=NOW, max_keys=60).stats
-    assert 60 <= stats.keys == stats.first_uncleanable_offset < 200

@@ -7,13 +7,9 @@ import struct
 from array import array
 from itertools import accumulate
 
-import builders
 import pytest
-from builders import NOW
 
-import kafkarec
 from kafkarec._verbs import LastOffsets
-from kafkarec.ops.compact import compact
 
 pytestmark = pytest.mark.core
 
@@ -77,37 +73,3 @@ def test_columns_that_are_too_short_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=r"needed|offsets that fall"):
             LastOffsets().put(*wrong)
-
-
-def many(count: int) -> bytes:
-    """Write a log of different keys that is read in several parts, every second record old."""
-    return b"".join(
-        builders.batch([builders.record(key=b"%d" % (base // 2), value=bytes(50_000))], base_offset=base)
-        for base in range(count)
-    )
-
-
-def test_a_run_with_too_many_keys_ends_early_and_the_next_run_continues() -> None:
-    data = many(120)
-    wanted = compact(data, now=NOW)
-    left, runs, dirty = data, 0, None
-    while dirty is None or dirty < wanted.stats.next_offset:
-        left = compact(left, now=NOW, max_keys=10, first_dirty_offset=dirty)
-        assert left.stats.keys < 30
-        dirty = left.stats.first_uncleanable_offset
-        runs += 1
-    assert runs > 2
-    assert kafkarec.decode(left).column("offset") == kafkarec.decode(wanted).column("offset")
-
-
-def test_too_many_keys_before_damage_do_not_hide_it() -> None:
-    spoiled = builders.good_batch(2) + builders.good_batch(1, base_offset=2, crc=1)
-    with pytest.raises(kafkarec.CorruptRecordError):
-        compact(spoiled[: len(spoiled) // 2 - 5] + spoiled[len(spoiled) // 2 :], now=NOW, max_keys=0)
-    assert compact(b"", now=NOW, max_keys=0) == b""
-
-
-def test_a_run_cleans_at_least_one_part() -> None:
-    left = compact(many(120), now=NOW, max_keys=0)
-    assert 0 < left.stats.first_uncleanable_offset < 120
-    assert 0 < left.stats.keys < 30

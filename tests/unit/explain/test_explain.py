@@ -127,35 +127,13 @@ def spoiled(data: bytes, at: int, mask: int) -> bytes:
     return data[:at] + bytes([data[at] ^ mask]) + data[at + 1 :]
 
 
-@pytest.mark.parametrize("name", ["v2-gzip-transactional", "v2-none-text", "v1-none-create", "v0-none-create"])
-def test_a_flipped_bit_is_found(name: str) -> None:
-    cases = {case.name: case.bytes for case in golden.vectors()}
-    data = cases.get(name) or next(b for n, b in cases.items() if n.startswith(name[:3]))
-    data = data[: explain(data).size]
-    start = 21 if data[16] == 2 else 18
-    for at in range(start, len(data), max(1, len(data) // 50)):
-        hints = explain(spoiled(data, at, 0x20)).hints
-        assert hints == (f"one flipped bit explains it: bit 5 of byte {at} of the batch (0x20)",)
-        assert explain(spoiled(data, at, 0x20)).suspects == (range(at, at + 1),)
-    crc = 17 if data[16] == 2 else 12
-    (hint,) = explain(spoiled(data, crc, 1)).hints
-    assert "the checksum itself" in hint
-
-
-def test_a_damaged_length_is_distinguished_from_a_damaged_batch() -> None:
+def test_a_batch_with_a_damaged_length_is_explained_up_to_its_end() -> None:
     data = golden.vector("v2-none-text").bytes
     for length in (0, -1, 2**31 - 1, len(data)):
         changed = data[:8] + length.to_bytes(4, "big", signed=True) + data[12:]
         explained = explain(changed)
         check_covers_all(explained)
-        assert any("only the length field is damaged" in hint for hint in explained.hints)
         assert {span.path for span in explained.spans} >= {"crc", "records[199].value"}
-
-
-def test_lost_sectors_are_named() -> None:
-    data = golden.vector("v2-none-text").bytes
-    (hint,) = explain(data[:2048] + bytes(1024) + data[3072:]).hints
-    assert hint.startswith("bytes 2048 to 3071 of the batch are zeros")
 
 
 def test_a_fault_in_a_record_is_found_and_the_next_record_is_explained() -> None:

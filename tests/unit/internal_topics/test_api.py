@@ -8,7 +8,6 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import message_samples as samples
 import polars
 import pyarrow as pa
 import pytest
@@ -78,33 +77,6 @@ def test_columns_of_one_type_convert_to_any_table() -> None:
     assert pa.table(result).num_rows == polars.DataFrame(result).height == 6
     assert list(internal_topics.columns([], "__consumer_offsets", type="OffsetCommit")) == list(result)
     assert list(internal_topics.columns(OFFSETS, "__consumer_offsets"))[-1] == "problem"
-
-
-@pytest.mark.parametrize("topic", sorted(internal_topics.TOPICS))
-def test_arrow_tables_have_kafka_s_types(topic: str) -> None:
-    """Every type of every topic: the cells equal the fields of random records."""
-    maker = samples.Maker(3)
-    for kind in internal_topics.TOPICS[topic].types.values():
-        made = [maker.record(internal_topics.TOPICS[topic], kind, kind.value.last) for _ in range(8)]
-        records = [kafkarec.Record(n, 5, 0, sample.key, sample.value, []) for n, sample in enumerate(made)]
-        table = internal_topics.to_arrow(records, topic, type=kind.name)
-        wanted = internal_topics.columns(records, topic, type=kind.name)
-        assert table.column_names == list(wanted) and table.num_rows == 8
-        for column in internal_topics.schema(topic, kind.name):
-            cells = table.column(column.name)
-            if column.type in ("int8", "int16", "int32", "int64", "uint16"):
-                assert str(cells.type) == (f"list<item: {column.type}>" if column.is_array else column.type)
-            if not column.fields and column.type != "float64":
-                assert cells.to_pylist() == wanted[column.name]
-    empty = internal_topics.to_arrow([], topic, type=kind.name)
-    assert empty.schema == table.schema
-
-
-def test_nested_fields_in_arrow() -> None:
-    table = internal_topics.to_arrow(OFFSETS, "__consumer_offsets", type="GroupMetadata")
-    members = table.column("value_members").to_pylist()
-    assert members[1][0]["clientId"] == "consumer-readers-classic-1" and members[1][0]["groupInstanceId"] is None
-    assert str(table.schema.field("timestamp").type) == "timestamp[ms, tz=UTC]"
 
 
 def test_an_opened_partition_is_decoded_by_its_topic_and_streamed() -> None:

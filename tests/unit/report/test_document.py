@@ -19,7 +19,7 @@ BLOCKS = [
     "read: 3 of 4 files",
     "",
     ReportTable([("file", ["a", "b\x1b"]), ("bytes", ["7", "-"])]),
-    Bar("  values 75 %, damaged 25 %", [("values", 3), ("damaged", 1)]),
+    Bar("  good 75 %, damaged 25 %", [("good", 3), ("damaged", 1)]),
     ReportSection("orders-0", ["<i>no batch</i>", ReportTable([("none", [])])]),
     Commands("next", [("look", "kafkarec ls 'a b'"), ("look", "kafkarec ls 'a b'"), ("mend", "kafkarec salvage a")]),
 ]
@@ -29,7 +29,7 @@ read: 3 of 4 files
 file  bytes
 a         7
 b\ufffd        -
-  values 75 %, damaged 25 %
+  good 75 %, damaged 25 %
 
 orders-0
 <i>no batch</i>
@@ -75,7 +75,7 @@ def test_commands_that_need_no_purpose_are_one_under_the_other() -> None:
 
 
 def test_states_and_bars_are_drawn_on_the_page_alone(tmp_path: Path) -> None:
-    bars = [Bar("", [("good", 990), ("damaged", 10)], is_of_file=True), Bar("", [("good", 7)], is_of_file=True)]
+    bars = [Bar("", [("good", 990), ("damaged", 10)]), Bar("", [("good", 7)])]
     table = ReportTable([("log", ["a", "b"]), ("state", ["DAMAGED", "ok"])], ("map", bars))
     document = Document("verify", [ReportSection("orders-0", [table], state="damaged")])
     assert "".join(report.text(document)) == "orders-0\nlog  state\na    DAMAGED\nb    ok\n"
@@ -92,7 +92,7 @@ def test_states_and_bars_are_drawn_on_the_page_alone(tmp_path: Path) -> None:
 
 def test_a_bar_of_many_parts_stays_small_and_each_bad_part_is_seen() -> None:
     parts = [(name, size) for _ in range(20_000) for name, size in (("good", 1000), ("damaged", 1))]
-    drawn = Bar("", parts, is_of_file=True).drawn()
+    drawn = Bar("", parts).drawn()
     assert len(drawn) < 250_000
     marked = {int(at) for at in re.findall('class="damaged" x="([0-9]+)" width="3"', drawn)}
     assert marked == set(range(998)) and drawn.rindex('class="good"') < drawn.index('class="damaged"')

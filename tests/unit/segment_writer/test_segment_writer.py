@@ -262,7 +262,6 @@ def test_a_refusal_can_be_sent_to_another_process() -> None:
         ("segment_ms", 0, ValueError),
         ("index_interval_bytes", -1, ValueError),
         ("max_index_size", 23, ValueError),
-        ("flush_messages", 0, ValueError),
         ("leader_epoch", -1, ValueError),
         ("start_offset", -1, ValueError),
         ("start_offset", True, TypeError),
@@ -287,14 +286,6 @@ def test_the_flushed_offset_is_reported(folder: Path) -> None:
         writer.append(batch(3) + batch(6))
         assert writer.recovery_point == 6  # rolled: the previous segment is on the disk
     assert writer.recovery_point == 9
-
-
-def test_it_flushes_by_itself(folder: Path) -> None:
-    with SegmentWriter(folder, flush_messages=5) as writer:
-        writer.append(batch(100))
-        assert writer.recovery_point == 100
-        writer.append(batch(103))
-        assert writer.recovery_point == 106
 
 
 def test_a_closed_writer(folder: Path) -> None:

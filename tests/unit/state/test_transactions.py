@@ -329,8 +329,6 @@ def test_fields_of_a_transaction() -> None:
     assert (unended.state, unended.marker_offset, unended.coordinator_epoch) == ("open", None, 5)
     assert unended.segments == (f"{12:020}.log",)
     assert result[-1] == unended and result[:1] == [done] and list(result.committed) == [done]
-    assert result.spreads()["records"] == transactions.Spread(5, 5.0, 5)
-    assert result.spreads()["duration_ms"].most == 700
     with pytest.raises(IndexError):
         result[2]
 
@@ -354,4 +352,4 @@ def test_stamped_batches_begin_when_the_broker_stamped_them() -> None:
 def test_no_batch_no_transaction() -> None:
     for inputs in ([], [b""], [b"", b""]):
         result = listing(inputs)
-        assert len(result) == 0 and result.last_stable_offset is None and result.spreads() == {}
+        assert len(result) == 0 and result.last_stable_offset is None

@@ -57,9 +57,8 @@ def test_sizes_are_those_of_convert(name: str) -> None:
 def test_the_report_describes_the_logs_content(tmp_path: Path) -> None:
     rows = [(0, 5, b"abc", b"x" * 50, [("h", b"12")]), (1, 5, None, None, [("name", None)]), (2, 5, b"", b"y", [])]
     made = study(folder_of(tmp_path / "t-0", kafkarec.encode(rows)), codecs=["none"], batch_sizes=[None]).makeup
-    assert (made.records, made.batches, made.keys, made.values, made.headers) == (3, 1, 3, 51, 1 + 2 + 4)
-    assert made.plain == len(kafkarec.encode(rows)) == 61 + made.framing + 3 + 51 + 7
-    assert made.as_dict()["by_codec"] == {"none": made.plain}
+    assert (made.records, made.batches, made.plain) == (3, 1, len(kafkarec.encode(rows)))
+    assert made.by_codec == {"none": made.plain}
 
 
 def test_samples_are_whole_batches_spread_over_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

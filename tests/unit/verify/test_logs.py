@@ -264,14 +264,14 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
     raw = bytearray(log.read_bytes())
     raw[9000] ^= 1
     log.write_bytes(raw)
-    monkeypatch.setattr("kafkarec.ops.verify.parallel.FORK_FROM", 0)
     alone = verified(data)
     assert alone.state == "damaged"
     progress: list[tuple[str, int, int]] = []
-    for workers in ({"threads": 3}, {"processes": 2}):
+    for is_local in (True, False):
+        monkeypatch.setattr("kafkarec.ops.verify.parallel.is_local", lambda log, answer=is_local: answer)
         for sequences in (False, True):
             wanted = verified(data, sequences=sequences)
-            got = verified(data, sequences=sequences, progress=lambda *one: progress.append(one), **workers)
+            got = verified(data, sequences=sequences, progress=lambda *one: progress.append(one), threads=3)
             assert got == wanted
     assert progress and all(0 < done <= size for _, done, size in progress)
 
@@ -287,10 +287,11 @@ def test_a_failure_in_a_worker_stops_all(tmp_path: Path, monkeypatch: pytest.Mon
         raise codecs.MissingCodec("gzip", "isal")
 
     monkeypatch.setattr(codecs, "decompress", fails)
-    for workers in ({"threads": 1}, {"threads": 2}, {"processes": 2}):
-        monkeypatch.setattr("kafkarec.ops.verify.parallel.FORK_FROM", 0)
-        with pytest.raises(kafkarec.MissingCodecError):
-            verify.verify(folders, **workers)  # type: ignore[arg-type]
+    for is_local in (True, False):
+        monkeypatch.setattr("kafkarec.ops.verify.parallel.is_local", lambda log, answer=is_local: answer)
+        for threads in (1, 2):
+            with pytest.raises(kafkarec.MissingCodecError):
+                verify.verify(folders, threads=threads)
 
 
 def test_a_wrapper_at_the_start_of_a_segment_has_no_gap_before_it(tmp_path: Path) -> None:

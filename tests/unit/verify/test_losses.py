@@ -103,11 +103,9 @@ def test_zeros_are_called_zeros(tmp_path: Path) -> None:
     batch = good(5)
     page = made(tmp_path, {0: [good(0), bytes(len(batch)), good(10)]}, "page-0")
     half = made(tmp_path, {0: [good(0), bytes(100) + batch[100:], good(10)]}, "half-0")
-    report = verified(page)
-    assert report.files[0].zeros == ((len(batch), len(batch)),)
-    assert "offsets 5 to 9 lost; all zeros [size_too_small]" in str(report)
-    assert "offsets 5 to 9 lost; begins with 100 zero bytes [size_too_small]" in str(verified(half))
-    assert verified(made(tmp_path, {0: [good(0), batch[:-1] + b"\xff"]})).files[0].zeros == ()
+    for folder in (page, half):
+        assert "offsets 5 to 9 lost; zeros [size_too_small]" in str(verified(folder))
+    assert "lost; zeros" not in str(verified(made(tmp_path, {0: [good(0), batch[:-1] + b"\xff"]})))
 
 
 # ---- batches in folders that no broker reads

@@ -241,23 +241,22 @@ def test_a_folder_in_place_of_a_segment_leaves_the_indexes_of_the_others(tmp_pat
 def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The segments of a large log are read by several workers, and once more for the checks along it."""
+    """The segments of a large remote log are read by several threads, and once more for the checks along it."""
     folder = copied(tmp_path, "txn-0")
     batches = verified(folder).total("batches")
 
     def failing(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "too many open files", "a socket")
 
-    monkeypatch.setattr("kafkarec.ops.verify.parallel.FORK_FROM", 0)
+    monkeypatch.setattr("kafkarec.ops.verify.parallel.is_local", lambda log: False)
     monkeypatch.setattr("kafkarec.ops.verify.parallel.walk", failing)
-    report = verified(folder, processes=2)
+    report = verified(folder)
     [finding] = [one for one in report.findings if one.severity != "note"]
     assert (finding.kind, finding.severity) == ("sidefiles_unchecked", "anomaly")
     assert "a socket: too many open files" in finding.detail and report.total("batches") == batches
     for path in folder.glob("*index"):
         path.unlink()
-    monkeypatch.setattr("kafkarec.ops.verify.parallel.is_local", lambda log: False)
-    assert kinds(verified(folder, processes=2)) == set(), "a remote log without indexes is not read again"
+    assert kinds(verified(folder)) == set(), "a remote log without indexes is not read again"
 
 
 def test_a_file_that_a_broker_removes_meanwhile(tmp_path: Path) -> None:

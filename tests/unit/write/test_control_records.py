@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+import typed_control
 
 import kafkarec
 from kafkarec.format.control import (
@@ -18,7 +19,6 @@ from kafkarec.format.control import (
     LeaderChangeVoter,
 )
 from kafkarec.write.builder import RecordBatchBuilder
-from kafkarec.write.control_records import ControlAppends
 
 pytestmark = pytest.mark.core
 
@@ -31,11 +31,12 @@ def test_every_control_type_round_trips() -> None:
     made = RecordBatchBuilder(is_control=True, partition_leader_epoch=1, **TRANSACTION)
     made.append_end_txn_marker(1, "abort", 2**31 - 1)
     made.append_end_txn_marker(2, ControlRecordType.COMMIT, 4)
-    made.append_leader_change(3, 1, [LeaderChangeVoter(1), LeaderChangeVoter(2)], [LeaderChangeVoter(2)])
-    made.append_snapshot_header(4, 1_700_000_000_000)
-    made.append_snapshot_footer(5)
-    made.append_kraft_version(6, 1)
-    made.append_voters(7, [VOTER, VOTER])
+    one, two = LeaderChangeVoter(1), LeaderChangeVoter(2)
+    made.append_control(3, typed_control.control("LEADER_CHANGE", 1, (one, two), (two,)))
+    made.append_control(4, typed_control.control("SNAPSHOT_HEADER", 1_700_000_000_000))
+    made.append_control(5, typed_control.control("SNAPSHOT_FOOTER"))
+    made.append_control(6, typed_control.control("KRAFT_VERSION", 1))
+    made.append_control(7, typed_control.control("KRAFT_VOTERS", (VOTER, VOTER)))
     controls = [row.control for row in kafkarec.decode(made.build(), control=True)]
     assert [control.type for control in controls] == list(ControlRecordType)[1:]
     assert controls[0].coordinator_epoch == 2**31 - 1 and controls[1].coordinator_epoch == 4
@@ -72,7 +73,7 @@ def test_control_records_that_cannot_be_written(record: ControlRecord, words: st
 def test_names_of_endpoints_that_cannot_be_written(name: str, words: str) -> None:
     voter = KRaftVoter(3, UUID(int=1), (Endpoint(name, "", 1),), KRaftVersionFeature(0, 1))
     with pytest.raises(ValueError, match=words):
-        RecordBatchBuilder(is_control=True).append_voters(0, [voter])
+        RecordBatchBuilder(is_control=True).append_control(0, typed_control.control("KRAFT_VOTERS", (voter,)))
 
 
 def test_raw_control_records() -> None:
@@ -87,5 +88,3 @@ def test_raw_control_records() -> None:
     for key in (b"", b"\0\0\0", b"\xff\xff\0\0"):
         with pytest.raises(kafkarec.InvalidRecordError):
             made.append_control_record(5, key, b"")
-    with pytest.raises(TypeError):
-        ControlAppends().append_snapshot_footer(0)

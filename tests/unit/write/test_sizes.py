@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+import typed_control
 
 import kafkarec
 from kafkarec.write.builder import RecordBatchBuilder
@@ -26,7 +27,7 @@ def test_the_estimator_learns_per_topic_and_codec() -> None:
     worse.build()
     assert ESTIMATOR.estimation("learnt", "gzip") == worse.compression_ratio > 2
     control = RecordBatchBuilder(compression="gzip", topic="not learnt", is_control=True)
-    control.append_snapshot_footer(0)
+    control.append_control(0, typed_control.control("SNAPSHOT_FOOTER"))
     control.build()
     assert ESTIMATOR.estimation("not learnt", "gzip") == 1.0, "control batches teach nothing"
 

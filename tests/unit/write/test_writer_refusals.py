@@ -9,6 +9,7 @@ from typing import Any
 import differences
 import golden
 import pytest
+import typed_control
 from compact_filter import filter_to
 
 import kafkarec
@@ -96,7 +97,7 @@ def unknown_control() -> bytes:
 
 def leader_change() -> bytes:
     builder = RecordBatchBuilder(is_control=True)
-    builder.append_leader_change(5, 1, [])
+    builder.append_control(5, typed_control.control("LEADER_CHANGE", 1, (), ()))
     return builder.build()
 
 
