@@ -1,9 +1,8 @@
-"""Checks logs: local ones one after the other, remote ones in parallel.
+"""Checks logs in threads: several at once, and where there are fewer logs than threads, several decode one.
 
-Threads decode the next parts of a local log; processes forked for several logs were no faster, and slower for many
-small ones. Of remote files most of the time is waiting, so several are read at once. A unit of work is a log, which is
-read once; or one segment of a remote log that is larger than one thread's share of all, the checks along which follow
-from its headers and markers, which are read again.
+Reading, decoding and most checks release the GIL, so forked processes were no faster. Of remote files most of the time
+is waiting. A unit of work is a log, which is read once; or one segment of a remote log that is larger than one thread's
+share of all, the checks along which follow from its headers and markers, which are read again.
 """
 
 from __future__ import annotations
@@ -83,13 +82,16 @@ def check_all(
     logs: Sequence[PartitionFiles], limit: int, sequences: bool, threads: int | None, progress: FileProgress | None
 ) -> list[LogResult]:
     """The results for each log. threads: see `verify`"""
-    readers, decoders = (1, threads or 1) if all(map(is_local, logs)) else (threads or REMOTE_THREADS, 1)
     files_of = [(*log.all_segments, *log.checkpoints) for log in logs]
     sizes = list(map(total_size, files_of))
-    share = sum(sizes) / readers
+    local = all(map(is_local, logs))
+    readers, decoders = threads or REMOTE_THREADS, 1
+    if local:  # as many logs as have an equal share of the bytes; what is left of the threads decodes
+        readers = max(1, min(threads or 1, sum(sizes) // max(1, *sizes, 1)))
+        decoders = (threads or 1) // readers
     units = []
     for log, files, size in zip(logs, files_of, sizes, strict=True):
-        whole = len(files) < 2 or size <= share
+        whole = local or len(files) < 2 or size <= sum(sizes) / readers
         units += [Unit(log, part, whole) for part in ([files] if whole else [[file] for file in files])]
     plan = Plan(limit, sequences, decoders, progress)
     results = []

@@ -40,8 +40,8 @@ def verify(
     x: a path, a URL, an open file or a list of them, as for `kafkarec.open`; or an opened Segment, Log or LogDir
     sequences: check every producer's sequences
     max_decompressed_bytes: limit per compressed payload; larger ones cannot be checked
-    threads: how many threads decode a local segment, or the number of remote logs and segments read in parallel; None:
-        1, and 8
+    threads: how many read logs, or decode one where there are fewer logs; for remote logs the number of logs and
+        segments that are read at once. None: 1, and 8
     progress: called with (path, bytes read, total bytes) of one file, from any thread
     topic, partition: as for `kafkarec.open`, if file names do not have them
 
