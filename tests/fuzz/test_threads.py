@@ -30,7 +30,6 @@ from kafkarec.read.decode_options import DecodeRequest
 pytestmark = pytest.mark.core
 
 SEEDS = range(1000 if LONG else fewer(60, 8))
-STRETCHES = (1, 300, 4000)  # bytes
 COLUMNS = [*reading.RECORD_FIELDS, "batch_position", "base_offset", "compression", "control_type", "producer_id"]
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},

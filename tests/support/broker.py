@@ -38,13 +38,15 @@ def _free_ports() -> tuple[int, int]:
         return one.getsockname()[1], two.getsockname()[1]
 
 
-def _cluster_id() -> str:
-    """A random id that does not begin with a hyphen, which the tool would take for an option."""
+def _random_id() -> str:
+    """Of a cluster or a data folder; it does not begin with a hyphen, which the tool would take for an option."""
     number = uuid.uuid4().bytes
     return urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).rstrip(b"=").decode()
 
 
 _OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_FORMATTED = Path("__cluster_metadata-0", f"{0:020}-{0:010}.checkpoint")
+"""What kafka-storage.sh format writes for a controller besides meta.properties, the same for each."""
 
 
 def _class_path(folder: Path) -> str:
@@ -53,12 +55,14 @@ def _class_path(folder: Path) -> str:
 
 @functools.cache
 def _shared() -> Path:
-    """The folder with the jar of an SLF4J binding, as Kafka's have none that prints, and the archive of the classes
-    that a broker loads: one that starts with it takes half of the processor time. Made once, next to Kafka's jars; Java
-    does without an archive that does not fit."""
+    """The folder with the jar of an SLF4J binding, as Kafka's have none that prints; the archive of the classes that a
+    broker loads: one that starts with it takes half of the processor time; and a formatted controller. Made once, next
+    to Kafka's jars; Java does without an archive that does not fit."""
     source = SOURCES / "logging" / "org" / "slf4j" / "impl" / "StaticLoggerBinder.java"
     java = os.stat(str(tool("java")))
-    of = hashlib.sha256(source.read_bytes() + repr((java.st_ino, java.st_mtime_ns, _OPTIONS)).encode()).hexdigest()[:8]
+    of = hashlib.sha256(
+        source.read_bytes() + repr((java.st_ino, java.st_mtime_ns, _OPTIONS, _FORMATTED)).encode()
+    ).hexdigest()[:8]
     made = Path(JARS).with_name(f"{Path(JARS).name}-broker-{of}")
     if not made.exists() and not os.access(made.parent, os.W_OK):
         made = Path(tempfile.mkdtemp(prefix="broker-")) / "shared"
@@ -81,6 +85,7 @@ def _make_shared(folder: Path, source: Path) -> None:
                 jar.write(path, path.relative_to(classes))
         dumped = f"-XX:ArchiveClassesAtExit={folder / 'new.jsa'}"
         broker = Broker(Path(work), java=[*_OPTIONS, dumped, "-cp", _class_path(folder)])
+        shutil.copy(broker.data / _FORMATTED, folder / _FORMATTED.name)
         broker.start()
         try:
             deadline = time.monotonic() + 100
@@ -94,7 +99,8 @@ def _make_shared(folder: Path, source: Path) -> None:
 class Broker:
     """One node in combined KRaft mode, all files below `folder`. joins: a node with a running controller, whose cluster
     this node joins, as broker 2 unless node_id says another. settings: of server.properties, _ for dots;
-    process_roles="controller": it serves nothing. java: its options, else the usual."""
+    process_roles="controller": it serves nothing. java: its options, and its folder is formatted by Kafka's own tool;
+    else the usual options, and a copy of what the tool writes, which takes a second."""
 
     def __init__(
         self, folder: Path, joins: Broker | None = None, java: list[str] | None = None, **settings: str
@@ -109,7 +115,7 @@ class Broker:
         port, controller = _free_ports()
         self.address = f"127.0.0.1:{port}"
         self._controller = joins._controller if joins else f"127.0.0.1:{controller}"
-        self._cluster = joins._cluster if joins else _cluster_id()
+        self._cluster = joins._cluster if joins else _random_id()
         listeners = [] if settings.get("process_roles") == "controller" else [f"PLAINTEXT://{self.address}"]
         listeners += [] if joins else [f"CONTROLLER://{self._controller}"]
         properties = {
@@ -121,13 +127,29 @@ class Broker:
             "log.dirs": self.data,
             "log.retention.ms": "-1",  # old record times would be deleted at once
             "log.cleaner.enable": "false",
+            "broker.heartbeat.interval.ms": "100",  # a broker waits for the next one to serve, and to stop
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
         } | {name.replace("_", "."): value for name, value in settings.items()}
         folder.mkdir(parents=True, exist_ok=True)
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        self._run("kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._settings))
+        if java:
+            words = ["kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._settings)]
+            done = subprocess.run(self._java(*words), capture_output=True, text=True, timeout=120, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+        else:
+            self._format(str(properties["log.dirs"]).split(","), f"{properties['node.id']}", is_controller=not joins)
+
+    def _format(self, folders: Sequence[str], node: str, is_controller: bool) -> None:
+        for folder in map(Path, folders):
+            folder.mkdir()
+            ids = {"version": 1, "cluster.id": self._cluster, "node.id": node, "directory.id": _random_id()}
+            (folder / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in ids.items()))
+        if is_controller:
+            checkpoint = Path(folders[0], _FORMATTED)
+            checkpoint.parent.mkdir()
+            shutil.copy(_shared() / _FORMATTED.name, checkpoint)
 
     def serve(
         self,
@@ -188,10 +210,6 @@ class Broker:
             yield
         finally:
             self._process.send_signal(signal.SIGCONT)
-
-    def _run(self, *words: str) -> None:
-        done = subprocess.run(self._java(*words), capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
 
     def start(self) -> None:
         with self._log.open("ab") as log:

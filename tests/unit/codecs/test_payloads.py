@@ -14,7 +14,7 @@ import pytest
 from kafkarec import codecs
 from kafkarec.codecs import installed
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.python]
 
 LIMIT = 4 << 20
 GUESSES = (0, 1, 100, 70_000, 5 << 20)

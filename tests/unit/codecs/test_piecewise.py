@@ -12,7 +12,7 @@ import pytest
 from kafkarec import codecs
 from kafkarec.codecs.piecewise import pieces
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.python]
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 RANDOM = random.Random(2)
 CONTENTS = [b"", b"x", b"abc" * 100_000, RANDOM.randbytes(300_000), bytes(1 << 20)]

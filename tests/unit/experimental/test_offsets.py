@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import builders
 import pytest
@@ -146,16 +147,20 @@ def test_bombs_stop_at_the_limit(form: Form, codec: str) -> None:
         header_first.offsets(builders.with_crc(bytes(spoiled)), max_decompressed_bytes=100_000)
 
 
+@cache
+def many_records() -> list[bytes]:
+    chance = random.Random(5)
+    return [builders.record(offset_delta=3 * n, value=chance.randbytes(70)) for n in range(30_000)]
+
+
 @each_form
 @pytest.mark.parametrize("codec", CODECS)
 def test_fields_of_many_pieces_are_read_as_they_arrive(form: Form, codec: str) -> None:
     """Up to twice what is needed, and a block of the codec."""
-    random_ = random.Random(5)
-    parts = [builders.record(offset_delta=3 * n, value=random_.randbytes(70)) for n in range(30_000)]
-    made = form.from_v2(builders.batch(parts, codec=codec, last_offset_delta=3 * 29_999))
+    made = form.from_v2(builders.batch(many_records(), codec=codec, last_offset_delta=3 * 29_999))
     found = header_first.offsets(made)
     data = 30_000 * 71  # a key of a byte, and the value
-    fields = sum(map(len, parts)) - data - (0 if form.options.get("keep_attributes") else 30_000)
+    fields = sum(map(len, many_records())) - data - (0 if form.options.get("keep_attributes") else 30_000)
     assert found[:2] == (1, 30_000)
     assert fields <= found.decompressed_bytes <= 2 * fields + (128 << 10)
 

@@ -20,7 +20,7 @@ from kafkarec.errors import InvalidRecordError, KafkaRecordError, LimitExceededE
 from kafkarec.format import control
 from kafkarec.format.control import ControlRecordType
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.python]
 
 GOLDEN_FILES = sorted(
     [*VECTORS.glob("vectors/*.json"), *VECTORS.glob("invalid/*.json"), *VECTORS.glob("segments/*/*.json")]

@@ -14,12 +14,8 @@ from verify_reports import data_folder, good, kinds, made, verified
 from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, last_segment_gone, small
 
 import kafkarec
-from kafkarec.ops.salvage import SalvageReport, salvage
+from kafkarec.ops.salvage import salvage
 from kafkarec.sidecars import leader_epochs
-
-
-def missing_lines(report: SalvageReport) -> list[str]:
-    return [line.strip() for line in str(report).splitlines() if " missing " in line and "behind" in line]
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -18,7 +18,7 @@ from unlistable_folders import refuse_listing
 import kafkarec
 from kafkarec import distributed
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.python]
 
 NAME = f"{0:020}.log"
 CODECS = (SEGMENTS / "all-codecs-0" / NAME).read_bytes()

@@ -11,7 +11,7 @@ import pytest
 
 import kafkarec
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.python]
 
 LOGS = [path for path in sorted((golden.VECTORS / "segments").glob("*/*.log")) if path.stat().st_size]
 

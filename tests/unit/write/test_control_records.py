@@ -20,7 +20,7 @@ from kafkarec.format.control import (
 )
 from kafkarec.write.builder import RecordBatchBuilder
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.python]
 
 TRANSACTION = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 0, "is_transactional": True}
 WITH_DIRECTORY = LeaderChangeVoter(1, UUID(int=1))
