@@ -12,7 +12,7 @@ from typing import Any
 
 from . import capabilities, cluster, functions, shipping, udtf
 from .capabilities import LATERAL, READ, STREAM, WRITE, Feature
-from .diagnosis import DEFAULT_ROWS, PACKAGES, ROWS, lacks
+from .diagnosis import PACKAGES, lacks
 from .source import NAME
 
 # Sessions that have our functions: registering them again would only make Spark log warnings.
@@ -20,6 +20,8 @@ _registered: set[str] = set()
 # The class that each of them has as its data source.
 _sources: dict[str, tuple[type, int]] = {}
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+# The setting of Spark for how many values it holds in its heap for an Arrow function, and what it is unless it is set.
+ROWS, DEFAULT_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,6 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
         _row(LATERAL, "SQL  {}(value[, mode => ...])", "the same rows by a table function, slower"),
         ("spark_udfs.functions", "the same as Column functions, with all options"),
         ("spark_udfs.functions.kafka_explode(df, col)", "one row per record, the fastest way"),
-        ("spark_udfs.functions.kafka_internal_rows(df, topic, type)", "internal topics, one column per field"),
         _row(READ, "{}.load(path)", "reads partition folders, data folders, segments, buckets"),
         ("spark_udfs.read_log(spark, path)", "the same rows by mapInArrow, for Spark 3.5"),
         _row(STREAM, "{}.load(path)", "reads the same as a stream, while they grow"),

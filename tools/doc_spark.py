@@ -41,7 +41,6 @@ LINES = (
     Line("beside_a_function_of_the_user", "`kafka_decode` of and inside an iterator `pandas_udf`"),
     Line("in_new_york", "times, in a session whose zone is not UTC"),
     Line("explode", "`functions.kafka_explode(df, col)`"),
-    Line("internal_rows", "`functions.kafka_internal_rows(df, ...)`"),
     Line("damage_report", "`damage_report(spark, path)`"),
     Line("count", "`count(spark, path, **options)`"),
     Line("offsets_at", "`offsets_at(spark, path, time)`"),

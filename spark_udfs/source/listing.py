@@ -1,10 +1,9 @@
 """Lists the partitions below the paths: names, segments with their sizes, and names again, until these are the same.
 
-A segment that is followed by another one no longer grows, so its size is final if the other existed before. Segments
-that a broker begins or deletes meanwhile are no reason to wait: the first names hold, without what came after them. In
-a partition that is in several folders they are, as one may have been moved. While the log cleaner replaces a segment,
-A.log does not exist between the renames A.log -> A.log.deleted and A.log.swap -> A.log: the listing waits for the
-second one. Folders whose names never stay the same, and a replacement that was interrupted, are data loss.
+A segment that is followed by another one no longer grows, so its size is final if the other existed before. While the
+log cleaner replaces a segment, A.log does not exist between the renames A.log -> A.log.deleted and A.log.swap -> A.log:
+the listing waits for the second one. Folders whose names never stay the same, and a replacement that was interrupted,
+are data loss.
 
 A repeated listing of unchanged names costs one listing of the names and one `stat` of each last segment. It does not
 see a segment that was replaced by a file of the same name: who opens it does, and makes a new Listing.
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 # Enough for a broker: its cleaner replaces a segment in milliseconds.
 _TRIES = 12
 _LONGEST_PAUSE = 0.25
-_LOG, _SWAP, _DELETED = ".log", ".swap", ".log.deleted"
+_LOG, _SWAP = ".log", ".swap"
 
 _Names = dict[str, frozenset[str]]
 _T = TypeVar("_T")
@@ -101,41 +99,20 @@ class Listing:
                 time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
             self._logs = self.finder.logs()
             before, names = names, self._names_now()
-            problem = _problem(before, names, self._shared()) or self._lacks(before, names)
+            problem = _problem(before, names) or self._lacks(names)
             if not problem:
-                if names != before:
-                    self._leave_out(before, names)
-                names = before
                 break
         else:
             lost(self._options, problem)
         self._names = names
 
-    def _lacks(self, before: _Names, after: _Names) -> str:
+    def _lacks(self, names: _Names) -> str:
         """What the listing lacks of the segments that were there before and after it, as when the cleaner has replaced
         one meanwhile. Files with such names that no log has are lacking in each listing."""
         listed = {segment.path for log in self._logs for segment in log.segments}
-        both = ((folder, name) for folder in before for name in before[folder] & after.get(folder, frozenset()))
-        there = {os.path.join(folder, name) for folder, name in both if name.endswith(_LOG)}
+        there = {os.path.join(folder, name) for folder in names for name in names[folder] if name.endswith(_LOG)}
         known, self._not_read = self._not_read, there - listed
         return "" if self._not_read == known else _changed(next(iter(self._not_read ^ known)))
-
-    def _shared(self) -> set[str]:
-        """The folders of partitions that are in several: who moves a segment from one to another one changes both."""
-        folders = Counter((log.topic, log.partition) for log in self._logs)
-        return {os.path.dirname(log.segments[0].path) for log in self._logs if folders[log.topic, log.partition] > 1}
-
-    def _leave_out(self, before: _Names, after: _Names) -> None:
-        """Leaves out the segments that are not among the first names, and those that were removed before their
-        `stat`."""
-        for log in self._logs:
-            folder = os.path.dirname(log.segments[0].path)
-            if folder in before:
-                both = before[folder] & after[folder]
-                log.segments = tuple(
-                    each for each in log.segments if each.name in (before[folder] if each.listed_size else both)
-                )
-        self._logs = [log for log in self._logs if log.segments]
 
     def _names_now(self) -> _Names:
         """Folder -> relevant names in it, for each root, the partition folders below it and the key folders that
@@ -157,7 +134,7 @@ class Listing:
         return names
 
 
-def _problem(before: _Names, after: _Names, shared: set[str]) -> str:
+def _problem(before: _Names, after: _Names) -> str:
     """Why segments that were listed between these two may not be all; empty: they are."""
     for folder, names in after.items():
         swaps = sorted(name for name in names if name.endswith(_SWAP) and name.removesuffix(_SWAP) not in names)
@@ -169,27 +146,12 @@ def _problem(before: _Names, after: _Names, shared: set[str]) -> str:
                 f"was interrupted, and only that file has its offsets. A broker that starts there completes the "
                 f"renaming"
             )
-    for folder in {**before, **after}:
-        first, then = before.get(folder), after.get(folder)
-        if first != then and not (first and then and folder not in {"", *shared} and _moved_on(folder, first, then)):
-            return _changed(folder or "the paths")
-    return ""
+    changed = sorted(folder for folder in {**before, **after} if before.get(folder) != after.get(folder))
+    return _changed(changed[-1] or "the paths") if changed else ""
 
 
 def _changed(what: str) -> str:
     return f"{what}: names have changed during each of {_TRIES} listings"
-
-
-def _moved_on(folder: str, before: frozenset[str], after: frozenset[str]) -> bool:
-    """Whether a folder's names differ only by segments begun at the log's end or deleted at its start."""
-    old, new = (sorted(name for name in names if name.endswith(_LOG)) for names in (before, after))
-    kept = [name for name in old if name in after]
-    if not kept or old[-len(kept) :] != kept or new[: len(kept)] != kept:
-        return False
-    # a listing may miss both names of a file that is renamed meanwhile: the cleaner's .swap, and then the segment
-    gone = (os.path.join(folder, f"{name}{suffix}") for name in old if name not in after for suffix in (_SWAP, ""))
-    others = (name for name in before ^ after if not name.endswith(_LOG))
-    return not any(map(os.path.lexists, gone)) and all(name.endswith(_DELETED) and name < kept[0] for name in others)
 
 
 def _with_size(segment: Any) -> Any:

@@ -182,15 +182,6 @@ def instant_text(milliseconds: int) -> str:
     return f"{time.replace('.000+', '+')} ({milliseconds} ms)"
 
 
-def refused(why: str) -> Callable[[str], Any]:
-    """An option of Spark's Kafka source, or of an earlier version, that cannot be supported."""
-
-    def read(given: str) -> Any:
-        raise ValueError(why)
-
-    return read
-
-
 def one_of(choices: Iterable[str]) -> Callable[[str], str]:
     by_lower = {each.lower(): each for each in choices}
 
@@ -277,13 +268,6 @@ def assigned(given: str) -> dict[str, list[int]]:
     return topics
 
 
-_NO_LOWER_LIMIT = "a lower limit is not supported; set maxOffsetsPerTrigger or maxBytesPerTrigger, or neither"
-# PythonScanBuilder.pushFilters saves the plan with the pushed filters in the DataFrame's source (Spark 4.1 to 4.3).
-_NO_PUSHED_FILTERS = (
-    "Spark would also apply the filters of one use of this DataFrame to its other uses, which then lack rows. Leave "
-    "the option out, and limit what is read by subscribe, assign, startingOffsets, startingTimestamp and their ends"
-)
-
 _NO_STRICT_STREAM = (
     "option endOfLog=strict is for read, not for stream: a stream reads whole batches, and waits for the rest of an "
     "incomplete one at a log's end. spark_udfs.damage_report(spark, path) lists such ends; spark.read with "
@@ -356,13 +340,11 @@ class ReadOptions(_Options):
     splitScan: bool = _option(flag, False, "split also remote segments without an index, by their headers")
     maxRecordsPerBatch: int = _option(count, 1 << 20, "rows of one Arrow batch")
     maxDecompressedBytes: int = _option(size, 128 << 20, "limit of one compressed payload; above it: damage")
-    pushDownFilters: None = _option(refused(_NO_PUSHED_FILTERS), None, "not supported", "read")
     # how much at once
     maxOffsetsPerTrigger: int | None = _option(
         count, None, "offsets per micro-batch, all partitions together", "stream"
     )
     maxBytesPerTrigger: int | None = _option(size, None, "about as many bytes, by the mean size of an offset", "stream")
-    minOffsetsPerTrigger: None = _option(refused(_NO_LOWER_LIMIT), None, "not supported", "stream")
 
     @property
     def errors(self) -> str:

@@ -345,8 +345,6 @@ def test_read_log_refuses_what_the_data_source_refuses(spark_session: Any) -> No
         spark_udfs.read_log(spark_session, str(SEGMENTS), subscibe="txn")
     with pytest.raises(Exception, match="PATH_NOT_FOUND"):
         spark_udfs.read_log(spark_session, "/none/such")
-    with pytest.raises(ValueError, match="option pushDownFilters"):
-        spark_udfs.read_log(spark_session, str(SEGMENTS), pushDownFilters=True)
 
 
 def test_write_log_without_data_sources(spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
