@@ -3,7 +3,7 @@
 | pyspark has | since | without it |
 |---|---|---|
 | Python data sources | 4.0 | `read_log` and `write_log` use mapInArrow; empty classes take the place of pyspark's |
-| `analyze` of table functions | 4.0 | LATERAL kafka_explode raises NeedsNewerSpark |
+| `analyze` of table functions | 4.0 | LATERAL kafka_explode is not registered |
 | sessions that replace an installed data source | 4.1 | the installed one is used (`register_source`) |
 | `arrow_udf` | 4.1 | an iterator pandas_udf whose values stay Arrow arrays (`arrow_in_pandas`) |
 | `DataSourceStreamArrowWriter` | 4.1 | the stream's writer is also a batch's Arrow writer, and so gets Arrow batches |

@@ -63,7 +63,7 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
             spark.udf.register(name, functions.sql_function(name))
     if capabilities.DATA_SOURCES.present and (problem is None or not _is_found_by_spark(spark)):
         problem = _register_source(spark, session) or problem
-    if session not in _registered:
+    if session not in _registered and not capabilities.missing(LATERAL):
         spark.udtf.register(udtf.NAME, udtf.table_function())
     _registered.add(session)
     rows = [(f"SQL  {one.call}", one.meaning) for one in functions.SQL_FUNCTIONS.values()]

@@ -52,7 +52,7 @@ LINES = (
         "lateral",
         "`LATERAL kafka_explode(value)`",
         "4.0",
-        "NeedsNewerSpark: LATERAL kafka_explode needs Spark 4.0",
+        "UNRESOLVABLE_TABLE_VALUED_FUNCTION",
         "`inline_outer(kafka_decode(value))`",
     ),
     Line("read", '`spark.read.format("kafkarec")`, SQL views', "4.0", _NO_SOURCE, "`read_log(spark, path)`"),
