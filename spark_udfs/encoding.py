@@ -28,13 +28,6 @@ OPTIONS = (
     "magic",
     "batch_size",
     "base_offset",
-    "timestamp_type",
-    "log_append_time",
-    "partition_leader_epoch",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "is_transactional",
 )
 _LEFT_OUT = ("topic", "partition", schema.CORRUPT)
 _DEFAULTS = {"compression": "none", "magic": 2}

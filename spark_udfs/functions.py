@@ -154,13 +154,6 @@ def kafka_encode(
     magic: int | str = 2,
     batch_size: int | None = None,
     base_offset: int | None = None,
-    timestamp_type: str | None = None,
-    log_append_time: int | None = None,
-    partition_leader_epoch: int | None = None,
-    producer_id: int | None = None,
-    producer_epoch: int | None = None,
-    base_sequence: int | None = None,
-    is_transactional: bool | None = None,
 ) -> Column:
     """The inverse of kafka_decode: an array of records to a binary of raw batches, one after the other.
 
@@ -171,7 +164,6 @@ def kafka_encode(
     magic: 2, 1 or 0
     batch_size: bytes of a batch before it is compressed; None: 16384, as batch.size of a producer
     base_offset: offset of the first record; None: the records' own offsets
-    The other arguments are written into every batch header, as in kafkarec.encode.
 
     A null array becomes null, an empty array an empty binary. Records that cannot be encoded fail the query: offsets
     that do not rise, a null struct, an element with _corrupt_record. The message names the row, its offsets and the

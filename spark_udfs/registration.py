@@ -76,17 +76,7 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
         ("spark_udfs.read_log(spark, path)", "the same rows by mapInArrow, for Spark 3.5"),
         _row(STREAM, "{}.load(path)", "reads the same as a stream, while they grow"),
         _row(WRITE, "{}.save(path)", "writes partition folders for a broker; also df.writeStream"),
-        ("spark_udfs.write_log(df, path)", "writes the same with the offsets that df has"),
-        (
-            "spark_udfs.write_table(spark, path, out)",
-            "a table of Parquet files, written by the tasks; again: what is new",
-        ),
-        ("spark_udfs.damage_report(spark, path)", "which bytes of which files are damaged"),
-        ("spark_udfs.count(spark, path)", "the number of records, by the headers of their batches"),
-        ("spark_udfs.offsets_at(spark, path, time)", "the offset at a time, in each partition"),
-        ("spark_udfs.lag(query)", "how many offsets a stream has still to read"),
-        ("spark_udfs.doctor(spark)", "the Python and kafkarec of each executor"),
-        ("spark_udfs.activate()", "makes `import kafkarec` work in this process"),
+        ("help(spark_udfs)", "functions of files: write_table, write_log, damage_report, count, ..."),
     ]
     return Registered(shipping.version(), shipped, tuple(rows), problem, _advice(spark))
 
