@@ -156,7 +156,6 @@ def test_doctor_reports_every_executor(results: dict[str, Any], bare_python: str
         assert row["versions"]["kafkarec"] == kafkarec.__version__
         assert len(row["wheels"]) == 8
         assert row["path"] in results["doctor"]["text"]
-    assert "faster: spark.sql.execution.arrow.maxRecordsPerBatch=500" in results["doctor"]["text"]
 
 
 def test_driver_needs_no_compiled_module(results: dict[str, Any]) -> None:
