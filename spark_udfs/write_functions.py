@@ -31,10 +31,10 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
     """
     missing = [name for name in REQUIRED if name not in df.columns and not (name == "topic" and "topic" in options)]
     if missing:
-        hint = 'to write records without offsets use df.write.format("kafkarec"), which assigns them'
-        if capabilities.missing(capabilities.WRITE):
-            hint = f"{capabilities.WRITE.written}, which assigns offsets, needs Spark {capabilities.WRITE.needs.since}"
-        raise ValueError(f"write_log needs the column {', '.join(missing)}; {hint}")
+        raise ValueError(
+            f"write_log needs the column {', '.join(missing)}; to write records without offsets use "
+            f"{capabilities.WRITE.written}, which assigns them"
+        )
     order = [name for name in ("topic", "partition") if name in df.columns]
     ordered = df.repartition(*order).sortWithinPartitions(*order, "offset")
     if capabilities.missing(capabilities.WRITE):

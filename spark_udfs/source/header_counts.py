@@ -4,10 +4,10 @@
 |---|---|
 | magic 2, within the range of offsets | the header: record_count, of a compacted batch too |
 | control, unless includeControl; from the range's end or the last stable offset on | none |
-| any other: magic 0 and 1, a bound of the range within it, a producer with an aborted transaction there | decoding |
 
-The number is that of the data source, which does not decode more than it has to here. Where checksums or headers show
-damage, a restored header or an unfinished batch, the whole split is read as the data source reads it.
+The number is that of the data source. A split with any other batch (magic 0 and 1, a bound of the range within it, a
+producer with an aborted transaction there), or where checksums or headers show damage, a restored header or an
+unfinished batch, is read as the data source reads it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     import kafkarec
 
 _OFFSET = tuple(each for each in schema.RECORD_COLUMNS if each.name == "offset")
-# So many batches between two that have to be decoded are decoded with them.
-_NEAR = 16
-# Where the first of some batches begins; where the last one does, and its size.
-_BYTES = (("position", 0), ("position", -1), ("size_in_bytes", -1))
 
 
 def count_split(split: Split, options: ReadOptions, counters: reading.TaskCounters) -> int:
@@ -80,11 +76,8 @@ def _by_headers(
                 ):
                     return None  # the next segment, in another folder, has some of these offsets too
                 counts = _told(headers, split, options)
-                for first, number in _runs(pc.indices_nonzero(counts.is_null()).to_pylist()):
-                    decoded = _decoded(part, split, options, headers.slice(first, number))
-                    if decoded is None:
-                        return None
-                    records += decoded - (pc.sum(counts.slice(first, number)).as_py() or 0)
+                if counts.null_count:
+                    return None
                 batches += len(headers)
                 size += pc.sum(headers.column("size_in_bytes")).as_py()
                 records += pc.sum(counts).as_py() or 0
@@ -92,7 +85,7 @@ def _by_headers(
 
 
 def _told(headers: pa.RecordBatch, split: Split, options: ReadOptions) -> pa.Array:
-    """The records that the data source returns of each batch, by its header; null: it has to be decoded."""
+    """The records that the data source returns of each batch, by its header; null: they do not say it."""
     base, last, count = map(headers.column, ("base_offset", "last_offset", "record_count"))
     start, end = -NO_END if split.start_offset is None else split.start_offset, split.end_offset
     uncommitted = split.uncommitted
@@ -117,26 +110,3 @@ def _told(headers: pa.RecordBatch, split: Split, options: ReadOptions) -> pa.Arr
         none = pc.or_(none, headers.column("is_control"))
     # a column that is null in any of the conditions does not tell either: `and` of null is null
     return pc.if_else(none, 0, pc.if_else(reduce(pc.and_, known), count, None))
-
-
-def _runs(untold: list[int]) -> list[tuple[int, int]]:
-    """First one and number of batches that are decoded together: those at these indices, and a few between two."""
-    runs: list[tuple[int, int]] = []
-    for at in untold:
-        first, _ = runs.pop() if runs and at - sum(runs[-1]) <= _NEAR else (at, 0)
-        runs.append((first, at + 1 - first))
-    return runs
-
-
-def _decoded(part: kafkarec.Segment, split: Split, options: ReadOptions, headers: pa.RecordBatch) -> int | None:
-    """The records in the bytes of these batches; None: the data source has to read the split."""
-    if split.end is None:
-        return None  # a compressed file is unpacked each time that it is opened
-    begin, last, size = (headers.column(name)[at].as_py() for name, at in _BYTES)
-    records = 0
-    with closing(reading.pieces(part.between(begin, last + size), split, options, ["offset"])) as pieces:
-        for piece in pieces:
-            if piece.damage:
-                return None
-            records += len(piece)
-    return records

@@ -11,7 +11,6 @@ offsets that end before it. Offsets that no segment has, between two of them, ar
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from .isolation import NO_END
@@ -52,12 +51,6 @@ class SplitEnd:
             self._is_damage = False
         if piece.damage:
             self._is_damage = piece.damage[-1].position > position
-
-    @property
-    def has_grown(self) -> bool:
-        """Whether the file has more bytes than when the split was planned."""
-        descriptor, planned = self._part.source.descriptor, self._split.file
-        return descriptor is not None and planned is not None and os.fstat(descriptor).st_size > planned.size
 
     def incomplete(self) -> kafkarec.Damage | None:
         """The incomplete batch after the last piece, as Damage; None: there is none, or the offsets that the query asks

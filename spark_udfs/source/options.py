@@ -30,6 +30,8 @@ VIEWS = ("records", "batches")
 # have rows. The words are those of spark.sql.sources.partitionOverwriteMode.
 OVERWRITES = ("static", "dynamic")
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+# In Spark's Kafka source, in lower case -> here.
+_ALIASES = {"kafka.isolation.level": "isolationlevel"}
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)\s*([bkmgt]?)(?:i?b)?")
 
@@ -53,10 +55,9 @@ def parse(given: Mapping[str, str], use: str, cores: int | None = None) -> ReadO
     cores: the default of minPartitions; None: not known
     """
     set_by_user = _parsed(given, use)
-    chosen = ReadOptions(**{"minPartitions": cores or 1, **_fields(set_by_user)}, given=set_by_user)
+    chosen = ReadOptions(**{"minPartitions": cores or 1, **set_by_user}, given=set_by_user)
     for several in (
         ("subscribe", "subscribePattern", "assign"),
-        ("isolationLevel", "kafka.isolation.level"),
         ("maxOffsetsPerTrigger", "maxBytesPerTrigger"),
     ):
         both = [name for name in several if name in chosen.given]
@@ -71,11 +72,7 @@ def parse(given: Mapping[str, str], use: str, cores: int | None = None) -> ReadO
 def parse_for_write(given: Mapping[str, str]) -> WriteOptions:
     """The options for writing; errors as `parse`."""
     set_by_user = _parsed(given, "write")
-    return WriteOptions(**_fields(set_by_user), given=set_by_user)
-
-
-def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.replace(".", "_"): value for name, value in values.items()}
+    return WriteOptions(**set_by_user, given=set_by_user)
 
 
 def _parsed(given: Mapping[str, str], use: str) -> dict[str, Any]:
@@ -83,9 +80,11 @@ def _parsed(given: Mapping[str, str], use: str) -> dict[str, Any]:
     known = {each.name.lower(): each for each in TABLE}
     values: dict[str, Any] = {}
     for name, text in given.items():
-        option = known.get(name.lower())
+        option = known.get(_ALIASES.get(name.lower(), name.lower()))
         if option is None or not _is_for(use, option):
             raise ValueError(_unknown(name, option, use))
+        if option.name in values:
+            raise ValueError(f"option {option.name} is set twice, also as {name}")
         try:
             values[option.name] = option.read(text)
         except ValueError as error:
@@ -182,15 +181,6 @@ def instant_text(milliseconds: int) -> str:
     return f"{time.replace('.000+', '+')} ({milliseconds} ms)"
 
 
-def refused(why: str) -> Callable[[str], Any]:
-    """An option of Spark's Kafka source, or of an earlier version, that cannot be supported."""
-
-    def read(given: str) -> Any:
-        raise ValueError(why)
-
-    return read
-
-
 def one_of(choices: Iterable[str]) -> Callable[[str], str]:
     by_lower = {each.lower(): each for each in choices}
 
@@ -277,13 +267,6 @@ def assigned(given: str) -> dict[str, list[int]]:
     return topics
 
 
-_NO_LOWER_LIMIT = "a lower limit is not supported; set maxOffsetsPerTrigger or maxBytesPerTrigger, or neither"
-# PythonScanBuilder.pushFilters saves the plan with the pushed filters in the DataFrame's source (Spark 4.1 to 4.3).
-_NO_PUSHED_FILTERS = (
-    "Spark would also apply the filters of one use of this DataFrame to its other uses, which then lack rows. Leave "
-    "the option out, and limit what is read by subscribe, assign, startingOffsets, startingTimestamp and their ends"
-)
-
 _NO_STRICT_STREAM = (
     "option endOfLog=strict is for read, not for stream: a stream reads whole batches, and waits for the rest of an "
     "incomplete one at a log's end. spark_udfs.damage_report(spark, path) lists such ends; spark.read with "
@@ -293,9 +276,8 @@ _NO_STRICT_STREAM = (
 # ---- the options -------------------------------------------------------------------------------------------
 
 
-def _option(read: Callable[[str], Any], default: Any, meaning: str, uses: str = "read stream", name: str = "") -> Any:
-    """A field. name: of the option, if it is not that of the field."""
-    row = Option(name, read, default, uses, meaning)
+def _option(read: Callable[[str], Any], default: Any, meaning: str, uses: str = "read stream") -> Any:
+    row = Option("", read, default, uses, meaning)
     return field(default_factory=lambda: default, metadata={"row": row})
 
 
@@ -334,9 +316,8 @@ class ReadOptions(_Options):
         one_of(("error", "latest")), "error", "if no record is that late: error or latest"
     )
     failOnDataLoss: bool = _option(flag, True, "fail if requested offsets do not exist (any more)")
-    isolationLevel: str = _option(one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "as a consumer's")
-    kafka_isolation_level: str = _option(
-        one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "the same", name="kafka.isolation.level"
+    isolationLevel: str = _option(
+        one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "as a consumer's; also as kafka.isolation.level"
     )
     # which columns
     includeHeaders: bool = _option(flag, False, "the column headers")
@@ -356,13 +337,11 @@ class ReadOptions(_Options):
     splitScan: bool = _option(flag, False, "split also remote segments without an index, by their headers")
     maxRecordsPerBatch: int = _option(count, 1 << 20, "rows of one Arrow batch")
     maxDecompressedBytes: int = _option(size, 128 << 20, "limit of one compressed payload; above it: damage")
-    pushDownFilters: None = _option(refused(_NO_PUSHED_FILTERS), None, "not supported", "read")
     # how much at once
     maxOffsetsPerTrigger: int | None = _option(
         count, None, "offsets per micro-batch, all partitions together", "stream"
     )
     maxBytesPerTrigger: int | None = _option(size, None, "about as many bytes, by the mean size of an offset", "stream")
-    minOffsetsPerTrigger: None = _option(refused(_NO_LOWER_LIMIT), None, "not supported", "stream")
 
     @property
     def errors(self) -> str:
@@ -371,7 +350,7 @@ class ReadOptions(_Options):
 
     @property
     def is_read_committed(self) -> bool:
-        return "read_committed" in (self.isolationLevel, self.kafka_isolation_level)
+        return self.isolationLevel == "read_committed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,7 +374,7 @@ class WriteOptions(_Options):
 
 TABLE = tuple(
     {
-        each.name: row._replace(name=row.name or each.name)
+        each.name: row._replace(name=each.name)
         for kind in (ReadOptions, WriteOptions)
         for each in fields(kind)
         for row in each.metadata.values()

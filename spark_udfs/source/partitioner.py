@@ -1,9 +1,9 @@
 """The partition of a record without one: Kafka's default partitioner
 
     with a key      murmur2(key), its sign bit cleared, modulo the number of partitions (BuiltInPartitioner)
-    without         one partition until it has about batchSize bytes of values, then the next one (KIP-480, KIP-794)
+    without         one partition after the other, each task beginning with another one
 
-Kafka chooses the next partition at random; here it is the next number, and each task starts at another one.
+Kafka fills a batch of one partition before it goes on to another one; here batches of all partitions are filled anyway.
 """
 
 from __future__ import annotations
@@ -57,28 +57,10 @@ def _bytes(data: Any, starts: Any, count: int) -> Any:
     return words
 
 
-class Partitioner:
-    """The state of one task. task: its number, which is also the first partition for records without a key."""
-
-    def __init__(self, task: int, batch_size: int) -> None:
-        self._partition, self._batch_size, self._filled = task, batch_size, 0
-
-    def partitions(self, keys: Any, sizes: Any, count: int) -> Any:
-        """The partition of each row of a topic, as numpy.int32.
-
-        keys: a BinaryArray, sizes: bytes of each record, count: number of partitions
-        """
-        assigned = np.empty(len(keys), np.int32)
-        has_key = np.asarray(keys.is_valid())
-        if has_key.any():
-            hashes = murmur2(keys.filter(pa.array(has_key)))
-            assigned[has_key] = (hashes & np.uint32(0x7FFFFFFF)) % np.uint32(count)
-        without = np.flatnonzero(~has_key)
-        if len(without):
-            filled = self._filled + np.cumsum(np.asarray(sizes)[without])
-            # the record that fills a batch still belongs to it
-            batches_filled = np.concatenate(([self._filled], filled[:-1])) // self._batch_size
-            assigned[without] = (self._partition + batches_filled) % count
-            self._partition += int(filled[-1]) // self._batch_size
-            self._filled = int(filled[-1]) % self._batch_size
-        return assigned
+def partitions(keys: Any, first: int, count: int) -> Any:
+    """The partition of each row of a topic with `count` partitions, as numpy.int64. keys: a BinaryArray; first: that of
+    the first row, if it has no key."""
+    assigned = (first + np.arange(len(keys))) % count
+    has_key = keys.is_valid()
+    assigned[np.asarray(has_key)] = (murmur2(keys.filter(has_key)) & np.uint32(0x7FFFFFFF)) % np.uint32(count)
+    return assigned

@@ -117,11 +117,7 @@ def _incomplete_end(
         return
     if options.mode == "FAILFAST":
         error = decoding.error_of(incomplete)
-        grown = "the file has grown since it was listed: endOfLog=strict is for logs that nothing writes to. "
-        error.add_note(
-            f"{grown if end.has_grown else ''}endOfLog=tail, the default, ends before it: a broker may be writing "
-            f"there; {_PERMISSIVE}"
-        )
+        error.add_note(f"endOfLog=tail, the default, ends before it: a broker may be writing there; {_PERMISSIVE}")
         raise error
     counters.add_damage(incomplete)
     yield rows.damage_only([incomplete])

@@ -19,7 +19,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs.schema import CORRUPT
 
-from .partitioner import Partitioner
+from .partitioner import partitions
 from .staging import WriteJob, check_topic
 
 
@@ -33,11 +33,11 @@ class WritePlan(NamedTuple):
 
 
 class PartitionSplitter:
-    """Splits the batches of one task. A partitioner per topic assigns records without a partition."""
+    """Splits the batches of one task."""
 
     def __init__(self, job: WriteJob, plan: WritePlan, task: int) -> None:
-        self._job, self._plan, self._task = job, plan, task
-        self._partitioners: dict[str, Partitioner] = {}
+        self._job, self._plan = job, plan
+        self._next = task  # the partition of the next record without a key
 
     def by_partition(self, batch: Any) -> Iterator[tuple[str, int, Any, bool]]:
         """(topic, partition, table, whether it has offsets) for each partition in a RecordBatch."""
@@ -63,14 +63,12 @@ class PartitionSplitter:
         """The partition of each row: from the column `given`, and from the partitioner where that is null."""
         if given is not None and not given.null_count:
             return given
-        partitioner = self._partitioners.setdefault(topic, Partitioner(self._task, self._job.settings.batch_size))
-        keys, values = (_binary(table.column(name)) for name in ("key", "value"))
+        keys = table.column("key").combine_chunks().cast(pa.large_binary())
         unassigned = None if given is None else pc.indices_nonzero(given.is_null())
         if unassigned is not None:
-            keys, values = keys.take(unassigned), values.take(unassigned)
-        sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
-        count = self._plan.num_partitions or self._plan.existing.get(topic, 1)
-        assigned = partitioner.partitions(keys, sizes, count)
+            keys = keys.take(unassigned)
+        assigned = partitions(keys, self._next, self._plan.num_partitions or self._plan.existing.get(topic, 1))
+        self._next += len(keys)
         if unassigned is None:
             return pa.array(assigned)
         whole = pc.fill_null(given.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
@@ -100,10 +98,6 @@ def _records(columns: dict[str, Any]) -> dict[str, Any]:
 def _bytes(column: Any) -> Any:
     kinds = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
     return column.cast(kinds[column.type]) if column.type in kinds else column
-
-
-def _binary(column: Any) -> Any:
-    return column.combine_chunks().cast(pa.large_binary()) if isinstance(column, pa.ChunkedArray) else column
 
 
 def _groups(labels: Any) -> Iterator[tuple[Any, Any]]:

@@ -155,8 +155,8 @@ def test_output_is_split_between_values() -> None:
 def test_explode_splits_a_large_value_between_records() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([GOOD * 50])], ["name", "value"])
     literal = function_options.to_literal(function_options.make(max_output_bytes=4 * len(GOOD)))
-    pieces = list(decoding.Explode(literal, outer=False)(iter([batch])))
-    whole = list(decoding.Explode("FAILFAST", outer=False)(iter([batch])))
+    pieces = list(decoding.Explode(literal)(iter([batch])))
+    whole = list(decoding.Explode("FAILFAST")(iter([batch])))
     assert len(whole) == 1 and len(pieces) > 5
     assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches(whole))
 
@@ -236,7 +236,7 @@ def test_a_larger_value_than_allowed_is_refused_with_what_reads_it() -> None:
     assert len(list(decoding.kafka_decode(iter([(values, pa.array([literal]))])))) == 1
     for refused in (
         lambda: list(decoding.kafka_decode(iter([(pa.array([GOOD * 2]), pa.array([literal]))]))),
-        lambda: list(decoding.Explode(literal, outer=False)(iter([batch]))),
+        lambda: list(decoding.Explode(literal)(iter([batch]))),
     ):
         with pytest.raises(ValueError, match=rf"a value has {2 * len(GOOD)} bytes.*spark.read.format\("):
             refused()
@@ -328,20 +328,15 @@ def test_a_null_without_a_type_is_null() -> None:
     assert list_array.to_pylist() == [None, None]
 
 
-def test_explode_repeats_kept_columns_and_outer_keeps_values_without_records() -> None:
+def test_explode_repeats_kept_columns() -> None:
     batch = pa.RecordBatch.from_arrays(
         [pa.array(["a", "b", "c", "d"]), pa.array([None, GOOD, b"", GOOD + spoiled(GOOD)])], ["name", "value"]
     )
     literal = function_options.to_literal(function_options.make(mode="PERMISSIVE", max_output_bytes=1))
-
-    def names(outer: bool) -> list[str]:
-        rows = pa.Table.from_batches(decoding.Explode(literal, outer)(iter([batch])))
-        rows.validate(full=True)
-        assert rows.schema.names == ["name", *FIELDS]
-        return "".join(rows.column("name").to_pylist())
-
-    assert names(outer=False) == "bbbbb" + "dddddd"
-    assert names(outer=True) == "a" + "bbbbb" + "c" + "dddddd"
+    rows = pa.Table.from_batches(decoding.Explode(literal)(iter([batch])))
+    rows.validate(full=True)
+    assert rows.schema.names == ["name", *FIELDS]
+    assert "".join(rows.column("name").to_pylist()) == "bbbbb" + "dddddd"
 
 
 def test_options_have_the_defaults_of_decode() -> None:

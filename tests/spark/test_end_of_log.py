@@ -190,8 +190,7 @@ def test_read_committed_tells_it_behind_an_open_transaction(tmp_path: Path, left
 @pytest.mark.parametrize("end", [AT + 200, AT + SIZE, AT + SIZE + 600, len(LOG)])
 @pytest.mark.parametrize("split", ["4k", "1g"])
 def test_a_log_that_is_written_to_between_listing_and_reading(tmp_path: Path, end: int, split: str) -> None:
-    """The rows are those of the planned bytes, whatever follows them by now; with strict the error says that the file
-    has grown."""
+    """The rows are those of the planned bytes, whatever follows them by now; with strict they end in mid-batch."""
     folder = log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
     job = Read({"path": str(tmp_path), "maxPartitionBytes": split})
     (folder / f"{0:020}.log").write_bytes(LOG[:end])
@@ -205,9 +204,8 @@ def test_a_log_that_is_written_to_between_listing_and_reading(tmp_path: Path, en
         assert rows(mode=mode) == job.rows and len(job.rows) == OFFSET
     counts = [check_split(split, options.parse({"path": str(tmp_path)}, "read")) for split in splits]
     assert [sum(each[name] for each in counts) for name in ("damaged", "incomplete", "bytes")] == [0, 100, AT + 100]
-    with pytest.raises(kafkarec.CorruptRecordError, match="left 100, the file ends in mid-batch") as caught:
+    with pytest.raises(kafkarec.CorruptRecordError, match="left 100, the file ends in mid-batch"):
         rows(endOfLog="strict")
-    assert any("has grown" in note for note in caught.value.__notes__)
 
 
 def test_a_stream_takes_the_tail_only() -> None:
@@ -293,7 +291,7 @@ def test_explode_and_the_table_function_have_it(value: bytes) -> None:
 
     chosen = function_options.make(mode="PERMISSIVE", end_of_log="strict")
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([value])], ["name", "value"])
-    exploded = pa.Table.from_batches(decoding.Explode(function_options.to_literal(chosen), outer=False)(iter([batch])))
+    exploded = pa.Table.from_batches(decoding.Explode(function_options.to_literal(chosen))(iter([batch])))
     texts = [each for each in exploded.column(schema.CORRUPT).to_pylist() if each]
     assert [json.loads(each)["length"] for each in texts] == [len(value) - len(GOOD)]
     assert [row[-1] for row in udtf.rows(value, chosen)] == [None] * 5 + texts

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import message_samples as samples
 import pyarrow as pa
 import pytest
 from paths import SEGMENTS
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import LongType, StructField, StructType
 
 import kafkarec
 from kafkarec import internal_topics
 from spark_udfs import internal, schema
 
 OFFSETS = kafkarec.decode((SEGMENTS / "__consumer_offsets-0/00000000000000000000.log").read_bytes())
-TYPES = list(dict.fromkeys((topic.name, kind.name) for topic, kind, _ in samples.kinds()))
 
 
 def topic_rows(rows: list[tuple[Any, Any, Any]]) -> list[Any]:
@@ -64,29 +60,6 @@ def source(spark_session: Any) -> Any:
     return frame
 
 
-@pytest.mark.parametrize(("topic", "type_"), TYPES, ids=lambda word: word)
-def test_typed_rows_have_sparks_types(topic: str, type_: str) -> None:
-    """Spark compares Arrow schemas: the function's arrays have the types that pyspark derives from the declared
-    columns."""
-    maker = samples.Maker(5)
-    kind = internal_topics.TOPICS[topic].type_named(type_)
-    generated = [maker.record(internal_topics.TOPICS[topic], kind, kind.value.last) for _ in range(5)]
-    rows = [(sample.key, sample.value) for sample in generated] + [(generated[0].key, None), (b"\0\x63", b"\1\x63\0")]
-    batch = pa.RecordBatch.from_arrays(
-        [pa.array(range(7)), *(pa.array(blobs, pa.binary()) for blobs in zip(*rows, strict=True))],
-        ["n", "key", "value"],
-    )
-    (out,) = internal.TypedRows(topic, type_)(iter([batch]))
-    declared = StructType([StructField("n", LongType()), *from_arrow_schema(internal.typed_schema(topic, type_))])
-    assert out.schema.equals(to_arrow_schema(declared, timezone="UTC"))
-    assert out.column("n").to_pylist() == ([0, 1, 2, 3, 4, 5] if generated[0].key is not None else [0, 1, 2, 3, 4])
-    expected = internal_topics.columns(
-        [kafkarec.Record(n, 0, 0, key, value, []) for n, (key, value) in enumerate(rows)], topic, type=type_
-    )
-    for name in ("version", "is_tombstone", "problem"):
-        assert out.column(name).to_pylist() == expected[name]
-
-
 @pytest.mark.spark
 def test_kafka_internal_in_sql(spark_session: Any, source: Any) -> None:
     rows = spark_session.sql(
@@ -100,30 +73,6 @@ def test_kafka_internal_in_sql(spark_session: Any, source: Any) -> None:
     ]
     assert len(rows) == 6
     assert source.count() == 19
-
-
-@pytest.mark.spark
-def test_committed_offsets_as_a_table(source: Any) -> None:
-    from pyspark.sql import functions as F
-
-    from spark_udfs import functions as K
-
-    commits = K.kafka_internal_rows(source, "__consumer_offsets", "OffsetCommit", keep=["offset"])
-    latest = (
-        commits.groupBy("key_group", "key_topic", "key_partition")
-        .agg(F.max_by("value_offset", "offset").alias("committed"))
-        .orderBy("key_group")
-        .collect()
-    )
-    assert [tuple(row) for row in latest] == [
-        ("readers-classic", "grouped", 0, 25),
-        ("readers-consumer", "grouped", 0, 25),
-    ]
-    groups = K.kafka_internal_rows(source, "__consumer_offsets", "GroupMetadata")
-    members = groups.select(F.inline("value_members")).select("clientId", "rebalanceTimeout").collect()
-    assert [tuple(row) for row in members] == [("consumer-readers-classic-1", 300000)]
-    with pytest.raises(ValueError, match="there are: LegacyOffsetCommit"):
-        K.kafka_internal_rows(source, "__consumer_offsets", "Commit")
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,8 @@ def decoded(value: bytes | None) -> list[list[Any]]:
 def test_raw_batches_become_the_records_of_the_local_api(ran: RunResults, way: str) -> None:
     """`parquet`: a stream that ran twice, with new values in between."""
     actual, messages = by_message(ran.results[way]), ran.messages()
+    if way in ("explode", "parquet"):  # kafka_explode has no row for a value without records
+        messages = {at: value for at, value in messages.items() if decoded(value) != [NOTHING]}
     assert sorted(actual) == sorted(messages)
     for at, value in messages.items():
         expected = decoded(value)

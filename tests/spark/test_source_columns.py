@@ -94,7 +94,10 @@ def test_wrong_columns_of_a_users_schema_are_refused(source_options: T.StructTyp
         ({"startingTimestamp": "yesterday"}, "milliseconds since 1970, or a time such as 2026-11-01"),
         ({"startingTimestamp": "1969-12-31"}, "must not be before 1970"),
         ({"endingOffsetsByTimestamp": "5"}, 'JSON such as {"topic": {"0": 1700000000000}}'),
-        ({"isolationLevel": "read_committed", "kafka.isolation.level": "read_committed"}, "only one of the options"),
+        (
+            {"isolationLevel": "read_committed", "kafka.isolation.level": "read_committed"},
+            "isolationLevel is set twice",
+        ),
     ],
 )
 def test_wrong_options_are_refused(source_options: dict[str, str], message: str) -> None:

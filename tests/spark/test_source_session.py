@@ -171,11 +171,6 @@ def test_spark_keeps_pushed_filters_for_the_whole_frame(spark_session: Any) -> N
         spark_session.conf.unset(key)
 
 
-def test_pushed_filters_are_refused_with_advice(load: Callable[..., Any]) -> None:
-    with pytest.raises(Exception, match=r"option pushDownFilters='true': Spark would also apply .*startingOffsets"):
-        load(SEGMENTS, pushDownFilters="true")
-
-
 def test_time_zones_do_not_change_timestamps(spark_session: Any, load: Callable[..., Any]) -> None:
     result = []
     for zone in ("America/New_York", "UTC"):

@@ -39,7 +39,7 @@ def test_a_checkpoint_of_another_source_is_refused(text: object) -> None:
     ("given_options", "message"),
     [
         ({"maxOffsetsPerTrigger": "5", "maxBytesPerTrigger": "5k"}, "only one of the options maxOffsetsPerTrigger"),
-        ({"minOffsetsPerTrigger": "5"}, "option minOffsetsPerTrigger='5': a lower limit is not supported"),
+        ({"minOffsetsPerTrigger": "5"}, "no option 'minOffsetsPerTrigger'; did you mean maxOffsetsPerTrigger"),
         ({"maxOffsetsPerTrigger": "0"}, "a whole number above 0"),
         ({"maxOffsetPerTrigger": "1"}, "did you mean maxOffsetsPerTrigger"),
         ({"endingOffsets": "latest"}, "option endingOffsets is for read, not for stream"),

@@ -21,7 +21,6 @@ from spark_rows import micros, record_row, value_rows
 from spark_submit import WITH_CODEGEN, Application, applications_removed, older_python
 
 import kafkarec
-from kafkarec import internal_topics
 from spark_udfs import decoding, internal, schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -121,7 +120,9 @@ def test_values_stay_arrow_arrays(run: Run) -> None:
 def test_decoded_rows_equal_the_standalone_decode(run: Run) -> None:
     expected = of_values()
     zone, columns = run.rows("in_new_york"), run.rows("column_functions")
-    for found in (run.rows("sql_decode"), run.rows("explode"), zone["decode"]):
+    with_records = {name: rows for name, rows in expected.items() if rows != [[None] * 9]}
+    assert run.rows("explode") == with_records and len(with_records) < len(expected)
+    for found in (run.rows("sql_decode"), zone["decode"]):
         assert [name for name in expected if found[name] != expected[name]] == [] and len(found) == len(expected)
     assert columns["decode"] == of_values(control=True)
     assert zone["files"] == ordered(of_files("txn-0"))
@@ -137,9 +138,8 @@ def test_damaged_values_keep_everything_else(run: Run) -> None:
         good = [row for row in found[case.name] if row[-1] is None]
         assert good == ([record_row(record) for record in actual] or [[None] * 9] * (not reasons)), case
     size = len(golden.vector("v2-none-logappend").bytes)
-    spoiled, without_arguments = run.rows("failfast")
+    spoiled = run.rows("failfast")
     assert f"byte {size}" in spoiled and "base offset 10" in spoiled
-    assert "the call is kafka_decode(value[, mode]), and 0 arguments were given" in without_arguments
 
 
 def test_scanned_rows_equal_the_standalone_scan(run: Run) -> None:
@@ -179,13 +179,6 @@ def test_internal_topics(run: Run) -> None:
         expected.append([record.offset, value and list(value.values())])
     assert records[0].offset == 0 and expected[0] == [0, None]
     assert run.rows("sql_internal") == ordered(expected) == run.rows("column_functions")["internal"]
-    commits = internal_topics.columns(kafkarec.open(SEGMENTS / "__consumer_offsets-0"), type="OffsetCommit")
-    rows = run.rows("internal_rows")
-    for at, name in enumerate(["offset", "version", "is_tombstone"]):
-        assert sorted(row[at] for row in rows) == sorted(commits[name])
-    for name in ("key_group", "value_offset"):
-        at = internal.typed_schema("__consumer_offsets", "OffsetCommit").names.index(name) + 1
-        assert {row[0]: row[at] for row in rows} == dict(zip(commits["offset"], commits[name], strict=True))
 
 
 def test_damage_of_files(run: Run) -> None:

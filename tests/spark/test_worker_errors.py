@@ -142,7 +142,7 @@ def test_every_option_can_be_described() -> None:
         "maxPartitionBytes": "8k",
     }
     for one in options.TABLE:
-        if "read" in one.uses.split() and one.name not in {*given, "pushDownFilters", "paths"}:
+        if "read" in one.uses.split() and one.name not in {*given, "paths"}:
             for text in ("1", "true", "latest", "records", "tail", "error", "FAILFAST", "read_committed", "{}", "[]"):
                 with suppress(ValueError):
                     assert description.of_options(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
@@ -162,8 +162,6 @@ def test_data_frame_functions_check_types_on_the_driver(spark_session: Any) -> N
     frame = spark_session.range(1).selectExpr("'a' AS name", "X'00' AS key", "id")
     with pytest.raises(TypeError, match=r"^kafka_explode takes a binary column; name is string\. Bytes as text: unba"):
         K.kafka_explode(frame, "name", keep=["id"])
-    with pytest.raises(TypeError, match=r"^kafka_internal_rows takes a binary column; id is bigint"):
-        K.kafka_internal_rows(frame, "__consumer_offsets", "OffsetCommit", value="id")
     assert K.kafka_explode(frame, "key", keep=["id"]).count() == 0
 
 

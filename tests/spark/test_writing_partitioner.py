@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 np = pytest.importorskip("numpy", reason="numpy is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
-from spark_udfs.source.partitioner import Partitioner, murmur2  # noqa: E402
+from spark_udfs.source.partitioner import murmur2, partitions  # noqa: E402
 
 # key in hex, murmur2, partitionForKey of 7 and of 50, as Kafka's classes print them
 VECTORS = [
@@ -51,7 +50,7 @@ def test_hashes_equal_those_of_kafka() -> None:
 @pytest.mark.parametrize(("column", "count"), [(2, 7), (3, 50)])
 def test_partitions_equal_those_of_kafka(column: int, count: int) -> None:
     all_keys = keys(*(bytes.fromhex(key) for key, *_ in VECTORS))
-    actual = Partitioner(3, 16384).partitions(all_keys, np.ones(len(all_keys)), count)
+    actual = partitions(all_keys, 3, count)
     assert actual.tolist() == [vector[column] for vector in VECTORS]
 
 
@@ -79,16 +78,7 @@ def test_columns_and_slices_hash_as_single_keys_do() -> None:
     assert murmur2(keys()).tolist() == []
 
 
-def test_records_without_keys_share_a_partition_per_batch_and_reach_all() -> None:
-    partitioner = Partitioner(1, 100)
-    sizes = np.full(40, 30)
-    actual = partitioner.partitions(keys(*[None] * 40), sizes, 3).tolist()
-    runs = [actual[0], *(now for before, now in pairwise(actual) if before != now)]
-    assert runs[:4] == [1, 2, 0, 1] and set(map(actual.count, (0, 1, 2))) <= set(range(10, 18))
-    assert len(runs) == 12  # 1200 bytes
-    assert partitioner.partitions(keys(None), sizes[:1], 3).tolist() == [1]  # the 13th batch
-
-
-def test_records_with_keys_do_not_change_the_sticky_partition() -> None:
-    actual = Partitioner(0, 1 << 20).partitions(keys(b"21", None, b"foobar", None), np.full(4, 10), 7).tolist()
-    assert actual == [3, 0, 0, 0]
+def test_records_without_keys_have_one_partition_after_the_other() -> None:
+    assert partitions(keys(*[None] * 7), 1, 3).tolist() == [1, 2, 0, 1, 2, 0, 1]
+    assert partitions(keys(b"21", None, b"foobar", None), 0, 7).tolist() == [3, 1, 0, 3]
+    assert partitions(keys(), 1, 3).tolist() == []

@@ -58,16 +58,16 @@ results["sql"] = rows(
     spark.sql(f"SELECT name, {', '.join(COLUMNS)} FROM (SELECT name, inline_outer(kafka_decode(v)) FROM good)")
 )
 results["column"] = rows(good.select("name", F.inline_outer(K.kafka_decode("v"))).selectExpr("name", *COLUMNS))
-results["explode"] = rows(K.kafka_explode(good, "v", keep=["name"], outer=True).selectExpr("name", *COLUMNS))
+results["explode"] = rows(K.kafka_explode(good, "v", keep=["name"]).selectExpr("name", *COLUMNS))
 results["schema"] = spark.sql("SELECT kafka_decode(v) FROM good").schema.simpleString()
 results["small_pieces"] = rows(
-    K.kafka_explode(good, "v", keep=["name"], outer=True, max_output_bytes=1).selectExpr("name", *COLUMNS)
+    K.kafka_explode(good, "v", keep=["name"], max_output_bytes=1).selectExpr("name", *COLUMNS)
 )
 
 # useLargeVarTypes is a runtime setting of the user: input arrives as large_binary, output is expected large
 spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
 results["large"] = rows(good.select("name", F.inline_outer(K.kafka_decode("v"))).selectExpr("name", *COLUMNS))
-results["large_explode"] = rows(K.kafka_explode(good, "v", keep=["name"], outer=True).selectExpr("name", *COLUMNS))
+results["large_explode"] = rows(K.kafka_explode(good, "v", keep=["name"]).selectExpr("name", *COLUMNS))
 spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
 
 table(files("invalid"), "bad")

@@ -29,6 +29,12 @@ DECODED = ["part", "message", *RECORD, "_corrupt_record"]
 WHERE = ["part", "message"]
 MESSAGES = ["partition AS part", "offset AS message", "value"]
 # As in docs/howto/spark-and-kafka.md.
+COMMITS = """
+    SELECT offset, get_json_object(r.key, '$.group') AS key_group, get_json_object(r.key, '$.topic') AS key_topic,
+           int(get_json_object(r.key, '$.partition')) AS key_partition,
+           bigint(get_json_object(r.value, '$.offset')) AS value_offset
+    FROM (SELECT offset, kafka_internal(topic, key, value) AS r FROM offsets) WHERE r.type = 'OffsetCommit'
+"""
 LAG = """
     SELECT c.grp, topic, partition, c.committed, e.end, e.end - c.committed AS lag
     FROM (SELECT key_group AS grp, key_topic AS topic, key_partition AS partition,
@@ -75,7 +81,7 @@ def archive():
     messages = source.selectExpr(*MESSAGES)
     column = messages.select(*WHERE, K.kafka_decode("value", "PERMISSIVE").alias("r"))
     results["column"] = rows(column.select(*WHERE, F.inline_outer("r")).selectExpr(*DECODED))
-    explode = K.kafka_explode(messages, "value", "PERMISSIVE", keep=WHERE, outer=True)
+    explode = K.kafka_explode(messages, "value", "PERMISSIVE", keep=WHERE)
     results["explode"] = rows(explode.selectExpr(*DECODED))
 
 
@@ -92,7 +98,7 @@ def commits():
 def rejected():
     """Run a second stream: every row, damage included, into parquet."""
     arriving = kafka_archive.arriving(spark, KAFKA).selectExpr(*MESSAGES)
-    exploded = K.kafka_explode(arriving, "value", "PERMISSIVE", keep=WHERE, outer=True)
+    exploded = K.kafka_explode(arriving, "value", "PERMISSIVE", keep=WHERE)
     writer = exploded.writeStream.format("parquet").option("checkpointLocation", f"{FOLDER}/checkpoint-parquet")
     writer.trigger(availableNow=True).start(f"{FOLDER}/parquet").awaitTermination()
 
@@ -136,8 +142,7 @@ def lag():
     for isolation in ("read_committed", "read_uncommitted"):
         offsets = kafka("__consumer_offsets", **{"kafka.isolation.level": isolation})
         offsets.createOrReplaceTempView("offsets")
-        commits = K.kafka_internal_rows(offsets, "__consumer_offsets", "OffsetCommit", keep=["offset"])
-        commits.createOrReplaceTempView("commits")
+        spark.sql(COMMITS).createOrReplaceTempView("commits")
         at = spark.createDataFrame(ends("txn,all-codecs"), "topic string, partition int, end bigint")
         at.createOrReplaceTempView("ends")
         results[f"lag {isolation}"] = rows(spark.sql(LAG))
