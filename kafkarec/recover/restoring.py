@@ -320,7 +320,7 @@ class AfterDamage(NamedTuple):
         count = own.next - own.base
         if not too_low and not overlaps and not too_high:
             # A gap before it is no contradiction, but an entry without this gap is one.
-            if low is None or not adjoins or own.base == low:
+            if low is None or not adjoins or own.base == low or (position and not before):
                 return None
             return (low, INDEX) if self.facts.last_offset(position) == low + count - 1 else None
         neighbour = False  # whether the one neighbour that this batch contradicts may be the wrong one
