@@ -220,13 +220,6 @@ cdef inline bint past_ranges(const Engine* e, const BatchRow* row) noexcept nogi
     return not is_wrapper(row) and row.base_offset >= e.options.to_offset and not far_above(row.base_offset, e.reached)
 
 
-cdef inline bint may_end_ranges(const Engine* e, const BatchRow* row) noexcept nogil:
-    """Whether the batch has to be checked, as its base offset alone says that the range of offsets ends before it: a
-    damaged one may have any."""
-    cdef const Options* o = &e.options
-    return o.skip and o.check_crc == ALL_CHECKS and e.reached < o.to_offset and row.base_offset >= o.to_offset
-
-
 cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
     """Removes the batch's records outside of the ranges; a record without a timestamp is in no range of times."""
     cdef Columns* c = &e.columns
@@ -441,11 +434,12 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
     ) and e.trusted != e.position and header_doubtful(e):
         return HEADER_DOUBTFUL
     if e.options.ranged:
-        if may_end_ranges(e, &e.row):
-            status = check_crc(&e.input, &e.row, &e.fault)
-            if status != OK:
-                return status
         if past_ranges(e, &e.row):
+            # By its base offset alone, unless a batch before it has reached the end: a damaged one may have any.
+            if e.options.skip and e.options.check_crc == ALL_CHECKS and e.reached < e.options.to_offset:
+                status = check_crc(&e.input, &e.row, &e.fault)
+                if status != OK:
+                    return status
             e.finished = True
             return END
         if outside_ranges(e, &e.row):
