@@ -3,8 +3,8 @@
     "sources": [{"endOffset": {"clicks": {"0": 30}}, "latestOffset": {"clicks": {"0": 100}}, ...}]      70 behind
 
 Spark reports no metrics for a source that is written in Python (its PythonMicroBatchStream does not implement
-ReportsSourceMetrics). Those of Spark's Kafka source are computed from the same two offsets, so `lag` accepts the
-queries of both sources.
+ReportsSourceMetrics). Spark's Kafka source has metrics that are computed from the same two offsets, so `lag`
+accepts the queries of both sources.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Lag:
 def lag(of: Any) -> Lag | None:
     """The lag of a stream in offsets. Printable. None if the query has made no progress report yet.
 
-    of: a StreamingQuery, or one of its progress reports, as in `recentProgress` or a listener's event
+    of: a StreamingQuery, one of its progress reports (also as dict or JSON), or the event of a StreamingQueryListener
 
     `.partitions` is {"clicks-0": 70, ...}, `.total` their sum. Queries that read from Spark's Kafka source are accepted
     too.
     """
-    progress = getattr(of, "lastProgress", of)
+    progress = _progress(of)
     if progress is None:
         return None
     lags: dict[str, int] = {}
@@ -55,6 +55,20 @@ def lag(of: Any) -> Lag | None:
         done, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
         lags |= {f"{key[0]}-{key[1]}": max(0, end - done[key]) for key, end in latest.items() if key in done}
     return Lag(lags)
+
+
+def _progress(of: Any) -> dict[str, Any] | None:
+    if hasattr(of, "lastProgress"):
+        of = of.lastProgress
+    elif hasattr(of, "progress"):
+        of = of.progress
+    if of is None:
+        return None
+    text = of if isinstance(of, str) else getattr(of, "json", None)
+    progress = json.loads(text) if isinstance(text, str) else of
+    if not isinstance(progress, dict) or "sources" not in progress:
+        raise TypeError(f"{type(of).__name__} is not a query, a progress report or an event with one")
+    return progress
 
 
 def _offsets(progress: Any) -> Offsets:

@@ -29,7 +29,11 @@ EXPECTED_LAG = Lag({"a-0": 70, "a-1": 0})
     "of",
     [
         PROGRESS,
+        json.dumps(PROGRESS),
+        SimpleNamespace(json=json.dumps(PROGRESS)),
+        SimpleNamespace(lastProgress=SimpleNamespace(json=json.dumps(PROGRESS))),
         SimpleNamespace(lastProgress=PROGRESS),
+        SimpleNamespace(progress=SimpleNamespace(json=json.dumps(PROGRESS))),
         progress(*(json.dumps(PROGRESS["sources"][0][name]) for name in ("endOffset", "latestOffset"))),
     ],
 )
@@ -40,6 +44,8 @@ def test_every_form_of_a_progress_is_accepted(of: Any) -> None:
 def test_the_lag_as_text() -> None:
     assert lag(SimpleNamespace(lastProgress=None)) is None
     assert EXPECTED_LAG.total == 70 and str(EXPECTED_LAG) == "70 offsets behind in 2 partitions (a-0 70)"
+    with pytest.raises(TypeError, match="int is not a query, a progress report or an event"):
+        lag(3)
 
 
 @pytest.mark.parametrize("other", [None, "[1]", '{"logOffset": 3}', 7, {"logOffset": 3}])
