@@ -10,8 +10,8 @@ the query at the first batch, so the message shows how the function is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -56,14 +56,23 @@ def sql_type(kind: pa.DataType) -> str:
     return str(from_arrow_type(kind).simpleString())
 
 
-def literal(rest: Sequence[pa.Array], description: str, default: T, parse: Callable[[str | None], T]) -> T:
-    """The parsed value of an optional last argument, the same in all rows; ValueError if rows differ.
+class LiteralArgument(Generic[T]):
+    """An optional last argument with the same value in all rows of a query, parsed once.
 
-    rest: the arrays after the other arguments: none, or that one
     description: what the argument is, for error messages
     default: the parsed value if the argument is missing
     """
-    distinct = pc.unique(rest[0]).to_pylist() if rest else []
-    if len(distinct) > 1:
-        raise ValueError(f"{description} must be a literal, the same in every row")
-    return parse(distinct[0]) if distinct else default
+
+    def __init__(self, description: str, default: T, parse: Callable[[str | None], T]) -> None:
+        self.description, self.parsed, self.parse = description, default, parse
+        self.seen: list[str | None] = []
+
+    def value(self, column: pa.Array | None) -> T:
+        """The parsed value of this column; ValueError if rows differ."""
+        if column is not None and len(column):
+            distinct = pc.unique(column).to_pylist()
+            if len(distinct) > 1 or (self.seen and distinct != self.seen):
+                raise ValueError(f"{self.description} must be a literal, the same in every row")
+            if not self.seen:
+                self.parsed, self.seen = self.parse(distinct[0]), distinct
+        return self.parsed

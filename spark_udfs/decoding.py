@@ -221,10 +221,11 @@ def _size(values: pa.Array, row: int) -> int:
 
 def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, function_options.FunctionOptions]]:
     """(values, options) per input batch."""
-    defaults = function_options.FunctionOptions()
+    mode = arguments.LiteralArgument(
+        f"the mode of {name}", function_options.FunctionOptions(), function_options.from_literal
+    )
     for values, *rest in arguments.arrays_of(batches, f"{name}(value[, mode])", 1, 2):
-        binary = arguments.as_binary(values, name)
-        chosen = arguments.literal(rest, f"the mode of {name}", defaults, function_options.from_literal)
+        binary, chosen = arguments.as_binary(values, name), mode.value(*rest or [None])
         check_sizes(binary, chosen)
         yield binary, chosen
 

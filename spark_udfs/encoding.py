@@ -68,9 +68,11 @@ def from_literal(text: str | None) -> dict[str, Any]:
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
     bootstrap.load()
+    chosen: arguments.LiteralArgument[dict[str, Any]] = arguments.LiteralArgument(
+        "the options of kafka_encode", {}, from_literal
+    )
     for lists, *rest in arguments.arrays_of(batches, "kafka_encode(records[, options])", 1, 2):
-        chosen = arguments.literal(rest, "the options of kafka_encode", dict[str, Any](), from_literal)
-        yield from encode_values(lists, chosen)
+        yield from encode_values(lists, chosen.value(*rest or [None]))
 
 
 def encode_values(lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkarec._version import __version__
-from kafkarec.damage import restored_text
+from kafkarec.damage import begins_with_zeros, restored_text
 from kafkarec.recover.marker_evidence import Decision
 from kafkarec.report import Block, Commands, Document, ReportSection, text
 from kafkarec.sidecars import leader_epochs
@@ -242,7 +242,8 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         size = one.lost_bytes
         yield f"  lost: {counted(size, 'byte')} in {counted(len(one.damage), 'range')}; {_offsets(one.lost)}"
         for damage in one.damage[:_MAX_LINES]:
-            reason = f"[{damage['reason']}]{_zeros(damage)}"
+            zeros = ": zeros" if begins_with_zeros(damage["reason"], damage.get("found")) else ""
+            reason = f"[{damage['reason']}]{zeros}"
             yield f"    {damage['file']}, byte {damage['position']}, {counted(damage['length'], 'byte')} {reason}"
         yield from _more(one.damage, "range")
     elif one.lost and (one.unread or one.set_aside):
@@ -350,11 +351,6 @@ def _offsets(lost: list[tuple[int | None, int | None]]) -> str:
     if set(lost) == {(None, None)}:
         return _spans(lost)
     return f"{_spans(lost)} (fewer if the topic is compacted)"
-
-
-def _zeros(damage: dict[str, Any]) -> str:
-    """ ": zeros" if the damage begins with zeros: pages that were never written, or lost by the disk."""
-    return ": zeros" if damage["reason"] == "size_too_small" and damage.get("found") == 0 else ""
 
 
 def _spans(lost: Sequence[tuple[int | None, int | None]]) -> str:

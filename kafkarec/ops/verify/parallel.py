@@ -84,14 +84,16 @@ def check_all(
     """The results for each log. threads: see `verify`"""
     files_of = [(*log.all_segments, *log.checkpoints) for log in logs]
     sizes = list(map(total_size, files_of))
-    local = all(map(is_local, logs))
-    readers, decoders = threads or REMOTE_THREADS, 1
+    total, local = sum(sizes), all(map(is_local, logs))
     if local:  # as many logs as have an equal share of the bytes; what is left of the threads decodes
-        readers = max(1, min(threads or 1, sum(sizes) // max(1, *sizes, 1)))
-        decoders = (threads or 1) // readers
+        readers = max(1, min(threads or 1, total // (max(sizes, default=0) or 1)))
+        decoders, share = (threads or 1) // readers, total
+    else:
+        readers, decoders = threads or REMOTE_THREADS, 1
+        share = total // readers
     units = []
     for log, files, size in zip(logs, files_of, sizes, strict=True):
-        whole = local or len(files) < 2 or size <= sum(sizes) / readers
+        whole = len(files) < 2 or size <= share
         units += [Unit(log, part, whole) for part in ([files] if whole else [[file] for file in files])]
     plan = Plan(limit, sequences, decoders, progress)
     results = []

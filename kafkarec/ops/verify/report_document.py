@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from kafkarec.damage import Damage, comparison
+from kafkarec.damage import Damage, begins_with_zeros, comparison
 from kafkarec.errors import REASONS
 from kafkarec.report import Bar, Block, Commands, Document, ReportSection, ReportTable
 from kafkarec.support.text_table import NOTHING, byte_size, counted, noun, or_nothing
@@ -218,8 +218,8 @@ def _adjacent(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
 
 
 def _why(one: Damage) -> str:
-    """The reason with the expected and found value; zeros are a page that was never written, or wiped."""
-    if one.reason == "size_too_small" and one.found == 0:
+    """The reason with the expected and found value, or zeros."""
+    if begins_with_zeros(one.reason, one.found):
         return f"zeros [{one.reason}]"
     text = comparison(one.reason, {"expected": one.expected, "found": one.found, "detail": one.cause})
     return f"{one.reason}: {text}" if text else one.reason
