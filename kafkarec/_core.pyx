@@ -1193,7 +1193,7 @@ cdef class Decoder:
     cdef Layout layout
     cdef Constants constants
     cdef Buffer aborted
-    cdef object codecs, topic, file, file_name
+    cdef object codecs, topic, file, file_name, keys
     cdef bint skip
     cdef readonly list damage            # see damage.resolve
     cdef list restored, taken_batches
@@ -1219,8 +1219,11 @@ cdef class Decoder:
         self.e.options.skip, self.e.options.file_rules = skip, file is not None
         self.e.options.later_segment = later_segment
         self.e.options.restore = rules is not None and rules.restore and file is not None
-        if options.stable_offset is not None or self.e.options.ranged:
+        self.keys = options.keys
+        if options.stable_offset is not None or self.e.options.ranged or self.keys is not None:
             self.e.columns.want |= WANT_OFFSET
+        if self.keys is not None:
+            self.e.columns.want |= WANT_KEY
         if self.e.options.timed:
             self.e.columns.want |= WANT_TIMESTAMP
 

@@ -40,6 +40,7 @@ _Keys = tuple[Any, ...]  # validity bits or None, offsets, bytes or None
 
 @final
 class LastOffsets:
+    address: int
     nbytes: int
     def __len__(self) -> int: ...
     def put(self, keys: _Keys, offsets: Any, rows: int, spans: Iterable[tuple[int, int]] | None = None) -> None: ...
@@ -47,7 +48,7 @@ class LastOffsets:
 
 _Column = tuple[str, bytes, tuple[Any, ...] | None, list[bytes | None] | None]
 
-def lines(columns: list[_Column], end: bytes, start: int, stop: int, rows: Any = None) -> bytes: ...
+def lines(columns: list[_Column], end: bytes, start: int, stop: int) -> bytes: ...
 def rewrite_records(
     fields: Any,
     data: Any,

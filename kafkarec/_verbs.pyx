@@ -430,6 +430,11 @@ cdef class LastOffsets:
         return <Py_ssize_t>self.table.count
 
     @property
+    def address(self):
+        """Of the table in memory, for EngineOptions.keys. No row may be added while a Decoder reads it."""
+        return <size_t>&self.table
+
+    @property
     def nbytes(self):
         """Bytes of memory that the table uses."""
         return (self.table.mask + 1) * sizeof(Slot) + self.table.capacity
@@ -559,29 +564,22 @@ cdef class Formatter(HeldColumns):
         self.kept.append(ready)
         return 0
 
-    cdef bytes run(self, list columns, bytes end, int64_t start, int64_t stop, object rows):
+    cdef bytes run(self, list columns, bytes end, int64_t start, int64_t stop):
         cdef int count = <int>len(columns), i, status
         cdef LineColumn* c = <LineColumn*>self.room_for(count * <int64_t>sizeof(LineColumn))
         cdef Span after = self.text(end)
-        cdef const int64_t* chosen = NULL
         for i in range(count):
             self.add(c + i, columns[i], start, stop)
-        if rows is not None:
-            chosen = <const int64_t*>self.bytes_of(rows, 0, 1)
-            for row in range(self.size // 8):
-                if not start <= chosen[row] < stop:
-                    raise ValueError(f"row {chosen[row]} of {start} to {stop}")
-            start, stop = 0, self.size // 8
         self.out.escapes = escapes
         with nogil:
-            status = put_lines(&self.out, c, count, &after, start, stop, chosen)
+            status = put_lines(&self.out, c, count, &after, start, stop)
         if status != OK:
             raise MemoryError
         return PyBytes_FromStringAndSize(<const char*>self.out.buffer.data, self.out.at - self.out.buffer.data)
 
 
-def lines(list columns, bytes end, int64_t start, int64_t stop, rows=None):
-    """The rows [start, stop) of columns as lines, each ending with `end`; rows: int64, only these of them.
+def lines(list columns, bytes end, int64_t start, int64_t stop):
+    """The rows [start, stop) of columns as lines, each ending with `end`.
 
     columns   tuples (how, name, source, ready)
       how       a key of _HOW
@@ -594,7 +592,7 @@ def lines(list columns, bytes end, int64_t start, int64_t stop, rows=None):
     cdef Formatter formatter = Formatter()
     if not 0 <= start <= stop:
         raise ValueError(f"rows {start} to {stop}")
-    return formatter.run(columns, end, start, stop, rows)
+    return formatter.run(columns, end, start, stop)
 
 
 # ---- magic 3

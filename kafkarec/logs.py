@@ -6,11 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkarec.format.enums import Isolation
+from kafkarec.format.java_integers import number_or_none
 from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
-from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_option_names, checked_threads, request
+from kafkarec.read.decode_options import (
+    CHUNK_BYTES,
+    DecodeRequest,
+    check_option_names,
+    checked_threads,
+    request,
+    with_keys,
+)
 from kafkarec.state import HANGING_AFTER
 from kafkarec.storage import log_reading, opening, ranges
 from kafkarec.storage.data_folder import DataFolderFiles
@@ -85,46 +94,38 @@ class Readable(ABC):
         aborted: Iterable[tuple[int, int] | tuple[int, int, int]] | None = None,
         last_stable_offset: int | None = None,
         batch_bytes: int = CHUNK_BYTES,
+        first: int | None = None,
+        last: int | None = None,
+        keys: Iterable[bytes | str] | None = None,
         threads: int = 1,
         **options: Any,
     ) -> Generator[RecordColumns]:
         """As read, in pieces of about `batch_bytes` of payload, each with its own batches and damage: constant memory.
 
+        first, last: how many of the selected records at most, of the first or of the last ones, in the order of the
+            logs; of both the first of the last ones. For the last ones the end of the log is found by headers and read
+            twice at most; what is before it is neither read nor checked
+        keys: only records with one of these keys; a str is UTF-8
         threads: how many threads decode, the calling one included, up to 8 MiB of payload ahead for each; the pieces
             are the same
         With errors="raise" it yields everything before the damage, then raises. Closing the iterator closes the file.
         """
-        isolated = Isolated(Isolation.of(isolation), aborted, last_stable_offset)
+        first, last = _counts(first, last)
+        wanted = self._pieces(batch_bytes, keys, options)
         record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        return _without_segments(self._stream(record_range, isolated, batch_bytes, threads, options))
+        aborted = None if aborted is None else list(aborted)
+        how = record_range, Isolated(Isolation.of(isolation), aborted, last_stable_offset), checked_threads(threads)
+        if first is None and last is None:
+            return _without_segments(log_reading.pieces(self.groups(), wanted, *how))
+        from kafkarec.storage.first_and_last import last_pieces, limited
 
-    def pieces(
-        self,
-        *,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        start_timestamp: int | datetime | None = None,
-        end_timestamp: int | datetime | None = None,
-        isolation: Isolation | str = "read_uncommitted",
-        batch_bytes: int = CHUNK_BYTES,
-        threads: int = 1,
-        **options: Any,
-    ) -> Generator[tuple[Segment, RecordColumns]]:
-        """As stream, each piece with its segment."""
-        isolated = Isolated(Isolation.of(isolation))
-        record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        return self._stream(record_range, isolated, batch_bytes, threads, options)
+        every = log_reading.pieces if last is None else partial(last_pieces, count=last)
+        return _without_segments(limited(every(self.groups(), wanted, *how), first, last))
 
-    def _stream(
-        self, record_range: RecordRange, isolated: Isolated, batch_bytes: int, threads: int, options: dict[str, Any]
-    ) -> Generator[tuple[Any, RecordColumns]]:
-        wanted = self._pieces(batch_bytes, options)
-        return log_reading.pieces(self.groups(), wanted, record_range, isolated, checked_threads(threads))
-
-    def _pieces(self, batch_bytes: int, options: dict[str, Any]) -> DecodeRequest:
+    def _pieces(self, batch_bytes: int, keys: Iterable[bytes | str] | None, options: dict[str, Any]) -> DecodeRequest:
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
-        wanted = self._request(options)
+        wanted = with_keys(self._request(options), keys)
         return wanted._replace(options=wanted.options._replace(chunk_bytes=min(batch_bytes, 2**62)))
 
     def follow(
@@ -134,12 +135,17 @@ class Readable(ABC):
         start_timestamp: int | datetime | None = None,
         isolation: Isolation | str = "read_uncommitted",
         batch_bytes: int = CHUNK_BYTES,
+        first: int | None = None,
+        last: int | None = None,
+        keys: Iterable[bytes | str] | None = None,
         interval: float = 0.25,
         on_note: Callable[[str], object] | None = None,
         **options: Any,
     ) -> Generator[RecordColumns]:
         """As stream, and then what is appended, as it arrives: an iterator without an end. Closing it closes the files.
 
+        first: it ends after so many records
+        last: of what each log has already, only so many records, the last ones
         interval: seconds between two polls, in which the iterator blocks
         on_note: called with a sentence when the log was truncated, or segments were deleted before they were read; by
             default a warning of the logger `kafkarec`
@@ -152,17 +158,21 @@ class Readable(ABC):
         """
         if not interval >= 0:
             raise ValueError(f"interval {interval!r}: seconds, 0 or more")
+        first, last = _counts(first, last)
         polled = self.followers(
             start_offset=start_offset,
             start_timestamp=start_timestamp,
             isolation=isolation,
             batch_bytes=batch_bytes,
+            last=last,
+            keys=keys,
             on_note=on_note,
             **options,
         )
+        from kafkarec.storage.first_and_last import limited
         from kafkarec.storage.follower import follow
 
-        return follow(polled, interval)
+        return _without_segments(limited(follow(polled, interval, last), first, None))
 
     def followers(
         self,
@@ -171,19 +181,20 @@ class Readable(ABC):
         start_timestamp: int | datetime | None = None,
         isolation: Isolation | str = "read_uncommitted",
         batch_bytes: int = CHUNK_BYTES,
+        last: int | None = None,
+        keys: Iterable[bytes | str] | None = None,
         on_note: Callable[[str], object] | None = None,
         **options: Any,
     ) -> list[Follower]:
         """As follow, without blocking: a Follower of each log, whose `poll()` yields (segment, records) of what is new
-        since the last one, and ends."""
+        since the last one, and ends. last: the first one begins with a batch that has one of the last records."""
         record_range = RecordRange.of(start_offset, None, start_timestamp, None)
         from kafkarec.storage.follower import followers
         from kafkarec.support.package_logger import logger
 
         assert isinstance(self, SegmentFile | PartitionFiles | DataFolderFiles)
-        return followers(
-            self, self._pieces(batch_bytes, options), record_range, Isolation.of(isolation), on_note or logger.warning
-        )
+        wanted = self._pieces(batch_bytes, keys, options)
+        return followers(self, wanted, record_range, Isolation.of(isolation), last, on_note or logger.warning)
 
     def scan(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
@@ -430,6 +441,11 @@ class LogFinder(Finder):
 def logs_of(opened: Segment | Log | LogDir) -> list[Log]:
     """The logs of what was opened; a Segment alone becomes a Log of one segment."""
     return cast(list[Log], LogFinder.opener.logs(opened))
+
+
+def _counts(first: int | None, last: int | None) -> tuple[int | None, int | None]:
+    """The checked options."""
+    return number_or_none("first", first, "0 or more", 0), number_or_none("last", last, "0 or more", 0)
 
 
 def _without_segments(pieces: Generator[tuple[Any, RecordColumns]]) -> Generator[RecordColumns]:

@@ -7,7 +7,7 @@
 It returns when its caller has to act: decompress (NEEDS_CODEC), take the chunk (CHUNK_FULL), raise or record a fault.
 A fault leaves columns and table as they were before the batch.
 """
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 
 from kafkarec._c.audit cimport Audit, audit_keep, audit_message, audit_payload, audit_stream
 from kafkarec._c.batch cimport (
@@ -16,13 +16,14 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.columns cimport (
     MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, buffer_reserve, clear_bit,
-    columns_expect, columns_in_page, columns_measure, columns_select, columns_truncate, run_append, view_batch,
+    columns_expect, columns_in_page, columns_measure, columns_select, columns_truncate, run_append, value_at, view_batch,
 )
 from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport (
     DecompressContext, Lz4Frame, decompress_payload, lz4_checksum_wrong, lz4_size_wrong,
 )
+from kafkarec._c.offset_map cimport OffsetMap, is_latest
 from kafkarec._c.record cimport FIRST_RESERVE, decode_records
 from kafkarec._c.record_walk cimport LEAST_RECORD
 from kafkarec._c.resync cimport Search, far_above, looks_plausible
@@ -71,6 +72,7 @@ cdef struct Options:
     bint timed                   # there is a range of times
     int64_t from_time            # milliseconds
     int64_t to_time
+    const OffsetMap* keys        # only records with these keys, from their offsets on; NULL: of any key, and without one
     int64_t ticks                # timestamp units per millisecond: 1, 1000, 1000000
     int64_t chunk_bytes          # size from which on a chunk is full
     int64_t stretch_bytes        # stored bytes after which a chunk ends, too; see stretch_size
@@ -221,7 +223,8 @@ cdef inline bint past_ranges(const Engine* e, const BatchRow* row) noexcept nogi
 
 
 cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
-    """Removes the batch's records outside of the ranges; a record without a timestamp is in no range of times."""
+    """Removes the batch's records that are outside of the ranges, or do not have one of the keys; a record without a
+    timestamp is in no range of times."""
     cdef Columns* c = &e.columns
     cdef const Options* o = &e.options
     cdef int64_t n = c.rows - start, i
@@ -229,6 +232,8 @@ cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
     cdef const int64_t* times = <const int64_t*>c.timestamp.data + start
     cdef const uint8_t* known = c.timestamp_validity.data
     cdef uint8_t* keep
+    cdef const uint8_t* key
+    cdef int64_t length
     cdef bint stays, all_stay = True
     if n == 0:
         return OK
@@ -240,6 +245,10 @@ cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
         if stays and o.timed:
             stays = times[i] >= o.from_time and times[i] < o.to_time
             stays = stays and (known[(start + i) >> 3] >> ((start + i) & 7) & 1) != 0
+        if stays and o.keys != NULL:
+            stays = (c.key.validity.data[(start + i) >> 3] >> ((start + i) & 7) & 1) != 0
+            key = value_at(c, &c.key, start + i, &length)
+            stays = stays and is_latest(o.keys, key, <uint64_t>length, offsets[i])
         keep[i] = stays
         all_stay = all_stay and stays
     if not all_stay:
@@ -307,7 +316,7 @@ cdef inline int select_records(Engine* e, Columns* c, int64_t start) noexcept no
         columns_truncate(c, start, c.rows)
     elif e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
         drop_unstable(c, start, e.options.stable_offset)
-    return select_rows(e, start) if e.options.ranged else <int>OK
+    return select_rows(e, start) if e.options.ranged or e.options.keys != NULL else <int>OK
 
 
 cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:

@@ -262,15 +262,14 @@ cdef inline int put_cell(Lines* o, const LineColumn* c, int64_t row) noexcept no
 
 
 cdef inline int put_lines(Lines* o, const LineColumn* columns, int count, const Span* end, int64_t start,
-                          int64_t stop, const int64_t* rows) noexcept nogil:
-    """The rows [start, stop), or if `rows` is not NULL rows[start:stop]."""
-    cdef int64_t i, row
+                          int64_t stop) noexcept nogil:
+    """The rows [start, stop)."""
+    cdef int64_t row
     cdef int at, status
     o.reserve = <size_t>end.length + 2 * SLACK
     for at in range(count):
         o.reserve += <size_t>columns[at].name.length + AROUND
-    for i in range(start, stop):
-        row = i if rows == NULL else rows[i]
+    for row in range(start, stop):
         for at in range(count):
             status = room(o, 0)
             if status == OK:

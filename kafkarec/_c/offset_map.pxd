@@ -201,6 +201,12 @@ cdef inline bint offset_map_put(
     return True
 
 
+cdef inline bint is_latest(const OffsetMap* table, const uint8_t* key, uint64_t length, int64_t offset) noexcept nogil:
+    """Whether the key is in the table, with no later offset."""
+    cdef const Slot* slot = offset_map_find(table, key, length, kr_key_hash(key, length, table.seed))
+    return slot.place != 0 and offset >= slot.offset
+
+
 cdef inline void offset_map_latest(
     const OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
     int64_t rows, uint8_t* keep,

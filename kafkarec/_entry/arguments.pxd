@@ -4,6 +4,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
 from kafkarec._c.output_columns cimport Constants
 from kafkarec._c.columns cimport Buffer, MOST_BYTES, buffer_reserve
 from kafkarec._c.decode cimport Aborted, Options
+from kafkarec._c.offset_map cimport OffsetMap
 
 
 cdef inline tuple bounds(object range_):
@@ -42,6 +43,7 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.from_offset, o.to_offset = bounds(options.offsets)
     o.timed = options.times is not None
     o.from_time, o.to_time = bounds(options.times)
+    o.keys = NULL if options.keys is None else <const OffsetMap*><size_t>options.keys.address
     o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
     o.stretch_bytes = INT64_MAX if options.stretch_bytes is None else options.stretch_bytes
     return fill_aborted(o, options.aborted, aborted)

@@ -8,7 +8,12 @@ from contextlib import closing
 
 from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.logs import Log, Segment
+from kafkarec.read.decode_options import request, with_keys
+from kafkarec.storage.first_and_last import limited
+from kafkarec.storage.log_reading import Isolated
 from kafkarec.storage.output_rules import is_stream
+from kafkarec.storage.ranges import RecordRange
+from kafkarec.tables.records import RecordColumns
 
 from . import (
     cat_internal_topics,
@@ -16,7 +21,6 @@ from . import (
     follow,
     input_cells,
     input_logs,
-    last_records,
     latest_per_key,
     output_files,
     progress,
@@ -27,8 +31,7 @@ from .cat_csv import CsvWriter
 from .cat_writer import CONSTANTS, CONTROL, JsonWriter, constants
 from .json_lines import FORMS
 from .problems import DamageReporter, repeated, say
-from .record_pieces import LogRange, PieceReader
-from .selection import SelectedRows, Selection, limited
+from .record_pieces import PieceReader, SomeRecords
 from .whole_writes import WholeWrites
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
@@ -135,42 +138,38 @@ def run(args: argparse.Namespace) -> int:
         resumes=len(logs) == 1 and args.first is None and args.last is None and not args.latest_per_key,
         file=None if is_stream(args.output) else args.output,
     )
-    selection = Selection(
-        args.from_offset,
-        args.to_offset,
-        args.from_time,
-        args.to_time,
-        [_key_bytes(key, args.key_as) for key in dict.fromkeys(args.key or ())],
-    )
+    record_range = RecordRange.of(args.from_offset, args.to_offset, args.from_time, args.to_time)
+    keys = [_key_bytes(key, args.key_as) for key in args.key] if args.key else None
     decoded = [name for name in columns if name in RECORD_FIELDS and name not in CONSTANTS]
     resumable = damage_reporter.resumes and args.format == "json" and not args.follow
     resumable = resumable and is_stream(args.output) and progress.is_terminal()
     opened = output_files.new_folder(args) if args.partition_by else output_files.opened(args)
     with opened as sink, WholeWrites() as writes:
         writer = _writer(args, sink, sources, columns)
-        needed = [*decoded, *selection.columns, *writer.needed_columns, "batch_position"]
-        if args.latest_per_key:
-            needed += latest_per_key.COLUMNS
+        needed = [*decoded, *writer.needed_columns, "batch_position"]
         if resumable:
             needed.append("offset")
         decode_options = {
             "columns": list(dict.fromkeys(needed)),
             "control": with_control,
-            "isolation": args.isolation,
             "max_decompressed_bytes": args.max_decompressed_bytes,
             "timestamp_unit": writer.timestamp_unit,
+            "errors": "skip",
+            "restore": args.errors == "skip",
         }
+        wanted, isolated = with_keys(request(**decode_options), keys), Isolated(args.isolation)
         passes = 1 + (args.latest_per_key or args.last is not None)  # --last reads the end of the log twice
         with progress.shown(sources, progress.when(args.output), passes) as tick:
-            reader = PieceReader(decode_options, selection, damage_reporter, tick, shared_options.threads(args))
-            with closing(follow.pieces(args, logs, reader) if args.follow else _pieces(args, logs, reader)) as pieces:
+            threads = shared_options.threads(args)
+            reader = PieceReader(wanted, record_range, isolated, damage_reporter, tick, threads)
+            with closing(_pieces(args, logs, reader)) as pieces:
                 rows = 0
-                for piece in pieces:
-                    rows += piece.count
+                for source, table in pieces:
+                    rows += len(table)
                     with writes.write():
-                        writer.write(piece)
+                        writer.write(source, table)
                         if resumable:
-                            args.after_interrupt = _resumption(args, piece)
+                            args.after_interrupt = _resumption(args, table)
                     writes.check()
         writer.finish(decode_options)
     if not rows and not damage_reporter.stopped and (why := empty_answer.reason(args, logs)):
@@ -178,20 +177,18 @@ def run(args: argparse.Namespace) -> int:
     return damage_reporter.finish()
 
 
-def _resumption(args: argparse.Namespace, last: SelectedRows) -> str:
+def _resumption(args: argparse.Namespace, last: RecordColumns) -> str:
     """Return what to say after Ctrl-C: what is written, and the command for the rest. `last`: the rows written last."""
-    offset = last.table.column("offset")[last.selected[-1]]
+    offset = last[-1:].column("offset")[0]
     rest = repeated(args.argv, {"--from-offset": str(offset + 1)})
     return f"the output ends with offset {offset}; to print the rest: {rest}"
 
 
-def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SelectedRows]:
-    if args.last is not None and not args.latest_per_key:
-        parts = last_records.parts(reader, logs, args.last)
-    else:
-        parts = [LogRange(log, args.from_offset) for log in logs]
-    with closing(latest_per_key.pieces(reader, parts) if args.latest_per_key else reader.pieces(parts)) as pieces:
-        yield from limited(pieces, args.first, args.last)
+def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SomeRecords]:
+    if args.follow:
+        return limited(follow.pieces(args, logs, reader), args.first, None)
+    pieces = latest_per_key.pieces(reader, logs) if args.latest_per_key else reader.pieces(logs, args.last)
+    return limited(pieces, args.first, args.last)
 
 
 def _writer(

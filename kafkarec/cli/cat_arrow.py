@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import kafkarec
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.partitioned_files import DATE, PartitionedFiles
+from kafkarec.tables.records import RecordColumns
 
 from .cat_internal_topics import NEEDED, InternalTopicDecoder
 from .cat_writer import CONSTANTS, CONTROL, constants, control_cells
 from .json_lines import escaped
 from .output_files import NewFolder, Sink
-from .selection import SelectedRows
 from .shared_options import errors_named, pyarrow_for
 
 Texts = dict[str, Any]  # column -> array of its texts
@@ -38,21 +39,18 @@ class RowsInArrow(ABC):
         if decoder is not None or CONTROL in self._names:
             self.needed_columns = NEEDED
 
-    def write(self, piece: SelectedRows) -> None:
-        texts, known = self._texts(piece), constants(piece.source)
-        for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # one batch per window
-            chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
-            self._take(self._shown(chosen, known, texts), known)
+    def write(self, source: SegmentFile, table: RecordColumns) -> None:
+        texts, known = self._texts(source, table), constants(source)
+        for batch in self._pa.RecordBatchReader.from_stream(table):  # one, as a window is of one chunk
+            self._take(self._shown(batch, known, texts), known)
 
-    def _texts(self, piece: SelectedRows) -> Texts:
-        """Return the columns that are JSON text, of the selected rows."""
-        texts: dict[str, Sequence[str | None]] = dict(self._decoder.texts(piece)) if self._decoder else {}
+    def _texts(self, source: SegmentFile, table: RecordColumns) -> Texts:
+        """Return the columns that are JSON text."""
+        texts: dict[str, Sequence[str | None]] = dict(self._decoder.texts(source, table)) if self._decoder else {}
         if CONTROL in self._names:
-            texts[CONTROL] = control_cells(piece.table)
+            texts[CONTROL] = control_cells(table)
         return {
-            name: self._pa.array(
-                [escaped(text) if (text := column[row]) else None for row in piece.selected], self._pa.string()
-            )
+            name: self._pa.array([escaped(text) if text else None for text in column], self._pa.string())
             for name, column in texts.items()
         }
 
@@ -63,11 +61,6 @@ class RowsInArrow(ABC):
     @abstractmethod
     def finish(self, decode: Mapping[str, Any]) -> None:
         """End the output. decode: the options that the pieces were decoded with"""
-
-    def _chosen(self, batch: Any, rows: Sequence[int]) -> Any:
-        if len(rows) * 2 > batch.num_rows and rows[-1] - rows[0] + 1 == len(rows):
-            return batch.slice(rows[0], len(rows))  # keeps the whole batch alive
-        return batch.take(self._pa.array(rows, self._pa.int64()))
 
     def _shown(self, batch: Any, known: Mapping[str, Any], texts: Texts) -> Any:
         columns: dict[str, Any] = {}

@@ -14,12 +14,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.tables.records import RecordColumns
+
 from . import json_lines
 from .cat_arrow import ArrowWriter, Texts, undecoded
 from .cat_internal_topics import InternalTopicDecoder
 from .json_lines import FORMS, escaped, stored_json
 from .output_files import Sink
-from .selection import SelectedRows
 
 # Control characters except tab, line feed and carriage return; line and paragraph separators.
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
@@ -67,10 +69,10 @@ class CsvWriter(ArrowWriter):
         self._forms = forms
         self._as_json = [name for name in names if name == "headers" or (name == "timestamp" and iso_times)]
 
-    def _texts(self, piece: SelectedRows) -> Texts:
-        pa, functions, texts = self._pa, self._functions, super()._texts(piece)
+    def _texts(self, source: SegmentFile, table: RecordColumns) -> Texts:
+        pa, functions, texts = self._pa, self._functions, super()._texts(source, table)
         for name in self._as_json:
-            lines = json_lines.render(piece.table, [name], rows=piece.rows, iso_times=True)
+            lines = json_lines.render(table, [name], iso_times=True)
             members = functions.split_pattern(pa.array([lines], pa.binary()), "\n").flatten()[:-1]
             cells = functions.binary_slice(members, len(name) + 4, -1).cast(pa.string())
             nulls = functions.equal(cells, json_lines.NULL)

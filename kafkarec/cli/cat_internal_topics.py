@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from kafkarec import internal_topics
 from kafkarec.internal_topics import json_view
 from kafkarec.logs import Segment
-
-from .selection import SelectedRows
+from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.tables.records import RecordColumns
 
 NEEDED = ("is_control", "key", "value")
 
@@ -25,22 +25,17 @@ class InternalTopicDecoder:
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = columns
 
-    def texts(self, piece: SelectedRows) -> dict[str, list[str | None]]:
-        """Return, for each decoded column, JSON text per row of the piece's table; None for rows that are not selected
-        and for bytes that are not a message."""
-        topic = piece.source.topic
+    def texts(self, source: SegmentFile, table: RecordColumns) -> dict[str, list[str | None]]:
+        """Return, for each decoded column, JSON text per row; None for bytes that are not a message."""
+        topic = source.topic
         if topic is None or topic not in internal_topics.TOPICS:
             return {}
-        controls, keys, values = map(piece.table.column, NEEDED)
-        texts: dict[str, list[str | None]] = {name: [None] * len(piece.table) for name in self.columns}
-        for row in piece.selected:
-            if controls[row]:
-                continue
-            shown = internal_topics.read(topic, keys[row], values[row]).as_json()
+        texts: dict[str, list[str | None]] = {name: [] for name in self.columns}
+        for is_control, key, value in zip(*map(table.column, NEEDED), strict=True):
+            shown = {} if is_control else internal_topics.read(topic, key, value).as_json()
             for name in self.columns:
                 tree = shown.get(name)
-                if tree is not None:
-                    texts[name][row] = json_view.text(tree)
+                texts[name].append(None if tree is None else json_view.text(tree))
         return texts
 
 

@@ -13,7 +13,6 @@ from kafkarec.tables.records import RecordColumns
 
 from . import cat_internal_topics, json_lines
 from .output_files import Sink
-from .selection import SelectedRows
 
 CONSTANTS = ("topic", "partition", "file")
 CONTROL = "control"  # a column that no decoder has: the control record as JSON
@@ -46,18 +45,17 @@ class JsonWriter:
         self._iso_times = iso_times
         self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if CONTROL in names or decoder else ()
 
-    def write(self, piece: SelectedRows) -> None:
-        """Write the selected rows of one piece."""
-        decoded: dict[str, Sequence[str | None]] = dict(self._decoder.texts(piece)) if self._decoder else {}
+    def write(self, source: SegmentFile, table: RecordColumns) -> None:
+        """Write records of a segment."""
+        decoded: dict[str, Sequence[str | None]] = dict(self._decoder.texts(source, table)) if self._decoder else {}
         if CONTROL in self._names:
-            decoded[CONTROL] = control_cells(piece.table)
+            decoded[CONTROL] = control_cells(table)
         lines = json_lines.render(
-            piece.table,
+            table,
             self._names,
-            constants=constants(piece.source),
+            constants=constants(source),
             forms=self._forms,
             decoded=decoded,
-            rows=piece.rows,
             iso_times=self._iso_times,
         )
         self._sink.write(lines)

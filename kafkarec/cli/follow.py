@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
+from kafkarec.format.enums import Isolation
 from kafkarec.logs import Log
 from kafkarec.sources import remote
-from kafkarec.storage.follower import Follower
+from kafkarec.storage import follower
 from kafkarec.storage.output_rules import is_stream
 
-from . import input_logs, last_records
+from . import input_logs
 from .problems import say
-from .record_pieces import PieceReader
-from .selection import SelectedRows, first_rows, last_rows
+from .record_pieces import PieceReader, SomeRecords
 from .shared_options import CouldNot, WrongUse
 
 INTERVAL = 0.25  # seconds between two polls
@@ -36,44 +35,24 @@ def demand_endless(args: argparse.Namespace) -> None:
             raise WrongUse(f"--follow reads local files and folders only, and {path} is neither")
 
 
-def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SelectedRows]:
-    """Yield the selected rows as they arrive."""
-    followers: list[Follower] = []
+def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SomeRecords]:
+    """Yield the selected records as they arrive."""
+    polled: list[follower.Follower] = []
+    isolation = Isolation.of(reader.isolated.isolation)
     for log in logs:
-        start = args.from_offset
-        if args.last is not None:
-            ((_, start),) = last_records.parts(reader, [log], max(args.last, 1))
         try:
-            followers += log.followers(
-                start_offset=start, start_timestamp=args.from_time, on_note=_note, **reader.options
-            )
+            polled += follower.followers(log, reader.wanted, reader.record_range, isolation, args.last, _note)
         except ValueError as error:  # of several folders
             raise WrongUse(str(error)) from error
-    with closing(_endless(followers, reader, args.last)) as pieces_read:
-        yield from pieces_read if args.first is None else first_rows(pieces_read, args.first)
+    try:
+        with closing(follower.follow(polled, INTERVAL, args.last)) as arrived:
+            for segment, records in arrived:
+                yield from reader.windows(segment, records)
+                if reader.damage_reporter.stopped:
+                    return
+    except FileNotFoundError as gone:
+        raise CouldNot(str(gone)) from gone
 
 
 def _note(text: str) -> None:
     say(f"note: {text}")
-
-
-def _endless(followers: Sequence[Follower], reader: PieceReader, last: int | None) -> Generator[SelectedRows]:
-    for one in followers:
-        rows = _rows(one, reader)
-        yield from rows if last is None else last_rows(rows, last)
-    while not reader.damage_reporter.stopped:
-        time.sleep(INTERVAL)
-        for one in followers:
-            yield from _rows(one, reader)
-
-
-def _rows(one: Follower, reader: PieceReader) -> Generator[SelectedRows]:
-    if reader.damage_reporter.stopped:
-        return
-    try:
-        for segment, records in one.poll():
-            yield from reader.chosen(segment, records)
-            if reader.damage_reporter.stopped:
-                return
-    except FileNotFoundError as gone:
-        raise CouldNot(str(gone)) from gone

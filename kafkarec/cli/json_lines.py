@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from array import array
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,7 +32,6 @@ def render(
     constants: Mapping[str, Any] | None = None,
     forms: Mapping[str, str] | None = None,
     decoded: Mapping[str, Sequence[str | None]] | None = None,
-    rows: Sequence[int] | None = None,
     iso_times: bool = False,
 ) -> bytes:
     """Return one line per row, with the cells in the order of `names`.
@@ -42,7 +39,6 @@ def render(
     constants   values that are the same in every row (topic, partition, file)
     forms       name -> key of FORMS for binary columns; default utf8
     decoded     columns of JSON text per row, None to print the table's bytes, or null if it has no such column
-    rows        the rows to print; None: all
     iso_times   print the column timestamp as ISO 8601 text instead of ms
     """
     constants, forms, decoded = constants or {}, forms or {}, decoded or {}
@@ -63,15 +59,11 @@ def render(
     blocks, at = [], 0
     for chunk, start, stop in table._pieces:
         count = stop - start
-        chosen = None
-        if rows is not None:
-            here = rows[bisect_left(rows, at) : bisect_left(rows, at + count)]
-            chosen = array("q", [row - at + start for row in here])
         specs = [
             (how, text, _buffers(table, chunk, name, how), None if ready is None else ready[at : at + count])
             for name, text, how, ready in columns
         ]
-        blocks.append(_verbs.lines(specs, f"{before}}}\n".encode(), start, stop, chosen))
+        blocks.append(_verbs.lines(specs, f"{before}}}\n".encode(), start, stop))
         at += count
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 

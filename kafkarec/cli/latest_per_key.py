@@ -7,46 +7,29 @@ left out; a tombstone (value null) is a record.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Generator, Iterable, Sequence
-from itertools import accumulate
-from typing import Any, NamedTuple
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 
 from kafkarec._verbs import LastOffsets
+from kafkarec.logs import Log
+from kafkarec.read.decode_options import request
+from kafkarec.tables.table import buffers
 
-from .record_pieces import LogRange, PieceReader
-from .selection import SelectedRows
-
-COLUMNS = ("key", "offset")
+from .problems import DamageReporter
+from .record_pieces import PieceReader, SomeRecords
 
 
-def pieces(reader: PieceReader, parts: Iterable[LogRange]) -> Generator[SelectedRows]:
-    """Yield the rows that have the last offset of their key in the selection of their log."""
-    for part in parts:
+def pieces(reader: PieceReader, logs: Sequence[Log]) -> Generator[SomeRecords]:
+    """Yield the records that have the last offset of their key in the selection of their log."""
+    silent = DamageReporter((), reader.damage_reporter.stop_at_first, "", lines=0)
+    layout = request(columns=("key", "offset", "batch_position")).layout
+    for_keys = replace(reader, wanted=reader.wanted._replace(layout=layout), damage_reporter=silent)
+    for log in logs:
         last = LastOffsets()
-        for piece in reader.silent(*COLUMNS).pieces([part]):
-            keyed = _keyed(piece)
-            last.put(keyed.keys, keyed.offsets, len(keyed.rows))
-        for piece in reader.pieces([part]):
-            keyed = _keyed(piece)
-            flags = last.latest(keyed.keys, keyed.offsets, len(keyed.rows))
-            rows = [row for row, is_last in zip(keyed.rows, flags, strict=True) if is_last]
-            if rows:
-                yield SelectedRows(piece.source, piece.table, rows)
+        for _, records in for_keys.pieces([log]):
+            for chunk, start, stop in records._pieces:
+                last.put(buffers(chunk, 0, "z"), buffers(chunk, 1, "l")[1], stop, [(start, stop)])
+        options = reader.wanted.options._replace(keys=last)
+        yield from replace(reader, wanted=reader.wanted._replace(options=options)).pieces([log])
         if reader.damage_reporter.stopped:
             return
-
-
-class _Keyed(NamedTuple):
-    """The rows of a piece that have a key; their keys and offsets as LastOffsets reads them."""
-
-    rows: Sequence[int]
-    keys: tuple[Any, Any, Any]
-    offsets: Any
-
-
-def _keyed(piece: SelectedRows) -> _Keyed:
-    keys, offsets = piece.table.column("key"), piece.table.column("offset")
-    rows = [row for row in piece.selected if keys[row] is not None]
-    ends = array("i", accumulate((len(keys[row]) for row in rows), initial=0))
-    return _Keyed(rows, (None, ends, b"".join(keys[row] for row in rows)), array("q", (offsets[row] for row in rows)))

@@ -11,6 +11,7 @@ from kafkarec import report
 from kafkarec.format.schema import BATCH_FIELDS
 from kafkarec.logs import Segment
 from kafkarec.report import Block, ReportTable
+from kafkarec.storage.first_and_last import limited
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.text_table import NOTHING, counted, timestamp_text
 from kafkarec.tables.records import BatchTable
@@ -18,8 +19,7 @@ from kafkarec.tables.records import BatchTable
 from . import empty_answer, input_logs, json_lines, output_files, progress, shared_options
 from .cat_writer import constants
 from .problems import DamageReporter, say
-from .selection import SelectedRows, limited
-from .table_windows import windows
+from .table_windows import chosen, windows
 
 DESCRIPTION = """Prints one row per batch, from its header alone. Nothing is decompressed and no checksum is computed,
 so it is fast. For magic 0 and 1 one row is one outer message."""
@@ -29,6 +29,7 @@ EXAMPLES = """examples:
   kafkarec scan orders-0 --last 5                        the end of a log"""
 
 COLUMNS = tuple(BATCH_FIELDS)
+_SomeBatches = tuple[Segment, BatchTable]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,9 +60,9 @@ def run(args: argparse.Namespace) -> int:
     with output_files.opened(args) as sink:
         with (
             progress.shown(sources, progress.when(args.output)) as tick,
-            closing(read(sources, args, damage_reporter, tick)) as selected,
+            closing(limited(read(sources, args, damage_reporter, tick), args.first, args.last)) as selected,
         ):
-            pieces = _noted(limited(selected, args.first, args.last), counts)
+            pieces = _noted(selected, counts)
             if args.format == "json":
                 parts = _json(pieces, args.columns or ["file", *COLUMNS])
             else:
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 def read(
     sources: Sequence[Segment], args: argparse.Namespace, damage_reporter: DamageReporter, tick: progress.Tick
-) -> Generator[SelectedRows]:
+) -> Generator[_SomeBatches]:
     """Yield the selected batches; each needs about a hundred bytes of memory, whatever its size."""
     for source in sources:
         remaining = 0
@@ -91,7 +92,7 @@ def read(
             damage = list(batches.damage)[: 1 if damage_reporter.stop_at_first else None]
             stop_at = damage[0].position if damage and damage_reporter.stop_at_first else None
             for window in windows(batches):
-                yield SelectedRows(source, window, _rows(window, args, stop_at))
+                yield source, _chosen(window, args, stop_at)
             for one in damage:
                 damage_reporter.add(source, one)
             if damage_reporter.stopped:
@@ -101,50 +102,49 @@ def read(
         damage_reporter.tail(source, remaining)
 
 
-def _rows(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> list[int] | None:
-    """Return the rows of batches whose range of times overlaps the selected one; None: all."""
+def _chosen(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> BatchTable:
+    """Return the batches before a position whose range of times overlaps the selected one."""
     tests = (
         ("position", None, stop_at),
         ("max_timestamp", args.from_time, None),
         ("base_timestamp", None, args.to_time),
     )
-    rows: list[int] | None = None
     for name, low, high in tests:
         if low is None and high is None:
             continue
-        values = window.column(name)
         rows = [
             row
-            for row in (range(len(window)) if rows is None else rows)
-            if values[row] is None or ((low is None or values[row] >= low) and (high is None or values[row] < high))
+            for row, value in enumerate(window.column(name))
+            if value is None or ((low is None or value >= low) and (high is None or value < high))
         ]
-    return rows
+        window = chosen(window, rows)
+    return window
 
 
-def _noted(pieces: Iterable[SelectedRows], counts: list[int]) -> Iterator[SelectedRows]:
-    for piece in pieces:
-        counts.append(piece.count)
-        yield piece
+def _noted(pieces: Iterable[_SomeBatches], counts: list[int]) -> Iterator[_SomeBatches]:
+    for source, table in pieces:
+        counts.append(len(table))
+        yield source, table
 
 
-def _json(pieces: Iterable[SelectedRows], names: Sequence[str]) -> Iterator[bytes | memoryview]:
+def _json(pieces: Iterable[_SomeBatches], names: Sequence[str]) -> Iterator[bytes | memoryview]:
     """Yield one object per batch; times are ms."""
-    for piece in pieces:
-        yield json_lines.render(piece.table, names, constants=constants(piece.source), rows=piece.rows)
+    for source, table in pieces:
+        yield json_lines.render(table, names, constants=constants(source))
 
 
-def _blocks(pieces: Iterable[SelectedRows], names: Sequence[str] | None, several: bool) -> Iterator[Block]:
+def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several: bool) -> Iterator[Block]:
     """Yield a table for each piece, with short names, ISO times and - for null, and a line of totals. Of several files,
     the path comes first; chosen columns have one instead."""
     path = None
     batches = size = records = legacy = 0
-    for piece in pieces:
-        if not piece.count:
+    for source, table in pieces:
+        if not len(table):
             continue
-        if several and names is None and path != piece.source.path:
-            path = piece.source.path
+        if several and names is None and path != source.path:
+            path = source.path
             yield path
-        rows = list(piece.table) if piece.rows is None else [piece.table[row] for row in piece.rows]
+        rows = list(table)
         batches += len(rows)
         for row in rows:
             size += row["size_in_bytes"]
@@ -153,7 +153,7 @@ def _blocks(pieces: Iterable[SelectedRows], names: Sequence[str] | None, several
         if names is None:
             yield ReportTable.of(rows, _COLUMNS)
         else:
-            known = constants(piece.source)
+            known = constants(source)
             yield ReportTable([(name, [_cell(name, (row | known)[name]) for row in rows]) for name in names])
     uncounted = f" (not counting those inside {counted(legacy, 'message')} of magic 0 or 1)" if legacy else ""
     yield f"{counted(batches, 'batch')}, {counted(records, 'record')}{uncounted}, {counted(size, 'byte')}"

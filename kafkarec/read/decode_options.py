@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from functools import cached_property, lru_cache, partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec._core import Decoder, Decoders, Layout, Rows, Source, Stretches, forget_decoders
+from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.schema import UNITS, record_schema
 
 NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)
@@ -34,6 +37,7 @@ class EngineOptions(NamedTuple):
     stable_offset: int | None = None
     offsets: tuple[int | None, int | None] | None = None
     times: tuple[int | None, int | None] | None = None
+    keys: Any = None  # a _verbs.LastOffsets
     aborted: tuple[tuple[int, int, int], ...] = ()
     chunk_bytes: int | None = CHUNK_BYTES
     stretch_bytes: int | None = None
@@ -141,6 +145,24 @@ def checked_threads(threads: int) -> int:
     if not isinstance(threads, int) or threads < 1:
         raise ValueError(f"threads {threads!r}: 1 or more")
     return threads
+
+
+def with_keys(decode_request: DecodeRequest, keys: Iterable[Any] | None) -> DecodeRequest:
+    """The request for records with one of these keys; None: with any key, and without one."""
+    if keys is None:
+        return decode_request
+    from kafkarec._verbs import LastOffsets  # not at the top: most reads have no need of it
+
+    try:
+        blobs = [key.encode() if isinstance(key, str) else bytes(memoryview(key)) for key in keys]
+    except TypeError:
+        blobs = None
+    if blobs is None or isinstance(keys, str):
+        raise ValueError("keys: a list of keys, each one bytes or str")
+    table = LastOffsets()
+    ends, from_offsets = array("i", accumulate(map(len, blobs), initial=0)), array("q", [-LONG_MAX - 1]) * len(blobs)
+    table.put((None, ends, b"".join(blobs)), from_offsets, len(blobs))
+    return decode_request._replace(options=decode_request.options._replace(keys=table))
 
 
 def check_option_names(options: dict[str, Any]) -> None:

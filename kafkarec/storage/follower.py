@@ -46,6 +46,8 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from . import batch_frames, names, opening, ranges
+from .first_and_last import last_rows, starts
+from .log_reading import Isolated
 from .partition_folder import PartitionFiles
 from .ranges import RecordRange
 from .segment_file import SegmentFile
@@ -500,21 +502,29 @@ def followers(
     decode_request: DecodeRequest,
     record_range: RecordRange,
     isolation_level: Isolation,
+    last: int | None,
     on_note: Callable[[str], object],
 ) -> list[Follower]:
     """See Readable.followers."""
     committed = isolation_level is Isolation.READ_COMMITTED
-    return [
-        Follower(log, decode_request, record_range, committed=committed, on_note=on_note)
-        for log in opening.logs(opened)
-    ]
+    found = []
+    for log in opening.logs(opened):
+        begin = record_range.first_offset
+        if last is not None:
+            isolated = Isolated(isolation_level)
+            (begin,) = starts([log.segments], decode_request, record_range, isolated, max(last, 1))
+        from_there = record_range.beginning(begin)
+        found.append(Follower(log, decode_request, from_there, committed=committed, on_note=on_note))
+    return found
 
 
-def follow(polled: Sequence[Follower], interval: float) -> Generator[RecordColumns]:
-    """See Readable.follow."""
+def follow(
+    polled: Sequence[Follower], interval: float, last: int | None
+) -> Generator[tuple[SegmentFile, RecordColumns]]:
+    """As Readable.follow, each piece with its segment."""
     while True:
         for one in polled:
             with closing(one.poll()) as pieces:
-                for _, records in pieces:
-                    yield records
+                yield from pieces if last is None else last_rows(pieces, last)
+        last = None
         time.sleep(interval)

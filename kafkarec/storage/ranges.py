@@ -47,6 +47,10 @@ class RecordRange(NamedTuple):
         times = (_ms("start_timestamp", start_timestamp), _ms("end_timestamp", end_timestamp))
         return cls(offsets if offsets != (None, None) else None, times if times != (None, None) else None)
 
+    def beginning(self, first: int | None) -> RecordRange:
+        """The range with another first offset."""
+        return self._replace(offsets=None if first is None and self.end_offset is None else (first, self.end_offset))
+
     @property
     def first_offset(self) -> int | None:
         return self.offsets[0] if self.offsets else None

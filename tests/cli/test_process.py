@@ -250,7 +250,7 @@ def test_a_program_error_is_one_line_and_a_traceback_with_debug(monkeypatch: pyt
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("on purpose")
 
-    monkeypatch.setattr(kafkarec.Log, "pieces", broken)
+    monkeypatch.setattr(kafkarec.RecordColumns, "__getitem__", broken)
     ran = run("cat", CODECS)
     assert ran.status == 3
     assert "internal error: ZeroDivisionError: on purpose" in ran.complaint

@@ -25,12 +25,12 @@ from kafkarec.sidecars import leader_epochs, offset_index
 SEEDS = range(3000 if LONG else 300)
 AT_ONCE, NEVER = 1e11, 0.0  # by the clock, long after or before a file was changed
 GOOD = 64 + 6  # more batches than are compared with the next one
-READ: dict[str, Any] = {"errors": "skip", "control": True, "columns": ["offset", "value", "batch_position"]}
+READ: dict[str, Any] = {"errors": "skip", "control": True, "columns": ["file", "offset", "value", "batch_position"]}
 BATCH = ("position", "size_in_bytes", "base_offset", "next_offset", "last_offset", "partition_leader_epoch", "magic")
 
 
 class Read(NamedTuple):
-    """What was read: (file, ...) of each record and batch, and the damage and the restored batches."""
+    """What was read: columns of each record and batch, and the damage and the restored batches."""
 
     records: list[tuple[Any, ...]]
     batches: list[tuple[Any, ...]]
@@ -40,9 +40,9 @@ class Read(NamedTuple):
     @classmethod
     def of(cls, pieces: Iterable[tuple[Any, kafkarec.RecordColumns]]) -> Read:
         found = cls([], [], [], [])
-        for segment, piece in pieces:
-            found.records.extend((segment.name, *row) for row in rows(piece, READ["columns"]))
-            found.batches.extend((segment.name, *row) for row in rows(piece.batches, BATCH))
+        for _, piece in pieces:
+            found.records.extend(rows(piece, READ["columns"]))
+            found.batches.extend(rows(piece.batches, BATCH))
             found.damage.extend(piece.damage)
             found.restored.extend(piece.restored)
         return found
@@ -62,7 +62,7 @@ def rows(table: Any, columns: Iterable[str]) -> Iterator[tuple[Any, ...]]:
 
 def of_folder(folder: Path) -> Read:
     with kafkarec.open(folder) as log:
-        return Read.of(log.pieces(**READ))
+        return Read.of((log, piece) for piece in log.stream(**READ))
 
 
 class Growing:
@@ -187,14 +187,14 @@ def test_a_range_begins_as_if_all_before_it_was_read(seed: int, tmp_path: Path, 
     growing = Growing(chance, tmp_path / "t-0", log, [with_good_end(chance, log)])
     list(growing.steps())
     every = of_folder(growing.folder)
-    start = chance.choice(every.batches)[5] - chance.choice([0, 0, 1, 5])
+    start = chance.choice(every.batches)[4] - chance.choice([0, 0, 1, 5])
     judged(AT_ONCE)
     found = Read.of(some_of(chance, growing.follower(start_offset=start)))
-    before = list(takewhile(lambda row: row[5] < start, every.batches))
-    begin = before[-1][1] + before[-1][2] if before else 0
-    first = every.batches[len(before)][1]
+    before = list(takewhile(lambda row: row[4] < start, every.batches))
+    begin = before[-1][0] + before[-1][1] if before else 0
+    first = every.batches[len(before)][0]
     records = [row for row in every.records if row[3] > first or (row[3] == first and row[1] >= start)]
-    assert found.batches == [row for row in every.batches if row[1] >= begin]
+    assert found.batches == [row for row in every.batches if row[0] >= begin]
     assert found.records == records
     assert found.restored == [one for one in every.restored if one.position >= begin]
     assert found.damage == [one for one in every.damage if one.position >= begin]
@@ -222,10 +222,10 @@ def test_after_a_truncation_batches_are_judged_by_those_that_are_left(seed: int,
     end = len(old)
     kept = Read(
         [row for row in found.records if row[3] < end],
-        [row for row in found.batches if row[1] < end],
+        [row for row in found.batches if row[0] < end],
         [row for row in found.damage if row.position < end],
         [row for row in found.restored if row.position < end],
     )
     kept.add(again)
     assert kept == every
-    assert [note.rpartition("; ")[2] for note in notes] == [f"continuing from offset {found.batches[-6][4]}"]
+    assert [note.rpartition("; ")[2] for note in notes] == [f"continuing from offset {found.batches[-6][3]}"]

@@ -26,7 +26,7 @@ COMPILED = {
 IMPORTERS = {
     "_core": "build_info codecs format memory read recover state storage tables "
     "ops.compact ops.convert ops.salvage ops.verify",
-    "_verbs": "cli experimental ops.compact ops.segment_writer ops.validate",
+    "_verbs": "cli experimental ops.compact ops.segment_writer ops.validate read",
     "_writer": "memory ops.compact write",
 }
 PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")

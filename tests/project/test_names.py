@@ -33,7 +33,6 @@ MODULES = {
     "folders": OF_SPARK,
     "isolation": OF_SPARK,
     "schema": OF_SPARK,
-    "selection": "rows that `cat` prints, and partitions that spark_udfs reads",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from array import array
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,8 +19,7 @@ import kafkarec
 from kafkarec._verbs import lines
 from kafkarec.cli import json_lines
 from kafkarec.cli.cat_csv import CsvWriter
-from kafkarec.cli.selection import SelectedRows
-from kafkarec.cli.table_windows import windows
+from kafkarec.cli.table_windows import chosen, windows
 
 pytestmark = pytest.mark.core
 
@@ -105,8 +105,8 @@ def some_batches(chance: random.Random) -> bytes:
     return raw
 
 
-def some_case(seed: int) -> tuple[random.Random, Any, list[str], dict[str, Any], list[dict[str, Any]], Any]:
-    """A table, the names of some columns, the constants, all rows as dicts, the selected rows or None."""
+def some_case(seed: int) -> tuple[random.Random, Any, list[str], dict[str, Any], list[dict[str, Any]]]:
+    """A table, perhaps of some rows of another one, the names of some columns, the constants, the rows as dicts."""
     chance = random.Random(seed)
     stored = [name for name in COLUMNS if name not in ("topic", "partition", "file")]
     table = kafkarec.decode(some_batches(chance), columns=stored, timestamp_unit="int64")
@@ -119,12 +119,13 @@ def some_case(seed: int) -> tuple[random.Random, Any, list[str], dict[str, Any],
         "file": "f\n",
     }
     columns = {name: table.column(name) for name in stored}
-    rows = [known | {name: columns[name][row] for name in stored} for row in range(len(table))]
-    chosen = None
+    places = list(range(len(table)))
     if chance.randrange(2):
-        chosen = sorted(chance.sample(range(len(table)), chance.randrange(len(table) + 1)))
-        chosen = range(len(table))[2:7] if chance.randrange(4) == 0 else chosen
-    return chance, table, names, known, rows, chosen
+        places = (
+            places[2:7] if chance.randrange(4) == 0 else sorted(chance.sample(places, chance.randrange(len(table) + 1)))
+        )
+    rows = [known | {name: columns[name][row] for name in stored} for row in places]
+    return chance, chosen(table, places), names, known, rows
 
 
 def some_texts(chance: random.Random, count: int) -> list[str | None]:
@@ -145,50 +146,47 @@ def csv_of(
     iso_times: bool = False,
     decoded: dict[str, list[str | None]] | None = None,
     known: dict[str, Any] | None = None,
-    rows: Any = None,
 ) -> bytes:
     """What CsvWriter writes after the line of names."""
     sink: Any = io.BytesIO()
-    decoder: Any = SimpleNamespace(texts=lambda piece: decoded, columns=list(decoded)) if decoded else None
+    left = {name: iter(texts) for name, texts in (decoded or {}).items()}
+    decoder: Any = SimpleNamespace(
+        texts=lambda source, window: {name: list(islice(texts, len(window))) for name, texts in left.items()},
+        columns=list(left),
+    )
     source: Any = SimpleNamespace(**{"topic": None, "partition": None, "file": None} | (known or {}), path="f")
-    writer = CsvWriter(sink, names, forms, decoder, iso_times)
-    for window in windows(table) if rows is None and not decoded else [table]:  # as cat cuts it
-        writer.write(SelectedRows(source, window, rows))
+    writer = CsvWriter(sink, names, forms, decoder if left else None, iso_times)
+    for window in windows(table):  # as cat cuts it
+        writer.write(source, window)
     return sink.getvalue().partition(b"\n")[2]
 
 
 @pytest.mark.parametrize("start", range(0, 600, 100))
 def test_json_lines_are_those_of_the_slow_formatter(start: int) -> None:
     for seed in range(start, start + 100):
-        chance, table, names, known, rows, chosen = some_case(seed)
+        chance, table, names, known, rows = some_case(seed)
         forms = {"key": chance.choice(FORMS), "value": chance.choice(FORMS)}
         iso_times = chance.randrange(2) == 1
         decoded = {"value": some_texts(chance, len(table))} if chance.randrange(3) == 0 else {}
-        found = json_lines.render(
-            table, names, constants=known, forms=forms, decoded=decoded, rows=chosen, iso_times=iso_times
-        )
+        found = json_lines.render(table, names, constants=known, forms=forms, decoded=decoded, iso_times=iso_times)
         with_ready(rows, decoded)
-        wanted = slow_lines.json_lines(
-            [rows[i] for i in (range(len(rows)) if chosen is None else chosen)], names, forms, iso_times
-        )
+        wanted = slow_lines.json_lines(rows, names, forms, iso_times)
         assert found == wanted, seed
 
 
 @pytest.mark.parametrize("start", range(0, 600, 100))
 def test_csv_rows_are_those_of_the_slow_formatter(start: int) -> None:
     for seed in range(start, start + 100):
-        chance, table, names, known, rows, chosen = some_case(seed)
+        chance, table, names, known, rows = some_case(seed)
         known["file"], names = None, [name for name in names if name != "file"] or ["offset"]
         forms = {"key": chance.choice(FORMS), "value": chance.choice(FORMS)}
         iso_times = chance.randrange(2) == 1
         decoded = (
             {"value": some_texts(chance, len(table))} if forms["value"] == "utf8" and chance.randrange(3) == 0 else {}
         )
-        written = csv_of(table, names, forms, iso_times, decoded, known, chosen)
+        written = csv_of(table, names, forms, iso_times, decoded, known)
         with_ready(rows, decoded)
-        wanted = slow_lines.csv_rows(
-            [rows[i] for i in (range(len(rows)) if chosen is None else chosen)], names, forms, iso_times
-        )
+        wanted = slow_lines.csv_rows(rows, names, forms, iso_times)
         assert written == wanted, seed
 
 
@@ -268,26 +266,24 @@ OFFSETS = array("i", [0, 1, 3])
 
 
 @pytest.mark.parametrize(
-    ("how", "source", "ready", "rows", "message"),
+    ("how", "source", "ready", "message"),
     [
-        ("utf8", (None, OFFSETS, b"ab"), None, None, "offsets that fall"),
-        ("utf8", (None, array("i", [0, 2, 1]), b"abc"), None, None, "offsets that fall"),
-        ("utf8", (None, array("i", [-1, 2, 3]), b"abc"), None, None, "offsets that fall"),
-        ("utf8", (None, array("i", [0, 1]), b"abc"), None, None, "8 bytes, 12 needed"),
-        ("utf8", (b"", OFFSETS, b"abc"), None, None, "0 bytes, 1 needed"),
-        ("number", ("l", None, bytes(15)), None, None, "15 bytes, 16 needed"),
-        ("number", ("s", None, bytes(3)), None, None, "3 bytes, 4 needed"),
-        ("bool", ("b", None, b""), None, None, "0 bytes, 1 needed"),
-        ("ready", None, [b"a"], None, "1 texts for 2 rows"),
-        ("ready", None, None, array("q", [0, 2]), "row 2 of 0 to 2"),
-        ("ready", None, None, array("q", [-1]), "row -1 of 0 to 2"),
-        ("headers", (OFFSETS, 2, (None, OFFSETS, b"abc"), (None, OFFSETS, b"abc")), None, None, "offsets that fall"),
-        ("headers", (OFFSETS, 3, (None, OFFSETS, b"abc"), (None, OFFSETS, b"abc")), None, None, "12 bytes, 16 needed"),
+        ("utf8", (None, OFFSETS, b"ab"), None, "offsets that fall"),
+        ("utf8", (None, array("i", [0, 2, 1]), b"abc"), None, "offsets that fall"),
+        ("utf8", (None, array("i", [-1, 2, 3]), b"abc"), None, "offsets that fall"),
+        ("utf8", (None, array("i", [0, 1]), b"abc"), None, "8 bytes, 12 needed"),
+        ("utf8", (b"", OFFSETS, b"abc"), None, "0 bytes, 1 needed"),
+        ("number", ("l", None, bytes(15)), None, "15 bytes, 16 needed"),
+        ("number", ("s", None, bytes(3)), None, "3 bytes, 4 needed"),
+        ("bool", ("b", None, b""), None, "0 bytes, 1 needed"),
+        ("ready", None, [b"a"], "1 texts for 2 rows"),
+        ("headers", (OFFSETS, 2, (None, OFFSETS, b"abc"), (None, OFFSETS, b"abc")), None, "offsets that fall"),
+        ("headers", (OFFSETS, 3, (None, OFFSETS, b"abc"), (None, OFFSETS, b"abc")), None, "12 bytes, 16 needed"),
     ],
 )
-def test_buffers_that_are_too_short_are_refused(how: str, source: Any, ready: Any, rows: Any, message: str) -> None:
+def test_buffers_that_are_too_short_are_refused(how: str, source: Any, ready: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        lines([(how, b'{"n', source, ready)], b"}\n", 0, 2, rows)
+        lines([(how, b'{"n', source, ready)], b"}\n", 0, 2)
 
 
 def test_rows_before_the_first_are_refused() -> None:

@@ -1,0 +1,207 @@
+"""The first and the last rows of what is read: `stream(first=, last=)`, and `cat` and `scan` with -n and --last.
+
+Where the last N records of logs begin is found by the record counts in batch headers, from the last segment backwards.
+Nothing before that position is read or checked. If header counts are not enough (with keys, ranges, aborted
+transactions or skipped damage), the range is read, and extended until it has enough records or begins at the log's
+start.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import TypeVar
+
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.enums import Isolation
+from kafkarec.read.decode_options import NO_COLUMNS, DecodeRequest
+from kafkarec.sidecars import offset_index
+from kafkarec.tables.records import BatchTable, RecordColumns
+
+from . import log_reading
+from .log_reading import Groups, Isolated
+from .ranges import EVERYTHING, RecordRange
+from .segment_file import SegmentFile
+
+AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
+AnySegment = TypeVar("AnySegment", bound=SegmentFile)
+_GROWTH = 8  # by how much the range is extended
+
+
+def limited(
+    pieces: Generator[tuple[AnySegment, AnyTable]], first: int | None, last: int | None
+) -> Generator[tuple[AnySegment, AnyTable]]:
+    """The last rows of pieces (segment, table), of these the first; None: all of them."""
+    with closing(pieces):
+        chosen: Iterable[tuple[AnySegment, AnyTable]] = pieces if last is None else last_rows(pieces, last)
+        yield from chosen if first is None else _first_rows(chosen, first)
+
+
+def _first_rows(pieces: Iterable[tuple[AnySegment, AnyTable]], count: int) -> Iterator[tuple[AnySegment, AnyTable]]:
+    """Reads no further pieces than those that the rows are in."""
+    if not count:
+        return
+    for segment, table in pieces:
+        yield segment, table[:count] if len(table) > count else table
+        count -= len(table)
+        if count <= 0:
+            return
+
+
+def last_rows(pieces: Iterable[tuple[AnySegment, AnyTable]], count: int) -> Iterator[tuple[AnySegment, AnyTable]]:
+    """The last `count` rows; only the pieces that they are in are kept. An error is raised after them."""
+    kept: deque[tuple[AnySegment, AnyTable]] = deque()
+    total, raised = 0, None
+    try:
+        for piece in pieces:
+            kept.append(piece)
+            total += len(piece[1])
+            while kept and total - len(kept[0][1]) >= count:
+                total -= len(kept.popleft()[1])
+    except KafkaRecordError as error:
+        raised = error
+    for segment, table in kept:
+        yield segment, table[max(total - count, 0) :]
+        total = min(total, count)
+    if raised is not None:
+        raise raised
+
+
+def last_pieces(
+    groups: Groups,
+    decode_request: DecodeRequest,
+    record_range: RecordRange,
+    isolated: Isolated,
+    threads: int,
+    count: int,
+) -> Generator[tuple[SegmentFile, RecordColumns]]:
+    """As log_reading.pieces, of the end of the logs that has the last `count` records."""
+    groups = list(groups)
+    begins = starts(groups, decode_request, record_range, isolated, count)
+    for group, begin in zip(groups[len(groups) - len(begins) :], begins, strict=True):
+        from_there = record_range.beginning(begin)
+        yield from log_reading.pieces([group], decode_request, from_there, isolated, threads)
+
+
+def starts(
+    groups: Sequence[Sequence[SegmentFile]],
+    decode_request: DecodeRequest,
+    record_range: RecordRange,
+    isolated: Isolated,
+    count: int,
+) -> list[int | None]:
+    """The offsets from which the last logs are read for the last `count` records: None for the first one of the range.
+    There are none in the logs before these."""
+    found: list[int | None] = []
+    for number, group in reversed(list(enumerate(groups))):
+        if count <= 0:
+            break
+        start, rows = _start_of_log(group, decode_request, record_range, isolated, count, is_first=number == 0)
+        found.append(start)
+        count -= rows
+    return found[::-1]
+
+
+def _start_of_log(
+    group: Sequence[SegmentFile],
+    decode_request: DecodeRequest,
+    record_range: RecordRange,
+    isolated: Isolated,
+    count: int,
+    *,
+    is_first: bool,
+) -> tuple[int | None, int]:
+    """(where the last `count` records begin, or all, as there are fewer, how many there are)."""
+    committed = Isolation.of(isolated.isolation) is Isolation.READ_COMMITTED
+    every_record = record_range == EVERYTHING and decode_request.options.keys is None and not committed
+    counts_suffice = every_record and not decode_request.skip
+    trial = decode_request._replace(layout=NO_COLUMNS, skip=True)
+    low, needed, before = record_range.first_offset, count, -1
+    while True:
+        start, is_known = _by_headers(group, needed, record_range, decode_request.options.control)
+        if start == before:  # more rows do not lead further back: the counts of wrapper messages are not known
+            start = None
+        begin = low if start is None else start if low is None else max(start, low)
+        if (start is None and is_first) or (start is not None and is_known and counts_suffice):
+            return begin, count
+        rows = sum(len(one) for _, one in log_reading.pieces([group], trial, record_range.beginning(begin), isolated))
+        if rows >= count or start is None:
+            return begin, rows
+        needed, before = needed * _GROWTH, start
+
+
+def _by_headers(
+    group: Sequence[SegmentFile], needed: int, record_range: RecordRange, control: bool
+) -> tuple[int | None, bool]:
+    """(the offset from which the headers count `needed` records, or None: from the beginning; whether they tell)."""
+    lowest: int | None = None
+    for segment in reversed(group):
+        rows, offset, known = _counted(segment, needed, record_range, control)
+        if not known:
+            return (segment.base_offset or None) if lowest is None else None, False
+        lowest = offset if lowest is None or (offset is not None and offset < lowest) else lowest
+        needed -= rows
+        if needed <= 0:
+            return lowest, True
+    return None, True
+
+
+def _counted(
+    segment: SegmentFile, needed: int, record_range: RecordRange, control: bool
+) -> tuple[int, int | None, bool]:
+    """(record count, lowest offset, whether the count is known) of the last batches with at least `needed` records, or
+    of all. The count in a wrapper of magic 0 or 1 is not known."""
+    low, end = record_range.first_offset, record_range.end_offset
+    for hint in _hints(segment):
+        if (low is None or low < hint) and end is None:
+            counted = _of_last_batches(segment, needed, RecordRange((hint, None)), control)
+            if counted[0] >= needed:
+                return counted
+    return _of_last_batches(segment, needed, RecordRange(record_range.offsets), control)
+
+
+def _hints(segment: SegmentFile) -> Iterator[int]:
+    """Offsets near the end from the index, nearest first. Reading from there avoids reading all headers."""
+    data = segment.sidecar(offset_index.SUFFIX) if segment.base_offset is not None else None
+    if not data:
+        return
+    try:
+        entries = offset_index.read(data, segment.base_offset or 0)
+    except KafkaRecordError:
+        return
+    for back in (2, 64, 2048):
+        if back < len(entries):
+            yield entries[-back].offset
+
+
+def _of_last_batches(
+    segment: SegmentFile, needed: int, offsets: RecordRange, control: bool
+) -> tuple[int, int | None, bool]:
+    tables: deque[tuple[BatchTable, list[int]]] = deque()
+    total = 0
+    for table in log_reading.tables([segment], errors="skip", record_range=offsets):
+        counts = _counts(table, control)
+        tables.append((table, counts))
+        total += sum(counts)
+        while total - sum(tables[0][1]) >= needed and len(tables) > 1:
+            total -= sum(tables.popleft()[1])
+    rows, lowest = 0, None
+    for table, counts in reversed(tables):
+        first = len(counts)
+        while first and rows < needed:
+            first -= 1
+            rows += counts[first]
+        offsets_of_batches = table.column("base_offset")[first:]
+        if None in offsets_of_batches:
+            return rows, None, False
+        lowest = min([*offsets_of_batches, *([] if lowest is None else [lowest])], default=None)
+    return rows, lowest, True
+
+
+def _counts(table: BatchTable, control: bool) -> list[int]:
+    """The record count of each batch by its header; 1 for a message of magic 0 or 1, which may have more."""
+    return [
+        0 if is_control and not control else 1 if count is None else max(count, 0)
+        for count, is_control in zip(table.column("record_count"), table.column("is_control"), strict=True)
+    ]

@@ -1,0 +1,165 @@
+"""`stream` and `follow` with first, last and keys: the same records as those of all that one would choose in Python."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing, suppress
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import builders
+import plain_logs
+import pytest
+
+import kafkarec
+from kafkarec.sidecars import offset_index
+
+KEYS = (b"", b"a", b"aa", b"ab", b"a" * 20, b"b", None)
+
+
+def some_batch(chance: random.Random, base: int) -> tuple[bytes, int]:
+    """A batch, or a wrapper message, and how many offsets it takes."""
+    count, producer = chance.choice([1, 2, 9]), chance.randrange(1, 4)
+    if chance.random() < 0.2:
+        return builders.end_marker(commit=chance.random() < 0.5, producer_id=producer, base_offset=base), 1
+    codec = chance.choice(["none", "lz4", "gzip"])
+    if chance.random() < 0.2:
+        rows = [{"key": chance.choice(KEYS), "value": b"old"} for _ in range(count)]
+        return kafkarec.encode(rows, base_offset=base, magic=1, compression=codec), count
+    parts = [builders.record(offset_delta=row, timestamp_delta=row, key=chance.choice(KEYS)) for row in range(count)]
+    transactional = chance.random() < 0.5
+    state: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0} if transactional else {}
+    attributes = builders.TRANSACTIONAL if transactional else 0
+    return builders.batch(parts, base_offset=base, codec=codec, attributes=attributes, **state), count
+
+
+def some_log(chance: random.Random, folder: Path) -> Path:
+    """A partition of up to four segments, some with an .index, some with a damaged byte."""
+    parts, base = [], chance.choice([0, 40])
+    for _ in range(chance.randrange(4, 60)):
+        part, offsets = some_batch(chance, base)
+        parts.append(part)
+        base += offsets + chance.choice([0, 0, 0, 3])
+    cuts = sorted(chance.sample(range(1, len(parts)), chance.randrange(4)))
+    plain_logs.log(folder, *(parts[low:high] for low, high in pairwise([0, *cuts, len(parts)])))
+    for path in sorted(folder.glob("*.log")):
+        batches = list(kafkarec.open(path).scan())
+        entries = [(row["last_offset"], row["position"]) for row in batches[1::2]]
+        if chance.random() < 0.5:
+            path.with_suffix(".index").write_bytes(offset_index.write(entries, int(path.stem)))
+        if chance.random() < 0.3:
+            data = bytearray(path.read_bytes())
+            data[chance.randrange(len(data))] ^= 4
+            path.write_bytes(data)
+    return folder
+
+
+def some_options(chance: random.Random) -> dict[str, Any]:
+    """Options of `stream` that choose no records by number or key."""
+    options: dict[str, Any] = {"columns": ["partition", "offset", "key", "value"]}
+    choices = {
+        "start_offset": chance.randrange(200),
+        "end_offset": chance.randrange(300),
+        "start_timestamp": builders.NOW + chance.randrange(4),
+        "isolation": "read_committed",
+        "control": True,
+        "layout": "view",
+        "threads": 3,
+        "batch_bytes": chance.choice([1, 200]),
+    }
+    return options | {name: choices[name] for name in choices if chance.random() < 0.3}
+
+
+def rows_of(pieces: Any) -> tuple[list[tuple[Any, ...]], bool]:
+    """The rows, and whether they end with an error."""
+    rows: list[tuple[Any, ...]] = []
+    with suppress(kafkarec.KafkaRecordError):
+        for piece in pieces:
+            rows += zip(*map(piece.column, ("partition", "offset", "key", "value")), strict=True)
+        return rows, False
+    return rows, True
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_records_are_those_that_one_would_choose(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    for partition in range(chance.choice([1, 1, 3])):
+        some_log(chance, tmp_path / f"orders-{partition}")
+    logs = kafkarec.open(tmp_path if chance.random() < 0.5 else tmp_path / "orders-0")
+    options = some_options(chance) | {"errors": "skip"}
+    keys = chance.choice([None, chance.sample([key for key in KEYS if key is not None], chance.randrange(4))])
+    first, last = chance.choice([None, 0, 1, 7, 1000]), chance.choice([None, 0, 1, 7, 1000])
+    every, _ = rows_of(logs.stream(**options))
+    wanted = [row for row in every if keys is None or row[2] in keys]
+    wanted = wanted if last is None else wanted[max(len(wanted) - last, 0) :]
+    found, failed = rows_of(logs.stream(**options, first=first, last=last, keys=keys))
+    assert not failed
+    assert found == wanted[:first]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_is_raised_after_the_records_before_it(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    log, options = kafkarec.open(some_log(chance, tmp_path / "orders-0")), some_options(chance)
+    options.pop("isolation", None)  # with errors="skip" it leaves out more
+    keys, first = chance.choice([None, [b"a", b""]]), chance.choice([None, 3, 1000])
+
+    def chosen(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return [row for row in rows if keys is None or row[2] in keys]
+
+    every, fails = rows_of(log.stream(**options))
+    found, failed = rows_of(log.stream(**options, first=first, keys=keys))
+    assert found == chosen(every)[:first]
+    assert failed == (fails and (first is None or len(found) < first))
+    good, _ = rows_of(log.stream(**options, errors="skip", restore=False))
+    found, failed = rows_of(log.stream(**options, last=5, keys=keys))
+    if fails:  # perhaps before what is read
+        assert set(found) <= {*good, *every}
+    else:
+        assert (found, failed) == (chosen(every)[-5:], False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"first": -1}, "first -1: 0 or more"),
+        ({"last": 2.5}, "last 2.5: 0 or more"),
+        ({"keys": "user-1"}, "a list of keys, each one bytes or str"),
+        ({"keys": b"user-1"}, "a list of keys, each one bytes or str"),
+        ({"keys": [None]}, "a list of keys, each one bytes or str"),
+    ],
+)
+def test_other_values_are_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    log = kafkarec.open(plain_logs.log(tmp_path / "orders-0", [plain_logs.batch(0, 2)]))
+    for read in (log.stream, log.follow):
+        with pytest.raises(ValueError, match=message):
+            read(**options)
+
+
+def test_keys_are_bytes_str_or_buffers(tmp_path: Path) -> None:
+    parts = [builders.record(offset_delta=row, key=key) for row, key in enumerate(["ä".encode(), b"a", b"b", b"c"])]
+    log = kafkarec.open(plain_logs.log(tmp_path / "orders-0", [builders.batch(parts)]))
+    (piece,) = log.stream(columns=["offset"], keys=("ä", bytearray(b"a"), memoryview(b"b"), b"b"))
+    assert piece.column("offset") == [0, 1, 2]
+
+
+def test_follow_begins_with_the_last_records_and_ends_after_the_first_ones(tmp_path: Path) -> None:
+    one = plain_logs.log(tmp_path / "orders-0", *([plain_logs.batch(base, 10)] for base in range(0, 50, 10)))
+    plain_logs.log(tmp_path / "orders-1", [plain_logs.batch(0, 10)])
+    found = kafkarec.open(tmp_path).follow(last=2, first=7, keys=["k"], interval=0.01, columns=["partition", "offset"])
+    with closing(found):
+        rows = [
+            row for piece in islice(found, 2) for row in zip(*map(piece.column, ("partition", "offset")), strict=True)
+        ]
+        assert rows == [(0, 48), (0, 49), (1, 8), (1, 9)]
+        with (one / f"{40:020}.log").open("ab") as file:
+            file.write(plain_logs.batch(50, 10))
+        assert [piece.column("offset") for piece in found] == [[50, 51, 52]]
+
+
+def test_messages_of_unknown_counts_do_not_end_the_search_for_the_last_records(tmp_path: Path) -> None:
+    """A segment of one message, which may have been a wrapper, behind one of batches."""
+    last = kafkarec.encode([{"key": b"a", "value": b"old"}], base_offset=10, magic=1)
+    log = kafkarec.open(plain_logs.log(tmp_path / "orders-0", [plain_logs.batch(0, 10)], [last]))
+    assert [offset for piece in log.stream(last=5) for offset in piece.column("offset")] == [6, 7, 8, 9, 10]
