@@ -1,8 +1,7 @@
 """Reads, checks, repairs and writes Kafka record batches without a broker; decodes to and encodes from Arrow."""
 
-import sys
-
 from . import _compiled as _compiled
+from . import _log_handler as _log_handler
 from ._lazy import names_of
 from ._version import __version__
 from .build_info import build_info
@@ -135,6 +134,3 @@ __getattr__ = names_of(
         "write": ("RecordBatchBuilder", "encode", "estimate_size", "stamp"),
     },
 )
-
-if "logging" in sys.modules:  # a program that logs finds the logger with its handler; in others it is made when used
-    from .support import package_logger as package_logger
