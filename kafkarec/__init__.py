@@ -1,6 +1,7 @@
 """Reads, checks, repairs and writes Kafka record batches without a broker; decodes to and encodes from Arrow."""
 
 from . import _compiled as _compiled
+from . import _log_handler as _log_handler
 from ._lazy import names_of
 from ._version import __version__
 from .build_info import build_info

@@ -14,7 +14,7 @@ from .input_cells import FORMS, TAKEN
 from .input_rows import InputRows
 from .problems import say
 from .shared_options import InputPath, WrongUse
-from .spool import demand_once, shown_name
+from .spool import demand_once
 
 DESCRIPTION = """Builds a log from rows: JSON Lines as cat prints them, CSV, Arrow IPC or Parquet. Missing columns have
 defaults: no key, no headers, no timestamp, the offset after that of the previous row. The log is a .log file, a
@@ -155,15 +155,14 @@ class _Refused:
 
     def __init__(self, stop: bool) -> None:
         self._stop = stop
-        self.file = ""
         self.count = 0
 
     def __call__(self, place: str, problem: str) -> None:
         self.count += 1
         if self._stop:
-            raise new_log.BadInput(f"{self.file}, {place}: {problem}")
+            raise new_log.BadInput(f"{place}: {problem}")
         if self.count <= _ROWS_REPORTED:
-            say(f"{self.file}, {place}: {problem}; left out")
+            say(f"{place}: {problem}; left out")
 
     def finish(self) -> int:
         if self.count > _ROWS_REPORTED:
@@ -174,7 +173,6 @@ class _Refused:
 def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused, tick: progress.Tick) -> Iterator[InputRows]:
     forms = {"key": args.key_as, "value": args.value_as}
     for path in inputs:
-        refused.file = shown_name(path)
         with input_formats.opened(path) as file:
             for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused):
                 yield rows

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from kafkarec.errors import InvalidArrowError
 
-from .input_cells import ALIASES, BLOBS, JsonText, columns_of, typed
+from .input_cells import ALIASES, BLOBS, Columns, JsonText, columns_of, typed
 from .input_rows import InputRows, Refuse, good_rows
 from .shared_options import WrongUse, pyarrow_for
 
@@ -25,9 +25,9 @@ _ROWS, _BYTES = 1 << 14, 16 << 20  # maximum of a block
 
 
 def read(
-    file: BinaryIO, form: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+    file: BinaryIO, name: str, form: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
 ) -> Iterator[InputRows]:
-    """Yield the rows of a file; `form`: "arrow" (a stream), "arrow file" or "parquet"."""
+    """Yield the rows of a file; `form`: "arrow" (a stream), "arrow file" or "parquet"; otherwise as input_json.read."""
     pa = pyarrow_for(f"reading {form}")
     first = 1
     batches = _batches(pa, file, form, columns)
@@ -40,14 +40,13 @@ def read(
             except (pa.ArrowInvalid, UnicodeDecodeError) as error:
                 raise _not(form, first, error) from error
             block = [(first + row, row) for row in range(piece.num_rows)]
-            yield from good_rows(block, partial(_rows, cells, forms), refuse, "row")
+            yield from good_rows(block, partial(_columns, cells, forms), refuse, f"{name}, row")
             first += piece.num_rows
 
 
-def _rows(cells: Mapping[str, list[Any]], forms: Mapping[str, str], block: Sequence[tuple[int, int]]) -> InputRows:
-    """Return rows of `cells`; block: the position in the file and the index of each."""
-    chosen = {name: [column[row] for _, row in block] for name, column in cells.items()}
-    return InputRows(typed(chosen, forms), [place for place, _ in block], "row")
+def _columns(cells: Mapping[str, list[Any]], forms: Mapping[str, str], block: Sequence[tuple[int, int]]) -> Columns:
+    """Return the columns of rows of `cells`; block: the position in the file and the index of each."""
+    return typed({name: [column[row] for _, row in block] for name, column in cells.items()}, forms)
 
 
 def _cells(pa: Any, batch: Any, forms: Mapping[str, str]) -> dict[str, list[Any]]:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from kafkarec.format.schema import RECORD_FIELDS
 
-from .input_cells import ALIASES, BLOBS, BadCell, JsonText, columns_of, parsed_json, typed
+from .input_cells import ALIASES, BLOBS, BadCell, Columns, JsonText, columns_of, parsed_json, typed
 from .input_rows import InputRows, Refuse, good_rows
 from .shared_options import WrongUse, pyarrow_for
 
@@ -35,7 +35,7 @@ Record = tuple[int, tuple[str | None, ...]]  # the same with its cells
 
 
 def read(
-    file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+    file: BinaryIO, name: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
 ) -> Iterator[InputRows]:
     """Yield the rows of a file in blocks of about a MiB; see input_json.read."""
     pa = pyarrow_for("reading csv")
@@ -46,7 +46,8 @@ def read(
         if len(titles) > 1:
             lines = [line for line in lines if line[1].strip(b"\r\n")]
         if lines:
-            yield from good_rows(_records(pa, lines, len(titles)), partial(_rows, titles, forms), refuse)
+            records = _records(pa, lines, len(titles))
+            yield from good_rows(records, partial(_columns, titles, forms), refuse, f"{name}, line")
 
 
 def _blocks(file: BinaryIO) -> Iterator[list[Line]]:
@@ -119,13 +120,13 @@ def _records(pa: Any, lines: Sequence[Line], width: int) -> list[Record]:
     return [(line, others.get(row) or next(cells)) for row, (line, _) in enumerate(lines, 2)]
 
 
-def _rows(titles: Sequence[str], forms: Mapping[str, str], records: Sequence[Record]) -> InputRows:
+def _columns(titles: Sequence[str], forms: Mapping[str, str], records: Sequence[Record]) -> Columns:
     for row, (_, cells) in enumerate(records):
         if len(cells) != len(titles):
             raise BadCell(row, "", f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
     columns = zip(*(cells for _, cells in records), strict=True)
     shown = {name: _values(name, cells, forms) for name, cells in zip(titles, columns, strict=True) if name}
-    return InputRows(typed(shown, forms), [number for number, _ in records])
+    return typed(shown, forms)
 
 
 def _values(name: str, cells: Sequence[str | None], forms: Mapping[str, str]) -> Sequence[Any]:

@@ -62,13 +62,13 @@ def rows(
     _demand_format(name, format_name, head)
     try:
         if format_name in ("json", "csv"):
-            yield from (input_json if format_name == "json" else input_csv).read(source, forms, columns, refuse)
+            yield from (input_json if format_name == "json" else input_csv).read(source, name, forms, columns, refuse)
         elif format_name == "parquet" or head.startswith(_ARROW_FILE):
             with _seekable(file, source) as whole:
                 kind = "parquet" if format_name == "parquet" else "arrow file"
-                yield from input_arrow.read(whole, kind, forms, columns, refuse)
+                yield from input_arrow.read(whole, name, kind, forms, columns, refuse)
         else:
-            yield from input_arrow.read(source, "arrow", forms, columns, refuse)
+            yield from input_arrow.read(source, name, "arrow", forms, columns, refuse)
     except WrongUse as error:
         raise WrongUse(f"{name}, {error}") from error
     except InvalidArrowError as error:

@@ -9,7 +9,7 @@ from json import scanner
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, BinaryIO
 
-from .input_cells import BadCell, JsonText, columns_of, type_name, typed
+from .input_cells import BadCell, Columns, JsonText, columns_of, type_name, typed
 from .input_rows import InputRows, Refuse, good_rows
 
 _STEP = 1 << 20
@@ -22,16 +22,17 @@ _Scan = Callable[[str, int], tuple[Any, int]]
 
 
 def read(
-    file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+    file: BinaryIO, name: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
 ) -> Iterator[InputRows]:
     """Yield the rows of a file in blocks of about a MiB.
 
+    name       of the file, for messages
     forms      key, value -> encoding of the plain column
     columns    names of the columns to read, others are ignored; None: all, and WrongUse for an unknown one
     """
     parse = _parser([name for name, form in forms.items() if form == "json"])
     for lines in blocks(file):
-        yield from good_rows(lines, partial(_rows, parse, forms, columns), refuse)
+        yield from good_rows(lines, partial(_columns, parse, forms, columns), refuse, f"{name}, line")
 
 
 def blocks(file: BinaryIO) -> Iterator[list[Line]]:
@@ -56,10 +57,10 @@ def _numbered(lines: Sequence[bytes], first: int) -> Iterator[list[Line]]:
         yield numbered
 
 
-def _rows(
+def _columns(
     parse: Callable[[str], Any], forms: Mapping[str, str], columns: Sequence[str] | None, lines: Sequence[Line]
-) -> InputRows:
-    """Return the rows of some lines. The row of a BadCell is counted from the first of these lines."""
+) -> Columns:
+    """Return the columns of some lines. The row of a BadCell is counted from the first of these lines."""
     rows = [_object(row, line, parse) for row, (_, line) in enumerate(lines)]
     names = {name: None for each in rows for name in each}
 
@@ -68,7 +69,7 @@ def _rows(
 
     read = columns_of(names, columns, place)
     shown = {name: [each.get(title, _ABSENT.get(title)) for each in rows] for title, name in read.items()}
-    return InputRows(typed(shown, forms), [number for number, _ in lines])
+    return typed(shown, forms)
 
 
 def _object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str, Any]:

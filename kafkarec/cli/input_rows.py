@@ -16,13 +16,12 @@ Raw = TypeVar("Raw", bound=tuple[Any, ...])
 
 
 class InputRows:
-    """Consecutive rows of the input. columns: as `input_cells.typed` returns them; places: the position of each row in
-    the input, counted in `unit`"""
+    """Consecutive rows of the input. columns: as `input_cells.typed` returns them; places: of each row the file and
+    what is counted in it, and the position: ("orders.jsonl, line", 7)"""
 
-    def __init__(self, columns: Columns, places: Sequence[int], unit: str = "line") -> None:
+    def __init__(self, columns: Columns, places: Sequence[tuple[str, int]]) -> None:
         self._columns = columns
         self._places = places
-        self._unit = unit
 
     def __len__(self) -> int:
         return len(self._places)
@@ -37,18 +36,18 @@ class InputRows:
 
     def slice(self, start: int, stop: int) -> InputRows:
         columns = {name: cells[start:stop] for name, cells in self._columns.items()}
-        return InputRows(columns, self._places[start:stop], self._unit)
+        return InputRows(columns, self._places[start:stop])
 
     def take(self, rows: Sequence[int]) -> InputRows:
         columns: Columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
-        return InputRows(columns, [self._places[row] for row in rows], self._unit)
+        return InputRows(columns, [self._places[row] for row in rows])
 
     def joined(self, *others: InputRows) -> InputRows:
-        """Return these rows followed by those of `others`, blocks of the same input."""
+        """Return these rows followed by those of `others`."""
         blocks = (self, *others)
         names = {name: None for block in blocks for name in block._columns}
         columns: Columns = {name: list(chain.from_iterable(block._cells(name) for block in blocks)) for name in names}
-        return InputRows(columns, list(chain.from_iterable(block._places for block in blocks)), self._unit)
+        return InputRows(columns, list(chain.from_iterable(block._places for block in blocks)))
 
     def has_headers(self, row: int) -> bool:
         return bool("headers" in self._columns and self._columns["headers"][row])
@@ -58,8 +57,9 @@ class InputRows:
         return list(zip(*map(self._cells, RECORD), strict=True))
 
     def where(self, row: int) -> str:
-        """Return the position of a row in the input, for a message: `line 7`."""
-        return f"{self._unit} {self._places[row]}"
+        """Return the position of a row in the input, for a message: `orders.jsonl, line 7`."""
+        unit, number = self._places[row]
+        return f"{unit} {number}"
 
     def _cells(self, name: str) -> Sequence[Any]:
         none: Any = [] if name == "headers" else None
@@ -67,22 +67,22 @@ class InputRows:
 
 
 def good_rows(
-    block: Sequence[Raw], rows_of: Callable[[Sequence[Raw]], InputRows], refuse: Refuse, unit: str = "line"
+    block: Sequence[Raw], columns_of_block: Callable[[Sequence[Raw]], Columns], refuse: Refuse, unit: str
 ) -> Iterator[InputRows]:
     """Yield the rows of a block of raw rows, each a tuple that begins with its position, in one piece. Where one of
-    them cannot be converted, each is tried alone, and those that cannot are refused."""
+    them cannot be converted, each is tried alone, and those that cannot are refused. unit: see InputRows"""
     try:
-        yield rows_of(block)
+        yield InputRows(columns_of_block(block), [(unit, one[0]) for one in block])
         return
     except BadCell:
         pass
     good = []
     for one in block:
         try:
-            rows_of([one])
+            columns_of_block([one])
         except BadCell as bad:
             refuse(f"{unit} {one[0]}", str(bad))
         else:
             good.append(one)
     if good:
-        yield rows_of(good)
+        yield InputRows(columns_of_block(good), [(unit, one[0]) for one in good])

@@ -248,7 +248,8 @@ class NewLog:
                 f"{where}: topic and partition, the name of the folder in {self._path}, are unknown; "
                 f"name it: -o {os.path.join(self._path, 'orders-0')}"
             )
-        if names.folder(f"{topic}-{partition}") is None or "/" in topic:
+        named = names.folder(f"{topic}-{partition}")
+        if named is None or (named.topic, named.partition) != place or "/" in topic:
             raise WrongUse(
                 f"{where}: the topic or the partition is not valid in Kafka, so no folder can be named after it"
             )

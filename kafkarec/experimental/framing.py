@@ -51,7 +51,7 @@ from kafkarec.format.layout import (
     V2Header,
 )
 from kafkarec.format.varints import unsigned_varint
-from kafkarec.read.decode_options import NO_CHECKS, DecodeRequest, checked_limit, request
+from kafkarec.read.decode_options import NO_CHECKS, DecodeRequest, checked_bytes, checked_limit, request
 from kafkarec.tables.records import PassResult, RecordColumns
 from kafkarec.write.encoding import encode as encode_v2
 
@@ -95,12 +95,6 @@ class WholeBatch(NamedTuple):
     def error(self, reason: str, **sides: Any) -> KafkaRecordError:
         """The error for this batch; sides: expected, found, record, detail."""
         return error(reason, self.place | sides)
-
-
-def view_of(data: Any) -> memoryview:
-    """The bytes of any buffer."""
-    view = memoryview(data)
-    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 def batch_at(view: memoryview, at: int, magic: int, check_crc: bool) -> WholeBatch:
@@ -224,7 +218,7 @@ class Format(ABC):
 
     def from_v2(self, data: Any, options: Options) -> bytes:
         options = options.checked()
-        return b"".join(self._from_v2(batch, options) for batch in whole_batches(view_of(data), BATCH_MAGIC))
+        return b"".join(self._from_v2(batch, options) for batch in whole_batches(checked_bytes(data), BATCH_MAGIC))
 
     def _from_v2(self, batch: WholeBatch, options: Options) -> bytes:
         header = batch.header
@@ -255,7 +249,7 @@ class Format(ABC):
         so it is for `v3` with bit 7 = 0, whose payload is copied.
         """
         limit = checked_limit(max_decompressed_bytes)
-        return b"".join(self._as_v2(one, limit, compressed=True) for one in whole_batches(view_of(data), MAGIC))
+        return b"".join(self._as_v2(one, limit, compressed=True) for one in whole_batches(checked_bytes(data), MAGIC))
 
     def check_form(self, batch: WholeBatch) -> None:
         """Refuses batches of the other form."""
@@ -308,7 +302,7 @@ class Format(ABC):
             timestamp_unit=timestamp_unit,
             header_keys=header_keys,
         )
-        return _Decoding(self, view_of(data), asked).run()
+        return _Decoding(self, checked_bytes(data), asked).run()
 
 
 class _Decoding:

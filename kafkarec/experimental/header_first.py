@@ -20,7 +20,7 @@ from kafkarec._verbs import FieldCheck, rewrite_records
 from kafkarec.codecs.piecewise import pieces
 from kafkarec.format.enums import CODEC_NAMES, Compression
 from kafkarec.format.varints import BadVarint, read_signed
-from kafkarec.read.decode_options import checked_limit
+from kafkarec.read.decode_options import checked_bytes, checked_limit
 
 from .framing import (
     HEADER_FIRST,
@@ -33,7 +33,6 @@ from .framing import (
     batch_at,
     codec_errors,
     signed_varint,
-    view_of,
 )
 
 __all__ = ["ValidatedOffsets", "decode", "encode", "from_v2", "offsets", "to_v2"]
@@ -136,7 +135,7 @@ def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedO
     Keys, values and headers are neither read nor decompressed where the codec's blocks allow it; so their size is
     compared with the lengths only without a codec.
     """
-    view, limit = view_of(data), checked_limit(max_decompressed_bytes)
+    view, limit = checked_bytes(data), checked_limit(max_decompressed_bytes)
     check = FieldCheck(view, limit)
     while (at := check.run()) < len(view):
         batch = batch_at(view, at, MAGIC, True)

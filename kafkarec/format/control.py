@@ -285,11 +285,15 @@ def as_json(record: ControlRecord) -> dict[str, Any]:
 
 
 def value_bytes(record: ControlRecord) -> bytes:
-    """The value of a control record in its version of the message. ValueError for a field that does not fit."""
+    """The value of a control record in its version of the message. ValueError for a field that does not fit, or is
+    missing."""
     from .message_writer import write_message
 
     schema = _schemas()[type(record)]
-    return record.version.to_bytes(2, "big") + write_message(schema, record.version, _fields(schema.struct, record))
+    try:
+        return record.version.to_bytes(2, "big") + write_message(schema, record.version, _fields(schema.struct, record))
+    except KeyError as missing:
+        raise ValueError(f"{record.type.name} needs {missing.args[0]}, which is None") from None
 
 
 @cache

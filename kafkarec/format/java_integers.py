@@ -19,11 +19,11 @@ def number_or_none(
     name: str, value: SupportsIndex | None, what: str, least: int = -LONG_MAX - 1, most: int = LONG_MAX
 ) -> int | None:
     """`value` as an int, also one of NumPy or pandas; None stays None. ValueError, which says `what` it has to be, for
-    anything else than a whole number from `least` to `most`."""
+    anything else than a whole number from `least` to `most`, and for True and False."""
     if value is None:
         return None
     with suppress(TypeError):
-        if least <= (number := index(value)) <= most:
+        if not isinstance(value, bool) and least <= (number := index(value)) <= most:
             return number
     raise ValueError(f"{name} {value!r}: {what}")
 

@@ -126,6 +126,11 @@ def _choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def checked_bytes(data: Any) -> memoryview:
+    """The bytes of any buffer; the error that `decode` raises for what is none, or whose bytes are not in a row."""
+    return Source(data).memory
+
+
 def checked_limit(max_decompressed_bytes: int) -> int:
     """The limit as the engine gets it; ValueError for none."""
     if not isinstance(max_decompressed_bytes, int) or max_decompressed_bytes < 0:

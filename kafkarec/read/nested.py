@@ -13,7 +13,16 @@ from kafkarec.format.layout import LOG_OVERHEAD
 from kafkarec.tables.records import BATCH_LAYOUT, BatchTable, RecordColumns
 from kafkarec.tables.table import Table
 
-from .decode_options import NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions, request, request_of
+from .decode_options import (
+    NO_CHECKS,
+    NO_COLUMNS,
+    NO_PAYLOADS,
+    DecodeRequest,
+    EngineOptions,
+    checked_bytes,
+    request,
+    request_of,
+)
 from .incomplete import incomplete_batch
 
 _BATCH_ROW_BYTES = 128
@@ -60,7 +69,7 @@ class _Cut(NamedTuple):
 
     @classmethod
     def of(cls, data: Any, value: int, row: int, left: int, batch: int | None) -> _Cut:
-        view = memoryview(data).cast("B")
+        view = checked_bytes(data)
         position = len(view) - left
         return cls(value, row, position, bytes(view[position : position + LOG_OVERHEAD]), left, batch)
 

@@ -149,7 +149,8 @@ class FileObject:
         file_name = name or getattr(file, "name", None)
         self.name = file_name if isinstance(file_name, str) else f"<{type(file).__name__}>"
         size = getattr(file, "size", None)
-        self.size = size if isinstance(size, int) else file.seek(0, os.SEEK_END)
+        end = size if isinstance(size, int) else file.seek(0, os.SEEK_END)
+        self.size = file.tell() if end is None else end  # None of a memory map, before Python 3.13
 
     def read_at(self, position: int, length: int) -> bytes:
         with self._lock:

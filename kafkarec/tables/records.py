@@ -151,8 +151,8 @@ class RecordColumns(Table):
 
     @property
     def timestamps_out_of_range(self) -> int:
-        """The number of timestamps that did not fit the unit and are null."""
-        return sum(chunk.out_of_range for chunk, _, _ in self._pieces)
+        """The number of timestamps that did not fit the unit and are null; for a slice that of the whole."""
+        return sum(chunk.out_of_range for chunk in self._found.chunks)
 
     def _same(self, pieces: list[Piece]) -> RecordColumns:
         whole = self._whole and pieces == self._pieces

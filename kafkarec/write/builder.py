@@ -84,6 +84,8 @@ class RecordBatchBuilder(BatchState):
 
         Markers need a producer id and a transactional batch, LEADER_CHANGE a partition leader epoch.
         """
+        if not isinstance(record, ControlRecord):
+            raise TypeError(f"a control record is needed, as Record.control returns it, not {type(record).__name__}")
         key = key_of(record.type)
         if record.type in MARKERS:
             if self._header.producer_id == -1:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkarec._writer import RecordInput
 from kafkarec.format.enums import CODEC_NAMES, Compression, TimestampType
-from kafkarec.format.java_integers import INT_MAX, LONG_MAX
+from kafkarec.format.java_integers import INT_MAX, LONG_MAX, number_or_none
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.tables.records import RecordColumns
 
@@ -77,8 +77,7 @@ def _check_one_partition(columns: RecordColumns) -> None:
 
 
 def check_range(name: str, value: Any, minimum: int, maximum: int) -> None:
-    if value is not None and (type(value) is not int or not minimum <= value <= maximum):
-        raise ValueError(f"{name} {value!r}: an int from {minimum} to {maximum}")
+    number_or_none(name, value, f"an int from {minimum} to {maximum}", minimum, maximum)
 
 
 _RANGES = {

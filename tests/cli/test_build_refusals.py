@@ -135,6 +135,23 @@ WRONG_USE = {
 }
 
 
+@pytest.mark.parametrize("line", ['{"magic": 3}', '{"topic": "b"}', '{"offset": 0}', '{"timestamp": -2}'])
+def test_of_several_files_the_one_with_the_row_is_named(run: Here, tmp_path: Path, line: str) -> None:
+    first, second, out = tmp_path / "first.jsonl", tmp_path / "second.jsonl", tmp_path / "out.log"
+    first.write_text('{"topic": "a"}\n{"topic": "a"}\n')
+    second.write_text('\n{"topic": "a"}\n' + line + "\n")
+    ran = run("build", first, second, "-o", out)
+    assert ran.status in (1, 2) and ran.complaint.count(f"{second}, line 3: ") == 1 and not out.exists()
+
+
+def test_the_file_of_rows_that_waited_for_more_is_named(run: Here, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    first.write_text('{"magic": 3}\n')
+    second.write_text("{}\n")
+    ran = run("build", first, second, "-o", tmp_path / "out.log")
+    assert ran.status == 2 and f"{first}, line 1: magic 3" in ran.complaint and str(second) not in ran.complaint
+
+
 @pytest.mark.parametrize("name", WRONG_USE)
 def test_wrong_use_is_one_line(name: str) -> None:
     data, arguments, message = WRONG_USE[name]
@@ -163,6 +180,15 @@ def test_wrong_options_are_refused_and_write_nothing(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))
     ran = run(*arguments)
     assert ran.status == 2 and message in ran.complaint and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ['"a", "partition": -1', '"a/b", "partition": 0', '"..", "partition": 0', '"a"'])
+def test_a_folder_that_would_be_another_partition_is_not_made(run: Here, tmp_path: Path, place: str) -> None:
+    """The folder a--1 is that of partition 1 of the topic a-."""
+    rows, out = tmp_path / "in.jsonl", tmp_path / "logs"
+    rows.write_text(f'{{"topic": {place}}}\n')
+    ran = run("build", rows, "-o", f"{out}/")
+    assert ran.status == 2 and f"{rows}, line 1: " in ran.complaint and not out.exists()
 
 
 def test_a_missing_input_is_status_3(run: Here, tmp_path: Path) -> None:

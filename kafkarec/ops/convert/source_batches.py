@@ -89,7 +89,6 @@ def _checked(data: Any) -> Sequence[Any]:
             raise ValueError(f"{len(logs)} partitions; convert them one by one")
         return [segment for log in logs for segment in log.segments]
     try:
-        view = memoryview(data)
+        return [Buffer(data)]
     except TypeError:
-        raise TypeError(f"expected a buffer, a SegmentFile or a Log, not {type(data).__name__}") from None
-    return [Buffer(view.cast("B") if view.nbytes else b"")]
+        raise TypeError(f"expected a buffer, a Segment or a Log, not {type(data).__name__}") from None

@@ -8,6 +8,7 @@ from typing import Any
 from kafkarec.format import layout, single_fields
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.single_fields import FieldFault
+from kafkarec.read.decode_options import checked_bytes
 from kafkarec.support.text_table import counted
 
 from . import batch_fields, message_fields, value_descriptions
@@ -29,8 +30,7 @@ def explain(
     is invalid, all bytes up to the end of `data` are explained: pass `data` up to the next good batch. ValueError for a
     position outside of `data`.
     """
-    view = memoryview(data)
-    view = view.cast("B") if view.nbytes else memoryview(b"")
+    view = checked_bytes(data)
     if not 0 <= position <= len(view):
         raise ValueError(f"position {position}: outside the {len(view)} bytes of data")
     view = view[position:]

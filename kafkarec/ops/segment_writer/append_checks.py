@@ -21,6 +21,7 @@ from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import reader
+from kafkarec.read.decode_options import checked_bytes
 from kafkarec.recover.steps import as_stored
 from kafkarec.state.producers import Marker, ProducerStates, read_marker
 from kafkarec.write.stamping import assign
@@ -118,7 +119,7 @@ def check_batches(
     Raises a KafkaRecordError for bytes that are not whole good batches, and AppendRefused for good batches that cannot
     be appended to this log.
     """
-    view = memoryview(data).cast("B")
+    view = checked_bytes(data)
     headers, good = _headers(view)
     if settings.assign_offsets or settings.leader_epoch is not None or blank_epoch is not None:
         view = memoryview(_with_assigned_fields(view, headers, settings, next_offset, blank_epoch))

@@ -22,7 +22,7 @@ from kafkarec.ops.validate.batch_rules import FirstBatch, check, check_magic, fi
 from kafkarec.ops.validate.result import ValidatedRecords, validated
 from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules, checked_origin, time_limit
 from kafkarec.ops.validate.validation_errors import refuse, refuse_records
-from kafkarec.read.decode_options import checked_limit, checked_record_limit
+from kafkarec.read.decode_options import checked_bytes, checked_limit, checked_record_limit
 from kafkarec.write.fields import checked_magic, fitting
 
 
@@ -92,7 +92,7 @@ def validate(
         limit=checked_limit(max_decompressed_bytes),
         most_body=checked_record_limit(max_decompressed_message_bytes),
     )
-    view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
+    view = checked_bytes(data)
     request = Request(
         view,
         check_crcs=bool(check_crcs),

@@ -125,3 +125,9 @@ def test_good_data_causes_no_warnings_or_logs(caplog: pytest.LogCaptureFixture) 
             kafkarec.decode(case.bytes)
     assert caplog.records == []
     assert any(isinstance(handler, logging.NullHandler) for handler in kafkarec.logger.handlers)
+
+
+def test_a_program_that_logs_finds_the_handler_and_others_do_not_wait_for_the_module() -> None:
+    found = "[type(one).__name__ for one in logging.getLogger('kafkarec').handlers]"
+    assert subprocesses.run(f"import logging, kafkarec; print({found})") == "['NullHandler']\n"
+    assert subprocesses.run("import sys, kafkarec; print('logging' in sys.modules)") == "False\n"

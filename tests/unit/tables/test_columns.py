@@ -283,6 +283,7 @@ def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit: str, sign: int)
     columns = kafkarec.decode(beyond, timestamp_unit=unit)
     assert columns.timestamps_out_of_range == 1
     assert reading.arrow_table(columns).column("timestamp").is_null().to_pylist() == [True, False]
+    assert columns[1:].timestamps_out_of_range == columns[:0].timestamps_out_of_range == 1  # as the damage of a slice
 
 
 def test_header_keys_as_bytes_are_unchanged() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -55,6 +56,7 @@ def test_every_control_type_round_trips() -> None:
         (LeaderChangeRecord(ControlRecordType.LEADER_CHANGE, 2, 1, 1, (), ()), "version 0 only"),
         (LeaderChangeRecord(ControlRecordType.LEADER_CHANGE, 2, 0, 1, (WITH_DIRECTORY,), ()), "no field for a voter"),
         (EndTxnMarker(ControlRecordType.ABORT, 0, 0, 2**31), "does not fit the 32 bits"),
+        (EndTxnMarker(ControlRecordType.ABORT, 0, 0, None), "ABORT needs coordinatorEpoch"),  # type: ignore[arg-type]
         (EndTxnMarker(ControlRecordType.KRAFT_VERSION, 5, 0, 1), "is not the class of"),
         (ControlRecord(ControlRecordType.UNKNOWN, 9, 0), "UNKNOWN"),
     ],
@@ -74,6 +76,13 @@ def test_names_of_endpoints_that_cannot_be_written(name: str, words: str) -> Non
     voter = KRaftVoter(3, UUID(int=1), (Endpoint(name, "", 1),), KRaftVersionFeature(0, 1))
     with pytest.raises(ValueError, match=words):
         RecordBatchBuilder(is_control=True).append_control(0, typed_control.control("KRAFT_VOTERS", (voter,)))
+
+
+@pytest.mark.parametrize("record", [None, 1, "commit", ControlRecordType.COMMIT, {"type": 1}])
+def test_what_is_no_control_record_is_a_type_error(record: Any) -> None:
+    made = RecordBatchBuilder(is_control=True, **TRANSACTION)
+    with pytest.raises(TypeError, match=f"as Record.control returns it, not {type(record).__name__}"):
+        made.append_control(0, record)
 
 
 def test_raw_control_records() -> None:

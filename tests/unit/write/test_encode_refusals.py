@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import builders
+import numpy as np
 import pyarrow as pa
 import pytest
 import subprocesses
@@ -193,6 +194,13 @@ OPTIONS: dict[str, tuple[dict[str, Any], Any]] = {
     "a producer in magic 1": ({**WHOLE, "magic": 1}, ValueError),
     "zstd in magic 1": ({"magic": 1, "compression": "zstd"}, ValueError),
 }
+
+
+def test_options_may_be_integers_of_other_libraries() -> None:
+    rows = [(None, 5, b"k", b"v", [])] * 3
+    numbers: dict[str, int] = {**WHOLE, "base_offset": 7, "batch_size": 70, "partition_leader_epoch": 2}
+    of_numpy: dict[str, Any] = {name: np.int64(number) for name, number in numbers.items()}
+    assert kafkarec.encode(rows, **of_numpy) == kafkarec.encode(rows, **numbers)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -1,0 +1,63 @@
+"""Functions of bytes take any buffer of bytes in a row, without a copy, and refuse what else is passed alike."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import builders
+import numpy as np
+import pytest
+
+import kafkarec
+from kafkarec.ops.explain import explain
+
+pytestmark = [pytest.mark.core, pytest.mark.python]
+
+DATA = builders.good_batch(3)
+
+
+def appended(data: Any, folder: Path) -> list[Any]:
+    with kafkarec.SegmentWriter(folder / "log-0") as writer:
+        writer.append(data)
+    return list(kafkarec.open(folder / "log-0").read())
+
+
+READERS: dict[str, Callable[[Any, Path], Any]] = {
+    "decode": lambda data, _: list(kafkarec.decode(data)),
+    "views": lambda data, _: list(kafkarec.decode(data, layout="view")),
+    "read_committed": lambda data, _: list(kafkarec.decode(data, isolation="read_committed")),
+    "stream": lambda data, _: [list(piece) for piece in kafkarec.stream(data)],
+    "scan": lambda data, _: list(kafkarec.scan(data)),
+    "batches": lambda data, _: [list(batch) for batch in kafkarec.batches(data)],
+    "decode_each": lambda data, _: [list(lists.records) for lists in kafkarec.decode_each([data])],
+    "validate": lambda data, _: bytes(kafkarec.validate(data)),
+    "convert": lambda data, _: bytes(kafkarec.convert(data, compression="gzip")),
+    "explain": lambda data, _: str(explain(data)),
+    "SegmentWriter": appended,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_any_buffer_is_read(reader: str, tmp_path: Path) -> None:
+    wanted = READERS[reader](DATA, tmp_path / "bytes")
+    two_dimensions, signed = np.frombuffer(DATA, np.uint8).reshape(1, -1), memoryview(DATA).cast("b")
+    assert READERS[reader](two_dimensions, tmp_path / "NumPy") == wanted
+    assert READERS[reader](signed, tmp_path / "signed") == wanted
+
+
+@pytest.mark.parametrize("wrong", [memoryview(DATA)[::2], np.frombuffer(DATA, np.uint8)[::-1], 5, "text"])
+def test_what_is_no_row_of_bytes_is_refused_alike(wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises((BufferError, TypeError, ValueError)) as of_decode:
+        kafkarec.decode(wrong)
+    for reader in READERS.values():
+        with pytest.raises(of_decode.type):
+            reader(wrong, tmp_path)
+
+
+def test_a_memory_map_is_a_file_that_can_be_opened() -> None:
+    with mmap.mmap(-1, len(DATA)) as mapped:
+        mapped[:] = DATA
+        assert list(kafkarec.open(mapped).read()) == list(kafkarec.decode(DATA))
