@@ -81,7 +81,8 @@ class Readable(ABC):
         """
         record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
         isolated = Isolated(isolation, aborted, last_stable_offset)
-        return log_reading.read(self.groups(), self._request(options), record_range, isolated, threads)
+        wanted = self._request(options)
+        return log_reading.read(self.groups(), wanted, record_range, isolated, checked_threads(threads))
 
     def stream(
         self,

@@ -120,6 +120,13 @@ def test_damage_is_raised_after_the_records_before_it(seed: int, tmp_path: Path)
         assert (found, failed) == (chosen(every)[-5:], False)
 
 
+def test_no_threads_are_refused(tmp_path: Path) -> None:
+    log = kafkarec.open(plain_logs.log(tmp_path / "orders-0", [plain_logs.batch(0, 2)]))
+    for read in (log.read, log.stream):
+        with pytest.raises(ValueError, match="threads 0: 1 or more"):
+            read(threads=0)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
