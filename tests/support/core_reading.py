@@ -80,6 +80,10 @@ def checked_rows(columns: Any) -> list[dict[str, Any]]:
     return rows
 
 
+def offsets(columns: Any) -> list[int]:
+    return [row["offset"] for row in checked_rows(columns)]
+
+
 def decode_error(data: bytes, **options: Any) -> kafkarec.KafkaRecordError | None:
     try:
         kafkarec.decode(data, control=True, **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import pickle
 import struct
 from typing import NamedTuple
@@ -169,23 +168,6 @@ def test_golden_payload_of_no_declared_records(name: str, payload: Payload) -> N
 
 def test_every_refused_name_is_a_golden_file() -> None:
     assert set(REFUSED) <= {str(parameters.id).rpartition("-")[0] for parameters in CASES}
-
-
-@pytest.mark.parametrize("case", golden.vectors(), ids=str)
-def test_content_has_the_values_that_kafka_read(case: golden.Case) -> None:
-    content = b"".join(bytes(codecs.decompress(*_arguments(payload))) for payload in payloads(case.bytes))
-    at = 0
-    for batch in case.json["batches"]:
-        for record in batch["records"] if batch["isCompressed"] else ():
-            if record.get("value"):
-                value = base64.b64decode(record["value"])
-                at = content.find(value, at)
-                assert at >= 0, f"the value at offset {record['offset']} is missing"
-                at += len(value)
-
-
-def _arguments(payload: Payload) -> tuple[int, memoryview, int, int, int]:
-    return payload.codec, memoryview(payload.data), LIMIT, 0, payload.magic
 
 
 def test_table_rows_are_at_their_ids() -> None:

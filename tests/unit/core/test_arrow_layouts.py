@@ -51,8 +51,9 @@ def test_cells_of_every_layout() -> None:
     ]  # 0 to 16 and more bytes: inline views, and views of a buffer
     for type_, nulls in itertools.product(BYTES, NULLS):
         cells = [None if n in nulls else text for n, text in enumerate(texts)]
-        rows: list[Row] = [(n, 5, cell, b"v", []) for n, cell in enumerate(cells)]
-        same(table_of(rows, key=pa.array(cells, pa.binary()).cast(type_)), rows)
+        rows: list[Row] = [(n, 5, cell, cell, []) for n, cell in enumerate(cells)]
+        both = pa.array(cells, pa.binary()).cast(type_)
+        same(table_of(rows, key=both, value=both), rows)
     for width, nulls in itertools.product((0, 1, 12, 13), NULLS):
         cells = [None if n in nulls else bytes([n]) * width for n in range(COUNT)]
         rows = [(n, 5, b"k", cell, []) for n, cell in enumerate(cells)]
@@ -87,7 +88,7 @@ def test_numbers_of_every_width() -> None:
         [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()], NULLS
     ):
         signed = not str(type_).startswith("u")
-        most = 2 ** min(type_.bit_width - signed, 62) - 1
+        most = 2 ** min(type_.bit_width - signed, 63) - 1
         times = [None if n in nulls else most - n * 6 for n in range(COUNT)]
         rows: list[Row] = [(n, time, None, b"v", []) for n, time in enumerate(times)]
         same(table_of(rows, timestamp=pa.array(times, type_), offset=pa.array(range(COUNT), type_)), rows)
@@ -117,10 +118,11 @@ def pairs_of(n: int) -> list[tuple[str, bytes | None]]:
 def test_headers_of_every_layout() -> None:
     entry = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
     loose = pa.struct([pa.field("key", pa.large_binary()), pa.field("value", pa.binary_view())])
+    viewed = pa.struct([pa.field("key", pa.string_view()), pa.field("value", pa.large_binary())])
     kinds = [
         (kind, element)
         for kind in (pa.list_, pa.large_list, pa.list_view, pa.large_list_view)
-        for element in (entry, loose)
+        for element in (entry, loose, viewed)
     ]
     types = [kind(element) for kind, element in kinds] + [pa.map_(pa.string(), pa.binary())]
     for type_, nulls in itertools.product(types, NULLS):

@@ -6,10 +6,9 @@ import itertools
 from typing import Any
 
 import builders
-import pyarrow as pa
 import pytest
 import reading
-from core_reading import checked_table, decode_range
+from core_reading import decode_range
 
 import kafkarec
 from kafkarec._core import Decoder, Source
@@ -206,36 +205,6 @@ def test_the_bytes_of_all_payloads_have_a_limit() -> None:
             with pytest.raises(kafkarec.LimitExceededError) as caught:
                 chunks_of(decoder_of(**limits), data)
             assert caught.value.position == at, (codec, limits)
-
-
-def test_units_of_timestamps_at_their_borders() -> None:
-    """The largest values that fit are kept, one beyond is null, counted, and stored as 0."""
-    for unit, ticks in (("us", 1000), ("ns", 1_000_000)):
-        most = (2**63 - 1) // ticks
-        stamps = [most, most + 1, -most, -most - 1, 0, -1, 1]
-        rows = [builders.record(timestamp_delta=stamp, offset_delta=n) for n, stamp in enumerate(stamps)]
-        data = builders.good_batch(3) + builders.batch(rows, base_offset=3, base_timestamp=0)
-        columns = kafkarec.decode(data, columns=["timestamp"], timestamp_unit=unit)
-        column = checked_table(columns).column("timestamp").cast(pa.int64()).to_pylist()
-        fits = [None if stamp == -1 or abs(stamp) > most else stamp * ticks for stamp in stamps]
-        assert column == [(builders.NOW + n) * ticks for n in range(3)] + fits
-        assert columns.timestamps_out_of_range == 2
-        plain = kafkarec.decode(data, columns=["timestamp"], timestamp_unit="int64")
-        assert checked_table(plain).column("timestamp").to_pylist()[3:] == [None if at == -1 else at for at in stamps]
-        assert plain.timestamps_out_of_range == 0
-
-
-def test_an_unknown_codec_is_refused_with_the_last_known_id() -> None:
-    """zstd exists since magic 2."""
-    for data, last, result in (
-        (builders.batch(count=1, codec=5, payload=b"x"), 4, 5),
-        (builders.batch(count=1, codec=7, payload=b"x"), 4, 7),
-        (builders.wrapper(b"x", codec=4, payload=b"x"), 3, 4),
-        (builders.wrapper(b"x", magic=0, codec=5, payload=b"x"), 3, 5),
-    ):
-        with pytest.raises(kafkarec.KafkaRecordError) as caught:
-            kafkarec.decode(data)
-        assert (caught.value.reason, caught.value.expected, caught.value.found) == ("unsupported_codec", last, result)
 
 
 def stable_rows(data: bytes, stable_offset: int) -> kafkarec.RecordColumns:

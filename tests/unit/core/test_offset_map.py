@@ -139,6 +139,15 @@ def test_a_table_keeps_no_memory() -> None:
         assert resident() - before < 6 << 20, len(keys)
 
 
+@pytest.mark.slow
+def test_a_key_takes_the_memory_that_the_docs_state() -> None:
+    table, count = LastOffsets(), 300_000
+    for start in range(0, count, 10_000):
+        table.put(columns([b"%016d" % n for n in range(start, start + 10_000)]), array("q", range(10_000)), 10_000)
+    assert len(table) == count
+    assert 38 <= table.nbytes / count <= 70  # 17 plus 21 to 43, and free slots
+
+
 def test_columns_that_are_too_short_are_refused() -> None:
     table = LastOffsets()
     validity, ends, data = columns([b"a", None, b"bc"] * 3)

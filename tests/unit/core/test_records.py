@@ -213,49 +213,6 @@ def test_header_keys_that_are_not_utf8_take_more_memory() -> None:
                 assert error_as_oracle(builders.batch(records)) is None
 
 
-def test_header_keys_become_text_as_in_java() -> None:
-    """Every lead byte with continuation bytes at the limits of their ranges, whole and cut; invalid bytes anywhere."""
-    followers = (0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0)
-    leads = (
-        0x7F,
-        0x80,
-        0xBF,
-        0xC0,
-        0xC1,
-        0xC2,
-        0xDF,
-        0xE0,
-        0xE1,
-        0xEC,
-        0xED,
-        0xEE,
-        0xEF,
-        0xF0,
-        0xF1,
-        0xF3,
-        0xF4,
-        0xF5,
-        0xF7,
-        0xF8,
-        0xFF,
-    )
-    keys = [bytes([lead]) for lead in range(256)]
-    for lead in leads:
-        for second in followers:
-            keys += [bytes([lead, second]), bytes([lead, second]) + b"a", bytes([lead, second, 0x80])]
-            keys += [bytes([lead, second, third, 0x80]) for third in followers]
-            keys += [bytes([lead, second, 0x80, fourth]) for fourth in followers]
-    keys += [
-        b"a" * at + stray + b"a" * (n - at)
-        for stray in (b"\xc3\xa9", b"\xff")
-        for n in range(18)
-        for at in range(n + 1)
-    ]
-    for following in ([], [LONG]):
-        rows = [builders.record(headers=[(key, None) for key in keys[n : n + 500]]) for n in range(0, len(keys), 500)]
-        assert error_as_oracle(builders.batch([*rows, *following])) is None
-
-
 def test_a_projection_passes_through_the_same_checks() -> None:
     good = builders.batch([builders.sized(body()), LONG, builders.record(key=None, value=None)])
     wanted = reading.by_columns(good)

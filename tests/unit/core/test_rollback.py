@@ -10,10 +10,9 @@ import itertools
 from typing import Any
 
 import builders
-import pyarrow as pa
 import pytest
 import reading
-from core_reading import FIELDS, checked_rows, checked_table, decode_range
+from core_reading import FIELDS, checked_rows, decode_range
 from view_layout import assert_viewed_as_copied
 
 import kafkarec
@@ -193,19 +192,6 @@ def test_an_implausible_base_offset_ends_no_range() -> None:
         data = good(0) + good(4 + jump) + good(4)
         result = [row["offset"] for row in checked_rows(decode_range(data, (0, 8)))]
         assert result == list(range(8 if goes_on else 4)), jump
-
-
-def test_timestamps_that_do_not_fit_their_unit_are_null_and_counted() -> None:
-    """Nanoseconds fit up to 2^63-1 // 10^6 ms after and before 1970."""
-    most = (2**63 - 1) // 10**6
-    stamps = [0, most, most + 1, -most, -most - 1, -1, 5, 2**63 - 1, -(2**63)]
-    rows = [builders.record(timestamp_delta=stamp, offset_delta=n) for n, stamp in enumerate(stamps)]
-    data = builders.batch(rows, base_timestamp=0) + good(20)
-    columns = kafkarec.decode(data, columns=["timestamp"], timestamp_unit="ns")
-    fits = [None if stamp == -1 or not -most <= stamp <= most else stamp * 10**6 for stamp in stamps]
-    column = checked_table(columns).column("timestamp").cast(pa.int64())
-    assert column.to_pylist() == fits + [builders.NOW * 10**6] * 4
-    assert column.null_count == sum(value is None for value in fits)
 
 
 def test_aborted_records_are_removed_from_their_first_to_their_last_offset() -> None:

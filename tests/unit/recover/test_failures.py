@@ -8,7 +8,7 @@ from typing import Any
 import builders
 import pytest
 import reading
-from core_damage import offsets
+from core_reading import offsets
 from fake_file import FakeFile
 
 import kafkarec

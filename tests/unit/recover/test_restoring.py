@@ -7,7 +7,7 @@ from typing import Any
 
 import builders
 import pytest
-from core_damage import offsets
+from core_reading import offsets
 
 import kafkarec
 from kafkarec.sidecars import leader_epochs, offset_index

@@ -57,55 +57,6 @@ def of(*rows: Any) -> ProducerStates:
 ABORT, COMMIT = Marker(True, 4, 9000), Marker(False, 4, 9000)
 
 
-def test_the_last_five_batches_are_kept() -> None:
-    states = of(*(row(3 * n, first=3 * n) for n in range(8)))
-    verdicts = [states.violation(row(24, first=3 * n)) for n in range(9)]
-    assert verdicts == ["out_of_order"] * 3 + ["duplicate"] * 5 + [None]
-    assert states.end_offset == 24
-
-
-def test_a_new_epoch_discards_the_batches() -> None:
-    states = of(row(0, first=0), row(3, first=3), row(6, epoch=1, first=0))
-    known = states.entry(7)
-    assert known is not None and (known.producer_epoch, known.last_offset, known.last_sequence) == (1, 8, 2)
-    assert states.violation(row(9, epoch=1, first=0)) == "duplicate"
-    assert states.violation(row(9, epoch=1, first=6)) == "sequence_gap"
-
-
-def test_a_marker_ends_the_transaction_and_may_bump_the_epoch() -> None:
-    """KIP-890: the marker's epoch is one above that of its data, and sequences restart."""
-    states = of(row(0, first=0, is_transactional=True))
-    assert states.first_undecided_offset == 0
-    ended = states.append(marker_row(3, epoch=1), ABORT)
-    assert ended == AbortedTransaction(7, 0, 3, 4)
-    assert states.entry(7) == SnapshotEntry(7, 1, -1, -1, 0, 9000, 4, -1)
-    assert states.first_undecided_offset is None
-    assert states.violation(row(4, epoch=1, first=0)) is None
-
-
-def test_a_marker_of_the_same_epoch_keeps_the_sequences() -> None:
-    states = of(row(0, first=0, is_transactional=True))
-    states.append(marker_row(3), COMMIT)
-    assert states.violation(row(4, first=3, is_transactional=True)) is None
-
-
-def test_the_last_stable_offset_is_the_oldest_other_transaction() -> None:
-    transactional = {"is_transactional": True, "first": 0}
-    states = of(row(0, pid=1, **transactional), row(3, pid=2, **transactional), row(6, pid=3, **transactional))
-    ended = [states.append(marker_row(9 + n, pid=pid), ABORT) for n, pid in enumerate((2, 1, 3))]
-    assert [one.last_stable_offset for one in ended if one] == [0, 6, 12]
-
-
-def test_markers_without_data_and_without_records_end_no_transaction() -> None:
-    states = ProducerStates()
-    assert states.append(marker_row(0, pid=1), ABORT) is None
-    assert states.append(marker_row(1, pid=2, epoch=3), None) is None
-    assert states.entry(2) == SnapshotEntry(2, 3, -1, -1, 0, 1001, -1, -1)
-    recovered = ProducerStates(policy=RECOVERY)
-    recovered.append(marker_row(1, pid=2, epoch=3), None)
-    assert recovered.entry(2) == SnapshotEntry(2, -1, -1, -1, 0, -1, -1, -1)
-
-
 def test_an_emptied_marker_of_the_same_epoch_is_a_write_only_for_the_cleaner() -> None:
     for policy, time in ((BROKER, 1000), (RECOVERY, 1000), (CLEANER, 1003)):
         states = ProducerStates(policy=policy)
@@ -113,35 +64,6 @@ def test_an_emptied_marker_of_the_same_epoch_is_a_write_only_for_the_cleaner() -
         states.append(marker_row(3), None)
         known = states.entry(7)
         assert known is not None and known.timestamp == time
-
-
-def test_batches_without_a_producer_change_only_the_end_offset() -> None:
-    states = of(row(0, pid=None), row(3, pid=-2))
-    assert states.end_offset == 6 and not states.entries() and states.entry(-2) is None
-
-
-JUDGED = {
-    "next": (row(6, first=6), None),
-    "duplicate of the newest": (row(6, first=3), "duplicate"),
-    "duplicate of the oldest": (row(6, first=0), "duplicate"),
-    "part of a duplicate": (row(6, 2, first=3), "out_of_order"),
-    "gap": (row(6, first=9), "sequence_gap"),
-    "back": (row(6, first=1), "out_of_order"),
-    "epoch from zero": (row(6, epoch=1, first=0), None),
-    "epoch not from zero": (row(6, epoch=1, first=6), "new_epoch_not_from_zero"),
-    "old epoch": (row(6, epoch=-1, first=6), "old_epoch"),
-    "another producer": (row(6, pid=8, first=77), None),
-    "no producer": (row(6, pid=None), None),
-    "no sequence": (row(6), None),
-}
-
-
-@pytest.mark.parametrize("name", JUDGED)
-def test_how_the_broker_would_have_answered(name: str) -> None:
-    batch, expected = JUDGED[name]
-    result = of(row(0, first=0), row(3, first=3)).violation(batch)
-    assert result == expected
-    assert result is None or result in VIOLATIONS
 
 
 _KAFKAS = {
@@ -175,25 +97,10 @@ def test_kafkas_own_verdicts() -> None:
     assert seen == set(_KAFKAS)
 
 
-def test_a_plain_batch_inside_a_transaction() -> None:
-    states = of(row(0, first=0, is_transactional=True))
-    assert states.violation(row(3, first=3)) == "not_transactional"
-    assert states.violation(row(3, first=3, is_transactional=True)) is None
-
-
 def test_a_retry_of_an_older_batch_than_the_last_five_is_out_of_order() -> None:
     states = of(*(row(3 * n, first=3 * n) for n in range(6)))
     assert states.violation(row(18, first=3)) == "duplicate"
     assert states.violation(row(18, first=0)) == "out_of_order"
-
-
-def test_sequences_wrap_to_zero() -> None:
-    last = 2**31 - 1
-    states = of(row(0, 3, first=last - 2))
-    assert states.violation(row(3, first=0)) is None
-    states.append(row(3, 5, first=last - 1))
-    assert states.violation(row(8, 5, first=last - 1)) == "duplicate"
-    assert states.violation(row(8, first=3)) is None and states.violation(row(8, first=4)) == "sequence_gap"
 
 
 def test_a_snapshot_round_trips() -> None:

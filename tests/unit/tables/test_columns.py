@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import reading
+from core_reading import checked_table
 from long_run import fewer
 
 import kafkarec
@@ -276,13 +277,13 @@ def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit: str, sign: int)
     inside = [builders.record(timestamp_delta=0), builders.record(timestamp_delta=-sign, offset_delta=1)]
     fits = kafkarec.decode(builders.batch(inside, base_timestamp=largest, max_timestamp=0), timestamp_unit=unit)
     assert fits.timestamps_out_of_range == 0
-    assert reading.arrow_table(fits).column("timestamp").null_count == 0
+    assert checked_table(fits).column("timestamp").null_count == 0
     if factor == 1:
         return
     beyond = builders.batch(inside, base_timestamp=largest + sign, max_timestamp=0)
     columns = kafkarec.decode(beyond, timestamp_unit=unit)
     assert columns.timestamps_out_of_range == 1
-    assert reading.arrow_table(columns).column("timestamp").is_null().to_pylist() == [True, False]
+    assert checked_table(columns).column("timestamp").is_null().to_pylist() == [True, False]
     assert columns[1:].timestamps_out_of_range == columns[:0].timestamps_out_of_range == 1  # as the damage of a slice
 
 

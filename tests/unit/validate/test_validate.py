@@ -15,6 +15,8 @@ import kafkarec
 from kafkarec.ops.validate import RecordValidationStats, ValidatedRecords, validate
 from kafkarec.write.stamping import stamp
 
+pytestmark = pytest.mark.core
+
 # ---- golden files
 
 

@@ -19,21 +19,7 @@ import kafkarec
 
 pytestmark = pytest.mark.core
 
-VALUES = [b"", b"x", None, b"y" * 12, b"z" * 13, b"w" * 300, None, b"\xc3\xa9"]
-TIMES = [0, 1_999, None, 1_700_000_000_123_456_789, 5, -1_000_000, 7, 8]
 PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
-HEADERS: list[Any] = [
-    [],
-    None,
-    [("a", b"1")],
-    [("b", None), ("", b""), ("a", b"2" * 40)],
-    [],
-    [("é", b"3")],
-    [("c", b"4")],
-    None,
-]
-BYTES = (pa.binary(), pa.large_binary(), pa.binary_view())
-TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 
 
 def read(data: bytes) -> list[tuple[Any, ...]]:
@@ -47,38 +33,6 @@ def column(data: bytes, name: str) -> list[Any]:
 
 
 # ---- types
-
-
-@pytest.mark.parametrize("type_", [*BYTES, *TEXTS], ids=str)
-@pytest.mark.parametrize("name", ["key", "value"])
-def test_bytes_and_texts_of_every_layout(type_: pa.DataType, name: str) -> None:
-    array = pa.array(VALUES, pa.binary()).cast(type_)
-    table = pa.table({name: array})
-    assert column(kafkarec.encode(table), name) == VALUES
-    assert column(kafkarec.encode(table.slice(2, 5)), name) == VALUES[2:7]
-
-
-def test_bytes_of_fixed_size() -> None:
-    values = [b"abc", None, b"def", b"ghi"]
-    table = pa.table({"value": pa.array(values, pa.binary(3))})
-    assert column(kafkarec.encode(table), "value") == values
-    assert column(kafkarec.encode(table.slice(1)), "value") == values[1:]
-    assert column(kafkarec.encode(pa.table({"value": pa.array([b"", b""], pa.binary(0))})), "value") == [b"", b""]
-
-
-@pytest.mark.parametrize(
-    "type_",
-    [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()],
-    ids=str,
-)
-def test_integers_of_every_width(type_: pa.DataType) -> None:
-    bits = type_.bit_width - (0 if "uint" in str(type_) else 1)
-    most = min(2**bits, 2**63) - 1
-    offsets = [0, 1, 100, most]
-    times = [most, None, 7, 0]
-    table = pa.table({"offset": pa.array(offsets, type_), "timestamp": pa.array(times, type_), "key": ["k"] * 4})
-    assert read(kafkarec.encode(table)) == [(o, t, b"k", None, []) for o, t in zip(offsets, times, strict=True)]
-    assert column(kafkarec.encode(table.slice(1)), "offset") == offsets[1:]
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Asia/Kathmandu"])
@@ -97,28 +51,6 @@ def test_times_before_1970_are_refused_not_rounded_to_none(unit: str) -> None:
     table = pa.table({"timestamp": pa.array([3, -2_000_000_000], pa.timestamp(unit)), "value": ["v", "w"]})
     with pytest.raises(ValueError, match=r"record 1: its timestamp -\d+ is negative"):
         kafkarec.encode(table)
-
-
-@pytest.mark.parametrize("list_of", [pa.list_, pa.large_list, pa.list_view, pa.large_list_view])
-@pytest.mark.parametrize("text", [*TEXTS, *BYTES], ids=str)
-@pytest.mark.parametrize("content", BYTES, ids=str)
-def test_headers_in_lists_of_every_layout(
-    list_of: Callable[[pa.DataType], pa.DataType], text: pa.DataType, content: pa.DataType
-) -> None:
-    type_ = list_of(pa.struct([("key", text), ("value", content)]))
-    rows = [None if pairs is None else [{"key": k, "value": v} for k, v in pairs] for pairs in HEADERS]
-    table = pa.table({"value": ["v"] * len(rows), "headers": pa.array(rows, type_)})
-    wanted = [pairs or [] for pairs in HEADERS]
-    for start in range(len(rows)):
-        assert column(kafkarec.encode(table.slice(start)), "headers") == wanted[start:]
-    assert column(kafkarec.encode(table.slice(2, 3)), "headers") == wanted[2:5]
-
-
-def test_headers_in_a_map() -> None:
-    array = pa.array(HEADERS, pa.map_(pa.string(), pa.binary()))
-    table = pa.table({"value": ["v"] * len(HEADERS), "headers": array})
-    assert column(kafkarec.encode(table), "headers") == [pairs or [] for pairs in HEADERS]
-    assert column(kafkarec.encode(table.slice(3, 4)), "headers") == [pairs or [] for pairs in HEADERS[3:7]]
 
 
 def test_list_views_may_overlap_and_go_backwards() -> None:
