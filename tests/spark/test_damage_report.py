@@ -13,7 +13,7 @@ from source_rows import LOGS, log_folder, read, repeated, spoil
 
 import kafkarec
 from spark_udfs import count, damage, damage_report, schema
-from spark_udfs.source import log_end, options
+from spark_udfs.source import log_end, options, reading
 from spark_udfs.source.batch import BatchReader
 from spark_udfs.source.stream import StreamReader
 
@@ -79,7 +79,7 @@ def test_unreadable_files_are_damage_and_the_others_are_reported(
 
 
 def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(damage, "MOST_RANGES", 2)
+    monkeypatch.setattr(reading, "MOST_RANGES", 2)
     batches = [bytes(batch.raw) for batch in kafkarec.batches(TXN)]
     bad = [raw[:-1] + bytes([raw[-1] ^ 1]) if number % 2 else raw for number, raw in enumerate(batches)]
     log_folder(tmp_path / "orders-0", (0, b"".join(bad)))
@@ -219,7 +219,7 @@ def test_text_names_file_byte_reason_and_offsets() -> None:
 
 
 def test_text_counts_control_records_apart_and_has_each_incomplete_end() -> None:
-    counts = dict.fromkeys(damage._COUNTS, 0)
+    counts = dict.fromkeys(reading.COUNTS, 0)
     files = [
         {"file": f"/logs/t-{number}/0.log"}
         | counts
