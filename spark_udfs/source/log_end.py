@@ -57,9 +57,9 @@ class SplitEnd:
         self._remaining += piece.remaining  # bytes after the batches that are no damage
         position = -1
         if len(batches):
-            # not batches[-1], which makes a dictionary of all columns
-            self.last_offset, self._next_offset, position = (
-                batches.column(name)[-1] for name in ("last_offset", "next_offset", "position")
+            last = batches[-1:]  # not batches[-1], which makes a dictionary of all columns
+            (self.last_offset,), (self._next_offset,), (position,) = map(
+                last.column, ("last_offset", "next_offset", "position")
             )
             self._is_damage = False
         if piece.damage:

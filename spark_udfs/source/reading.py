@@ -99,7 +99,7 @@ def read_split(
             end = SplitEnd(part, split)
             with closing(pieces(part, split, options, rows.sources)) as decoded:
                 for piece in decoded:
-                    counters.add_piece(piece)
+                    counters.add_piece(piece, options.includeControl)
                     end.add(piece)
                     _check_next_folder(piece, split)
                     yield from decoding.cut(rows.batch(piece), LARGEST_BATCH, options.maxRecordsPerBatch)
@@ -216,8 +216,7 @@ class _RowBuilder:
 
     def batch(self, piece: Piece) -> pa.RecordBatch:
         """The rows of one piece, with a row for each damaged range in its place."""
-        table = pa.table(piece).combine_chunks()
-        count = len(table)
+        table, count = pa.table(piece), len(piece)
         arrays = [self._array(column, table, piece, count) for column in self.columns]
         if self.has_reasons and piece.damage:
             positions = table.column(self.position_column)
@@ -293,12 +292,13 @@ class TaskCounters:
         for name, number in counts.items():
             self.rows[-1][name] += number
 
-    def add_piece(self, piece: Piece) -> None:
+    def add_piece(self, piece: Piece, has_control: bool) -> None:
         batches = batches_of(piece)
-        numbers = batches.column("record_count")
-        records = sum(filter(None, numbers)) if batches is piece else len(piece)
-        control = sum(compress(numbers, batches.column("is_control")))
-        self.add(batches=len(batches), records=records, control_records=control, remaining=piece.remaining)
+        records = sum(filter(None, batches.column("record_count"))) if batches is piece else len(piece)
+        if has_control:
+            control = compress(batches.column("record_count"), batches.column("is_control"))
+            self.add(control_records=sum(filter(None, control)))
+        self.add(batches=len(batches), records=records, remaining=piece.remaining)
         self.add(bytes=sum(batches.column("size_in_bytes")) + piece.remaining)
         for each in piece.damage:
             self.add_damage(each)

@@ -87,9 +87,11 @@ def new_log(name, *segments):
 
 
 def new_gap(name):
-    """A log whose second segment, an empty one, begins at offset 300; the first one ends at 30."""
+    """A log whose second segment begins at offset 300; the first one ends at 30."""
+    import kafkarec
+
     path = new_log(name, 0)
-    (WORK / name / "txn-0" / f"{300:020}.log").touch()
+    (WORK / name / "txn-0" / f"{300:020}.log").write_bytes(kafkarec.encode([(300, 0, None, b"", [])]))
     return path
 
 
