@@ -125,10 +125,7 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
             left -= OF_A_FILE + opened.size - begin
             if left < 0:
                 break
-            last = last_batch(opened, begin)
-            if last is not None and not distributed.has_valid_checksum(opened, last["position"], opened.size):
-                continue
-            gap = gap_after(split, last and last["next_offset"])
+            gap = _gap_behind(opened, split, begin)
             found |= {split.path: gap.detail} if gap else {}
     call = damage_report_of(options)
     for path in sorted(found)[:_SHOWN]:
@@ -143,6 +140,17 @@ def _suspects(splits: Iterable[Split]) -> Iterator[tuple[float, Split]]:
         if split.file is not None and None not in (split.first_offset, split.next_base_offset):
             offsets = (split.next_base_offset or 0) - (split.first_offset or 0)
             yield ((split.end or 0) - split.begin) / max(1, offsets), split
+
+
+def _gap_behind(segment: kafkarec.Segment, split: Split, begin: int) -> kafkarec.Damage | None:
+    """As gap_after, by the headers from `begin` on. ValueError if the segment does not end with a whole batch; None if
+    that is damaged: only a task can tell what is there."""
+    from kafkarec import distributed
+
+    last = last_batch(segment, begin)
+    if last is not None and not distributed.has_valid_checksum(segment, last["position"], segment.size):
+        return None
+    return gap_after(split, last and last["next_offset"])
 
 
 def last_batch(segment: kafkarec.Segment, begin: int | None = None) -> Any:
@@ -169,13 +177,13 @@ def missing_at(partition: PartitionLog, offset: int) -> str | None:
 
     number = partition.in_range(offset, offset + 1)[-1]
     segment = partition.segments[number]
+    if segment.listed_size is None and "://" in segment.path:
+        return None  # it is compressed as a whole, and would be fetched
     split = Split(segment.path, partition.topic, partition.partition)
     split = split._replace(first_offset=segment.base_offset, next_base_offset=partition.next_base(number))
-    with segment.copy(later_segment=True) as part:
-        end = SplitEnd(part, split)
-        for table in part.scan_pieces(errors="skip"):
-            end.add(table)
-    gap = end.gap()
+    gap = None
+    with suppress(ValueError), segment.copy(later_segment=True) as part:
+        gap = _gap_behind(part, split, part.position_of(_LAST_OFFSET))
     if gap is None or gap.lost_from is None or offset < gap.lost_from:
         return None
     if distributed.is_compacted(segment.path, partition.topic, partition.partition):
