@@ -13,20 +13,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .decoding import REASON_FIELDS, is_damage
 from .read_functions import Splits, only, options_of, planned_results
-from .source import planning
 from .source.description import amount_of
 from .source.listing import CONTINUES, DataLoss
-from .source.log_end import GAP, SplitEnd, batches_of
+from .source.log_end import GAP
 from .source.options import ReadOptions
 from .source.planning import Split
-
-if TYPE_CHECKING:
-    import kafkarec
+from .source.reading import COUNTS, OF_THE_LAST, OFFSET, TaskCounters, read_split
 
 COLUMNS = (
     "topic string, partition int, file string, position bigint, length bigint, lost_from bigint, lost_to bigint, "
@@ -48,22 +43,7 @@ OPTIONS = (
     "maxDecompressedBytes",
     "endOfLog",
 )
-# Per split, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
-MOST_RANGES = 10_000
 _SHOWN = 20
-_COUNTS = (
-    "bytes",
-    "batches",
-    "records",
-    "control_records",
-    "damaged",
-    "damaged_bytes",
-    "remaining",
-    "incomplete",
-    "missing_offsets",
-)
-# Of the last split of a file that has it.
-_OF_THE_LAST = ("incomplete_position", "last_offset")
 
 
 @dataclass(frozen=True)
@@ -102,7 +82,7 @@ class DamageReport:
         return self._spark.createDataFrame(rows, columns)
 
     def __str__(self) -> str:
-        sums = {name: sum(each[name] for each in self.files) for name in _COUNTS}
+        sums = {name: sum(each[name] for each in self.files) for name in COUNTS}
         bad = [each for each in self.files if each["damaged"]]
         cut = [each for each in self.files if each["incomplete"] and each["remaining"]]
         ends = f", {len(cut)} {'ends' if len(cut) == 1 else 'end'} in an incomplete batch" if cut else ""
@@ -181,10 +161,11 @@ def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
     rows = []
     for each in counts:
         identity = {**dict(each["keys"]), **{name: each[name] for name in ("topic", "partition", "file")}}
-        sums = files.setdefault(each["file"], identity | dict.fromkeys(_COUNTS, 0) | dict.fromkeys(_OF_THE_LAST))
-        for name in _COUNTS:
+        sums = files.setdefault(each["file"], identity | dict.fromkeys(COUNTS, 0) | dict.fromkeys(OF_THE_LAST))
+        for name in COUNTS:
             sums[name] += each[name]
-        sums |= {name: each[name] for name in _OF_THE_LAST if each[name] is not None}
+        sums["records"] -= each["control_records"]
+        sums |= {name: each[name] for name in OF_THE_LAST if each[name] is not None}
         rows += [identity | one for one in each["ranges"]]
     left_out = sum(each["damaged"] for each in counts) - sum(row["reason"] != GAP for row in rows)
     keys = dict.fromkeys(name for each in counts for name, _ in each["keys"])
@@ -192,81 +173,19 @@ def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
 
 
 def _check(chosen: ReadOptions, splits: Splits) -> list[dict[str, Any]]:
-    """In a task: what `check_split` counts in each of its splits."""
-    from .source.reading import TaskCounters
-
+    """In a task: the rows of its counters."""
     with closing(TaskCounters("damage_report")) as counters:
-        results = [check_split(split, chosen) for split in splits]
-        for split, each in zip(splits, results, strict=True):
-            counters.add_split(split)
-            counters.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
-            counters.incomplete += each["incomplete"]
-    return results
+        for split in splits:
+            check_split(split, chosen, counters)
+    return counters.rows
 
 
-def check_split(split: Split, chosen: ReadOptions) -> dict[str, Any]:
-    """Reads one split completely and counts what is good and what is damaged. A file that cannot be read is damage too.
-    So is one that a broker has removed, replaced or truncated since it was planned.
-    """
-    import kafkarec
-
-    counts: dict[str, Any] = {"topic": split.topic, "partition": split.partition, "file": split.path}
-    counts |= {"keys": split.keys, "begin": split.begin, "ranges": []}
-    counts |= {**dict.fromkeys(_COUNTS, 0), **dict.fromkeys(_OF_THE_LAST)}
-    try:
-        with planning.opened(chosen, split) as part:
-            assert part is not None
-            _check_part(counts, part, split, chosen)
-    except (kafkarec.KafkaRecordError, OSError, DataLoss) as error:
-        if isinstance(error, kafkarec.KafkaRecordError) and not is_damage(error):
-            raise
-        begin = split.begin + counts["bytes"]
-        length = max(0, (begin if split.end is None else split.end) - begin)
-        reason = str(error.reason) if isinstance(error, kafkarec.KafkaRecordError) else "unreadable"
-        why = str(error).removesuffix(CONTINUES)  # an option that damage_report does not have
-        _count(counts, [kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, why)])
-    return counts
-
-
-def _check_part(counts: dict[str, Any], part: kafkarec.Segment, split: Split, chosen: ReadOptions) -> None:
-    from .source import reading
-
-    end = SplitEnd(part, split)
+def check_split(split: Split, chosen: ReadOptions, counters: TaskCounters) -> None:
+    """Reads one split completely. A file that cannot be read is damage, and so is one that a broker has removed,
+    replaced or truncated since it was planned."""
     every = replace(chosen, mode="PERMISSIVE", includeControl=True)
-    with closing(reading.pieces(part, split, every, ["offset"])) as pieces:
-        for piece in pieces:
-            batches = batches_of(piece)
-            control = sum(compress(batches.column("record_count"), batches.column("is_control")))
-            _count(counts, piece.damage)
-            counts["batches"] += len(batches)
-            counts["records"] += len(piece) - control
-            counts["control_records"] += control
-            counts["bytes"] += sum(batches.column("size_in_bytes")) + piece.remaining
-            counts["remaining"] += piece.remaining
-            end.add(piece)
-    counts["last_offset"] = end.last_offset
-    gap = end.gap()
-    if gap is not None:
-        counts["missing_offsets"] += (gap.lost_to or 0) - (gap.lost_from or 0) + 1
-        counts["ranges"].append(_row(gap))
-    incomplete = end.incomplete()
-    if incomplete is None:
-        return
-    counts |= {"incomplete": incomplete.length, "incomplete_position": incomplete.position}
-    if chosen.endOfLog == "strict":
-        counts["remaining"] -= incomplete.length
-        counts["bytes"] -= incomplete.length  # which _count adds again
-        _count(counts, [incomplete])
-
-
-def _count(counts: dict[str, Any], damage: Iterable[kafkarec.Damage]) -> None:
-    for each in damage:
-        counts["damaged"] += 1
-        counts["damaged_bytes"] += each.length
-        counts["bytes"] += each.length
-        if len(counts["ranges"]) < MOST_RANGES:
-            counts["ranges"].append(_row(each))
-
-
-def _row(damage: kafkarec.Damage) -> dict[str, Any]:
-    return {name: getattr(damage, name) for name in REASON_FIELDS}
+    try:
+        for _ in read_split(split._replace(followed_by=None), every, OFFSET, counters):
+            pass
+    except (OSError, DataLoss) as error:
+        counters.add_rest(split, "unreadable", str(error).removesuffix(CONTINUES))  # an option that is not here

@@ -113,10 +113,7 @@ def _records(lists: pa.Array) -> pa.RecordBatch:
         raise TypeError(
             f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {arguments.sql_type(kind)}"
         )
-    structs = lists.values
-    names = [field.name for field in kind.value_type]
-    columns = [structs.field(at) for at in range(len(names))]
-    return pa.RecordBatch.from_arrays(columns, names)
+    return pa.RecordBatch.from_struct_array(lists.values)
 
 
 def _checked(structs: pa.Array, records: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:

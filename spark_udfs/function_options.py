@@ -73,9 +73,10 @@ def make(**given: Any) -> FunctionOptions:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The most similar one of the names that there are, or all of them."""
-    near = difflib.get_close_matches(name, known, 1)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+    """The most similar one of the names that there are, whose case does not matter, or all of them."""
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, 1)
+    return f"did you mean {by_lower[near[0]]}?" if near else f"there are: {', '.join(by_lower.values())}"
 
 
 def of(arguments: Mapping[str, Any]) -> FunctionOptions:

@@ -45,7 +45,7 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     wanted = columns.chosen(chosen, cluster.call_where_files_are(spark, key_types, chosen))
     log_to_stderr()
     warn_of_mode(chosen, wanted)
-    tasks = cluster.call_where_files_are(spark, plan, chosen, wanted)
+    tasks = cluster.call_where_files_are(spark, _rows_plan, chosen, wanted)
     return over_tasks(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
 
 
@@ -55,9 +55,13 @@ def _read(chosen: ReadOptions, wanted: tuple[SparkColumn, ...], splits: Splits) 
     return reading.read_splits(splits, chosen, wanted)
 
 
-def plan(chosen: ReadOptions, wanted: tuple[SparkColumn, ...] = ()) -> Tasks:
-    """The splits of each task; must run on a machine that can read the files. wanted: the columns of the rows"""
-    return planning.tasks(chosen, BatchReader(chosen, wanted).splits())
+def _rows_plan(chosen: ReadOptions, wanted: tuple[SparkColumn, ...]) -> Tasks:
+    return BatchReader(chosen, wanted).tasks()
+
+
+def plan(chosen: ReadOptions) -> Tasks:
+    """The splits of each task; must run on a machine that can read the files."""
+    return planning.tasks(chosen, BatchReader(chosen, ()).splits())
 
 
 class SplitTasks:

@@ -17,8 +17,8 @@ from .source import NAME
 
 # Sessions that have our functions: registering them again would only make Spark log warnings.
 _registered: set[str] = set()
-# The class that each of them has as its data source.
-_sources: dict[str, tuple[type, int]] = {}
+# What the data source of each of them knows of its session.
+_sources: dict[str, dict[str, Any]] = {}
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 # The setting of Spark for how many values it holds in its heap for an Arrow function, and what it is unless it is set.
 ROWS, DEFAULT_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"
@@ -100,17 +100,16 @@ def _register_source(spark: Any, session: str) -> str | None:
     """Registers the class for the session's setting of what an overwrite replaces, again if that has changed. Returns
     a description and a fix if this Spark keeps an installed class, which does not know the setting; None if all is
     well."""
-    from .source import DynamicOverwriteSource, KafkarecDataSource
+    from .source import KafkarecDataSource
 
-    setting = str(spark.conf.get(_OVERWRITE_MODE, "static"))
-    source = DynamicOverwriteSource if setting.lower() == "dynamic" else KafkarecDataSource
-    cores = cluster.cores(spark)
-    # the class is pickled with its number of cores: the processes that plan know neither session nor cluster
-    of_session = type("SessionSource", (source,), {"cores": cores, "__module__": __name__})
-    if _sources.get(session) == (source, cores) or capabilities.register_source(spark, of_session):
-        _sources[session] = source, cores
+    is_dynamic = str(spark.conf.get(_OVERWRITE_MODE, "static")).lower() == "dynamic"
+    known = {"overwrites": "dynamic" if is_dynamic else "static", "cores": cluster.cores(spark)}
+    # the class is pickled with this: the processes that plan know neither session nor cluster
+    of_session = type("SessionSource", (KafkarecDataSource,), {**known, "__module__": __name__})
+    if _sources.get(session) == known or capabilities.register_source(spark, of_session):
+        _sources[session] = known
         return None
-    if source is KafkarecDataSource:
+    if not is_dynamic:
         return None
     problem = (
         f"this Spark uses the installed data source, for which {_OVERWRITE_MODE}=dynamic has no effect: an overwrite "

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from . import cluster, shipping
-from .decoding import REASON_FIELDS
 from .read_functions import Splits, Tasks, options_of, task_results
 from .schema import SparkColumn
 from .source import batch, columns, destination, growing_log, planning, selection
@@ -34,7 +33,7 @@ from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folde
 from .task_log import log_to_stderr, logger
 
 if TYPE_CHECKING:
-    import kafkarec
+    pass
 
 MODES = ("append", "overwrite", "errorifexists")
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
@@ -42,8 +41,6 @@ CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 STAGED = ".staged"
 QUARANTINE = "_quarantine"
 DATE = "date"
-# Per task, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
-MOST_RANGES = 10_000
 MOST_GAPS = 100  # of a call, that are notes of its result
 _REFUSED = {
     "view": "a table has records; view=batches is for spark.read",
@@ -336,7 +333,6 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
 
     context = TaskContext.get()
     name = attempt_name(context.partitionId(), context.attemptNumber()) if context else attempt_name(0, 0)
-    damage: list[dict[str, Any]] = []
     store = destination.publisher(job.path, job.storage).store
     with store.staged_files(job, name) as folder:
         parquet = distributed.PartitionedFiles(
@@ -350,7 +346,6 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
         with closing(reading.TaskCounters("write_table")) as counters:
             try:
                 for split in splits:
-                    counters.on_damage = partial(_add, damage, split)
                     values = {**dict(split.keys), "topic": split.topic, "partition": split.partition}
                     for rows in reading.read_split(split, chosen, layout.wanted, counters):
                         parquet.add(_with_text(rows, split) if layout.as_text else rows, values)
@@ -358,13 +353,8 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
             finally:
                 parquet.drop()
     files = [(f"{name}/{each.path}", each.rows, each.size) for each in written]
-    return {"files": files, "damage": damage, "damaged": counters.damaged, "gaps": counters.gaps}
-
-
-def _add(damage: list[dict[str, Any]], split: Split, one: kafkarec.Damage) -> None:
-    if len(damage) < MOST_RANGES:
-        named = {"topic": split.topic, "partition": split.partition, "file": shown(split.path)}
-        damage.append(named | {name: getattr(one, name) for name in REASON_FIELDS})
+    found = {"damage": counters.damage(), "damaged": counters.damaged, "gaps": counters.gaps()}
+    return {"files": files, **found}
 
 
 def _with_text(rows: Any, split: Split) -> Any:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from . import capabilities, cluster, shipping
 from .read_functions import texts
 from .source.options import StorageOptions
-from .worker_errors import cause_first
 
 REQUIRED = ("topic", "partition", "offset", "value")
 
@@ -56,22 +56,16 @@ def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:
     job = writing.writer(given, df.schema, "static" if mode == "overwrite" else None)
     messages: list[Any] = []
     try:
-        messages += cluster.results(df.mapInArrow(_StagingTask(job), cluster.RESULT).collect())
+        messages += cluster.results(df.mapInArrow(partial(_staged, job), cluster.RESULT).collect())
         job.commit(messages)
     except BaseException:
         job.abort(messages)
         raise
 
 
-class _StagingTask:
-    """The function of `mapInArrow`: stages the rows of a task; its result is the task's message."""
-
-    def __init__(self, job: Any) -> None:
-        self.job = job
-
-    @cause_first
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        yield cluster.as_result(self.job.write(batches))
+def _staged(job: Any, batches: Iterator[Any]) -> Iterator[Any]:
+    """In a task: stages its rows; the result is the task's message."""
+    yield cluster.as_result(job.write(batches))
 
 
 def sweep(

@@ -44,7 +44,8 @@ NAME = "kafkarec"
 class KafkarecDataSource(PicklesWithPackage, DataSource):
     """The entry points for Spark: schema, readers and writers, each implemented in a separate module.
 
-    overwrites: what an overwrite without the option partitionOverwriteMode replaces
+    overwrites: what an overwrite without the option partitionOverwriteMode replaces: dynamic in a session with
+        spark.sql.sources.partitionOverwriteMode=dynamic, which Spark does not pass on
     cores: of the session that has registered it; None: not known
     """
 
@@ -87,9 +88,3 @@ class KafkarecDataSource(PicklesWithPackage, DataSource):
         from .writing import stream_writer
 
         return stream_writer(self.options, schema, self.overwrites if overwrite else None)
-
-
-class DynamicOverwriteSource(KafkarecDataSource):
-    """The source of a session with spark.sql.sources.partitionOverwriteMode=dynamic, which Spark does not pass on."""
-
-    overwrites = "dynamic"

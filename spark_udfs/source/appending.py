@@ -1,16 +1,12 @@
-"""On the driver: the end of a log, and staged segments that are appended to it"""
+"""On the driver: staged segments that are appended to a log"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .staging import StagedPartition
 
-if TYPE_CHECKING:
-    import kafkarec
-
-_LAST_OFFSET = (1 << 62) - 1
 _PIECE_BYTES = 8 << 20
 
 
@@ -47,15 +43,6 @@ def not_following(part: StagedPartition, next_offset: int) -> ValueError:
         f"{part.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the next offset of the log "
         f'is {next_offset}; without the column offset, df.drop("offset"), records get the next ones'
     )
-
-
-def last_batch(segment: kafkarec.Segment) -> Any:
-    """The row of a segment's last batch, read from the last index entry on; None: there is no batch. ValueError if the
-    segment does not end with a whole batch."""
-    tables = list(segment.between(segment.position_of(_LAST_OFFSET), segment.size).scan_pieces(errors="skip"))
-    if any(table.damage for table in tables) or (tables and tables[-1].remaining):
-        raise ValueError(f"{segment.path} does not end with a whole batch: salvage this log first (kafkarec salvage)")
-    return next((table[-1] for table in reversed(tables) if len(table)), None)
 
 
 def leader_epoch(read: Callable[[str], bytes | None]) -> int:

@@ -17,7 +17,7 @@ from spark_udfs.schema import SparkColumn
 from spark_udfs.task_log import log_to_stderr, logger
 from spark_udfs.worker_errors import cause_first
 
-from . import columns, description, options, paths, planning, selection
+from . import columns, description, log_end, options, paths, planning, selection
 from .listing import Listing
 from .paths import PartitionLog, TopicPartition
 from .planning import Split
@@ -61,11 +61,17 @@ class BatchReader(DataSourceReader):
         listed = selection.chosen(self.options, found)
         return planning.plan(self.options, listed, selection.ranges(self.options, listed))
 
+    def tasks(self) -> list[tuple[Split, ...]]:
+        """The splits of each task; logs what is missing between segments, as no task can tell the driver."""
+        splits = self.splits()
+        log_end.warn_of_gaps(self.options, splits)
+        return planning.tasks(self.options, splits)
+
     @cause_first
     def partitions(self) -> list[InputPartition]:
         log_to_stderr()
         warn_of_mode(self.options, self.columns)
-        tasks = planning.tasks(self.options, self.splits())
+        tasks = self.tasks()
         logger.info("kafkarec planned %s", description.of_tasks(self.options, tasks))
         return [InputPartition(each) for each in tasks]
 

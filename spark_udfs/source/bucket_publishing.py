@@ -29,9 +29,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from . import bucket_lock
-from .appending import append, last_batch, leader_epoch, not_following
+from .appending import append, leader_epoch, not_following
 from .bucket_lock import BucketLock
 from .buckets import Bucket
+from .log_end import last_batch
 from .staging import BEGUN, EMPTY_LOG, METADATA, ListedFile, StagedPartition, WriteJob, row_of, staging_folder
 
 # Number of requests at the same time, each for another partition or file.

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .appending import append, last_batch, leader_epoch
+from .appending import append, leader_epoch
+from .log_end import last_batch
 from .staging import (
     EMPTY_LOG,
     METADATA,

@@ -60,7 +60,7 @@ class GrowingLog:
     def __init__(self, chosen: options.ReadOptions) -> None:
         self._options = chosen
         self._before: dict[int, _LogBatch] = {}  # offset -> the last batch that begins below it
-        self._ends: dict[tuple[str, int], int] = {}  # path and size of a segment that another one follows -> its end
+        self._ends: dict[tuple[str, int | None], int] = {}  # path and size of a segment before the last one -> its end
         self._seen: Any = None
         self._seen_since, self._is_settled = 0.0, False
         self._folders: set[str] = set()
@@ -173,7 +173,7 @@ class GrowingLog:
         """Of an offset after the last batch of a segment and before the next segment: where that begins; else None."""
         number = self.paths.in_range(None, offset + 1)[-1]
         segment, after = self.paths.segments[number], self.paths.next_base(number)
-        if after is None or after <= offset or segment.listed_size is None:
+        if after is None or after <= offset:
             return None
         key = segment.path, segment.listed_size
         if key not in self._ends:

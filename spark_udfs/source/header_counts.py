@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from spark_udfs import schema
-
 from . import planning, reading
 from .isolation import NO_END
 from .log_end import SplitEnd
@@ -29,8 +27,6 @@ from .planning import Split
 
 if TYPE_CHECKING:
     import kafkarec
-
-_OFFSET = tuple(each for each in schema.RECORD_COLUMNS if each.name == "offset")
 
 
 def count_split(split: Split, options: ReadOptions, counters: reading.TaskCounters) -> int:
@@ -46,16 +42,14 @@ def count_split(split: Split, options: ReadOptions, counters: reading.TaskCounte
         except kafkarec.KafkaRecordError:
             counts = None
         if counts is None:
-            return sum(batch.num_rows for batch in reading.read_split(split, options, _OFFSET, counters))
+            return sum(batch.num_rows for batch in reading.read_split(split, options, reading.OFFSET, counters))
         counters.add_split(split)
-        counters.add(*counts)
-        counters.log_gap(end)
-        return counts[-1]
+        counters.add(**counts)
+        counters.add_end(end)
+        return counts["records"]
 
 
-def _by_headers(
-    part: kafkarec.Segment, split: Split, options: ReadOptions, end: SplitEnd
-) -> tuple[int, int, int] | None:
+def _by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions, end: SplitEnd) -> dict[str, int] | None:
     """Bytes, batches and records; None: the data source has to read it. Adds the batches to `end`."""
     size = batches = records = 0
     scanned = part.scan_pieces(
@@ -81,7 +75,7 @@ def _by_headers(
                 batches += len(headers)
                 size += pc.sum(headers.column("size_in_bytes")).as_py()
                 records += pc.sum(counts).as_py() or 0
-    return size, batches, records
+    return {"bytes": size, "batches": batches, "records": records}
 
 
 def _told(headers: pa.RecordBatch, split: Split, options: ReadOptions) -> pa.Array:

@@ -6,15 +6,24 @@
 | an incomplete batch | a broker was or is writing there; or the file was cut | logged and counted | damage |
 
 In a segment that another one follows, an incomplete batch is damage in both. Nothing is said if the query asks for
-offsets that end before it. Offsets that no segment has, between two of them, are logged; damage_report lists them.
+offsets that end before it. Offsets that no segment has, between two of them, are logged by the task that reads the
+first one, and by the driver as far as it can know them cheaply; damage_report lists them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+from spark_udfs.task_log import logger
+
+from .description import damage_report_of
 from .isolation import NO_END
-from .paths import PartitionLog
+from .options import ReadOptions
+from .paths import PartitionLog, open_segment
 from .planning import Split
 
 if TYPE_CHECKING:
@@ -24,6 +33,10 @@ if TYPE_CHECKING:
 
 # The reason of missing offsets: the kind of finding that `kafkarec verify` has for them.
 GAP = "segment_gap"
+# For gaps the driver reads headers of at most so many bytes, where each file counts as more: of 128 indexed files.
+LOOKED_AT, OF_A_FILE = 128 << 20, 1 << 20
+_SHOWN = 10
+_LAST_OFFSET = (1 << 62) - 1
 
 
 class SplitEnd:
@@ -44,9 +57,9 @@ class SplitEnd:
         self._remaining += piece.remaining  # bytes after the batches that are no damage
         position = -1
         if len(batches):
-            # not batches[-1], which makes a dictionary of all columns
-            self.last_offset, self._next_offset, position = (
-                batches.column(name)[-1] for name in ("last_offset", "next_offset", "position")
+            last = batches[-1:]  # not batches[-1], which makes a dictionary of all columns
+            (self.last_offset,), (self._next_offset,), (position,) = map(
+                last.column, ("last_offset", "next_offset", "position")
             )
             self._is_damage = False
         if piece.damage:
@@ -68,34 +81,86 @@ class SplitEnd:
         end = self._part.size if self._part.end is None else self._part.end
         return distributed.incomplete_end(self._part, end - self._remaining, self._remaining, following)
 
-    def missing(self) -> range:
-        """The offsets that the query asks for and that neither this segment has nor the next one; none if the segment
-        ends in damage."""
-        split = self._split
-        first = split.first_offset if self._next_offset is None else self._next_offset
-        if split.next_base_offset is None or first is None or self._is_damage:
-            return range(0)
-        stable = None if split.uncommitted is None else split.uncommitted.last_stable_offset
-        first = first if split.start_offset is None else max(first, split.start_offset)
-        return range(
-            first, min(each for each in (split.next_base_offset, split.end_offset, stable) if each is not None)
-        )
-
     def gap(self) -> kafkarec.Damage | None:
-        """The missing offsets as Damage without bytes; None: there are none."""
-        import kafkarec
-        from kafkarec import distributed
+        """The missing offsets behind what was read, as `gap_after`; None if the segment ends in damage."""
+        return None if self._is_damage else gap_after(self._split, self._next_offset)
 
-        split, missing = self._split, self.missing()
-        if not missing:
-            return None
-        first, last = missing[0], missing[-1]
-        normal = distributed.is_compacted(split.path, split.topic, split.partition)
-        why = "the topic is compacted, and so may lack them" if normal else "lost, unless the topic is compacted"
-        offsets = f"offset {first} is" if first == last else f"offsets {first} to {last} are"
-        end = split.begin if split.end is None else split.end
-        detail = f"{offsets} missing before the next segment, {split.next_base_offset:020}.log: {why}"
-        return kafkarec.Damage(split.path, end, 0, first, last, end, GAP, detail)
+
+def gap_after(split: Split, next_offset: int | None) -> kafkarec.Damage | None:
+    """The offsets that the query asks for and that neither this segment has nor the next one, as Damage without bytes;
+    None: there are none. next_offset: after the last batch of the split; None: it has none"""
+    import kafkarec
+    from kafkarec import distributed
+
+    first = split.first_offset if next_offset is None else next_offset
+    if split.next_base_offset is None or first is None:
+        return None
+    stable = None if split.uncommitted is None else split.uncommitted.last_stable_offset
+    first = first if split.start_offset is None else max(first, split.start_offset)
+    last = min(each for each in (split.next_base_offset, split.end_offset, stable) if each is not None) - 1
+    if first > last:
+        return None
+    normal = distributed.is_compacted(split.path, split.topic, split.partition)
+    why = "the topic is compacted, and so may lack them" if normal else "lost, unless the topic is compacted"
+    offsets = f"offset {first} is" if first == last else f"offsets {first} to {last} are"
+    end = split.begin if split.end is None else split.end
+    detail = f"{offsets} missing before the next segment, {split.next_base_offset:020}.log: {why}"
+    return kafkarec.Damage(split.path, end, 0, first, last, end, GAP, detail)
+
+
+def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
+    """On the driver: logs missing offsets, unless the topic is known to be compacted. It looks at the ends of local
+    files that are not compressed as a whole: of many at those with the most offsets for their bytes, since a segment
+    that is missing makes them more by its own."""
+    import kafkarec
+    from kafkarec import distributed
+
+    is_compacted = cache(distributed.is_compacted)
+    found, left = dict[str, str](), LOOKED_AT
+    for _, split in sorted(_suspects(splits)):
+        if is_compacted(os.path.join(os.path.dirname(split.path), "log"), split.topic, split.partition):
+            continue  # the name of the file does not matter, and so each partition is looked up once
+        with suppress(kafkarec.KafkaRecordError, OSError, ValueError), open_segment(split.path, options) as opened:
+            begin = max(opened.position_of(_LAST_OFFSET), split.begin)
+            left -= OF_A_FILE + opened.size - begin
+            if left < 0:
+                break
+            gap = _gap_behind(opened, split, begin)
+            found |= {split.path: gap.detail} if gap else {}
+    call = damage_report_of(options)
+    for path in sorted(found)[:_SHOWN]:
+        logger.warning("%s: %s; %s", path, found[path], call)
+    if len(found) > _SHOWN:
+        logger.warning("%d gaps more between segments; %s", len(found) - _SHOWN, call)
+
+
+def _suspects(splits: Iterable[Split]) -> Iterator[tuple[float, Split]]:
+    """The splits behind which offsets may be missing, with their bytes for each offset up to the next segment."""
+    for split in splits:
+        if split.file is not None and None not in (split.first_offset, split.next_base_offset):
+            offsets = (split.next_base_offset or 0) - (split.first_offset or 0)
+            yield ((split.end or 0) - split.begin) / max(1, offsets), split
+
+
+def _gap_behind(segment: kafkarec.Segment, split: Split, begin: int) -> kafkarec.Damage | None:
+    """As gap_after, by the headers from `begin` on. ValueError if the segment does not end with a whole batch; None if
+    that is damaged: only a task can tell what is there."""
+    from kafkarec import distributed
+
+    last = last_batch(segment, begin)
+    if last is not None and not distributed.has_valid_checksum(segment, last["position"], segment.size):
+        return None
+    return gap_after(split, last and last["next_offset"])
+
+
+def last_batch(segment: kafkarec.Segment, begin: int | None = None) -> Any:
+    """The row of a segment's last batch, read from the last index entry or `begin` on; None: there is no batch.
+    ValueError if the segment does not end with a whole batch."""
+    begin = segment.position_of(_LAST_OFFSET) if begin is None else begin
+    tables = list(segment.between(begin, segment.size).scan_pieces(errors="skip"))
+    if any(table.damage for table in tables) or (tables and tables[-1].remaining):
+        raise ValueError(f"{segment.path} does not end with a whole batch: salvage this log first (kafkarec salvage)")
+    return next((table[-1] for table in reversed(tables) if len(table)), None)
 
 
 def batches_of(piece: Piece) -> kafkarec.BatchTable:
@@ -112,15 +177,15 @@ def missing_at(partition: PartitionLog, offset: int) -> str | None:
 
     number = partition.in_range(offset, offset + 1)[-1]
     segment = partition.segments[number]
-    if segment.listed_size is None:
-        return None
+    if segment.listed_size is None and "://" in segment.path:
+        return None  # it is compressed as a whole, and would be fetched
     split = Split(segment.path, partition.topic, partition.partition)
     split = split._replace(first_offset=segment.base_offset, next_base_offset=partition.next_base(number))
-    with segment.copy(later_segment=True) as part:
-        end = SplitEnd(part, split)
-        for table in part.scan_pieces(errors="skip"):
-            end.add(table)
-    missing = end.missing()
-    if offset not in missing or distributed.is_compacted(segment.path, partition.topic, partition.partition):
+    gap = None
+    with suppress(ValueError), segment.copy(later_segment=True) as part:
+        gap = _gap_behind(part, split, part.position_of(_LAST_OFFSET))
+    if gap is None or gap.lost_from is None or offset < gap.lost_from:
         return None
-    return f"which no segment has: {missing[0]} to {missing[-1]} are missing between two of them"
+    if distributed.is_compacted(segment.path, partition.topic, partition.partition):
+        return None
+    return f"which no segment has: {gap.lost_from} to {gap.lost_to} are missing between two of them"

@@ -10,7 +10,6 @@ error with the most similar name.
 # ruff: noqa: RUF009 (the fields of a dataclass are made by a function of this module)
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -105,12 +104,9 @@ def _unknown(name: str, option: Option | None, use: str) -> str:
     for option_of_files, instead in _OF_FILE_SOURCES.items():
         if name.lower() == option_of_files.lower():
             return f"kafkarec has no option {option_of_files}: {instead}"
-    names = {each.name.lower(): each.name for each in TABLE if _is_for(use, each) and each.name != "paths"}
-    near = difflib.get_close_matches(name.lower(), names, 1)
+    names = [each.name for each in TABLE if _is_for(use, each) and each.name != "paths"]
     told = f"{name!r}, as Spark passes it, in lower case" if name.islower() else repr(name)
-    if near:
-        return f"kafkarec has no option {told}; did you mean {names[near[0]]}?"
-    return f"kafkarec has no option {told} for {use}; there are: {', '.join(names.values())}"
+    return f"kafkarec has no option {told}; {function_options.did_you_mean(name, names)}"
 
 
 # Options of Spark's file sources, and what takes their place.

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -26,7 +27,7 @@ from spark_udfs.worker_errors import cause_first
 
 from . import description, planning
 from .columns import key_values
-from .log_end import SplitEnd, batches_of
+from .log_end import GAP, SplitEnd, batches_of
 from .options import ReadOptions
 from .paths import open_segment, shown
 from .planning import Split
@@ -40,6 +41,22 @@ if TYPE_CHECKING:
 # Larger pieces are no faster, and a worker of 512 MiB has little memory left when it starts.
 PIECE_BYTES = 4 << 20
 LARGEST_BATCH = 64 << 20
+# Per split, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
+MOST_RANGES = 10_000
+# What is counted of a split; COUNTS are added up over the splits of a file.
+COUNTS = (
+    "bytes",
+    "batches",
+    "records",
+    "control_records",
+    "damaged",
+    "damaged_bytes",
+    "remaining",
+    "incomplete",
+    "missing_offsets",
+)
+OF_THE_LAST = ("incomplete_position", "last_offset")
+OFFSET = tuple(each for each in schema.RECORD_COLUMNS if each.name == "offset")
 # Read if only constant columns are selected: one column is needed for the number of rows.
 _CHEAPEST = {"records": "offset", "batches": "position"}
 _POSITION = {"records": "batch_position", "batches": "position"}
@@ -74,34 +91,31 @@ def read_split(
     import kafkarec
 
     rows = _RowBuilder(split, options, columns)
+    counters.add_split(split)
     try:
         with planning.opened(options, split) as part:
             if part is None:
                 return
-            counters.add_split(split)
             end = SplitEnd(part, split)
             with closing(pieces(part, split, options, rows.sources)) as decoded:
                 for piece in decoded:
-                    counters.add_piece(piece)
+                    counters.add_piece(piece, options.includeControl)
                     end.add(piece)
                     _check_next_folder(piece, split)
                     yield from decoding.cut(rows.batch(piece), LARGEST_BATCH, options.maxRecordsPerBatch)
-            counters.log_gap(end)
+            counters.add_end(end)
             yield from _incomplete_end(end, rows, options, counters)
     except kafkarec.KafkaRecordError as error:
         if not decoding.is_damage(error):
             raise
         if options.mode == "FAILFAST":
-            counters.add(0, 0, 0, damaged=1)
+            counters.add(damaged=1)
             if not hasattr(error, "__notes__"):
                 error.add_note(_advice(split, error, options))
             error.add_note(f"{description.damage_report_of(options)} lists all damage")
             raise
-        size, reason = (split.end or split.begin) - split.begin, str(error.reason)
         # not a segment at all, for example an encrypted object
-        lost = kafkarec.Damage(split.path, split.begin, size, None, None, split.begin + size, reason, str(error))
-        counters.add_damage(lost)
-        yield rows.damage_only([lost])
+        yield rows.damage_only([counters.add_rest(split, str(error.reason), str(error))])
 
 
 def _incomplete_end(
@@ -112,9 +126,12 @@ def _incomplete_end(
     if incomplete is None:
         return
     is_damage = options.endOfLog == "strict"
-    counters.add_incomplete(incomplete, is_logged=not is_damage)
+    counters.add(incomplete=incomplete.length)
+    counters.rows[-1]["incomplete_position"] = incomplete.position
     if not is_damage:
+        _warn("incomplete batch at the log's end", incomplete)
         return
+    counters.add(remaining=-incomplete.length, bytes=-incomplete.length)
     if options.mode == "FAILFAST":
         error = decoding.error_of(incomplete)
         error.add_note(f"endOfLog=tail, the default, ends before it: a broker may be writing there; {_PERMISSIVE}")
@@ -199,8 +216,7 @@ class _RowBuilder:
 
     def batch(self, piece: Piece) -> pa.RecordBatch:
         """The rows of one piece, with a row for each damaged range in its place."""
-        table = pa.table(piece).combine_chunks()
-        count = len(table)
+        table, count = pa.table(piece), len(piece)
         arrays = [self._array(column, table, piece, count) for column in self.columns]
         if self.has_reasons and piece.damage:
             positions = table.column(self.position_column)
@@ -254,76 +270,100 @@ def _crc_of_each_record(batches: kafkarec.BatchTable, positions: pa.Array, wante
 
 
 class TaskCounters:
-    """Counts what a task has read, for one line in the executor's log. what: the verb of that line.
+    """What a task has read, for its result and for one line in the executor's log. what: the verb of that line.
 
-    .on_damage   called with each damaged range
+    rows: of each split topic, partition, file, keys, begin; COUNTS and OF_THE_LAST, as in damage.DamageReport, but
+        `records` with those of control batches if they are read; ranges: the damaged ones and missing offsets, with
+        decoding.REASON_FIELDS
     """
 
     def __init__(self, what: str = "read") -> None:
         self.what = what
-        self.on_damage: Callable[[kafkarec.Damage], object] | None = None
-        self.paths: dict[str, None] = {}
-        self.gaps: list[str] = []
-        self.bytes = self.batches = self.records = self.damaged = self.incomplete = 0
-        self.started = time.monotonic()
+        self.rows: list[dict[str, Any]] = []
+        self.damaged, self.started = 0, time.monotonic()
 
     def add_split(self, split: Split) -> None:
-        self.paths[shown(split.path)] = None
+        """Begins the row of a split."""
+        row = {"topic": split.topic, "partition": split.partition, "file": shown(split.path), "keys": split.keys}
+        counts = {**dict.fromkeys(COUNTS, 0), **dict.fromkeys(OF_THE_LAST)}
+        self.rows.append({**row, **counts, "begin": split.begin, "ranges": []})
 
-    def add_piece(self, piece: Piece) -> None:
+    def add(self, **counts: int) -> None:
+        for name, number in counts.items():
+            self.rows[-1][name] += number
+
+    def add_piece(self, piece: Piece, has_control: bool) -> None:
         batches = batches_of(piece)
         records = sum(filter(None, batches.column("record_count"))) if batches is piece else len(piece)
-        self.add(sum(batches.column("size_in_bytes")), len(batches), records)
+        if has_control:
+            control = compress(batches.column("record_count"), batches.column("is_control"))
+            self.add(control_records=sum(filter(None, control)))
+        self.add(batches=len(batches), records=records, remaining=piece.remaining)
+        self.add(bytes=sum(batches.column("size_in_bytes")) + piece.remaining)
         for each in piece.damage:
             self.add_damage(each)
 
-    def add(self, size: int, batches: int, records: int, damaged: int = 0) -> None:
-        self.bytes += size
-        self.batches += batches
-        self.records += records
-        self.damaged += damaged
-
     def add_damage(self, damage: kafkarec.Damage) -> None:
+        self.add(damaged=1, damaged_bytes=damage.length, bytes=damage.length)
         self.damaged += 1
-        self.bytes += damage.length
         if self.damaged <= 100:  # a completely damaged disk must not fill the log
             _warn("damaged", damage)
-        if self.on_damage is not None:
-            self.on_damage(damage)
+        self._add_range(damage)
 
-    def add_incomplete(self, damage: kafkarec.Damage, is_logged: bool = True) -> None:
-        """Counts the bytes of an incomplete batch at a log's end; logs it unless it is logged as damage."""
-        self.incomplete += damage.length
-        if is_logged:
-            _warn("incomplete batch at the log's end", damage)
+    def add_rest(self, split: Split, reason: str, why: str) -> kafkarec.Damage:
+        """Adds what was not read of a split as damage."""
+        import kafkarec
 
-    def log_gap(self, end: SplitEnd) -> None:
+        begin = split.begin + self.rows[-1]["bytes"]
+        length = max(0, (begin if split.end is None else split.end) - begin)
+        rest = kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, why)
+        self.add_damage(rest)
+        return rest
+
+    def add_end(self, end: SplitEnd) -> None:
+        """Adds the last offset, and the missing ones after it, which are logged."""
+        self.rows[-1]["last_offset"] = end.last_offset
         gap = end.gap()
         if gap is not None:
-            self.gaps.append(f"{shown(gap.file or '')}: {gap.detail}")
+            self.add(missing_offsets=(gap.lost_to or 0) - (gap.lost_from or 0) + 1)
+            self._add_range(gap)
             _warn("missing offsets", gap)
+
+    def _add_range(self, damage: kafkarec.Damage) -> None:
+        ranges = self.rows[-1]["ranges"]
+        if len(ranges) < MOST_RANGES or damage.reason == GAP:
+            ranges.append({name: getattr(damage, name) for name in decoding.REASON_FIELDS})
+
+    def sums(self) -> dict[str, int]:
+        return {name: sum(row[name] for row in self.rows) for name in COUNTS}
+
+    def damage(self) -> list[dict[str, Any]]:
+        """The damaged ranges of all splits, each with topic, partition and file."""
+        return [
+            {name: row[name] for name in ("topic", "partition", "file")} | each
+            for row in self.rows
+            for each in row["ranges"]
+            if each["reason"] != GAP
+        ]
+
+    def gaps(self) -> list[str]:
+        """A clause for the missing offsets behind each split."""
+        return [
+            f"{row['file']}: {each['detail']}" for row in self.rows for each in row["ranges"] if each["reason"] == GAP
+        ]
 
     def missing(self) -> list[str]:
         """What is missing in what was read, a clause for each gap and one for all damage."""
         ranges = "1 damaged range is" if self.damaged == 1 else f"{self.damaged} damaged ranges are"
-        return self.gaps + ([f"{', '.join(self.paths)}: {ranges} left out"] if self.damaged else [])
+        files = ", ".join(dict.fromkeys(row["file"] for row in self.rows))
+        return self.gaps() + ([f"{files}: {ranges} left out"] if self.damaged else [])
 
     def close(self) -> None:
         """Logs the line."""
-        seconds = time.monotonic() - self.started
-        first = next(iter(self.paths), "nothing")
-        logger.info(
-            "kafkarec %s files=%d bytes=%d batches=%d records=%d damaged=%d incomplete=%d seconds=%.3f first=%s",
-            self.what,
-            len(self.paths),
-            self.bytes,
-            self.batches,
-            self.records,
-            self.damaged,
-            self.incomplete,
-            seconds,
-            first,
-        )
+        sums, files = self.sums(), dict.fromkeys(row["file"] for row in self.rows)
+        counts = " ".join(f"{name}={sums[name]}" for name in ("bytes", "batches", "records", "damaged", "incomplete"))
+        seconds, first = time.monotonic() - self.started, next(iter(files), "nothing")
+        logger.info("kafkarec %s files=%d %s seconds=%.3f first=%s", self.what, len(files), counts, seconds, first)
 
 
 def _warn(what: str, damage: kafkarec.Damage) -> None:

@@ -29,7 +29,7 @@ from spark_udfs.schema import SparkColumn
 from spark_udfs.task_log import log_to_stderr, logger
 from spark_udfs.worker_errors import cause_first
 
-from . import columns, growing_log, options, planning, reading, selection, worker_path
+from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
 from .batch import columns_of, warn_of_mode, warn_of_names
 from .growing_log import GrowingLog
 from .listing import Listing, lost
@@ -200,6 +200,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, after = parse(start), parse(end)
         splits = self._with_logs(lambda logs: self._splits(logs, before, after))
         columns.check_key_values(splits, self.columns)
+        log_end.warn_of_gaps(self.options, splits)
         return [InputPartition(each) for each in planning.tasks(self.options, splits)]
 
     def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:

@@ -14,7 +14,6 @@ needs.
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from uuid import uuid4
 
 from pyspark import TaskContext
 
+from spark_udfs import function_options
 from spark_udfs.capabilities import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from spark_udfs.schema import CORRUPT
 from spark_udfs.task_log import log_to_stderr, logger
@@ -164,9 +164,8 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
         if name in _NOT_WRITTEN or name.startswith("_"):
             continue
         if name not in _COLUMNS:
-            near = difflib.get_close_matches(name, _COLUMNS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_COLUMNS)}; drop it"
-            raise ValueError(f"kafkarec cannot write the column {name!r}; {hint}")
+            hint = function_options.did_you_mean(name, _COLUMNS)
+            raise ValueError(f"kafkarec cannot write the column {name!r}, rename or drop it; {hint}")
         if kind not in _COLUMNS[name]:
             raise ValueError(f"column {name!r} is {kind}; it must be {' or '.join(_COLUMNS[name])}")
     return tuple(name for name in types if name in _COLUMNS or name == CORRUPT)

@@ -13,6 +13,9 @@ from source_rows import LOGS, log_folder, read, repeated, spoil
 
 import kafkarec
 from spark_udfs import count, damage, damage_report, schema
+from spark_udfs.source import log_end, options, reading
+from spark_udfs.source.batch import BatchReader
+from spark_udfs.source.stream import StreamReader
 
 TXN = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
 
@@ -76,7 +79,7 @@ def test_unreadable_files_are_damage_and_the_others_are_reported(
 
 
 def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(damage, "MOST_RANGES", 2)
+    monkeypatch.setattr(reading, "MOST_RANGES", 2)
     batches = [bytes(batch.raw) for batch in kafkarec.batches(TXN)]
     bad = [raw[:-1] + bytes([raw[-1] ^ 1]) if number % 2 else raw for number, raw in enumerate(batches)]
     log_folder(tmp_path / "orders-0", (0, b"".join(bad)))
@@ -109,10 +112,10 @@ def test_a_missing_segment_is_told_by_report_read_and_count(
         f"byte {len(TXN)}, 0 bytes: offsets 30 to 59 are missing before the next segment, {60:020}.log: lost, unless "
         f"the topic is compacted"
     )
-    for options in ({}, {"view": "batches"}):
+    for given in ({}, {"view": "batches"}):
         caplog.clear()
-        read(tmp_path, maxPartitionBytes=size, **options)
-        assert caplog.text.count("offsets 30 to 59 are missing") == 1, options
+        read(tmp_path, maxPartitionBytes=size, **given)
+        assert caplog.text.count("offsets 30 to 59 are missing") == 2, given  # of the driver, and of the task
     caplog.clear()
     count(Frames(), str(tmp_path), maxPartitionBytes=size)
     assert caplog.text.count("offsets 30 to 59 are missing") == 2  # of the task, and of the driver
@@ -122,12 +125,58 @@ def test_a_missing_segment_is_told_by_report_read_and_count(
     assert not caplog.text
 
 
-def test_missing_offsets_of_a_compacted_topic_are_listed_as_normal(tmp_path: Path) -> None:
+def driver_warnings(caplog: pytest.LogCaptureFixture, folder: Path, **given: str) -> list[str]:
+    """What is logged of gaps when a batch is planned, and the same of a micro-batch."""
+    chosen, told = options.parse({"path": str(folder), "failOnDataLoss": "false", **given}, "read"), []
+    for plan in (
+        lambda: BatchReader(chosen, ()).tasks(),
+        lambda: StreamReader(chosen, ()).partitions({}, {"orders": {"0": 1 << 40}}),
+    ):
+        caplog.clear()
+        plan()
+        messages = [each.message for each in caplog.records]
+        told.append([each for each in messages if "missing before" in each or "gaps" in each])
+    assert told[0] == told[1]
+    return told[0]
+
+
+@pytest.mark.parametrize("size", ["1g", "500"])
+def test_the_driver_tells_missing_segments(tmp_path: Path, caplog: pytest.LogCaptureFixture, size: str) -> None:
+    """Also those of a log without indexes; not behind a damaged end, which only a task can judge."""
+    folder = tmp_path / "orders-0"
+    without_the_second(folder)
+    call = f"spark_udfs.damage_report(spark, {str(tmp_path)!r})"
+    text = f"offsets 30 to 59 are missing before the next segment, {60:020}.log: lost, unless the topic is compacted"
+    assert driver_warnings(caplog, tmp_path, maxPartitionBytes=size) == [f"{folder}/{0:020}.log: {text}; {call}"]
+    log_folder(folder, (0, TXN[:-1] + bytes([TXN[-1] ^ 1])))
+    assert driver_warnings(caplog, tmp_path, maxPartitionBytes=size) == []
+
+
+def test_the_driver_looks_first_where_a_segment_may_be_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it cannot look at all ends: at the one with the most offsets for its bytes. Of many gaps it names some."""
+    folder = tmp_path / "orders-0"
+    log_folder(folder, *((30 * n, repeated(TXN, n + 1, 30)[n * len(TXN) :]) for n in range(40) if n != 20))
+    monkeypatch.setattr(log_end, "LOOKED_AT", log_end.OF_A_FILE + len(TXN))
+    (told,) = driver_warnings(caplog, tmp_path)
+    assert told.startswith(f"{folder}/{570:020}.log: offsets 600 to 629 are missing")
+    monkeypatch.undo()
+    for path in sorted(folder.iterdir())[1::2]:
+        path.unlink()
+    *named, rest = driver_warnings(caplog, tmp_path)
+    assert len(named) == 10 and named == sorted(named) and rest.startswith("9 gaps more between segments; spark_udfs")
+
+
+def test_missing_offsets_of_a_compacted_topic_are_listed_as_normal(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     without_the_second(tmp_path / "orders-0")
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 60\n")
     (row,) = report(tmp_path).rows
     assert row["detail"].endswith("the topic is compacted, and so may lack them")
+    assert driver_warnings(caplog, tmp_path) == []
     assert read(tmp_path, startingOffsets='{"orders": {"0": 40}}')[0]["offset"] == 60
 
 
@@ -170,7 +219,7 @@ def test_text_names_file_byte_reason_and_offsets() -> None:
 
 
 def test_text_counts_control_records_apart_and_has_each_incomplete_end() -> None:
-    counts = dict.fromkeys(damage._COUNTS, 0)
+    counts = dict.fromkeys(reading.COUNTS, 0)
     files = [
         {"file": f"/logs/t-{number}/0.log"}
         | counts

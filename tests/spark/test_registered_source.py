@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.errors import AnalysisException
 
 from spark_udfs import registration
-from spark_udfs.source import DynamicOverwriteSource
+from spark_udfs.source import KafkarecDataSource
 
 
 class Session:
@@ -43,7 +43,7 @@ def test_the_class_follows_the_sessions_setting() -> None:
     session = Session("dynamic", None)
     assert register(session, "one") is None and register(session, "one") is None
     (source,) = session.registered
-    assert issubclass(source, DynamicOverwriteSource) and source.cores == 6
+    assert issubclass(source, KafkarecDataSource) and (source.overwrites, source.cores) == ("dynamic", 6)
 
 
 def test_an_installed_source_that_stays_is_used() -> None:

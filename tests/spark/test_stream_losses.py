@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import random
@@ -52,8 +53,17 @@ def test_retention_of_unread_records_is_a_loss(broker: Broker, caplog: pytest.Lo
     assert query.run() and query.rows == broker.rows  # a query that has read nothing yet begins at the start of the log
 
 
+def packed(path: Path) -> Path:
+    """Compress a segment as a whole."""
+    path.with_suffix(".log.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    return path.with_suffix(".log.gz")
+
+
 @pytest.mark.parametrize("most", ["1000000", "7", "100"])
-def test_a_missing_segment_is_told_once(broker: Broker, caplog: pytest.LogCaptureFixture, most: str) -> None:
+def test_a_missing_segment_is_told_once_by_driver_and_task(
+    broker: Broker, caplog: pytest.LogCaptureFixture, most: str
+) -> None:
     filled(broker)
     segments = sorted((broker.root / "orders-0").glob("*.log"))
     segments[1].unlink()
@@ -63,11 +73,37 @@ def test_a_missing_segment_is_told_once(broker: Broker, caplog: pytest.LogCaptur
         strict.trigger()
     query = Query(broker.root, maxOffsetsPerTrigger=most)
     query.run()
-    assert caplog.text.count(f"offsets {first} to {last} are missing") == caplog.text.count("are missing") == 1
+    by_driver, by_task = (each.message for each in caplog.records if "are missing" in each.message)
+    assert f"{segments[0]}: offsets {first} to {last} are missing before the next segment" in by_driver
+    assert by_driver.endswith(f"spark_udfs.damage_report(spark, {str(broker.root)!r})")
+    assert f"offsets {first} to {last} are missing" in by_task
     assert len(query.rows["orders", 0]) == 400 - (last + 1 - first)
 
 
-def test_a_segment_that_is_not_there_yet_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("most", ["1000000", "7", "100"])
+def test_a_segment_missing_behind_a_compressed_one_is_told_by_the_task(
+    broker: Broker, caplog: pytest.LogCaptureFixture, most: str
+) -> None:
+    filled(broker)
+    before, missing, after, *_ = sorted((broker.root / "orders-0").glob("*.log"))
+    missing.unlink()
+    before = packed(before)
+    first, last = int(missing.stem), int(after.stem) - 1
+    for offset in (first, last):
+        strict = Query(broker.root, startingOffsets=json.dumps({"orders": {"0": offset}}))
+        with pytest.raises(DataLoss, match=f"asks for {offset}, which no segment has: {first} to {last} are missing"):
+            strict.trigger()
+    query = Query(broker.root, maxOffsetsPerTrigger=most)
+    query.run()
+    assert caplog.text.count(f"offsets {first} to {last} are missing") == caplog.text.count("are missing") == 1
+    assert str(before) in caplog.text
+    assert len(query.rows["orders", 0]) == 400 - (last + 1 - first)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_segment_that_is_not_there_yet_is_a_loss(
+    broker: Broker, caplog: pytest.LogCaptureFixture, is_packed: bool
+) -> None:
     """A stream that has read to the end of a segment, and finds a later one than the next."""
     filled(broker)
     folder, later = broker.root / "orders-0", broker.root / "later"
@@ -75,6 +111,8 @@ def test_a_segment_that_is_not_there_yet_is_a_loss(broker: Broker, caplog: pytes
     segments = sorted(folder.glob("*.log"))
     for path in segments[1:]:
         path.rename(later / path.name)
+    if is_packed:
+        packed(segments[0])
     strict, lenient = Query(broker.root), Query(broker.root, failOnDataLoss="false")
     for each in (strict, lenient):
         each.run()

@@ -42,8 +42,8 @@ TXN = kafkarec.open(SEGMENTS / "txn-0")
 class Run:
     """What the application did on one version."""
 
-    def __init__(self, version: str, steps: dict[str, Any], work: Path) -> None:
-        self.version, self.steps, self.work = version, steps, work
+    def __init__(self, version: str, steps: dict[str, Any], work: Path, log: str) -> None:
+        self.version, self.steps, self.work, self.log = version, steps, work, log
 
     def rows(self, step: str) -> Any:
         """The rows of a step; skips the test if this version cannot do it, which another test checks."""
@@ -65,7 +65,7 @@ def run(request: pytest.FixtureRequest, fat: Path, tmp_path_factory: pytest.Temp
         steps = Application(*words, master="local-cluster[1,2,1024]", **once).result()
     log = steps.pop("log")
     (folder / "log.txt").write_text(log)
-    yield Run(version, steps, folder / "work")
+    yield Run(version, steps, folder / "work", log)
 
 
 def of_values(**options: Any) -> dict[str, Any]:
@@ -227,6 +227,14 @@ def test_rows_of_files(run: Run) -> None:
     source = run.rows("read")
     if source is not None:
         assert source == {"all": both, "view": len(batches), "none": 0}
+
+
+@pytest.mark.parametrize("step", ["read_log", "read", "stream"])
+def test_missing_offsets_are_told_on_the_driver(run: Run, step: str) -> None:
+    if run.rows(step) is not None:
+        path = run.work / f"gap-{step}"
+        text = f"{path}/txn-0/{0:020}.log: offsets 30 to 299 are missing before the next segment, {300:020}.log: lost"
+        assert f"{text}, unless the topic is compacted; spark_udfs.damage_report(spark, {str(path)!r})" in run.log
 
 
 def test_the_number_of_records_and_offsets_at_a_time(run: Run) -> None:

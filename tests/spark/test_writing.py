@@ -170,7 +170,11 @@ def test_null_partitions_are_assigned_and_the_others_kept(spark_session: Any, tm
         ("string(id) AS key, 't' AS topic", {}, "no column 'value'"),
         ("id AS value, 't' AS topic", {}, "column 'value' is bigint; it must be binary or string"),
         ("string(id) AS value", {}, "no topic"),
-        ("string(id) AS value, 1 AS ky", {"topic": "t"}, "cannot write the column 'ky'; did you mean key"),
+        (
+            "string(id) AS value, 1 AS ky",
+            {"topic": "t"},
+            "cannot write the column 'ky', rename or drop it; did you mean key",
+        ),
         ("string(id) AS value", {"topic": "a/b"}, "topic 'a/b'"),
         ("string(id) AS value", {"topic": "t", "compresion": "zstd"}, "did you mean compression"),
         ("string(id) AS value", {"topic": "t", "compression": "brotli"}, "one of none, gzip"),

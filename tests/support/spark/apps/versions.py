@@ -86,6 +86,15 @@ def new_log(name, *segments):
     return str(WORK / name)
 
 
+def new_gap(name):
+    """A log whose second segment begins at offset 300; the first one ends at 30."""
+    import kafkarec
+
+    path = new_log(name, 0)
+    (WORK / name / "txn-0" / f"{300:020}.log").write_bytes(kafkarec.encode([(300, 0, None, b"", [])]))
+    return path
+
+
 def internal():
     """The records of __consumer_offsets, and one of another topic."""
     groups = spark.read.format("binaryFile").load(str(SEGMENTS / "__consumer_offsets-0" / "*.log"))
@@ -227,6 +236,7 @@ def read_log():
     committed = {"subscribe": ["txn", "all-codecs"], "isolationLevel": "read_committed", "maxPartitionBytes": "8k"}
     few = {"subscribe": "txn", "columns": ["offset", "_file_position"], "startingOffsets": {"txn": {"0": 100}}}
     damaged = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad", "columns": ["offset", "bad"]}
+    spark_udfs.read_log(spark, new_gap("gap-read_log")).count()
     return {
         "all": of_files(spark_udfs.read_log(spark, path, subscribe=["txn", "all-codecs"], includeHeaders=True)),
         "committed": of_files(spark_udfs.read_log(spark, path, includeHeaders=True, **committed)),
@@ -319,6 +329,7 @@ def read():
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW txn USING kafkarec OPTIONS (path '{SEGMENTS}/txn-0', view 'batches')")
     (WORK / "nothing-0").mkdir()
     none = spark.read.format("kafkarec").load(str(WORK / "nothing-0")).count()
+    spark.read.format("kafkarec").load(new_gap("gap-read")).count()
     return {"all": of_files(reader.load(str(SEGMENTS))), "view": spark.table("txn").count(), "none": none}
 
 
@@ -350,6 +361,7 @@ def rows_of(name):
 @step
 def stream():
     """Runs to the end, restarts, follows while it runs."""
+    finished(started(new_gap("gap-stream"), "gap").trigger(availableNow=True).start())
     path, found = new_log("stream", 0), {}
     finished(started(path, "followed").trigger(availableNow=True).start())
     found["first"] = rows_of("followed")
