@@ -185,9 +185,7 @@ class AfterDamage(NamedTuple):
         """Reads the framed batch [position, end) if its neighbours disprove its base offset or its leader epoch and
         prove others. row: as of good_batches; previous: the end of the batch that was read before, as such a row."""
         own, left = Offsets(*row), _good(decoder)
-        if previous is None:
-            left = []
-        elif not left or left[-1].next != previous[0]:  # outside of the range that is read
+        if not left and previous is not None:  # the least offset of the file
             left = [Offsets(*previous)]
         behind = self._behind(decoder, end).run
         if own in left or own in behind:  # a copy: its header is right, but it is at a wrong place, or the other one

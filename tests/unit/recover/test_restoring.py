@@ -201,6 +201,13 @@ def test_stream_splits_and_windows_restore_the_same(tmp_path: Path) -> None:
     assert offsets(part) == list(range(50, 61))
 
 
+def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_path: Path) -> None:
+    pieces = hurt(0, bytes(7) + b"\x01", 4, [builders.good_batch(3, base_offset=base) for base in range(0, 27, 3)])
+    assert offsets(in_file(tmp_path, pieces)) == list(range(27))
+    part = kafkarec.open(tmp_path / f"{0:020d}.log").read(errors="skip", end_offset=9, columns=["offset"])
+    assert offsets(part) == list(range(9))
+
+
 def test_restore_false_of_open(tmp_path: Path) -> None:
     in_file(tmp_path, hurt(8, bytes(4)))
     segment = kafkarec.open(tmp_path / f"{0:020d}.log", restore=False)
