@@ -1205,6 +1205,7 @@ cdef class Decoder:
     cdef bint skip
     cdef readonly list damage            # see damage.resolve
     cdef list restored, taken_batches
+    cdef public tuple tried              # by AfterDamage.restores: (end, positions); begins anew with each input
     cdef dict last_sizes, note_details
     cdef object rules
     cdef Decoder next_idle               # see Decoders
@@ -1260,6 +1261,7 @@ cdef class Decoder:
             input_reader(&self.e.input, &self.source.reader, length, self.source.size)
         if self.taken_batches:
             self.taken_batches = []
+        self.tried = (0, [])
         engine_begin_input(&self.e, start)
         if self.e.options.restore and start == 0:
             first = self.rules.first_offset

@@ -134,8 +134,12 @@ class AfterDamage(NamedTuple):
         damage before it; `end`: where reading goes on otherwise. False: there is none."""
         if not self.restore:
             return False
-        at = start
-        for _ in range(MOST_LENGTHS):
+        at, tried = start, list[int]()
+        earlier_end, earlier = decoder.tried
+        if end == earlier_end and start in earlier:  # the lengths of the damaged batch before this one lead here, too
+            tried = earlier[earlier.index(start) :]
+            at = decoder.framed_end(tried[-1])
+        while len(tried) < MOST_LENGTHS and 0 <= at < end:
             whole = self._whole(decoder, at, end)
             if whole and at + len(whole[0]) <= decoder.stop:
                 if at > start:
@@ -144,9 +148,9 @@ class AfterDamage(NamedTuple):
                 if at > start and not is_read:
                     decoder.damage.pop()
                 return is_read
+            tried.append(at)
             at = decoder.framed_end(at)
-            if not 0 <= at < end:
-                return False
+        decoder.tried = end, tried
         return False
 
     def follows(self, decoder: Decoder, position: int, found: int) -> bool:
