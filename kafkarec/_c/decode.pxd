@@ -383,10 +383,11 @@ cdef inline bint range_ended(Engine* e) noexcept nogil:
     """Whether the range of offsets ends before this batch. Offsets rise from batch to batch, but no checksum covers them:
     the batches before and behind it have to agree. Behind a batch that stands above the end without them, reading goes
     on. Of a wrapper the header has only the last offset, so that those before it have to tell."""
-    cdef BatchRow row = e.row
+    cdef BatchRow row
     cdef int64_t agree = e.reached + 1
-    if row.base_offset < e.options.to_offset:
+    if e.row.base_offset < e.options.to_offset:
         return False
+    row = e.row
     while agree < ENDS_RANGE:
         if is_wrapper(&row):
             return False
@@ -414,7 +415,8 @@ cdef inline int check_outside(Engine* e) noexcept nogil:
 cdef inline void leave_out(Engine* e) noexcept nogil:
     """Goes on behind the batch, which is outside of the ranges."""
     if e.options.restore:
-        e.left_out[0], e.left_out[1] = e.left_out[1], e.row
+        e.left_out[0] = e.left_out[1]
+        e.left_out[1] = e.row
     remember_previous(e)
 
 
