@@ -8,7 +8,7 @@ from kafkarec._checksum import Routines
 from kafkarec.damage import Damage, Restored
 from kafkarec.tables.records import BatchSource, RecordColumns
 
-_Border = tuple[int, ...]  # position, and what is known of the batches before
+_Border = tuple[Any, ...]  # position, and what is known of the batches before
 _Pairs = list[tuple[int, int]]
 
 CYTHON_VERSION: str
@@ -269,6 +269,7 @@ class Decoder:
     def border(self) -> _Border | None: ...
     def continue_after(self, border: _Border, tables: Sequence[Rows]) -> None: ...
     damage: list[Any]
+    tried: tuple[int, list[int]]
     @property
     def size(self) -> int: ...
     @property

@@ -1175,6 +1175,14 @@ cdef tuple offsets_of(const BatchRow* row):
     return row.base_offset, row.next_offset, row.partition_leader_epoch, row.crc
 
 
+cdef tuple placed(const BatchRow* row):
+    return row.position, offsets_of(row)
+
+
+cdef tuple left_out_of(const Engine* e):
+    return placed(&e.left_out[0]), placed(&e.left_out[1])
+
+
 @cython.final
 cdef class Decoder:
     """Decodes one input after another. Only one thread may use it at a time.
@@ -1197,6 +1205,7 @@ cdef class Decoder:
     cdef bint skip
     cdef readonly list damage            # see damage.resolve
     cdef list restored, taken_batches
+    cdef public tuple tried              # by AfterDamage.restores: (end, positions); begins anew with each input
     cdef dict last_sizes, note_details
     cdef object rules
     cdef Decoder next_idle               # see Decoders
@@ -1255,6 +1264,7 @@ cdef class Decoder:
             input_reader(&self.e.input, &self.source.reader, length, self.source.size)
         if self.taken_batches:
             self.taken_batches = []
+        self.tried = (0, [])
         engine_begin_input(&self.e, start)
         if self.e.options.restore and start == 0:
             first = self.rules.first_offset
@@ -1313,7 +1323,7 @@ cdef class Decoder:
         cdef int status
         cdef Ending ending
         cdef bint small = self.is_small()
-        while True:
+        while not self.e.finished:
             if small:
                 status = engine_run(&self.e)
             else:
@@ -1342,6 +1352,7 @@ cdef class Decoder:
             if ending == ENDED or (ending == ENDED_UNLESS_FOUND and not self.batch_follows()):
                 return False
             self.damaged(status, detail)
+        return False
 
     cdef tuple decompress(self):
         """Decompresses the pending payload by `codecs` and decodes it: (status, detail)."""
@@ -1463,10 +1474,16 @@ cdef class Decoder:
         return self.e.previous_end
 
     def good_batches(self):
-        """Base offset, next offset, leader epoch and checksum of the last good batches of this input."""
+        """Base offset, next offset, leader epoch and checksum of the last good batches of this input, among them two at
+        most that are outside of the ranges."""
+        left_out = [one for one in left_out_of(&self.e) if one[0] >= 0]
+        return [offsets for _, offsets in sorted(self.good_rows() + left_out)[-ORDER_WINDOW:]]
+
+    cdef list good_rows(self):
+        """Position and `offsets_of` of the last good batches that were in the ranges."""
         cdef BatchRow* rows = <BatchRow*>self.e.rows.data
         cdef int64_t i, first = max(self.e.row_count - ORDER_WINDOW, self.e.first_row)
-        rest = [offsets_of(rows + i) for i in range(first, self.e.row_count)]
+        rest = [placed(rows + i) for i in range(first, self.e.row_count)]
         return (self.taken_batches + rest)[-ORDER_WINDOW:]
 
     def framed_end(self, int64_t position):
@@ -1674,14 +1691,18 @@ cdef class Decoder:
         """Sets what a decoder knows of the batches before its position, as if it had read them. border: a border of
         Stretches; tables: the batches before it, at least the last 64 ones."""
         cdef Rows rows
+        cdef BatchRow* row
         cdef int64_t i
-        _, self.e.previous_next, self.e.previous_epoch, self.e.reached = border
+        _, self.e.previous_next, self.e.previous_epoch, self.e.reached, left_out = border
+        for i in range(2):
+            row = &self.e.left_out[i]
+            row.position, (row.base_offset, row.next_offset, row.partition_leader_epoch, row.crc) = left_out[i]
         for rows in tables:
             if rows.count > 0:
                 self.e.good_next = rows.at(rows.count - 1).next_offset
             if self.e.options.file_rules:
                 first = max(rows.count - ORDER_WINDOW, 0)
-                found = [offsets_of(rows.at(i)) for i in range(first, rows.count)]
+                found = [placed(rows.at(i)) for i in range(first, rows.count)]
                 self.taken_batches = (self.taken_batches + found)[-ORDER_WINDOW:]
 
     def pop_damage(self, bint final=True):
@@ -1719,7 +1740,7 @@ cdef class Decoder:
         cdef Rows rows = Rows.__new__(Rows)
         remember_good(&self.e)
         if self.e.options.file_rules:
-            self.taken_batches = self.good_batches()
+            self.taken_batches = self.good_rows()
         rows.buffer, rows.count = self.e.rows, self.e.row_count
         rows.notes, rows.note_count = self.e.audit.kept, self.e.audit.kept_count
         if self.note_details:
@@ -1830,7 +1851,7 @@ cdef class BatchesInMemory:
 
 
 cdef tuple border_of(const Engine* e):
-    return e.position, e.previous_next, e.previous_epoch, e.reached
+    return e.position, e.previous_next, e.previous_epoch, e.reached, left_out_of(e)
 
 
 cdef int walk(Engine* e, int64_t size) noexcept nogil:

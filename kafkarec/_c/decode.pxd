@@ -45,6 +45,7 @@ cdef enum Checks:
 cdef enum:
     FIRST_TABLE = 8192           # bytes of the first table of a header scan
     MOST_EXPECTED = 64 << 20     # bytes of a chunk for which space is reserved after its first batch
+    ENDS_RANGE = 3               # batches in a row whose offsets end a range: two of them may have a wrong one
 
 # An aborted transaction: batches of this producer with a base offset in [first_offset, last_offset] are left out.
 cdef struct Aborted:
@@ -88,7 +89,8 @@ cdef struct Engine:
     int64_t previous_end         # where it ends, or where reading began
     int32_t previous_epoch       # its leader epoch
     int64_t trusted              # position of the batch whose header is taken as it is; see header_doubtful
-    int64_t reached              # next offset of the last batch without a far too large offset; 0: none yet
+    int64_t reached              # how many batches in a row, the last one included, reach the end of the offsets
+    BatchRow[2] left_out         # the last two outside of the ranges, if `restore`; position -1: none
     bint finished                # the rest of the input is outside of the range of offsets
     Options options
     Columns columns
@@ -164,8 +166,7 @@ cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noex
 
 cdef inline void remember_previous(Engine* e) noexcept nogil:
     """The batch has been read: what the next one is compared with, and where it begins."""
-    if e.options.ranged and (e.reached == 0 or not far_above(e.row.base_offset, e.reached)):
-        e.reached = e.row.next_offset
+    e.reached = e.reached + 1 if e.row.next_offset >= e.options.to_offset else 0
     e.position = e.previous_end = e.row.position + e.row.size_in_bytes
     e.previous_next, e.previous_epoch = e.row.next_offset, e.row.partition_leader_epoch
 
@@ -212,14 +213,6 @@ cdef inline bint outside_ranges(Engine* e, const BatchRow* row) noexcept nogil:
     if o.timed and row.timestamp_type == 1 and row.max_timestamp >= o.to_time:
         return True
     return row.last_offset < o.from_offset or (not is_wrapper(row) and row.base_offset >= o.to_offset)
-
-
-cdef inline bint past_ranges(const Engine* e, const BatchRow* row) noexcept nogil:
-    """Whether the range of offsets ends before this batch. Offsets rise from batch to batch, so reading ends here. No
-    checksum covers a base offset: one that is far too large does not end it."""
-    if e.reached >= e.options.to_offset:
-        return True
-    return not is_wrapper(row) and row.base_offset >= e.options.to_offset and not far_above(row.base_offset, e.reached)
 
 
 cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
@@ -395,14 +388,45 @@ cdef inline bint header_at(Engine* e, int64_t position, BatchRow* row) noexcept 
             and looks_plausible(&e.input, row))
 
 
-cdef inline int check_length(Engine* e) noexcept nogil:
-    """Of a framed batch that is not read: its checksum, where neither a header nor the end of the input follows it. By
-    a wrong length good batches would be skipped with it."""
+cdef inline bint range_ended(Engine* e) noexcept nogil:
+    """Whether the range of offsets ends before this batch. Offsets rise from batch to batch, but no checksum covers them:
+    the batches before and behind it have to agree. Behind a batch that stands above the end without them, reading goes
+    on. Of a wrapper the header has only the last offset, so that those before it have to tell."""
+    cdef BatchRow row
+    cdef int64_t agree = e.reached + 1
+    if e.row.base_offset < e.options.to_offset:
+        return False
+    row = e.row
+    while agree < ENDS_RANGE:
+        if is_wrapper(&row):
+            return False
+        if not header_at(e, row.position + row.size_in_bytes, &row):
+            return e.reached > 0
+        if row.base_offset < e.options.to_offset:
+            return False
+        agree += 1
+    return True
+
+
+cdef inline int check_outside(Engine* e) noexcept nogil:
+    """Of a framed batch that is outside of the ranges: its checksum, where it is above the end of the offsets and they
+    go on, or neither a header nor the end of the input follows it. By a wrong length good batches would be skipped with
+    it."""
     cdef BatchRow following
     cdef int64_t end = e.position + e.row.size_in_bytes
-    if e.options.check_crc == NO_CHECKS or end == e.input.size or header_at(e, end, &following):
+    if e.options.check_crc == NO_CHECKS:
+        return OK
+    if e.row.base_offset < e.options.to_offset and (end == e.input.size or header_at(e, end, &following)):
         return OK
     return check_crc(&e.input, &e.row, &e.fault)
+
+
+cdef inline void leave_out(Engine* e) noexcept nogil:
+    """Goes on behind the batch, which is outside of the ranges."""
+    if e.options.restore:
+        e.left_out[0] = e.left_out[1]
+        e.left_out[1] = e.row
+    remember_previous(e)
 
 
 cdef inline bint header_doubtful(Engine* e) noexcept nogil:
@@ -443,18 +467,13 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
     ) and e.trusted != e.position and header_doubtful(e):
         return HEADER_DOUBTFUL
     if e.options.ranged:
-        if past_ranges(e, &e.row):
-            # By its base offset alone, unless a batch before it has reached the end: a damaged one may have any.
-            if e.options.skip and e.options.check_crc == ALL_CHECKS and e.reached < e.options.to_offset:
-                status = check_crc(&e.input, &e.row, &e.fault)
-                if status != OK:
-                    return status
+        if range_ended(e):
             e.finished = True
             return END
         if outside_ranges(e, &e.row):
-            status = check_length(e)
+            status = check_outside(e)
             if status == OK:
-                remember_previous(e)
+                leave_out(e)
             return status
     wanted = payload_wanted(&e.options, &e.row)
     if e.options.check_crc == ALL_CHECKS or (e.options.check_crc == PAYLOAD_CHECKS and wanted):

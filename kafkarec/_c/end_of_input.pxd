@@ -26,6 +26,7 @@ cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
     e.position, e.decompressed, e.reached, e.finished = position, 0, 0, False
     e.good_next = e.previous_next = INT64_MIN
     e.trusted, e.previous_epoch, e.previous_end = -1, ABSENT, position
+    e.left_out[0].position = e.left_out[1].position = -1
     e.first_row = e.row_count
     e.chunks = e.stretch_used = 0
     search_begin(&e.search, e.input.size)

@@ -85,7 +85,7 @@ class DecodeRequest(_RequestFields):
         return self._replace(options=self.for_pieces.options._replace(limit=limit), skip=False)
 
     def read_stretch(
-        self, source: Source, border: tuple[int, ...], next_border: tuple[int, ...]
+        self, source: Source, border: tuple[Any, ...], next_border: tuple[Any, ...]
     ) -> list[tuple[Any, Rows]] | None:
         """See Decoder.read_stretch. Called by several threads."""
         return self.decoders.read_stretch(source, border, next_border, MOST_OF_STRETCH)

@@ -134,8 +134,12 @@ class AfterDamage(NamedTuple):
         damage before it; `end`: where reading goes on otherwise. False: there is none."""
         if not self.restore:
             return False
-        at = start
-        for _ in range(MOST_LENGTHS):
+        at, tried = start, list[int]()
+        earlier_end, earlier = decoder.tried
+        if end == earlier_end and start in earlier:  # the lengths of the damaged batch before this one lead here, too
+            tried = earlier[earlier.index(start) :]
+            at = decoder.framed_end(tried[-1])
+        while len(tried) < MOST_LENGTHS and 0 <= at < end:
             whole = self._whole(decoder, at, end)
             if whole and at + len(whole[0]) <= decoder.stop:
                 if at > start:
@@ -144,9 +148,9 @@ class AfterDamage(NamedTuple):
                 if at > start and not is_read:
                     decoder.damage.pop()
                 return is_read
+            tried.append(at)
             at = decoder.framed_end(at)
-            if not 0 <= at < end:
-                return False
+        decoder.tried = end, tried
         return False
 
     def follows(self, decoder: Decoder, position: int, found: int) -> bool:
@@ -185,9 +189,7 @@ class AfterDamage(NamedTuple):
         """Reads the framed batch [position, end) if its neighbours disprove its base offset or its leader epoch and
         prove others. row: as of good_batches; previous: the end of the batch that was read before, as such a row."""
         own, left = Offsets(*row), _good(decoder)
-        if previous is None:
-            left = []
-        elif not left or left[-1].next != previous[0]:  # outside of the range that is read
+        if not left and previous is not None:  # the least offset of the file
             left = [Offsets(*previous)]
         behind = self._behind(decoder, end).run
         if own in left or own in behind:  # a copy: its header is right, but it is at a wrong place, or the other one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,29 @@ def test_stream_splits_and_windows_restore_the_same(tmp_path: Path) -> None:
     assert [one for part in parts for one in offsets(part)] == list(range(400))
     part = segment.read(errors="skip", start_offset=50, end_offset=61, columns=["offset"])
     assert offsets(part) == list(range(50, 61))
+
+
+def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_path: Path) -> None:
+    pieces = hurt(0, bytes(7) + b"\x01", 4, [builders.good_batch(3, base_offset=base) for base in range(0, 27, 3)])
+    assert offsets(in_file(tmp_path, pieces)) == list(range(27))
+    part = kafkarec.open(tmp_path / f"{0:020d}.log").read(errors="skip", end_offset=9, columns=["offset"])
+    assert offsets(part) == list(range(9))
+
+
+def test_damaged_batches_in_a_row_are_not_tried_again_for_each() -> None:
+    """At the end of the input each of them is damage of its own, and the lengths of one lead to the next ones."""
+    calls: list[None] = []
+    raw = [builders.good_batch(1, base_offset=base) for base in range(300)]
+    broken = [one[:-1] + b"\xff" for one in raw[1:]]
+    sys.setprofile(lambda frame, event, argument: calls.append(None) if event == "call" else None)
+    try:
+        columns = skipped(b"".join([raw[0], *broken]))
+    finally:
+        sys.setprofile(None)
+    assert len(columns.damage) == 299 and len(calls) < 100 * 299
+    broken[250] = builders.patched(raw[251], 8, bytes(4))
+    columns = skipped(b"".join([raw[0], *broken]))
+    assert offsets(columns) == [0, 251] and [one.position for one in columns.restored] == [251 * len(raw[0])]
 
 
 def test_restore_false_of_open(tmp_path: Path) -> None:

@@ -128,6 +128,51 @@ def test_a_damaged_batch_does_not_end_a_range(tmp_path: Path, damaged: int, base
     assert columns.column("offset") == wanted and [one.reason for one in columns.damage] == ["crc_mismatch"]
 
 
+WRAPPED = [builders.wrapper([builders.message(offset=i) for i in range(3)], offset=last) for last in range(2, 30, 3)]
+
+
+@pytest.mark.parametrize("errors", ["raise", "skip"])
+@pytest.mark.parametrize(
+    ("batches", "wrong"),
+    [
+        pytest.param([builders.good_batch(3, base_offset=base) for base in range(0, 30, 3)], 2, id="no gaps"),
+        pytest.param([builders.good_batch(3, base_offset=base) for base in range(0, 50, 5)], 2, id="compacted"),
+        pytest.param(WRAPPED, 1, id="wrapper messages"),
+    ],
+)
+def test_wrong_base_offsets_do_not_end_a_range(tmp_path: Path, batches: list[bytes], wrong: int, errors: str) -> None:
+    """Of one batch, or of two in a row: slightly above the range, in it but with records above it, and far above."""
+    path = tmp_path / f"{0:020}.log"
+    positions = [0, *itertools.accumulate(map(len, batches))]
+    bases = (13, 14, 99, 2**31, 2**40)
+    for at, many, end, base in itertools.product(range(10), (1, wrong), (13, 14, 15, 16, 20), bases):
+        spoiled = [*batches]
+        for number in range(at, min(at + many, 10)):
+            spoiled[number] = (base + 3 * number).to_bytes(8, "big") + batches[number][8:]
+        path.write_bytes(b"".join(spoiled))
+        segment = segment_of(path, restore=False)
+        columns = ["offset", "batch_position"]
+        rows = reading.arrow_rows(segment.read(errors=errors, columns=columns))
+        found = reading.arrow_rows(segment.read(errors=errors, columns=columns, end_offset=end))
+        changed = positions[at : at + many]
+        good, wanted = (
+            [row for row in some if row["offset"] < end and row["batch_position"] not in changed]
+            for some in (found, rows)
+        )
+        assert good == wanted and all(row in rows for row in found), (at, many, end, base)
+
+
+def test_a_damaged_batch_in_a_range_is_an_error_and_damage_behind_it_is_none(tmp_path: Path) -> None:
+    batches = [builders.good_batch(3, base_offset=base) for base in range(0, 30, 3)]
+    path = tmp_path / f"{0:020}.log"
+    broken = batches[3][:-1] + b"\xff"
+    path.write_bytes(b"".join([*batches[:3], (99).to_bytes(8, "big") + broken[8:], *batches[4:]]))
+    with pytest.raises(kafkarec.CorruptRecordError, match="crc"):
+        kafkarec.open(path).read(end_offset=20)
+    path.write_bytes(b"".join([*batches[:3], broken, b"no batch"]))
+    assert kafkarec.open(path).read(end_offset=9, columns=["offset"]).column("offset") == list(range(9))
+
+
 def test_any_range_of_times_is_a_filter() -> None:
     chance = random.Random(2)
     for folder in ("txn-0", "compacted-0", "all-codecs-0", "logappend-0"):
