@@ -20,7 +20,7 @@ from kafkarec._c.output_columns cimport (
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC,
-    V2_ATTRIBUTES_OFFSET, BatchRow, read_batch,
+    V2_ATTRIBUTES_OFFSET, BatchRow, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
     WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_reserve,
@@ -1171,8 +1171,8 @@ cdef class PassResult:
 
 
 cdef tuple offsets_of(const BatchRow* row):
-    """Base offset, next offset, leader epoch and checksum, as recover.offset_order.Offsets has them."""
-    return row.base_offset, row.next_offset, row.partition_leader_epoch, row.crc
+    """The fields of recover.offset_order.Offsets."""
+    return row.base_offset, row.next_offset, row.partition_leader_epoch, row.crc, is_wrapper(row)
 
 
 cdef tuple placed(const BatchRow* row):
@@ -1474,8 +1474,7 @@ cdef class Decoder:
         return self.e.previous_end
 
     def good_batches(self):
-        """Base offset, next offset, leader epoch and checksum of the last good batches of this input, among them two at
-        most that are outside of the ranges."""
+        """`offsets_of` the last good batches of this input, among them two at most that are outside of the ranges."""
         left_out = [one for one in left_out_of(&self.e) if one[0] >= 0]
         return [offsets for _, offsets in sorted(self.good_rows() + left_out)[-ORDER_WINDOW:]]
 
@@ -1696,7 +1695,8 @@ cdef class Decoder:
         _, self.e.previous_next, self.e.previous_epoch, self.e.reached, left_out = border
         for i in range(2):
             row = &self.e.left_out[i]
-            row.position, (row.base_offset, row.next_offset, row.partition_leader_epoch, row.crc) = left_out[i]
+            row.position, (row.base_offset, row.next_offset, row.partition_leader_epoch, row.crc, wraps) = left_out[i]
+            row.magic, row.codec = BATCH_MAGIC - <bint>wraps, <bint>wraps            # for is_wrapper
         for rows in tables:
             if rows.count > 0:
                 self.e.good_next = rows.at(rows.count - 1).next_offset

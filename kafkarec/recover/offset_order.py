@@ -29,12 +29,13 @@ _MARGIN = 2.5
 
 class Offsets(NamedTuple):
     """Base offset, next offset, leader epoch and checksum of a batch; without a checksum it is no batch, only a place
-    between two."""
+    between two. is_wrapper: a wrapper message, in whose header only the last offset is, here as its base offset."""
 
     base: int
     next: int
     epoch: int = -1
     crc: int | None = None
+    is_wrapper: bool = False
 
 
 class Frames(NamedTuple):

@@ -72,7 +72,8 @@ def _offsets_in(raw: bytearray) -> Offsets:
     """Offsets, leader epoch and checksum as a batch has them in its header."""
     start = layout.start_of(raw)
     if start.magic < 2:
-        return Offsets(start.base_offset, start.base_offset + 1, crc=start.epoch_or_crc & 0xFFFFFFFF)
+        crc, is_wrapper = start.epoch_or_crc & 0xFFFFFFFF, raw[layout.UP_TO_MAGIC] & layout.CODEC_MASK != 0
+        return Offsets(start.base_offset, start.base_offset + 1, crc=crc, is_wrapper=is_wrapper)
     header = layout.v2_header(raw)
     next_offset = start.base_offset + header.last_offset_delta + 1
     return Offsets(start.base_offset, next_offset, start.epoch_or_crc, header.crc)
@@ -183,7 +184,7 @@ class AfterDamage(NamedTuple):
         decoder: Decoder,
         position: int,
         end: int,
-        row: tuple[int, int, int, int],
+        row: tuple[int, int, int, int, bool],
         previous: tuple[int, int, int] | None,
     ) -> None:
         """Reads the framed batch [position, end) if its neighbours disprove its base offset or its leader epoch and
@@ -334,6 +335,8 @@ class AfterDamage(NamedTuple):
         if low is not None and adjoins and not neighbour:
             end, wrong = low + count, [own]
             for other in behind:
+                if wrong[-1].is_wrapper or other.is_wrapper:
+                    break  # of how many offsets each is, is not known
                 if other.base == end:
                     return (low, OFFSETS) if all(one.base < low or one.next > end for one in wrong) else None
                 end += other.next - other.base

@@ -359,6 +359,20 @@ def test_the_name_of_the_segment_is_before_the_first_batch(tmp_path: Path) -> No
         assert [one.fields for one in columns.restored] == [{"base_offset": (base, 100)}]
 
 
+def test_wrapper_messages_prove_no_offsets(tmp_path: Path) -> None:
+    """A wrapper's header has its last offset, and not how many it has: one beside it with a wrong last offset, which
+    would be right if this one had a single record, is no reason to change this one."""
+
+    def wrapper(last: int) -> bytes:
+        messages = [builders.message(magic=1, offset=row, value=b"%d" % row) for row in range(3)]
+        return builders.wrapper(messages, magic=1, offset=last)
+
+    columns = in_file(tmp_path, [wrapper(9), wrapper(8)], base=7)
+    assert (columns.column("offset")[:3], columns.restored) == ([7, 8, 9], ())
+    columns = in_file(tmp_path, [wrapper(7), wrapper(12)], base=7)
+    assert (columns.column("offset")[3:], columns.restored) == ([10, 11, 12], ())
+
+
 def test_the_leader_epoch_checkpoint_gives_the_epoch(tmp_path: Path) -> None:
     """Where the epochs on both sides differ, and at the end. A log is only compared with a file that agrees with it."""
     pieces = [
