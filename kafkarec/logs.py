@@ -104,8 +104,9 @@ class Readable(ABC):
         """As read, in pieces of about `batch_bytes` of payload, each with its own batches and damage: constant memory.
 
         first, last: how many of the selected records at most, of the first or of the last ones, in the order of the
-            logs; of both the first of the last ones. For the last ones the end of the log is found by headers and read
-            twice at most; what is before it is neither read nor checked
+            logs; of both the first of the last ones. Where the last ones begin is found by headers; with keys, ranges,
+            read_committed and errors="skip" by reading more and more of the end. What is before that is neither read
+            nor checked
         keys: only records with one of these keys; a str is UTF-8
         threads: how many threads decode, the calling one included, up to 8 MiB of payload ahead for each; the pieces
             are the same

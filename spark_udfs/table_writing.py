@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from . import cluster, shipping
@@ -31,9 +31,6 @@ from .source.paths import PartitionLog, TopicPartition, key_types, shown
 from .source.planning import Split
 from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
 from .task_log import log_to_stderr, logger
-
-if TYPE_CHECKING:
-    pass
 
 MODES = ("append", "overwrite", "errorifexists")
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")

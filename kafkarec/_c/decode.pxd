@@ -16,7 +16,8 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.columns cimport (
     MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, buffer_reserve, clear_bit,
-    columns_expect, columns_in_page, columns_measure, columns_select, columns_truncate, run_append, value_at, view_batch,
+    columns_expect, columns_in_page, columns_measure, columns_select, columns_truncate, run_append, value_at,
+    view_batch,
 )
 from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
@@ -73,7 +74,7 @@ cdef struct Options:
     bint timed                   # there is a range of times
     int64_t from_time            # milliseconds
     int64_t to_time
-    const OffsetMap* keys        # only records with these keys, from their offsets on; NULL: of any key, and without one
+    const OffsetMap* keys        # only records with these keys, from their offsets on; NULL: with any, and without one
     int64_t ticks                # timestamp units per millisecond: 1, 1000, 1000000
     int64_t chunk_bytes          # size from which on a chunk is full
     int64_t stretch_bytes        # stored bytes after which a chunk ends, too; see stretch_size
@@ -92,6 +93,7 @@ cdef struct Engine:
     int64_t reached              # how many batches in a row, the last one included, reach the end of the offsets
     BatchRow[2] left_out         # the last two outside of the ranges, if `restore`; position -1: none
     bint finished                # the rest of the input is outside of the range of offsets
+    bint is_above                # so is this batch, and the one before it reaches the end: it is no damage of the range
     Options options
     Columns columns
     Buffer rows                  # BatchRow[row_count]
@@ -389,9 +391,9 @@ cdef inline bint header_at(Engine* e, int64_t position, BatchRow* row) noexcept 
 
 
 cdef inline bint range_ended(Engine* e) noexcept nogil:
-    """Whether the range of offsets ends before this batch. Offsets rise from batch to batch, but no checksum covers them:
-    the batches before and behind it have to agree. Behind a batch that stands above the end without them, reading goes
-    on. Of a wrapper the header has only the last offset, so that those before it have to tell."""
+    """Whether the range of offsets ends before this batch. Offsets rise from batch to batch, but no checksum covers
+    them: the batches before and behind it have to agree. Behind a batch that stands above the end without them, reading
+    goes on. Of a wrapper the header has only the last offset, so that those before it have to tell."""
     cdef BatchRow row
     cdef int64_t agree = e.reached + 1
     if e.row.base_offset < e.options.to_offset:
@@ -456,7 +458,7 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
     cdef const uint8_t* p
     cdef bint wanted
     cdef int status
-    e.audit.found = 0
+    e.audit.found, e.is_above = 0, False
     if e.options.check_crc != ALL_CHECKS and e.options.payloads != ALL_PAYLOADS:
         mode = FOR_NEXT_HEADER
     status = read_batch(&e.input, e.position, e.input.stop, mode, &e.row, &e.fault)
@@ -470,6 +472,7 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
         if range_ended(e):
             e.finished = True
             return END
+        e.is_above = e.reached > 0 and e.row.base_offset >= e.options.to_offset
         if outside_ranges(e, &e.row):
             status = check_outside(e)
             if status == OK:

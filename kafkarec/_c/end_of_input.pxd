@@ -50,6 +50,7 @@ cdef enum Ending:
 cdef inline Ending engine_ended(Engine* e, int* status) noexcept nogil:
     """Whether the input ends here. If it goes on, `status` is a refusal, or is set to one."""
     cdef bint nothing_left = e.position >= e.input.stop
+    e.finished = e.finished or e.is_above
     if e.finished or nothing_left:
         return ENDED
     if unreadable_before(e, e.input.stop):

@@ -158,8 +158,7 @@ def run(args: argparse.Namespace) -> int:
             "restore": args.errors == "skip",
         }
         wanted, isolated = with_keys(request(**decode_options), keys), Isolated(args.isolation)
-        passes = 1 + (args.latest_per_key or args.last is not None)  # --last reads the end of the log twice
-        with progress.shown(sources, progress.when(args.output), passes) as tick:
+        with progress.shown(sources, progress.when(args.output), 1 + args.latest_per_key) as tick:
             threads = shared_options.threads(args)
             reader = PieceReader(wanted, record_range, isolated, damage_reporter, tick, threads)
             with closing(_pieces(args, logs, reader)) as pieces:

@@ -8,14 +8,15 @@ start.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
-from kafkarec.read.decode_options import NO_COLUMNS, DecodeRequest
+from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.sidecars import offset_index
 from kafkarec.tables.records import BatchTable, RecordColumns
 
@@ -103,6 +104,20 @@ def starts(
     return found[::-1]
 
 
+class _Start(NamedTuple):
+    """Where the last records of a log begin.
+
+    offset            the least one of their batches; None: the log's first one
+    number, position  of the segment with the first of these batches, and where that is
+    is_known          whether headers tell
+    """
+
+    offset: int | None = None
+    number: int = 0
+    position: int = 0
+    is_known: bool = True
+
+
 def _start_of_log(
     group: Sequence[SegmentFile],
     decode_request: DecodeRequest,
@@ -116,42 +131,48 @@ def _start_of_log(
     committed = Isolation.of(isolated.isolation) is Isolation.READ_COMMITTED
     every_record = record_range == EVERYTHING and decode_request.options.keys is None and not committed
     counts_suffice = every_record and not decode_request.skip
-    trial = decode_request._replace(layout=NO_COLUMNS, skip=True)
-    low, needed, before = record_range.first_offset, count, -1
+    trial = decode_request._replace(layout=request(columns=("batch_position",)).layout, skip=True)
+    low, needed, before = record_range.first_offset, count, None
     while True:
-        start, is_known = _by_headers(group, needed, record_range, decode_request.options.control)
+        start = _by_headers(group, needed, record_range, decode_request.options.control)
         if start == before:  # more rows do not lead further back: the counts of wrapper messages are not known
-            start = None
-        begin = low if start is None else start if low is None else max(start, low)
-        if (start is None and is_first) or (start is not None and is_known and counts_suffice):
+            start = _Start()
+        begin = low if start.offset is None else start.offset if low is None else max(start.offset, low)
+        if (start.offset is None and is_first) or (start.offset is not None and start.is_known and counts_suffice):
             return begin, count
-        rows = sum(len(one) for _, one in log_reading.pieces([group], trial, record_range.beginning(begin), isolated))
-        if rows >= count or start is None:
+        pieces = log_reading.pieces([group], trial, record_range.beginning(begin), isolated)
+        rows = sum(_behind(start, group.index(segment), records) for segment, records in pieces)
+        if rows >= count or start.offset is None:
             return begin, rows
         needed, before = needed * _GROWTH, start
 
 
-def _by_headers(
-    group: Sequence[SegmentFile], needed: int, record_range: RecordRange, control: bool
-) -> tuple[int | None, bool]:
-    """(the offset from which the headers count `needed` records, or None: from the beginning; whether they tell)."""
+def _behind(start: _Start, number: int, records: RecordColumns) -> int:
+    """How many records of the segment `number` are at the start or behind it: others have a wrong offset."""
+    if number != start.number:
+        return len(records) if number > start.number else 0
+    return len(records) - bisect_left(records.column("batch_position"), start.position)
+
+
+def _by_headers(group: Sequence[SegmentFile], needed: int, record_range: RecordRange, control: bool) -> _Start:
+    """Where the last `needed` records begin, as headers count them."""
     lowest: int | None = None
-    for segment in reversed(group):
-        rows, offset, known = _counted(segment, needed, record_range, control)
-        if not known:
-            return (segment.base_offset or None) if lowest is None else None, False
+    for number, segment in reversed(list(enumerate(group))):
+        rows, offset, position = _counted(segment, needed, record_range, control)
+        if position is None:
+            return _Start(segment.base_offset, number, 0, False) if lowest is None and segment.base_offset else _Start()
         lowest = offset if lowest is None or (offset is not None and offset < lowest) else lowest
         needed -= rows
         if needed <= 0:
-            return lowest, True
-    return None, True
+            return _Start(lowest, number, position)
+    return _Start()
 
 
 def _counted(
     segment: SegmentFile, needed: int, record_range: RecordRange, control: bool
-) -> tuple[int, int | None, bool]:
-    """(record count, lowest offset, whether the count is known) of the last batches with at least `needed` records, or
-    of all. The count in a wrapper of magic 0 or 1 is not known."""
+) -> tuple[int, int | None, int | None]:
+    """(record count, least offset, position of the first) of the last batches with at least `needed` records, or of
+    all; no position: the count in a wrapper of magic 0 or 1 is not known."""
     low, end = record_range.first_offset, record_range.end_offset
     for hint in _hints(segment):
         if (low is None or low < hint) and end is None:
@@ -177,7 +198,7 @@ def _hints(segment: SegmentFile) -> Iterator[int]:
 
 def _of_last_batches(
     segment: SegmentFile, needed: int, offsets: RecordRange, control: bool
-) -> tuple[int, int | None, bool]:
+) -> tuple[int, int | None, int | None]:
     tables: deque[tuple[BatchTable, list[int]]] = deque()
     total = 0
     for table in log_reading.tables([segment], errors="skip", record_range=offsets):
@@ -186,7 +207,7 @@ def _of_last_batches(
         total += sum(counts)
         while total - sum(tables[0][1]) >= needed and len(tables) > 1:
             total -= sum(tables.popleft()[1])
-    rows, lowest = 0, None
+    rows, lowest, position = 0, None, 0
     for table, counts in reversed(tables):
         first = len(counts)
         while first and rows < needed:
@@ -194,9 +215,10 @@ def _of_last_batches(
             rows += counts[first]
         offsets_of_batches = table.column("base_offset")[first:]
         if None in offsets_of_batches:
-            return rows, None, False
+            return rows, None, None
         lowest = min([*offsets_of_batches, *([] if lowest is None else [lowest])], default=None)
-    return rows, lowest, True
+        position = table.column("position")[first] if first < len(counts) else position
+    return rows, lowest, position
 
 
 def _counts(table: BatchTable, control: bool) -> list[int]:

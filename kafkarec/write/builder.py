@@ -86,15 +86,15 @@ class RecordBatchBuilder(BatchState):
         """
         if not isinstance(record, ControlRecord):
             raise TypeError(f"a control record is needed, as Record.control returns it, not {type(record).__name__}")
-        key = key_of(record.type)
-        if record.type in MARKERS:
+        kind = type_of(record.type)
+        if kind in MARKERS:
             if self._header.producer_id == -1:
                 raise ValueError("an end transaction marker needs a producer id")
             if not self._header.is_transactional:
                 raise ValueError("an end transaction marker needs a transactional batch")
-        if record.type == ControlRecordType.LEADER_CHANGE and self._header.partition_leader_epoch == -1:
+        if kind is ControlRecordType.LEADER_CHANGE and self._header.partition_leader_epoch == -1:
             raise ValueError("a leader change needs a partition leader epoch")
-        return self._append_control(timestamp, key, value_of(record), (), offset)
+        return self._append_control(timestamp, key_of(kind), value_of(record), (), offset)
 
     def _append_control(
         self, timestamp: Timestamp, key: bytes, value: bytes | None, headers: Headers | None, offset: int | None

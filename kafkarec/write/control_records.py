@@ -40,14 +40,17 @@ def key_of(control_type: ControlRecordType) -> bytes:
 
 
 def value_of(record: ControlRecord) -> bytes:
-    """The value of a typed control record; ValueError for a version other than 0 or a field that does not fit."""
+    """The value of a typed control record; ValueError for a version other than 0, or a field that does not fit or has
+    another type."""
     of = CLASSES.get(record.type)
     if of is None or type(record) is not of:
         raise ValueError(f"{type(record).__name__} is not the class of a control record {record.type.name}")
     if record.version != VERSION:
         raise ValueError(f"{record.type.name} is written in version {VERSION} only, not {record.version}")
-    if isinstance(record, LeaderChangeRecord):
-        for voter in (*record.voters, *record.granting_voters):
-            if voter.voter_directory_id is not None and voter.voter_directory_id.int:
-                raise ValueError("LEADER_CHANGE is written in version 0, which has no field for a voter's directory id")
-    return value_bytes(record)
+    try:
+        voters = (*record.voters, *record.granting_voters) if isinstance(record, LeaderChangeRecord) else ()
+        if any(voter.voter_directory_id is not None and voter.voter_directory_id.int for voter in voters):
+            raise ValueError("LEADER_CHANGE is written in version 0, which has no field for a voter's directory id")
+        return value_bytes(record)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"{record.type.name} has a field of another type: {error}") from None

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # Larger pieces are no faster, and a worker of 512 MiB has little memory left when it starts.
 PIECE_BYTES = 4 << 20
 LARGEST_BATCH = 64 << 20
-# Per split, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
+# Per task, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
 MOST_RANGES = 10_000
 # What is counted of a split; COUNTS are added up over the splits of a file.
 COUNTS = (
@@ -330,9 +330,8 @@ class TaskCounters:
             _warn("missing offsets", gap)
 
     def _add_range(self, damage: kafkarec.Damage) -> None:
-        ranges = self.rows[-1]["ranges"]
-        if len(ranges) < MOST_RANGES or damage.reason == GAP:
-            ranges.append({name: getattr(damage, name) for name in decoding.REASON_FIELDS})
+        if self.damaged <= MOST_RANGES or damage.reason == GAP:
+            self.rows[-1]["ranges"].append({name: getattr(damage, name) for name in decoding.REASON_FIELDS})
 
     def sums(self) -> dict[str, int]:
         return {name: sum(row[name] for row in self.rows) for name in COUNTS}

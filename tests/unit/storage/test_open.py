@@ -173,6 +173,25 @@ def test_a_damaged_batch_in_a_range_is_an_error_and_damage_behind_it_is_none(tmp
     assert kafkarec.open(path).read(end_offset=9, columns=["offset"]).column("offset") == list(range(9))
 
 
+@pytest.mark.parametrize("magic", [1, 2])
+def test_damage_above_a_range_is_none_of_it(magic: int, tmp_path: Path) -> None:
+    """Of wrapper messages, which have no first offset in their headers, one behind the range is read."""
+    rows = [{"value": b"x" * 9, "timestamp": 1}] * 10
+    parts = [kafkarec.encode(rows, base_offset=at, magic=magic, compression="gzip") for at in range(0, 50, 10)]
+    broken = bytearray(parts[2])
+    broken[-9] ^= 1
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(b"".join([*parts[:2], broken, *parts[3:]]))
+    log = kafkarec.open(path)
+    for errors in ("raise", "skip"):
+        found = log.read(end_offset=20, errors=errors, columns=["offset"])
+        assert (found.column("offset"), found.damage) == (list(range(20)), ())
+    damage = log.read(start_offset=20, end_offset=40, errors="skip").damage
+    assert [(one.position, one.length) for one in damage] == [(len(parts[0] + parts[1]), len(broken))]
+    with pytest.raises(kafkarec.CorruptRecordError, match="crc"):
+        log.read(end_offset=21)
+
+
 def test_any_range_of_times_is_a_filter() -> None:
     chance = random.Random(2)
     for folder in ("txn-0", "compacted-0", "all-codecs-0", "logappend-0"):

@@ -165,6 +165,15 @@ def test_follow_begins_with_the_last_records_and_ends_after_the_first_ones(tmp_p
         assert [piece.column("offset") for piece in found] == [[50, 51, 52]]
 
 
+@pytest.mark.parametrize("options", [{"keys": ["a"]}, {"errors": "skip", "restore": False}])
+def test_a_base_offset_that_is_too_high_is_not_that_of_the_last_record(options: dict[str, Any], tmp_path: Path) -> None:
+    parts = [builders.batch([builders.record(key=b"a")], base_offset=base) for base in (0, 1_000_003, 5, 6)]
+    parts.append(builders.batch([builders.record(key=b"b")], base_offset=7))
+    log = kafkarec.open(plain_logs.log(tmp_path / "orders-0", parts))
+    last = 6 if "keys" in options else 7
+    assert [offset for piece in log.stream(last=1, **options) for offset in piece.column("offset")] == [last]
+
+
 def test_messages_of_unknown_counts_do_not_end_the_search_for_the_last_records(tmp_path: Path) -> None:
     """A segment of one message, which may have been a wrapper, behind one of batches."""
     last = kafkarec.encode([{"key": b"a", "value": b"old"}], base_offset=10, magic=1)
