@@ -157,12 +157,10 @@ def test_a_wrapper_is_not_judged_by_its_first_offset() -> None:
     for low, high in itertools.combinations(range(3, 11), 2):
         assert offsets_or_none(data, offsets=(low, high)) == [n for n in range(4, 9) if low <= n < high], (low, high)
     assert offsets_or_none(spoiled(data[: -len(builders.message())]), offsets=(0, 5)) is None
-    # unless the two batches before it have reached the end of the range
+    # unless the batch before it has reached the end of the range
     following = builders.good_batch(4) + builders.message(offset=4) + spoiled(data[: -len(builders.message())])
-    assert (
-        offsets_or_none(following, offsets=(0, 4)) == [0, 1, 2, 3]
-        and offsets_or_none(following, offsets=(0, 5)) is None
-    )
+    assert [offsets_or_none(following, offsets=(0, end)) for end in (4, 5)] == [[0, 1, 2, 3], [0, 1, 2, 3, 4]]
+    assert offsets_or_none(following, offsets=(0, 6)) is None
 
 
 def test_ranges_restart_with_each_input() -> None:
