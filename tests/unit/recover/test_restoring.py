@@ -209,6 +209,18 @@ def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_p
     assert offsets(part) == list(range(9))
 
 
+@pytest.mark.core
+def test_the_two_batches_before_a_range_are_neighbours(tmp_path: Path) -> None:
+    """The second one before tells that the first one is not the wrong one."""
+    pieces = [builders.good_batch(10, base_offset=base) for base in (0, 10, 15, 30)]
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(b"".join(pieces))
+    for start in (None, 20):
+        columns = kafkarec.open(path).read(start_offset=start, errors="skip", columns=["offset"])
+        assert [one.fields for one in columns.restored] == [{"base_offset": (15, 20)}]
+        assert columns.column("offset") == list(range(start or 0, 40))
+
+
 def test_damaged_batches_in_a_row_are_not_tried_again_for_each() -> None:
     """At the end of the input each of them is damage of its own, and the lengths of one lead to the next ones."""
     calls: list[None] = []
