@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kafkarec.logs import Log
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.storage import log_reading
-from kafkarec.storage.first_and_last import starts
+from kafkarec.storage.first_and_last import last_ranges
 from kafkarec.storage.log_reading import Isolated
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.segment_file import SegmentFile
@@ -39,14 +39,14 @@ class PieceReader:
     def pieces(self, logs: Sequence[Log], last: int | None = None) -> Generator[SomeRecords]:
         """Yield the selected records of all logs, in pieces of up to about 1 MB of payload. last: of the end of the
         logs that has so many."""
-        begins = [self.record_range.first_offset] * len(logs)
+        chosen = [(number, self.record_range) for number in range(len(logs))]
         if last is not None:
             wanted = self.wanted._replace(skip=not self.damage_reporter.stop_at_first)
-            begins = starts([log.segments for log in logs], wanted, self.record_range, self.isolated, last)
-        for log, begin in zip(logs[len(logs) - len(begins) :], begins, strict=True):
-            chosen = self.record_range.beginning(begin)
+            chosen = last_ranges([log.segments for log in logs], wanted, self.record_range, self.isolated, last)
+        for number, of_log in chosen:
+            log = logs[number]
             with closing(
-                log_reading.pieces([log.segments], self.wanted, chosen, self.isolated, self.threads)
+                log_reading.pieces([log.segments], self.wanted, of_log, self.isolated, self.threads)
             ) as pieces:
                 yield from self._of_log(log, pieces)
             if self.damage_reporter.stopped:

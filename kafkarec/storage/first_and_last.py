@@ -79,27 +79,24 @@ def last_pieces(
 ) -> Generator[tuple[SegmentFile, RecordColumns]]:
     """As log_reading.pieces, of the end of the logs that has the last `count` records."""
     groups = list(groups)
-    begins = starts(groups, decode_request, record_range, isolated, count)
-    for group, begin in zip(groups[len(groups) - len(begins) :], begins, strict=True):
-        from_there = record_range.beginning(begin)
-        yield from log_reading.pieces([group], decode_request, from_there, isolated, threads)
+    for number, end_of_log in last_ranges(groups, decode_request, record_range, isolated, count):
+        yield from log_reading.pieces([groups[number]], decode_request, end_of_log, isolated, threads)
 
 
-def starts(
+def last_ranges(
     groups: Sequence[Sequence[SegmentFile]],
     decode_request: DecodeRequest,
     record_range: RecordRange,
     isolated: Isolated,
     count: int,
-) -> list[int | None]:
-    """The offsets from which the last logs are read for the last `count` records: None for the first one of the range.
-    There are none in the logs before these."""
-    found: list[int | None] = []
+) -> list[tuple[int, RecordRange]]:
+    """(the number of a log, its end in the range) of the last logs, which have the last `count` records."""
+    found: list[tuple[int, RecordRange]] = []
     for number, group in reversed(list(enumerate(groups))):
         if count <= 0:
             break
         start, rows = _start_of_log(group, decode_request, record_range, isolated, count, is_first=number == 0)
-        found.append(start)
+        found.append((number, record_range.beginning(start)))
         count -= rows
     return found[::-1]
 

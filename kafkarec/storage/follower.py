@@ -46,7 +46,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from . import batch_frames, names, opening, ranges
-from .first_and_last import last_rows, starts
+from .first_and_last import last_ranges, last_rows
 from .log_reading import Isolated
 from .partition_folder import PartitionFiles
 from .ranges import RecordRange
@@ -509,12 +509,11 @@ def followers(
     committed = isolation_level is Isolation.READ_COMMITTED
     found = []
     for log in opening.logs(opened):
-        begin = record_range.first_offset
+        of_log = record_range
         if last is not None:
             isolated = Isolated(isolation_level)
-            (begin,) = starts([log.segments], decode_request, record_range, isolated, max(last, 1))
-        from_there = record_range.beginning(begin)
-        found.append(Follower(log, decode_request, from_there, committed=committed, on_note=on_note))
+            ((_, of_log),) = last_ranges([log.segments], decode_request, record_range, isolated, max(last, 1))
+        found.append(Follower(log, decode_request, of_log, committed=committed, on_note=on_note))
     return found
 
 
