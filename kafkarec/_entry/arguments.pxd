@@ -43,7 +43,7 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.from_offset, o.to_offset = bounds(options.offsets)
     o.timed = options.times is not None
     o.from_time, o.to_time = bounds(options.times)
-    o.keys = NULL if options.keys is None else <const OffsetMap*><size_t>options.keys.address
+    o.keys = <const OffsetMap*><size_t>(0 if options.keys is None else options.keys.address)
     o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
     o.stretch_bytes = INT64_MAX if options.stretch_bytes is None else options.stretch_bytes
     return fill_aborted(o, options.aborted, aborted)
