@@ -1533,7 +1533,7 @@ cdef class Decoder:
         of the bytes in which it may be."""
         cdef int64_t end
         with nogil:
-            end = end_by_content(&self.e.input, position, magic, stop)
+            end = end_by_content(&self.e.input, position, magic, stop, &self.e.search)
         return end if end - position <= MAX_ANCHOR_BYTES else -1
 
     def is_readable(self, int64_t start, int64_t end):

@@ -2,8 +2,8 @@
 
     a message of magic 0 or 1     the lengths of its key and its value
     magic 2, not compressed       its records, as many as the header counts
-    magic 2, compressed           the only end at which the checksum is the stored one
-
+    magic 2, compressed           the only end at which the checksum is the stored one; none behind the stated length if
+                                  a batch begins there: then not the length is wrong
 The caller checks checksum and records of the batch that begins and ends there: these functions only find its end. The
 header of magic 2 from byte 17 on is covered by the checksum.
 """
@@ -11,11 +11,13 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport (
-    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow, read_v2,
+    BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow,
+    read_v2,
 )
+from kafkarec._c.endian cimport load_i32
 from kafkarec._c.input cimport Input, peek, piece_size, reach
 from kafkarec._c.record_walk cimport LEAST_BODY
-from kafkarec._c.resync cimport field_end, looks_plausible, read_field
+from kafkarec._c.resync cimport Search, field_end, frame_follows, looks_plausible, read_field
 from kafkarec._c.status cimport OK
 from kafkarec._core cimport crc32c_on
 
@@ -36,51 +38,83 @@ cdef inline int64_t records_end(Input* source, int64_t position, int64_t count) 
     return position
 
 
-cdef inline int64_t checksum_end(Input* source, int64_t batch, uint32_t stored, int64_t stop) noexcept nogil:
+cdef inline int64_t checksum_end(Input* source, int64_t batch, uint32_t stored, int64_t stop,
+                                 Search* search) noexcept nogil:
     """The first position up to `stop` at which the batch's CRC-32C is the stored one; -1: there is none."""
     cdef int64_t at = batch + V2_ATTRIBUTES_OFFSET, n, i
     cdef uint32_t crc
     cdef const uint8_t* p
+    cdef bint is_limited = False
     if stop > batch + MOST_CRC_BYTES:
         stop = batch + MOST_CRC_BYTES
+    if stop - batch > search.ends_left:
+        stop, is_limited = batch + search.ends_left, True
     if stop - batch < V2_OVERHEAD:
+        search.limited |= is_limited
         return -1
     n = V2_OVERHEAD - V2_ATTRIBUTES_OFFSET
     crc = crc32c_on(0, peek(source, at, n), <size_t>n)
     at += n
-    while crc != stored:
-        if at >= stop:
-            return -1
+    while crc != stored and at < stop:
         n = piece_size(source, stop - at)
         p = reach(source, at, n)
         if p == NULL:
             return -1
-        for i in range(n):
+        i = 0
+        while i < n and crc != stored:
             crc = crc32c_on(crc, p + i, 1)
-            if crc == stored:
-                return at + i + 1
-        at += n
-    return at
+            i += 1
+        at += i
+        search.ends_left -= i
+    if crc == stored:
+        return at
+    search.limited |= is_limited
+    return -1
 
 
-cdef inline int64_t end_by_content(Input* source, int64_t batch, int magic, int64_t stop) noexcept nogil:
+cdef inline bint plausible_v2(Input* source, int64_t position, BatchRow* row) noexcept nogil:
+    """Whether the header here, as one of magic 2 and of any length, has plausible fields, which it fills in."""
+    memset(row, 0, sizeof(BatchRow))
+    if source.size - position < V2_OVERHEAD:
+        return False
+    row.magic, row.position = BATCH_MAGIC, position
+    read_v2(peek(source, position, V2_OVERHEAD), row)
+    row.last_offset -= row.base_offset
+    row.base_offset = 0
+    row.codec = row.attributes & CODEC_MASK
+    return looks_plausible(source, row)
+
+
+cdef inline int64_t stated_end(Input* source, int64_t batch) noexcept nogil:
+    """Where the batch ends by its length, which may be wrong."""
+    return batch + LOG_OVERHEAD + load_i32(peek(source, batch + LOG_OVERHEAD - 4, 4))
+
+
+cdef inline bint batch_begins(Input* source, int64_t position) noexcept nogil:
+    """Whether a batch seems to begin here: by its frame, or by its header of magic 2 if either magic or length fits."""
+    cdef BatchRow row
+    if frame_follows(source, position):
+        return True
+    return plausible_v2(source, position, &row) and (
+        peek(source, position + MAGIC_OFFSET, 1)[0] == BATCH_MAGIC
+        or position + V2_OVERHEAD <= stated_end(source, position) <= source.size
+    )
+
+
+cdef inline int64_t end_by_content(Input* source, int64_t batch, int magic, int64_t stop,
+                                   Search* search) noexcept nogil:
     """The end of the batch by its own bytes; -1: none. stop: where reading could go on after the damage."""
     cdef BatchRow row
     cdef int64_t end
-    memset(&row, 0, sizeof(BatchRow))
-    if magic == 2:
-        if source.size - batch < V2_OVERHEAD:
+    if magic == BATCH_MAGIC:
+        if not plausible_v2(source, batch, &row):
             return -1
-        row.magic, row.position = 2, batch
-        read_v2(peek(source, batch, V2_OVERHEAD), &row)
-        row.last_offset -= row.base_offset
-        row.base_offset = 0
-        row.codec = row.attributes & 0x07
-        if not looks_plausible(source, &row):
-            return -1
-        if row.codec != 0:
-            return checksum_end(source, batch, row.crc, stop)
-        return records_end(source, batch + V2_OVERHEAD, row.record_count)
+        if row.codec == 0:
+            return records_end(source, batch + V2_OVERHEAD, row.record_count)
+        end = stated_end(source, batch)
+        if batch + V2_OVERHEAD <= end < stop and batch_begins(source, end):
+            stop = end
+        return checksum_end(source, batch, row.crc, stop, search)
     end = batch + UP_TO_MAGIC + (9 if magic == 1 else 1)
     end = field_end(source, field_end(source, end, source.size), source.size)
     return end if end <= source.size else -1

@@ -37,6 +37,7 @@ cdef enum:
     SCHEMA_ID = 5                # bytes: a magic byte of 0, an int32; before the content of many values
     CRC_BUDGET = 8               # bytes of CRC work per byte of input
     IMPLAUSIBLE_BUDGET = 2       # the part of it for implausible candidates, which must not use up the rest
+    ENDS_BUDGET = 32             # the same for the ends of batches of magic 2 whose length is wrong (restore)
     LARGE = 1 << 14              # bytes; a larger candidate without a following frame counts as implausible
     MAX_SEARCH_BYTES = 1 << 22   # bytes up to which a chain is followed: further than a record value reaches
     MAX_ANCHOR_BYTES = 1 << 26   # the same for a chain that is compared with the log around it
@@ -60,7 +61,9 @@ cdef struct Search:
     int64_t crc_left             # bytes of CRC work left for plausible candidates
     int64_t implausible_left     # the same for implausible ones, most of which are no batches
     int64_t[REMEMBERED] crc_results  # by a hash of the position: position + 1 if its CRC matches, -position - 1 if not
+    int64_t ends_left            # the same for ends of batches whose length is wrong
     int64_t searched_to          # searches only go forward: before this position there is no further batch
+    int64_t ahead_from, ahead_to # bytes in which the last search ahead has found none
     bint limited                 # a batch may be left in the damage: the work is used up
 
 cdef enum EndWitness:
@@ -84,7 +87,8 @@ cdef struct Candidate:           # a candidate and its chain
 cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
     search.crc_left = length * (CRC_BUDGET - IMPLAUSIBLE_BUDGET) + 4096
     search.implausible_left = length * IMPLAUSIBLE_BUDGET
-    search.searched_to = 0
+    search.ends_left = length * ENDS_BUDGET
+    search.searched_to = search.ahead_from = search.ahead_to = 0
     search.limited = False
     memset(search.crc_results, 0, sizeof(search.crc_results))
 
@@ -319,8 +323,12 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
     cdef int32_t length
     cdef int verdict
     cdef const uint8_t* p
+    cdef int64_t begin
     if position < search.searched_to:
         position = search.searched_to
+    begin = position
+    if search.ahead_from <= position < search.ahead_to:
+        position = search.ahead_to
     if source.reader != NULL:
         source.step = source.reader.window
     while source.size - position >= UP_TO_MAGIC and search.crc_left > 0:
@@ -359,7 +367,9 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
     else:
         search.limited |= search.crc_left <= 0
         position = source.size
-    if not ahead:
+    if ahead:
+        search.ahead_from, search.ahead_to = begin, position
+    else:
         search.searched_to = position
     return position
 

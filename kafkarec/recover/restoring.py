@@ -156,7 +156,7 @@ class AfterDamage(NamedTuple):
 
     def follows(self, decoder: Decoder, position: int, found: int) -> bool:
         """Whether the batch at `position`, which is cut, can be restored, or one fits that is at `found` or behind."""
-        if self.restore and decoder.stop == decoder.size and self._whole(decoder, position, decoder.size):
+        if self.restore and decoder.stop == decoder.size and self._whole(decoder, position, found):
             return True
         return self.next_that_fits(decoder, position, found)[1] < decoder.size
 
@@ -233,7 +233,7 @@ class AfterDamage(NamedTuple):
         restored: list[Offsets] = []
         frames = _frames(decoder, position)
         while not frames.run and len(restored) < MOST_PROVEN:
-            whole = self._whole(decoder, frames.end, decoder.size)
+            whole = self._whole(decoder, frames.end, decoder.search(frames.end, frames.end + 1, ahead=True))
             if not whole:
                 break
             restored.append(_offsets_in(whole[0]))

@@ -237,6 +237,27 @@ def test_damaged_batches_in_a_row_are_not_tried_again_for_each() -> None:
     assert offsets(columns) == [0, 251] and [one.position for one in columns.restored] == [251 * len(raw[0])]
 
 
+def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_square() -> None:
+    """No good batch is behind: where such a batch ends could be tried up to the end of the input, for each of them."""
+    raw = [builders.good_batch(3, base_offset=3 * number, codec="lz4") for number in range(400)]
+    broken = [one[:-1] + bytes([one[-1] ^ 1]) for one in raw]
+
+    def every_second(*patches: tuple[int, bytes]) -> kafkarec.RecordColumns:
+        hurt = raw[1::2]
+        for at, new in patches:
+            hurt = [builders.patched(one, at, new) for one in hurt]
+        return skipped(b"".join(piece for pair in zip(broken[::2], hurt, strict=True) for piece in pair))
+
+    columns = skipped(b"".join([*broken[:-1], builders.patched(raw[-1], 8, bytes(4))]))
+    assert offsets(columns) == [1197, 1198, 1199]
+    length, magic = (8, bytes(4)), (16, b"\x42")
+    for one in (length, magic):  # the other one shows where the batches before them end
+        columns = every_second(one)
+        assert len(columns) == 600 and {each.reason for each in columns.damage} == {"crc_mismatch"}
+    columns = every_second(length, magic)
+    assert len(columns) < 600 and "search_limit" in {each.reason for each in columns.damage}
+
+
 def test_restore_false_of_open(tmp_path: Path) -> None:
     in_file(tmp_path, hurt(8, bytes(4)))
     segment = kafkarec.open(tmp_path / f"{0:020d}.log", restore=False)
