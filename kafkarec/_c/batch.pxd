@@ -133,6 +133,11 @@ cdef inline int64_t wrapping_add(int64_t a, int64_t b) noexcept nogil:
     return <int64_t>(<unsigned long long>a + <unsigned long long>b)
 
 
+cdef inline int64_t wrapping_subtract(int64_t a, int64_t b) noexcept nogil:
+    """Java's long subtraction, for any two numbers: the least one has no negative to add."""
+    return <int64_t>(<unsigned long long>a - <unsigned long long>b)
+
+
 cdef inline void reset_fault(Fault* fault, int64_t position) noexcept nogil:
     """Sets the fault to `position`, with nothing known about the batch there."""
     fault.position = position

@@ -14,7 +14,7 @@ input may change between the two runs.
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence, wrapping_add
+from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence, wrapping_add, wrapping_subtract
 from kafkarec._c.batch_size cimport BatchLimit, batch_header_size, compression_ratio, has_room_for, next_ratio
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.write_v2 cimport (
@@ -172,8 +172,8 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
         d.key = keys[row] if keys != NULL else cell(&chunk.key, row)
         d.value = values[row] if values != NULL else cell(&chunk.value, row)
         load_headers(chunk, row, &d)
-        offset_delta = wrapping_add(d.offset, -base_offset)
-        timestamp_delta = wrapping_add(d.timestamp, -base_timestamp)
+        offset_delta = wrapping_subtract(d.offset, base_offset)
+        timestamp_delta = wrapping_subtract(d.timestamp, base_timestamp)
         if offset_delta != <int32_t>offset_delta or d.row_fault != FINE:
             break
         if (d.offset <= previous or d.timestamp < ABSENT) and not checked:

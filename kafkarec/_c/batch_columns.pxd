@@ -8,7 +8,9 @@ and when it is null.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, DELETE_HORIZON, increment_sequence, is_wrapper
+from kafkarec._c.batch cimport (
+    ABSENT, BATCH_MAGIC, BatchRow, DELETE_HORIZON, increment_sequence, is_wrapper, wrapping_subtract,
+)
 from kafkarec._c.columns cimport Columns, Run, clear_bit, value_at
 
 cdef enum NullRule:
@@ -103,7 +105,8 @@ cdef inline int64_t spread_sequence(const BatchRow* rows, const Run* runs, int64
         while i < stop:
             sequence = ABSENT
             if row.base_sequence >= 0:
-                sequence = increment_sequence(row.base_sequence, <int32_t>(offsets[i] - row.base_offset))
+                sequence = increment_sequence(row.base_sequence,
+                                              <int32_t>wrapping_subtract(offsets[i], row.base_offset))
             out[i] = sequence
             if sequence == ABSENT:
                 out[i] = 0

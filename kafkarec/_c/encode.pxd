@@ -13,7 +13,7 @@ from libc.string cimport memcmp, strlen
 
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CONTROL, DELETE_HORIZON, LATEST_CODEC, TRANSACTIONAL, BatchRow, codec_name,
-    increment_sequence, latest_codec, least_size, wrapping_add,
+    increment_sequence, latest_codec, least_size, wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.batch_size cimport delta_fits, has_room_for, record_size
 from kafkarec._c.write_v2 cimport (
@@ -228,8 +228,8 @@ cdef inline bint needs_new_batch(const Encoder* e, const BatchFields* f, const R
 
 cdef inline int64_t record_bytes(const BatchFields* f, const RecordFields* d) noexcept nogil:
     """record_size in the batch that `f` describes."""
-    return record_size(d, f.magic, wrapping_add(d.offset, -f.base_offset),
-                       wrapping_add(d.timestamp, -f.base_timestamp))
+    return record_size(d, f.magic, wrapping_subtract(d.offset, f.base_offset),
+                       wrapping_subtract(d.timestamp, f.base_timestamp))
 
 
 cdef inline int load_row(const Encoder* e, const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
@@ -310,7 +310,7 @@ cdef inline int row_add(Encoder* e, const InputChunk* chunk, int64_t row) noexce
         if status != OK:
             return status
         size = record_bytes(&e.fields, &d)
-    delta = wrapping_add(d.offset, -e.fields.base_offset)
+    delta = wrapping_subtract(d.offset, e.fields.base_offset)
     if delta != <int32_t>delta:
         return row_refused(e, OFFSET_TOO_FAR, &d)
     status = batch_reserve(e, size)

@@ -7,7 +7,7 @@ is full. Functions with Python objects, for the compiled modules.
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 
-from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, wrapping_add
+from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, wrapping_add, wrapping_subtract
 from kafkarec._c.batch_size cimport BatchLimit, delta_fits, has_room_for, is_full, record_size
 from kafkarec._c.varint cimport varint_size
 from kafkarec._c.write_v2 cimport EXPLICIT_LAST_OFFSET, BatchFields, RecordFields, sized
@@ -49,8 +49,8 @@ cdef inline int64_t last_row_size(const OpenBatchState* g, int64_t pairs) noexce
     d.headers_size = varint_size(t.pair_count - pairs)
     for i in range(2 * pairs, 2 * t.pair_count):
         d.headers_size += sized(t.pairs[i].length)
-    return record_size(&d, g.fields.magic, wrapping_add(t.offsets[row], -g.fields.base_offset),
-                       wrapping_add(t.timestamps[row], -base))
+    return record_size(&d, g.fields.magic, wrapping_subtract(t.offsets[row], g.fields.base_offset),
+                       wrapping_subtract(t.timestamps[row], base))
 
 
 cdef inline int64_t measure_record(OpenBatchState* g, PyObject* timestamp, PyObject* key, PyObject* value,

@@ -1,5 +1,5 @@
-"""A real broker serves random partitions and salvaged ones: its consumers get the records that kafkarec reads, in both
-isolation levels."""
+"""A real broker serves random partitions, salvaged ones, and what `build`, `convert` and `compact` wrote: its consumers
+get the records that kafkarec reads, or those of the source, in both isolation levels."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import jvm_oracle
 import pytest
 from broker import Broker, serving
+from command import WIDE
 from jvm_oracle import Oracle
 from jvm_reading import ISOLATION, consumer_lines
 from paths import SEGMENTS
@@ -17,8 +18,10 @@ from random_folders import partition
 from random_logs import Maker
 
 import kafkarec
+from kafkarec.cli import main
 
 GOLDEN = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
+LARGER = ("--batch-size", "16k", "--segment-bytes", "17k")
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +55,41 @@ def salvaged(name: str, maker: Maker, parent: Path) -> Path:
     return parent / "out" / name
 
 
+def outputs_of(target: Path, source: str) -> dict[str, Path]:
+    """Topic -> folder, for every output made from one source."""
+    folder, plain = SEGMENTS / source, source.removesuffix("-0")
+    rows, bare = target / "rows.jsonl", target / "bare.csv"
+    commands = {
+        "built": ("build", rows, "--segment-bytes", "8k"),
+        "plain": ("build", bare, "--compression", "snappy"),
+        "zstd": ("convert", folder, "--compression", "zstd", *LARGER),
+        "lz4": ("convert", folder, "--compression", "lz4", "--level", "12", *LARGER),
+        "gzip": ("convert", folder, "--compression", "gzip", *LARGER),
+        "clean": ("compact", folder),
+    }
+    for path, arguments in ((rows, ["--control", "--columns", WIDE]), (bare, ["--format", "csv"])):
+        assert main(["cat", str(folder), *arguments, "-o", str(path)]) == 0
+    folders_by_topic = {}
+    for command, words in commands.items():
+        topic = f"{plain}-{command}"
+        out = target / f"{topic}-0"
+        assert main([*map(str, words), "-o", str(out)]) == 0
+        folders_by_topic[topic] = out
+    return folders_by_topic
+
+
 @pytest.fixture(scope="module")
-def broker(kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with serving(kafka, tmp_path_factory.mktemp("broker"), folders) as started:
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {
+        topic: path for source in GOLDEN for topic, path in outputs_of(tmp_path_factory.mktemp("made"), source).items()
+    }
+
+
+@pytest.fixture(scope="module")
+def broker(
+    kafka: Oracle, folders: dict[str, Path], made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    with serving(kafka, tmp_path_factory.mktemp("broker"), folders | made) as started:
         yield started
 
 
@@ -75,3 +110,32 @@ def test_the_broker_truncates_nothing(broker: Broker, folders: dict[str, Path]) 
         served = {path.name: path.read_bytes() for path in (broker.data / f"{topic}-0").glob("*.log")}
         for path in folder.glob("*.log"):
             assert served[path.name] == path.read_bytes(), path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ISOLATION)
+def test_a_consumer_gets_the_records_of_the_source(
+    isolation: str, broker: Broker, made: dict[str, Path], kafka: Oracle
+) -> None:
+    for topic, folder in made.items():
+        answer = kafka.ask("consume", broker.address, topic, isolation)
+        assert answer.status == 0, answer.err
+        served = answer.out.splitlines()[:-1]
+        assert served == consumer_lines(folder, isolation), topic
+        source, _, command = topic.rpartition("-")
+        # without markers nothing is aborted: `plain` has all records of the source
+        expected = consumer_lines(SEGMENTS / f"{source}-0", "read_uncommitted" if command == "plain" else isolation)
+        if command == "clean":
+            assert set(served) <= set(expected) and len(served) < len(expected)
+        else:
+            assert served == expected, topic
+
+
+@pytest.mark.slow
+def test_the_broker_leaves_what_was_made_unchanged(broker: Broker, made: dict[str, Path]) -> None:
+    for topic, folder in made.items():
+        served = broker.data / f"{topic}-0"
+        for path in folder.glob("*.log"):
+            assert (served / path.name).read_bytes() == path.read_bytes(), path
+        epochs, copied = ((at / "leader-epoch-checkpoint").read_text().split("\n")[2:-1] for at in (served, folder))
+        assert epochs[: len(copied)] == copied
