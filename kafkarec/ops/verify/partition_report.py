@@ -125,14 +125,10 @@ def _end(
     nexts = [one.offsets.next for one in segments if one.offsets.next is not None]
     after_last = max(nexts, default=None) if order is None else order.next_offset
     highest = max(after_last or 0, *(one.begin for one in segments))
-    end = LogEnd(highest, segments[-1].good_end, None if after_last is None else after_last - 1)
-    return EndVerdict(end, () if _is_unread(segments[-1]) else recorded_ends.above(ends, end))
-
-
-def _is_unread(file: SegmentCheck) -> bool:
-    """Whether a part of the file was not read, because of a failure, a limit or a missing library: the log may go on
-    there."""
-    return file.is_unread or any(is_unchecked(one.reason) for one in file.damage)
+    last = segments[-1]
+    end = LogEnd(highest, last.good_end, None if after_last is None else after_last - 1)
+    is_unread = last.is_unread or any(is_unchecked(one.reason) for one in last.damage)  # the log may go on there
+    return EndVerdict(end, () if is_unread else recorded_ends.above(ends, end))
 
 
 def _report_end(log: PartitionFiles, verdict: EndVerdict, findings: Findings) -> None:

@@ -21,7 +21,7 @@ from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import is_gone, read_failure
-from kafkarec.storage import other_file_types
+from kafkarec.storage import names, other_file_types
 
 from . import audit_findings, control_record_checks, header_checks
 from .epoch_checks import FileEpochCheck
@@ -203,7 +203,7 @@ class SegmentCheck:
 
     def _check_file(self, segment: Any) -> None:
         """Adds findings about the file as a whole."""
-        is_snapshot = control_record_checks.is_snapshot(self.name)
+        is_snapshot = names.unpacked(self.name).endswith(".checkpoint")
         counted = self.good_bytes + self.damaged_bytes + self.unreadable_bytes + self.remaining
         if counted != self.size and not self.is_unread:
             self.findings.add("bytes_unaccounted", f"{counted} bytes counted of {self.size}")
