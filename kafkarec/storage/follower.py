@@ -40,7 +40,7 @@ from kafkarec.read.passes import Excluded, ReadTo, as_columns, batch_table, read
 from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, steps_of
 from kafkarec.recover.marker_matching import Match
 from kafkarec.recover.offset_order import WINDOW
-from kafkarec.recover.restoring import NO_EPOCH
+from kafkarec.recover.steps import as_stored
 from kafkarec.sources.files import LocalFile
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.tables.records import BatchTable, RecordColumns
@@ -335,7 +335,7 @@ class Follower:
             columns = ("position", "base_offset", "partition_leader_epoch", "next_offset")
             _, *expected = at.border[:3] if at.border else (0, None, None)
             for position, base, epoch, after in zip(*map(batch_table(part).column, columns), strict=True):
-                epoch = NO_EPOCH if epoch is None else epoch
+                epoch = as_stored(epoch)
                 if position >= settled and [base, epoch] != expected:
                     doubts.append(position)
                     break

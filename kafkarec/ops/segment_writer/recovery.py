@@ -22,7 +22,7 @@ from typing import NoReturn
 from kafkarec.damage import Damage
 from kafkarec.errors import REASONS, CorruptRecordError, KafkaRecordError
 from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
-from kafkarec.recover.steps import Step
+from kafkarec.recover.steps import Step, as_stored
 from kafkarec.sidecars import (
     leader_epochs,
     meta_properties,
@@ -213,8 +213,7 @@ def _check_batches(segment: SegmentFile, step: Step, recovered: RecoveredLog, da
             _refuse(segment, position, f"offset {last if base is None else base} is below {recovered.next_offset}")
         recovered.size, recovered.next_offset = position + size, last + 1
     if recovered.first_timestamp is None and len(step):
-        timestamp = step.column("max_timestamp")[0]
-        recovered.first_timestamp = -1 if timestamp is None else timestamp
+        recovered.first_timestamp = as_stored(step.cell("max_timestamp", 0))
 
 
 def _refuse_damage(segment: SegmentFile, one: Damage) -> NoReturn:
