@@ -33,7 +33,7 @@ from kafkarec.state import transactions
 from kafkarec.state.producers import LogStart, ProducerStates, at_log_start
 from kafkarec.storage import names
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.rebuild_folder import filename_prefix
+from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
 
@@ -133,7 +133,7 @@ class LogCheck:
         if self._start is not None:
             end = self._start.states.end_offset
             if end != self._indexes.base:
-                reading = partial(self._log.folder_file, filename_prefix(end) + producer_snapshot.SUFFIX)
+                reading = partial(self._log.folder_file, snapshot_name(end))
                 self._compare_snapshot(end, reading, self._segments[self._indexes.path])
             self._read_other_snapshots({end, *(segment.base_offset for segment in self._log.segments)})
             if self._is_read:
@@ -160,7 +160,7 @@ class LogCheck:
             _add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
 
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
-        start, name = self._start, filename_prefix(offset) + producer_snapshot.SUFFIX
+        start, name = self._start, snapshot_name(offset)
         assert start is not None
         complete = start.is_complete and self._is_read
 
