@@ -85,12 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also print control records, decoded in a column control, the last one if --columns does not name it",
     )
-    parser.add_argument(
-        "--columns",
-        type=shared_options.names(COLUMNS),
-        metavar="A,B",
-        help=f"the columns to print, in this order; there are {', '.join(COLUMNS)} (with the records of --control)",
-    )
+    remark = " (with the records of --control)"
+    shared_options.add_columns(parser, COLUMNS, "the columns to print, in this order", remark)
     for field in ("key", "value"):
         parser.add_argument(
             f"--{field}-as",

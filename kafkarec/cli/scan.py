@@ -35,13 +35,7 @@ _SomeBatches = tuple[Segment, BatchTable]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser)
     shared_options.add_range(parser, "batches")
-    known = ("file", *COLUMNS)
-    parser.add_argument(
-        "--columns",
-        type=shared_options.names(known),
-        metavar="A,B",
-        help=f"the columns to print, in this order; there are {', '.join(known)}",
-    )
+    shared_options.add_columns(parser, ("file", *COLUMNS), "the columns to print, in this order")
     shared_options.add_errors(parser)
     shared_options.add_output(parser, ("text", "json"))
 
