@@ -118,9 +118,7 @@ def _report(log: Log, conversion: Conversion, damage_reporter: DamageReporter) -
 
 
 def _lines(source: str, output: str, stats: ConversionStats) -> Iterator[str]:
-    yield (
-        f"{source}: {new_log.contents(stats.records_in, stats.batches_in, stats.bytes_in)}"
-        f" -> {output}: {new_log.contents(stats.records_out, stats.batches_out, stats.bytes_out, stats.bytes_in)}"
-    )
+    before = stats.records_in, stats.batches_in, stats.bytes_in
+    yield new_log.change(source, output, before, (stats.records_out, stats.batches_out, stats.bytes_out))
     for word, count in stats.losses.items():
         yield f"  lost: {LOSSES[word]}: {count}"
