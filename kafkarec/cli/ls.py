@@ -113,7 +113,7 @@ def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRo
             seen.append(summarize(segment, full))
         except KafkaRecordError as error:
             refused.append(str(error))
-            status = max(status, exit_status(error.reason or ""))
+            status = max(status, exit_status(error.reason))
         except OSError as error:
             if isinstance(error, RemoteError) and error.kind in _FATAL_REMOTE_ERRORS:
                 raise

@@ -36,11 +36,11 @@ def say(text: str) -> None:
     progress.draw_again()
 
 
-def exit_status(reason: str) -> int:
+def exit_status(reason: str | None) -> int:
     """Return the exit status of a reason: 3 for a limit, a missing library or objects that a plugin encoded, else 1."""
     if reason == "tiered_object":
         return COULD_NOT
-    known = REASONS.get(reason)
+    known = REASONS.get(reason or "")
     return COULD_NOT if known and issubclass(known.error, LimitExceededError | MissingCodecError) else DAMAGED
 
 

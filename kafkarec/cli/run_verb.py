@@ -12,7 +12,7 @@ from kafkarec.storage.output_rules import Refused, is_stream
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
-from . import COULD_NOT, DAMAGED, FINE, WRONG_USE
+from . import COULD_NOT, FINE, WRONG_USE
 from .output_files import ClosedPipe, demand
 from .problems import exit_status, say
 from .progress import is_terminal
@@ -78,7 +78,7 @@ def report(error: Exception) -> int:
         return WRONG_USE
     if isinstance(error, KafkaRecordError):
         say(str(error))
-        return exit_status(error.reason or "") if error.reason else DAMAGED
+        return exit_status(error.reason)
     if isinstance(error, CouldNot | RemoteError):
         say(str(error))
     elif isinstance(error, MemoryError):
