@@ -86,7 +86,10 @@ def partition_report(
         gaps, proofs = Gaps([gap, *gaps.listed]), {gap: start[2], **proofs}
     if compacted:
         gaps.remove(proofs)
-        _report_compacted([gaps, *(one.offsets.gaps for one in files)], findings)
+        normal = [gaps, *(one.offsets.gaps for one in files)]
+        if count := sum(one.count for one in normal):
+            total = f"{sum(one.offsets for one in normal)} offsets in total"
+            findings.add("offsets_compacted", f"{counted(count, 'gap')} with {total}, as the cleaner leaves them")
         gaps = Gaps(proofs)
     else:
         for one in files:
@@ -276,14 +279,6 @@ def _is_compacted(
     if cleaned is False and (between.count or any(one.offsets.gaps.count for one in files)):
         return recorded_ends.cleaned_meanwhile(log)
     return cleaned
-
-
-def _report_compacted(gaps: Sequence[Gaps], findings: Findings) -> None:
-    """Adds one finding for all gaps, as they are normal in a compacted log."""
-    count, offsets = sum(one.count for one in gaps), sum(one.offsets for one in gaps)
-    if count:
-        detail = f"{counted(count, 'gap')} with {offsets} offsets in total, as the cleaner leaves them"
-        findings.add("offsets_compacted", detail)
 
 
 def _report_gaps(
