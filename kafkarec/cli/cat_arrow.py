@@ -97,7 +97,7 @@ class ArrowWriter(RowsInArrow):
 
     format = "arrow"
 
-    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None = None) -> None:
+    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None) -> None:
         super().__init__(names, decoder)
         self._sink = sink
         self._out: Any = None
@@ -129,7 +129,7 @@ class ParquetWriter(ArrowWriter):
     group_rows = 1 << 20
     group_bytes = 32 << 20
 
-    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None = None) -> None:
+    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None) -> None:
         super().__init__(sink, names, decoder)
         self._held: list[Any] = []
         self._rows = self._bytes = 0

@@ -36,8 +36,8 @@ class JsonWriter:
         sink: Sink,
         names: Sequence[str],
         forms: Mapping[str, str],
-        decoder: InternalTopicDecoder | None = None,
-        iso_times: bool = False,
+        decoder: InternalTopicDecoder | None,
+        iso_times: bool,
     ) -> None:
         self._sink = sink
         self._decoder = decoder

@@ -136,11 +136,11 @@ def offset(text: str) -> int:
     return _int64(text, "an offset")
 
 
-def number_of(what: str, least: int = 0, most: int = 10**18 - 1) -> Callable[[str], int]:
+def number_of(what: str, most: int = 10**18 - 1) -> Callable[[str], int]:
     """Return a parser of a whole number. what: what another text is no number of, in a message"""
 
     def parse(text: str) -> int:
-        if not re.fullmatch(r"\d{1,19}", text) or not least <= int(text) <= most:
+        if not re.fullmatch(r"\d{1,19}", text) or int(text) > most:
             raise argparse.ArgumentTypeError(f"{text!r} is not a number of {what}")
         return int(text)
 

@@ -51,8 +51,8 @@ class RebuiltSideFiles(NamedTuple):
 
     segment: SegmentFile | None
     files: dict[str, bytes]
-    damage: tuple[Damage, ...] = ()
-    problems: tuple[str, ...] = ()
+    damage: tuple[Damage, ...]
+    problems: tuple[str, ...]
     end_offset: int = 0
     lower_epoch: LowerEpoch | None = None
 

@@ -81,7 +81,7 @@ def refuse_store(path: str, file_names: Iterable[str]) -> None:
             )
 
 
-def begins_with_batch(head: bytes, size: int, base_offset: int = 0) -> bool:
+def begins_with_batch(head: bytes, size: int, base_offset: int) -> bool:
     """Whether `head` may begin a batch of a segment with this base offset."""
     if len(head) < UP_TO_MAGIC:
         return False
