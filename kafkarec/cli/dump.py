@@ -20,7 +20,7 @@ from kafkarec.support.command_line import command
 
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
 from .output_files import Sink
-from .problems import exit_status, say
+from .problems import exit_status, remark, say
 from .shared_options import CouldNot, InputPath
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
@@ -144,9 +144,9 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
         if sys.stderr is not None:
             print(_safe_lines(line), file=sys.stderr)  # of Kafka's, without kafkarec's name as prefix
 
-    def note(remark: str) -> None:
+    def note(text: str) -> None:
         sink.flush()
-        say(f"note: {remark}")
+        remark(text)
 
     try:
         for text in dump.dump(paths, options, opened, print_error, note, tick):

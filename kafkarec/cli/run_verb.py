@@ -14,7 +14,7 @@ from kafkarec.support.text_table import system_reason
 
 from . import COULD_NOT, FINE, WRONG_USE
 from .output_files import ClosedPipe, demand
-from .problems import exit_status, say
+from .problems import exit_status, remark, say
 from .progress import is_terminal
 from .shared_options import CouldNot, WrongUse, format_of, join_relative_times
 from .verb_parsers import VERBS, module_of, parser_of
@@ -36,7 +36,7 @@ def run(words: list[str]) -> int:
         args.format, note = format_of(args)
     args.inputs_read = demand(args)
     if note:
-        say(f"note: {note}")
+        remark(note)
     try:
         status: int = module.run(args)
     except KeyboardInterrupt:

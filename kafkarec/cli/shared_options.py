@@ -193,9 +193,9 @@ def add_inputs(
     add_partition(parser)
 
 
-def add_columns(parser: argparse.ArgumentParser, known: Sequence[str], purpose: str, remark: str = "") -> None:
+def add_columns(parser: argparse.ArgumentParser, known: Sequence[str], purpose: str, more: str = "") -> None:
     """Add --columns, out of `known`."""
-    text = f"{purpose}; there are {', '.join(known)}{remark}"
+    text = f"{purpose}; there are {', '.join(known)}{more}"
     parser.add_argument("--columns", type=names(known), metavar="A,B", help=text)
 
 
