@@ -29,7 +29,6 @@ from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, make_folder, sync_folder, write_file
 
-from .output_folder import is_empty
 from .partition_sources import SalvagePartition
 from .plan_writing import State, state_of
 from .planned_files import FilePlan, PlannedFolder, PlannedSource
@@ -51,7 +50,7 @@ class UnfinishedRun:
         if os.path.lexists(os.path.join(out, REPORT)):
             raise Refused(f"{out} contains a finished salvage ({REPORT}); choose another folder")
         fresh = not os.path.isdir(self.folder)
-        if fresh and not is_empty(out):
+        if fresh and os.listdir(out):
             raise Refused(f"{out} is not empty; choose a new folder")
         make_folder(self.folder)
         self._descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
