@@ -153,8 +153,9 @@ class Follower:
     def _new_records(self, listed: Sequence[str]) -> Iterator[tuple[SegmentFile, RecordColumns]]:
         if not listed:
             return
-        if not self._name:
-            self._begin(listed)
+        if not self._name:  # with the segment that contains the first offset of the range
+            self._enter(_first_with(listed, self._range.first_offset))
+            self._stable_from = listed[0]
         elif not self._is_unchanged(listed):
             self._rewind(listed)
         settled, seen = self._settled(listed)
@@ -187,11 +188,6 @@ class Follower:
             return name in self._only
         is_segment = names.is_segment(name) and not name.endswith(".checkpoint")
         return is_segment and (not self._owners or _owner(name) in self._owners)
-
-    def _begin(self, listed: Sequence[str]) -> None:
-        """Starts at the segment that contains the first offset of the range."""
-        self._enter(_first_with(listed, self._range.first_offset))
-        self._stable_from = listed[0]
 
     def _enter(self, name: str) -> None:
         """Starts a segment at the first batch in the range."""

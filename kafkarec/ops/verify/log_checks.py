@@ -137,8 +137,12 @@ class LogCheck:
                 self._compare_snapshot(end, reading, self._segments[self._indexes.path])
             self._read_other_snapshots({end, *(segment.base_offset for segment in self._log.segments)})
             if self._is_read:
-                self._match.finish()
-                self._add_hanging(self._match)
+                found = self._match
+                found.finish()
+                if any(one.outcome == UNDECIDED for one in found.decisions):  # __transaction_state may have its end
+                    add_hanging_of(self._log.segments, self._batches)
+                elif found.ended or found.without_data or found.open:
+                    _add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
         return LogFindings(self._segments, self._own, self._batches)
 
     def _read_other_snapshots(self, compared: Container[int | None]) -> None:
@@ -152,12 +156,6 @@ class LogCheck:
         for one in map(names.segment, in_folder):
             if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
                 self._own.read_in(self._log, one.stem + one.suffix, producer_snapshot.read)
-
-    def _add_hanging(self, found: Match) -> None:
-        if any(one.outcome == UNDECIDED for one in found.decisions):  # __transaction_state may have its end
-            add_hanging_of(self._log.segments, self._batches)
-        elif found.ended or found.without_data or found.open:
-            _add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
 
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
         start, name = self._start, snapshot_name(offset)
