@@ -67,7 +67,11 @@ def read(
     for segments, of_log, excluded in _readings(groups, decode_request, record_range, isolated):
         left_out.append(excluded)
         parts += [part_of(segment, of_log, record_range, threads) for segment in segments]
-    return as_columns(decode_request, joined(parts), _of_all(left_out))
+    if len(left_out) == 1:
+        return as_columns(decode_request, joined(parts), left_out[0])
+    # of several logs one last stable offset has no meaning
+    undecided = tuple(one for excluded in left_out if excluded is not None for one in excluded.undecided)
+    return as_columns(decode_request, joined(parts), Excluded((), None, None, undecided))
 
 
 def part_of(
@@ -77,14 +81,6 @@ def part_of(
     with segment.opened() as source:
         start = max(segment.begin, ranges.start_position(segment, record_range))
         return read_part(segment.named(decode_request), source, start, segment.end, threads)
-
-
-def _of_all(left_out: Sequence[Excluded | None]) -> Excluded | None:
-    """What is left out of several logs: one last stable offset has no meaning for them."""
-    if len(left_out) == 1:
-        return left_out[0]
-    undecided = tuple(one for excluded in left_out if excluded is not None for one in excluded.undecided)
-    return Excluded((), None, None, undecided)
 
 
 def pieces(

@@ -81,7 +81,9 @@ def _reports(
         logs: Sequence[PartitionFiles], data_folders: dict[str, DataFolderState], progress: FileProgress | None
     ) -> list[tuple[PartitionReport, bool]]:
         files = [_files(log) for log in logs]
-        recorded = recorded_ends.of_logs(data_folders, logs)  # before the logs: a broker may be writing both
+        above = [DataFolderState.above(log, data_folders) for log in logs]
+        # read before the logs: a broker may be writing both
+        recorded = [(folder, recorded_ends.read(log, folder)) for log, folder in zip(logs, above, strict=True)]
         results = check_all(logs, limit, sequences, threads, progress)
         reports = [partition_report(*one, limit) for one in zip(logs, results, recorded, strict=True)]
         return [
