@@ -50,12 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=lambda name: shared_options.SAME_FORMAT.get(name, name),
         help="the input's format (default: by its name and its first bytes)",
     )
-    parser.add_argument(
-        "--columns",
-        type=shared_options.names(TAKEN),
-        metavar="A,B",
-        help=f"use only these columns; there are {', '.join(TAKEN)}",
-    )
+    shared_options.add_columns(parser, TAKEN, "use only these columns")
     for name in ("key", "value"):
         parser.add_argument(
             f"--{name}-as",
@@ -63,12 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             default="utf8",
             help=f"how the {name} column is encoded (default utf8); {name}_base64 and {name}_hex are always read",
         )
-    parser.add_argument(
-        "--errors",
-        choices=("raise", "skip"),
-        default="raise",
-        help="a row that cannot be written: write nothing (raise), or leave it out and report it (skip); both exit 1",
-    )
+    text = "a row that cannot be written: write nothing (raise), or leave it out and report it (skip)"
+    shared_options.add_errors(parser, text)
     new_log.add_output(parser)
     _add_header(parser)
 

@@ -15,7 +15,7 @@ the log append time changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -74,12 +74,12 @@ class BuildSettings:
     defaults   field of `Key` -> its value if it is neither in `fields` nor in the columns
     """
 
-    fields: dict[str, Any] = field(default_factory=dict)
-    defaults: dict[str, Any] = field(default_factory=dict)
-    level: int | None = None
-    batch_size: int = 16384
-    base_offset: int | None = None
-    timestamp: int | None = None
+    fields: dict[str, Any]
+    defaults: dict[str, Any]
+    level: int | None
+    batch_size: int
+    base_offset: int | None
+    timestamp: int | None
 
 
 class RowBatches:

@@ -30,7 +30,7 @@ from .cat_arrow import ArrowWriter, FolderWriter, ParquetWriter, RowsInArrow
 from .cat_csv import CsvWriter
 from .cat_writer import CONSTANTS, CONTROL, JsonWriter, constants
 from .json_lines import FORMS
-from .problems import DamageReporter, repeated, say
+from .problems import DamageReporter, remark, repeated
 from .record_pieces import PieceReader, SomeRecords
 from .whole_writes import WholeWrites
 
@@ -85,12 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also print control records, decoded in a column control, the last one if --columns does not name it",
     )
-    parser.add_argument(
-        "--columns",
-        type=shared_options.names(COLUMNS),
-        metavar="A,B",
-        help=f"the columns to print, in this order; there are {', '.join(COLUMNS)} (with the records of --control)",
-    )
+    more = " (with the records of --control)"
+    shared_options.add_columns(parser, COLUMNS, "the columns to print, in this order", more)
     for field in ("key", "value"):
         parser.add_argument(
             f"--{field}-as",
@@ -172,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
                     writes.check()
         writer.finish(decode_options)
     if not rows and not damage_reporter.stopped and (why := empty_answer.reason(args, logs)):
-        say(f"note: {why}")
+        remark(why)
     return damage_reporter.finish()
 
 
@@ -203,7 +199,7 @@ def _writer(
         if iso_times:
             raise shared_options.WrongUse(f"--time-format is for json and csv; timestamps in {args.format} have a type")
         if decoder is not None and not all(map(cat_internal_topics.is_internal, sources)):
-            say("note: keys and values of internal topics stay bytes, as there are other topics; read them alone")
+            remark("keys and values of internal topics stay bytes, as there are other topics; read them alone")
             decoder = None
         known = {name for name in CONSTANTS if any(constants(source)[name] is not None for source in sources)}
         shown = [name for name in columns if args.columns or name not in CONSTANTS or name in known]

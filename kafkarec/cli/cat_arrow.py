@@ -12,8 +12,8 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.partitioned_files import DATE, PartitionedFiles
 from kafkarec.tables.records import RecordColumns
 
-from .cat_internal_topics import NEEDED, InternalTopicDecoder
-from .cat_writer import CONSTANTS, CONTROL, constants, control_cells
+from .cat_internal_topics import InternalTopicDecoder
+from .cat_writer import CONSTANTS, CONTROL, constants, json_texts, needed_for_texts
 from .json_lines import escaped
 from .output_files import NewFolder, Sink
 from .shared_options import errors_named, pyarrow_for
@@ -30,14 +30,12 @@ class RowsInArrow(ABC):
 
     format = "parquet"
     timestamp_unit = "ms"
-    needed_columns: Sequence[str] = ()
 
     def __init__(self, names: Sequence[str], decoder: InternalTopicDecoder | None) -> None:
         self._pa = pyarrow_for(f"--format {self.format}")
         self._names = list(names)
         self._decoder = decoder
-        if decoder is not None or CONTROL in self._names:
-            self.needed_columns = NEEDED
+        self.needed_columns = needed_for_texts(names, decoder)
 
     def write(self, source: SegmentFile, table: RecordColumns) -> None:
         texts, known = self._texts(source, table), constants(source)
@@ -46,9 +44,7 @@ class RowsInArrow(ABC):
 
     def _texts(self, source: SegmentFile, table: RecordColumns) -> Texts:
         """Return the columns that are JSON text."""
-        texts: dict[str, Sequence[str | None]] = dict(self._decoder.texts(source, table)) if self._decoder else {}
-        if CONTROL in self._names:
-            texts[CONTROL] = control_cells(table)
+        texts = json_texts(self._names, self._decoder, source, table)
         return {
             name: self._pa.array([escaped(text) if text else None for text in column], self._pa.string())
             for name, column in texts.items()
@@ -101,7 +97,7 @@ class ArrowWriter(RowsInArrow):
 
     format = "arrow"
 
-    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None = None) -> None:
+    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None) -> None:
         super().__init__(names, decoder)
         self._sink = sink
         self._out: Any = None
@@ -133,7 +129,7 @@ class ParquetWriter(ArrowWriter):
     group_rows = 1 << 20
     group_bytes = 32 << 20
 
-    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None = None) -> None:
+    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None) -> None:
         super().__init__(sink, names, decoder)
         self._held: list[Any] = []
         self._rows = self._bytes = 0

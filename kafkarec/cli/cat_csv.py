@@ -59,8 +59,8 @@ class CsvWriter(ArrowWriter):
         sink: Sink,
         names: Sequence[str],
         forms: Mapping[str, str],
-        decoder: InternalTopicDecoder | None = None,
-        iso_times: bool = False,
+        decoder: InternalTopicDecoder | None,
+        iso_times: bool,
     ) -> None:
         super().__init__(sink, names, decoder)
         import pyarrow.compute as functions  # type: ignore[import-untyped,unused-ignore]

@@ -11,7 +11,8 @@ from kafkarec.format import control
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import RecordColumns
 
-from . import cat_internal_topics, json_lines
+from . import json_lines
+from .cat_internal_topics import NEEDED, InternalTopicDecoder
 from .output_files import Sink
 
 CONSTANTS = ("topic", "partition", "file")
@@ -35,27 +36,24 @@ class JsonWriter:
         sink: Sink,
         names: Sequence[str],
         forms: Mapping[str, str],
-        decoder: cat_internal_topics.InternalTopicDecoder | None = None,
-        iso_times: bool = False,
+        decoder: InternalTopicDecoder | None,
+        iso_times: bool,
     ) -> None:
         self._sink = sink
         self._decoder = decoder
         self._names = list(names)
         self._forms = forms
         self._iso_times = iso_times
-        self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if CONTROL in names or decoder else ()
+        self.needed_columns = needed_for_texts(names, decoder)
 
     def write(self, source: SegmentFile, table: RecordColumns) -> None:
         """Write records of a segment."""
-        decoded: dict[str, Sequence[str | None]] = dict(self._decoder.texts(source, table)) if self._decoder else {}
-        if CONTROL in self._names:
-            decoded[CONTROL] = control_cells(table)
         lines = json_lines.render(
             table,
             self._names,
             constants=constants(source),
             forms=self._forms,
-            decoded=decoded,
+            decoded=json_texts(self._names, self._decoder, source, table),
             iso_times=self._iso_times,
         )
         self._sink.write(lines)
@@ -66,10 +64,20 @@ class JsonWriter:
         self._sink.flush()
 
 
-def control_cells(table: RecordColumns) -> list[str | None]:
-    """Return the control record of each row as JSON text; None for data records."""
-    flags, keys, values = map(table.column, ("is_control", "key", "value"))
-    return [_control_cell(key, value) if flag else None for flag, key, value in zip(flags, keys, values, strict=True)]
+def needed_for_texts(names: Sequence[str], decoder: InternalTopicDecoder | None) -> Sequence[str]:
+    """Return the columns that `json_texts` reads."""
+    return NEEDED if CONTROL in names or decoder else ()
+
+
+def json_texts(
+    names: Sequence[str], decoder: InternalTopicDecoder | None, source: SegmentFile, table: RecordColumns
+) -> dict[str, Sequence[str | None]]:
+    """Return the columns that are JSON text: decoded keys and values, and control records, None for other rows."""
+    texts: dict[str, Sequence[str | None]] = dict(decoder.texts(source, table)) if decoder else {}
+    if CONTROL in names:
+        rows = zip(*map(table.column, NEEDED), strict=True)
+        texts[CONTROL] = [_control_cell(key, value) if is_control else None for is_control, key, value in rows]
+    return texts
 
 
 def _control_cell(key: bytes | None, value: bytes | None) -> str:

@@ -113,10 +113,8 @@ def run(args: argparse.Namespace) -> int:
 def _lines(source: str, output: str, stats: CleanerStats) -> Iterator[str]:
     before = stats.messages_read + stats.messages_aborted + stats.markers_removed
     left = stats.batches_copied + stats.batches_rewritten + stats.batches_emptied
-    yield (
-        f"{source}: {new_log.contents(before, stats.batches_read, stats.bytes_read)}"
-        f" -> {output}: {new_log.contents(stats.messages_retained, left, stats.bytes_retained, stats.bytes_read)}"
-    )
+    read = before, stats.batches_read, stats.bytes_read
+    yield new_log.change(source, output, read, (stats.messages_retained, left, stats.bytes_retained))
     for name, description in _REASONS.items():
         if removed := getattr(stats, name):
             yield f"  removed: {description}: {removed}"

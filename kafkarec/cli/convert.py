@@ -51,12 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what magic 1 and 0 cannot store: count it, or write nothing and report it (raise); a pipe then gets its "
         "data at the end, from a temporary file",
     )
-    parser.add_argument(
-        "--errors",
-        choices=("raise", "skip"),
-        default="raise",
-        help="at damage: stop and write no file (raise), or leave damaged batches out (skip); both exit 1",
-    )
+    text = "at damage: stop and write no file (raise), or leave damaged batches out (skip)"
+    shared_options.add_errors(parser, text)
     shared_options.add_threads(parser)
     shared_options.add_limit(parser)
     new_log.add_format(parser)
@@ -122,9 +118,7 @@ def _report(log: Log, conversion: Conversion, damage_reporter: DamageReporter) -
 
 
 def _lines(source: str, output: str, stats: ConversionStats) -> Iterator[str]:
-    yield (
-        f"{source}: {new_log.contents(stats.records_in, stats.batches_in, stats.bytes_in)}"
-        f" -> {output}: {new_log.contents(stats.records_out, stats.batches_out, stats.bytes_out, stats.bytes_in)}"
-    )
+    before = stats.records_in, stats.batches_in, stats.bytes_in
+    yield new_log.change(source, output, before, (stats.records_out, stats.batches_out, stats.bytes_out))
     for word, count in stats.losses.items():
         yield f"  lost: {LOSSES[word]}: {count}"

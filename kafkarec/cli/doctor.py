@@ -58,7 +58,14 @@ def examine() -> dict[str, Any]:
             extra: {"package": package, "version": version_of(package), "for": use}
             for extra, (package, use) in EXTRAS.items()
         },
-        "problems": [*codec_problems(codecs), *checksum_problems(wrong)],
+        "problems": [
+            *(
+                f"{name} payloads cannot be read: pip install {info['library']}"
+                for name, info in codecs.items()
+                if info["version"] is None
+            ),
+            *checksum_problems(wrong),
+        ],
     }
 
 
@@ -68,15 +75,6 @@ def version_of(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def codec_problems(codecs: dict[str, Any]) -> list[str]:
-    """Return a line for each codec whose library is missing, with the command that installs it."""
-    return [
-        f"{name} payloads cannot be read: pip install {info['library']}"
-        for name, info in codecs.items()
-        if info["version"] is None
-    ]
 
 
 def checksum_problems(wrong: list[str]) -> list[str]:

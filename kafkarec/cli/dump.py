@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from functools import partial
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import INT_MAX
@@ -21,7 +20,7 @@ from kafkarec.support.command_line import command
 
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
 from .output_files import Sink
-from .problems import exit_status, say
+from .problems import exit_status, remark, say
 from .shared_options import CouldNot, InputPath
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
@@ -139,14 +138,23 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
         last = path
         return _open(path)
 
-    error, note = partial(_write_error, sink), partial(_write_note, sink)
+    def print_error(line: str) -> None:
+        sink.flush()
+        progress.erase()
+        if sys.stderr is not None:
+            print(_safe_lines(line), file=sys.stderr)  # of Kafka's, without kafkarec's name as prefix
+
+    def note(text: str) -> None:
+        sink.flush()
+        remark(text)
+
     try:
-        for text in dump.dump(paths, options, opened, error, note, tick):
+        for text in dump.dump(paths, options, opened, print_error, note, tick):
             _write(sink, text)
     except KafkaRecordError as error:
         sink.flush()
         place = "" if error.file else f"{last}: "
-        status = exit_status(error.reason or "")
+        status = exit_status(error.reason)
         if status == COULD_NOT:
             say(f"{place}{error}")
             return status
@@ -176,19 +184,6 @@ def _write(sink: Sink, text: str) -> None:
         sink.write(_safe_lines(text).encode("utf-8", "replace"))
     else:
         sink.write(text.encode("utf-8", "surrogateescape"))
-
-
-def _write_error(sink: Sink, line: str) -> None:
-    """Write a line of Kafka's to standard error, without kafkarec's name as prefix."""
-    sink.flush()
-    progress.erase()
-    if sys.stderr is not None:
-        print(_safe_lines(line), file=sys.stderr)
-
-
-def _write_note(sink: Sink, note: str) -> None:
-    sink.flush()
-    say(f"note: {note}")
 
 
 def _safe_lines(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.logs import Log
-from kafkarec.storage.segment_summary import SegmentSummary, summarize
+from kafkarec.storage.segment_summary import SegmentSummary, earliest, latest, summarize
 from kafkarec.support.text_table import timestamp_text
 
 from . import input_logs
@@ -25,14 +25,9 @@ def reason(args: argparse.Namespace, logs: Sequence[Log], row: str = "record") -
     if 0 in (args.first, args.last) or not (selects or any(bound is not None for bound in bounds)):
         return None
     summaries = list(map(_summary, input_logs.segments(logs)))
-    offsets = (
-        min((one.first_offset for one in summaries if one.first_offset is not None), default=None),
-        max((one.next_offset - 1 for one in summaries if one.next_offset is not None), default=None),
-    )
-    times = (
-        min((one.first_timestamp for one in summaries if one.first_timestamp is not None), default=None),
-        max((one.max_timestamp for one in summaries if one.max_timestamp is not None), default=None),
-    )
+    end = latest(*(one.next_offset for one in summaries))
+    offsets = earliest(*(one.first_offset for one in summaries)), None if end is None else end - 1
+    times = earliest(*(one.first_timestamp for one in summaries)), latest(*(one.max_timestamp for one in summaries))
     if offsets[0] is None:
         return None
     name = "the log has" if len(logs) == 1 else f"the {len(logs)} logs have"

@@ -44,7 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--offset", type=int, metavar="N", help="the batch that contains this offset")
     parser.add_argument("--redact", action="store_true", help="hide the bytes of keys, values and headers")
     parser.add_argument(
-        "--records", type=how_many, default=5, metavar="N", help="records to print field by field, or all (default: 5)"
+        "--records",
+        type=lambda text: None if text == "all" else shared_options.count(text),
+        default=5,
+        metavar="N",
+        help="records to print field by field, or all (default: 5)",
     )
     parser.add_argument("--full", action="store_true", help="print all bytes of long fields, not only the first 32")
     help_ = "also write an HTML page with every byte in colour to FILE"
@@ -58,10 +62,6 @@ def position(text: str) -> int:
     if not re.fullmatch(r"\d{1,18}|0x[0-9a-fA-F]{1,15}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a position; write 16384 or 0x4000")
     return int(text, 0)
-
-
-def how_many(text: str) -> int | None:
-    return None if text == "all" else shared_options.count(text)
 
 
 class BatchPosition(NamedTuple):
@@ -139,7 +139,7 @@ def find(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
         return find_batch_at(segments, args)
     if args.offset is not None:
         return at_offset(segments, args.offset)
-    return BatchPosition(segments[0], 0, next_batch(segments[0], 0))
+    return batch_at(segments[0], 0)
 
 
 def find_batch_at(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
@@ -150,12 +150,12 @@ def find_batch_at(segments: Sequence[Any], args: argparse.Namespace) -> BatchPos
     if args.at >= segment.size:
         raise WrongUse(f"--at {args.at}: the file ends at byte {segment.size}")
     start, size, stop = neighbours(segment, args.at)
-    if start < args.at < start + size:
-        remark = (
-            f"byte {args.at} is inside the batch at byte {start}, whose header is good: --at {start} explains that one"
-        )
-        return BatchPosition(segment, args.at, stop, remark)
-    return BatchPosition(segment, args.at, stop)
+    inside = f"byte {args.at} is inside the batch at byte {start}, whose header is good: --at {start} explains that one"
+    return BatchPosition(segment, args.at, stop, inside if start < args.at < start + size else "")
+
+
+def batch_at(segment: Any, position: int) -> BatchPosition:
+    return BatchPosition(segment, position, neighbours(segment, position)[2])
 
 
 def neighbours(segment: Any, position: int) -> tuple[int, int, int]:
@@ -177,10 +177,6 @@ def batches(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, 
                 yield segment, *row
 
 
-def next_batch(segment: Any, position: int) -> int:
-    return neighbours(segment, position)[2]
-
-
 def at_offset(segments: Sequence[Any], offset: int) -> BatchPosition:
     """Find the batch that contains an offset: by its range for magic 2, by the last offset for older messages."""
     before = after = None
@@ -188,7 +184,7 @@ def at_offset(segments: Sequence[Any], offset: int) -> BatchPosition:
         if last < offset:
             before = last
         elif magic < BATCH_MAGIC or base <= offset:
-            return BatchPosition(segment, position, next_batch(segment, position))
+            return batch_at(segment, position)
         else:
             after = base if after is None else min(after, base)
     raise CouldNot(_no_such_offset(segments, offset, before, after))
@@ -198,14 +194,9 @@ def _no_such_offset(segments: Sequence[Any], offset: int, before: int | None, af
     text = f"no batch contains offset {offset}"
     if before is None and after is None:
         return f"{text}: there is no batch at all"
-    where = " and ".join(
-        part
-        for part in (
-            f"a batch ends with {before}" if before is not None else "",
-            f"the next one begins with {after}" if after is not None else "the log ends there",
-        )
-        if part
-    )
+    where = f"the next one begins with {after}" if after is not None else "the log ends there"
+    if before is not None:
+        where = f"a batch ends with {before} and {where}"
     damage = [
         (segment, one)
         for segment in segments

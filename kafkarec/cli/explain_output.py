@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from kafkarec.damage import Restored
-from kafkarec.ops.explain import Explanation, Section, Span, SpanFault
+from kafkarec.ops.explain import Explanation, Section, Span
 from kafkarec.ops.explain.spans import FIELD, SKIPPED
 from kafkarec.support.text_table import safe
 
@@ -28,15 +28,12 @@ def verdict(found: Explanation, restored: Restored | None) -> Iterator[str]:
     elif not found.faults:
         yield "no errors found" if found.size else "nothing to explain"
     for fault in found.faults[:_MOST_FAULTS]:
-        yield f"WRONG at {_position(found, fault)}: {fault.detail} [{fault.reason}]"
+        place = f"byte {fault.position} of the {found.sections[fault.section].name}"
+        if not fault.section:
+            place = f"byte {found.position + fault.position}"
+        yield f"WRONG at {place}, {fault.path}: {fault.detail} [{fault.reason}]"
     if len(found.faults) > _MOST_FAULTS:
         yield f"and {len(found.faults) - _MOST_FAULTS} more, marked WRONG below"
-
-
-def _position(found: Explanation, fault: SpanFault) -> str:
-    if fault.section:
-        return f"byte {fault.position} of the {found.sections[fault.section].name}, {fault.path}"
-    return f"byte {found.position + fault.position}, {fault.path}"
 
 
 def hidden(span: Span, redact: bool) -> bool:

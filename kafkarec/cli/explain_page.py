@@ -6,7 +6,7 @@ redacted bytes) is left out here, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -76,7 +76,13 @@ class FieldTable(FieldLines):
     restored: frozenset[str] = frozenset()
 
     def html(self) -> Iterator[str]:
-        yield _legend(self.section.spans)
+        present = {field_groups.group_of(span) for span in self.section.spans if span.length and span.kind != SKIPPED}
+        marks = (
+            f'<span class="key g-{name}"><i></i>{_text(group.words)}</span>'
+            for name, group in field_groups.GROUPS.items()
+            if name in present
+        )
+        yield f'<p class="legend">{" ".join(marks)}</p>\n'
         yield from self._grid()
         yield from self._table()
 
@@ -134,13 +140,3 @@ class FieldTable(FieldLines):
             value = _text(shown_value(span, self.redact))
             yield f'<td class="value">{value}</td><td class="{kinds}">{note}</td></tr>\n'
         yield "</tbody></table>\n"
-
-
-def _legend(spans: Iterable[Span]) -> str:
-    present = {field_groups.group_of(span) for span in spans if span.length and span.kind != SKIPPED}
-    marks = (
-        f'<span class="key g-{name}"><i></i>{_text(group.words)}</span>'
-        for name, group in field_groups.GROUPS.items()
-        if name in present
-    )
-    return f'<p class="legend">{" ".join(marks)}</p>\n'

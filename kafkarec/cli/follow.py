@@ -13,7 +13,7 @@ from kafkarec.storage import follower
 from kafkarec.storage.output_rules import is_stream
 
 from . import input_logs
-from .problems import say
+from .problems import remark
 from .record_pieces import PieceReader, SomeRecords
 from .shared_options import CouldNot, WrongUse
 
@@ -41,7 +41,7 @@ def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -
     isolation = Isolation.of(reader.isolated.isolation)
     for log in logs:
         try:
-            polled += follower.followers(log, reader.wanted, reader.record_range, isolation, args.last, _note)
+            polled += follower.followers(log, reader.wanted, reader.record_range, isolation, args.last, remark)
         except ValueError as error:  # of several folders
             raise WrongUse(str(error)) from error
     try:
@@ -52,7 +52,3 @@ def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -
                     return
     except FileNotFoundError as gone:
         raise CouldNot(str(gone)) from gone
-
-
-def _note(text: str) -> None:
-    say(f"note: {text}")

@@ -78,7 +78,8 @@ def _object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str, Any
     except UnicodeDecodeError as error:
         raise BadCell(row, "", f"UTF-8 is expected, byte {error.start + 1} of the line is invalid") from None
     except json.JSONDecodeError as error:
-        raise BadCell(row, "", f"invalid JSON at column {error.colno} ({_reason(error)}){_hint(line)}") from None
+        why = error.msg.rstrip(": ").lower()
+        raise BadCell(row, "", f"invalid JSON at column {error.colno} ({why}){_hint(line)}") from None
     except RecursionError:
         raise BadCell(row, "", "JSON is expected, found objects nested too deeply") from None
     except ValueError:  # a number of thousands of digits
@@ -87,10 +88,6 @@ def _object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str, Any
         hint = " (jq -c '.[]' makes lines of an array)" if isinstance(cell, list) else ""
         raise BadCell(row, "", f"an object on each line is expected, found {type_name(cell)}{hint}")
     return cell
-
-
-def _reason(error: json.JSONDecodeError) -> str:
-    return error.msg.rstrip(": ").lower()
 
 
 def _hint(line: bytes) -> str:

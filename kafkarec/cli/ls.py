@@ -17,7 +17,7 @@ from kafkarec.support.command_line import command
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
 from .ls_output import ListedPath, ListedRow
 from .problems import exit_status, say
-from .shared_options import InputPath, WrongUse
+from .shared_options import WrongUse
 
 DESCRIPTION = """Lists the segments in files, partition folders, data folders and buckets with offsets, sizes, times and
 codecs, and which files and folders are left out and why. Reads only the first and the last batches, so times and codecs
@@ -47,15 +47,8 @@ _FATAL_REMOTE_ERRORS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        type=InputPath,
-        nargs="*",
-        default=["."],
-        metavar="PATH",
-        help="files, partition folders, a broker's data folder, or URLs such as s3://bucket/kafka-backup/; default: .",
-    )
-    shared_options.add_partition(parser)
+    text = "files, partition folders, a broker's data folder, or URLs such as s3://bucket/kafka-backup/; default: ."
+    shared_options.add_inputs(parser, text, nargs="*", default=["."])
     parser.add_argument("--segments", action="store_true", help="one line per segment, in data folders too")
     parser.add_argument("--full", action="store_true", help="read all headers: all codecs, counts, damaged frames")
     shared_options.add_output(parser, ("text", "json"))
@@ -120,7 +113,7 @@ def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRo
             seen.append(summarize(segment, full))
         except KafkaRecordError as error:
             refused.append(str(error))
-            status = max(status, exit_status(error.reason or ""))
+            status = max(status, exit_status(error.reason))
         except OSError as error:
             if isinstance(error, RemoteError) and error.kind in _FATAL_REMOTE_ERRORS:
                 raise

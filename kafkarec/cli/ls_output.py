@@ -12,7 +12,7 @@ from kafkarec.logs import Log, LogDir, Segment
 from kafkarec.report import Block, Document, ReportTable
 from kafkarec.storage import names
 from kafkarec.storage.partition_folder import LeftOut
-from kafkarec.storage.segment_summary import SegmentSummary
+from kafkarec.storage.segment_summary import SegmentSummary, earliest, latest
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import byte_size, counted
@@ -43,7 +43,21 @@ class ListedRow:
     @cached_property
     def values(self) -> dict[str, Any]:
         """The values of the row; None if unknown."""
-        return _values(self)
+        whole = len(self.seen) == len(self.segments)
+        looked = [one for one in self.seen if one.first_offset is not None]
+        is_counted = bool(self.seen) and self.seen[0].complete
+        return {
+            "size": sum(one.size for one in self.seen) if whole else _listed_size(self),
+            "first_offset": looked[0].first_offset if looked else None,
+            "next_offset": self.seen[-1].next_offset if self.seen and not self.refused else None,
+            "first_timestamp": earliest(*(one.first_timestamp for one in looked)),
+            "max_timestamp": latest(*(one.max_timestamp for one in looked)),
+            "codecs": list(dict.fromkeys(codec for one in self.seen for codec in one.codecs)),
+            "magics": sorted({magic for one in self.seen for magic in one.magics}),
+            "batches": sum(one.batches or 0 for one in self.seen) if is_counted else None,
+            "records": sum(one.records or 0 for one in self.seen) if is_counted else None,
+            "notes": _notes(self),
+        }
 
 
 class ListedPath(NamedTuple):
@@ -96,26 +110,6 @@ def _kind(row: ListedRow) -> str:
     if row.is_partition:
         return "partition"
     return "checkpoint" if row.segments[0].name.endswith(".checkpoint") else "segment"
-
-
-def _values(row: ListedRow) -> dict[str, Any]:
-    whole = len(row.seen) == len(row.segments)
-    looked = [one for one in row.seen if one.first_offset is not None]
-    starts = [one.first_timestamp for one in looked if one.first_timestamp is not None]
-    ends = [one.max_timestamp for one in looked if one.max_timestamp is not None]
-    last_seen = bool(row.seen) and not row.refused
-    return {
-        "size": sum(one.size for one in row.seen) if whole else _listed_size(row),
-        "first_offset": looked[0].first_offset if looked else None,
-        "next_offset": row.seen[-1].next_offset if last_seen else None,
-        "first_timestamp": min(starts, default=None),
-        "max_timestamp": max(ends, default=None),
-        "codecs": list(dict.fromkeys(codec for one in row.seen for codec in one.codecs)),
-        "magics": sorted({magic for one in row.seen for magic in one.magics}),
-        "batches": sum(one.batches or 0 for one in row.seen) if row.seen and row.seen[0].complete else None,
-        "records": sum(one.records or 0 for one in row.seen) if row.seen and row.seen[0].complete else None,
-        "notes": _notes(row),
-    }
 
 
 def _listed_size(row: ListedRow) -> int:

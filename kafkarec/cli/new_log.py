@@ -379,6 +379,11 @@ def contents(records: int, batches: int, size: int, before: int | None = None) -
     return f"{counted(records, 'record')} in {counted(batches, 'batch')}, {byte_size(size)}{share}"
 
 
+def change(source: str, output: str, before: tuple[int, int, int], after: tuple[int, int, int]) -> str:
+    """Return the line about a log and what was made of it: records, batches and bytes of both."""
+    return f"{source}: {contents(*before)} -> {output}: {contents(*after, before[2])}"
+
+
 def report(
     form: str,
     done: Sequence[tuple[str, str, Result]],

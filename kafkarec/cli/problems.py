@@ -36,11 +36,16 @@ def say(text: str) -> None:
     progress.draw_again()
 
 
-def exit_status(reason: str) -> int:
+def remark(text: str) -> None:
+    """Print a line about what is no problem."""
+    say(f"note: {text}")
+
+
+def exit_status(reason: str | None) -> int:
     """Return the exit status of a reason: 3 for a limit, a missing library or objects that a plugin encoded, else 1."""
     if reason == "tiered_object":
         return COULD_NOT
-    known = REASONS.get(reason)
+    known = REASONS.get(reason or "")
     return COULD_NOT if known and issubclass(known.error, LimitExceededError | MissingCodecError) else DAMAGED
 
 
@@ -122,7 +127,7 @@ class DamageReporter:
             say(f"{name} has no batch; it {other.sentence(segment.path, self.argv[0])}")
         elif remaining and any(segment.raw(end - remaining, 64)):
             what = f"{name} ends at byte {end} inside the batch at byte {end - remaining}"
-            say(f"note: {what}: cut off while it was written or copied; this is not damage")
+            remark(f"{what}: cut off while it was written or copied; this is not damage")
 
     def finish(self) -> int:
         """Print how many damaged ranges were not listed, and return the exit status."""

@@ -208,18 +208,15 @@ def bytes_in(paths: Iterable[str]) -> int:
     for path in paths:
         try:
             if remote.is_url(path) or os.path.isdir(path):
-                total += _bytes_in_folder(path)
+                from kafkarec.storage import opening
+
+                segments = (segment for log in opening.logs(opening.open(path)) for segment in log.segments)
+                total += sum(map(size_of, segments))
             else:
                 total += os.stat(path).st_size
         except (OSError, ValueError):
             continue  # the verb reports it
     return total
-
-
-def _bytes_in_folder(path: str) -> int:
-    from kafkarec.storage import opening
-
-    return sum(size_of(segment) for log in opening.logs(opening.open(path)) for segment in log.segments)
 
 
 def is_terminal() -> bool:

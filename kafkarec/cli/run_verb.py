@@ -12,9 +12,9 @@ from kafkarec.storage.output_rules import Refused, is_stream
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
-from . import COULD_NOT, DAMAGED, FINE, WRONG_USE
+from . import COULD_NOT, FINE, WRONG_USE
 from .output_files import ClosedPipe, demand
-from .problems import exit_status, say
+from .problems import exit_status, remark, say
 from .progress import is_terminal
 from .shared_options import CouldNot, WrongUse, format_of, join_relative_times
 from .verb_parsers import VERBS, module_of, parser_of
@@ -36,7 +36,7 @@ def run(words: list[str]) -> int:
         args.format, note = format_of(args)
     args.inputs_read = demand(args)
     if note:
-        say(f"note: {note}")
+        remark(note)
     try:
         status: int = module.run(args)
     except KeyboardInterrupt:
@@ -78,7 +78,7 @@ def report(error: Exception) -> int:
         return WRONG_USE
     if isinstance(error, KafkaRecordError):
         say(str(error))
-        return exit_status(error.reason or "") if error.reason else DAMAGED
+        return exit_status(error.reason)
     if isinstance(error, CouldNot | RemoteError):
         say(str(error))
     elif isinstance(error, MemoryError):

@@ -152,7 +152,9 @@ def run(args: argparse.Namespace) -> int:
         say(f"interrupted{_resumption(args.sources, out) or '; nothing is written'}")
         raise
     if spool is not None and not args.dry_run:
-        _name_standard_input(os.path.join(out, REPORT), spool)
+        with open(os.path.join(out, REPORT), encoding="utf-8") as file:
+            text = file.read()  # with the name of the removed file that standard input was copied to
+        write_file(out, REPORT, text.replace(spool, _STDIN).encode())
     _print(report, args.format, spool)
     return report.exit_status()
 
@@ -176,13 +178,6 @@ def _print(report: SalvageReport, form: str, spool: str | None) -> None:
         for line in printed.split("\n"):
             if "kafkarec explain" not in line or spool not in line or form == "json":
                 sink.write(f"{line.replace(spool, _STDIN)}\n".encode())
-
-
-def _name_standard_input(path: str, spool: str) -> None:
-    """Replace the name of the removed file by standard input in the report."""
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    write_file(os.path.dirname(path), REPORT, text.replace(spool, _STDIN).encode())
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from kafkarec.tables.records import BatchTable
 
 from . import empty_answer, input_logs, json_lines, output_files, progress, shared_options
 from .cat_writer import constants
-from .problems import DamageReporter, say
+from .problems import DamageReporter, remark
 from .table_windows import chosen, windows
 
 DESCRIPTION = """Prints one row per batch, from its header alone. Nothing is decompressed and no checksum is computed,
@@ -35,13 +35,7 @@ _SomeBatches = tuple[Segment, BatchTable]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser)
     shared_options.add_range(parser, "batches")
-    known = ("file", *COLUMNS)
-    parser.add_argument(
-        "--columns",
-        type=shared_options.names(known),
-        metavar="A,B",
-        help=f"the columns to print, in this order; there are {', '.join(known)}",
-    )
+    shared_options.add_columns(parser, ("file", *COLUMNS), "the columns to print, in this order")
     shared_options.add_errors(parser)
     shared_options.add_output(parser, ("text", "json"))
 
@@ -75,9 +69,9 @@ def run(args: argparse.Namespace) -> int:
         if fetched is not None and args.format == "text":
             sink.write(f"{counted(fetched, 'byte')} fetched\n".encode())
         elif fetched is not None:
-            say(f"note: {counted(fetched, 'byte')} fetched")
+            remark(f"{counted(fetched, 'byte')} fetched")
     if not any(counts) and not damage_reporter.stopped and (why := empty_answer.reason(args, logs, "batch")):
-        say(f"note: {why}")
+        remark(why)
     return damage_reporter.finish()
 
 

@@ -136,11 +136,11 @@ def offset(text: str) -> int:
     return _int64(text, "an offset")
 
 
-def number_of(what: str, least: int = 0, most: int = 10**18 - 1) -> Callable[[str], int]:
+def number_of(what: str, most: int = 10**18 - 1) -> Callable[[str], int]:
     """Return a parser of a whole number. what: what another text is no number of, in a message"""
 
     def parse(text: str) -> int:
-        if not re.fullmatch(r"\d{1,19}", text) or not least <= int(text) <= most:
+        if not re.fullmatch(r"\d{1,19}", text) or int(text) > most:
             raise argparse.ArgumentTypeError(f"{text!r} is not a number of {what}")
         return int(text)
 
@@ -182,16 +182,21 @@ def names(known: Sequence[str]) -> Callable[[str], list[str]]:
     return parse
 
 
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        type=InputPath,
-        nargs="+",
-        metavar="PATH",
-        help="files of record batches (.log, .checkpoint or any other name), partition folders (their .log files in "
-        "offset order), or - for standard input",
-    )
+def add_inputs(
+    parser: argparse.ArgumentParser,
+    text: str = "files of record batches (.log, .checkpoint or any other name), partition folders (their .log files in "
+    "offset order), or - for standard input",
+    **others: Any,
+) -> None:
+    """Add the paths of logs, and the options that name their partition. others: parameters of add_argument"""
+    parser.add_argument("paths", type=InputPath, metavar="PATH", help=text, **{"nargs": "+", **others})
     add_partition(parser)
+
+
+def add_columns(parser: argparse.ArgumentParser, known: Sequence[str], purpose: str, more: str = "") -> None:
+    """Add --columns, out of `known`."""
+    text = f"{purpose}; there are {', '.join(known)}{more}"
+    parser.add_argument("--columns", type=names(known), metavar="A,B", help=text)
 
 
 def add_partition(parser: argparse.ArgumentParser) -> None:
@@ -238,13 +243,11 @@ def threads(args: argparse.Namespace) -> int:
     return args.threads or min(usable, _MOST_BY_DEFAULT)
 
 
-def add_errors(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--errors",
-        choices=("raise", "skip"),
-        default="raise",
-        help="at damage: print everything before it and stop (raise), or leave it out (skip); both exit 1",
-    )
+def add_errors(
+    parser: argparse.ArgumentParser,
+    text: str = "at damage: print everything before it and stop (raise), or leave it out (skip)",
+) -> None:
+    parser.add_argument("--errors", choices=("raise", "skip"), default="raise", help=f"{text}; both exit 1")
 
 
 def add_limit(

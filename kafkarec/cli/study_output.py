@@ -72,7 +72,7 @@ def _read_of(one: Study) -> str:
 def _details(name: str, one: Study) -> Iterator[Block]:
     found = one.makeup
     stored = found.by_codec.total()
-    codecs = ", ".join(f"{codec} {_percent(part, stored)}" for codec, part in found.by_codec.most_common())
+    codecs = ", ".join(f"{codec} {100 * part / stored:.0f} %" for codec, part in found.by_codec.most_common())
     each = f"{found.records / found.batches:.1f} records, {byte_size(found.plain // found.batches)} decompressed"
     yield f"  current       {codecs}; a batch has {each}"
     yield ""
@@ -122,10 +122,6 @@ def _note(row: Outcome) -> str:
     if FORMATS[row.candidate.format].no_broker:
         notes.append("no broker reads it")
     return "; ".join(notes)
-
-
-def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "0 %"
 
 
 def _share(row: Outcome) -> str:

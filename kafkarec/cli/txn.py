@@ -21,7 +21,7 @@ from kafkarec.support.text_table import counted
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options, txn_output
 from .problems import say
-from .shared_options import CouldNot, InputPath, WrongUse
+from .shared_options import CouldNot, WrongUse
 from .spool import demand_once
 from .txn_output import PartitionTransactions
 
@@ -59,14 +59,8 @@ def states(text: str) -> tuple[str, ...]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        type=InputPath,
-        nargs="+",
-        metavar="PATH",
-        help="segments, partition folders, a broker's data folder, URLs, or - for standard input",
-    )
-    shared_options.add_partition(parser)
+    text = "segments, partition folders, a broker's data folder, URLs, or - for standard input"
+    shared_options.add_inputs(parser, text)
     parser.add_argument("--fail-if-hanging", action="store_true", help="exit with status 1 if a transaction hangs")
     parser.add_argument(
         "--hanging-after",

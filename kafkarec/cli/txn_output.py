@@ -99,31 +99,27 @@ def _sum_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
-def _stuck(one: PartitionTransactions) -> str:
-    return NOTHING if one.stuck_ms is None else duration_text(one.stuck_ms)
-
-
 _PARTITIONS: tuple[tuple[str, Callable[[PartitionTransactions], str]], ...] = (
     ("partition", lambda one: one.name),
     *((state, (lambda one, state=state: str(one.listing.count(state)))) for state in STATES),
     ("last stable", lambda one: or_nothing(one.listing.last_stable_offset)),
     ("log end", lambda one: or_nothing(one.listing.next_offset)),
     ("waiting", lambda one: str(one.waiting)),
-    ("stuck for", _stuck),
+    ("stuck for", lambda one: NOTHING if one.stuck_ms is None else duration_text(one.stuck_ms)),
 )
 
-_COLUMNS: tuple[tuple[str, Callable[[Transaction], str]], ...] = (
-    ("state", lambda txn: txn.state),
-    ("producer", lambda txn: str(txn.producer_id)),
-    ("epoch", lambda txn: str(txn.producer_epoch)),
-    ("first offset", lambda txn: or_nothing(txn.first_offset)),
-    ("marker", lambda txn: or_nothing(txn.marker_offset)),
-    ("begun", lambda txn: timestamp_text(txn.first_timestamp)),
-    ("duration", lambda txn: NOTHING if txn.duration_ms is None else duration_text(txn.duration_ms)),
-    ("batches", lambda txn: str(txn.batches)),
-    ("records", lambda txn: str(txn.records)),
-    ("bytes", lambda txn: str(txn.bytes)),
-)
+_COLUMNS: dict[str, Callable[[Transaction], str]] = {
+    "state": lambda txn: txn.state,
+    "producer": lambda txn: str(txn.producer_id),
+    "epoch": lambda txn: str(txn.producer_epoch),
+    "first offset": lambda txn: or_nothing(txn.first_offset),
+    "marker": lambda txn: or_nothing(txn.marker_offset),
+    "begun": lambda txn: timestamp_text(txn.first_timestamp),
+    "duration": lambda txn: NOTHING if txn.duration_ms is None else duration_text(txn.duration_ms),
+    "batches": lambda txn: str(txn.batches),
+    "records": lambda txn: str(txn.records),
+    "bytes": lambda txn: str(txn.bytes),
+}
 
 
 def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool) -> Iterator[Block]:
@@ -137,7 +133,10 @@ def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool)
     for state in sorted(states, key=_WORST_FIRST.index):
         yield from _table(one, state, everything)
     yield ""
-    yield from _sums(found)
+    sums = _sum_text({state: found.count(state) for state in STATES})
+    if len(found.without_data):
+        sums += f"; {counted(len(found.without_data), 'marker')} without data here (empty, or begun before this log)"
+    yield sums
     notes = found.notes if everything else found.notes[:_MOST_NOTES]
     for note in notes:
         yield f"note: {note.detail} [{note.reason}]"
@@ -173,20 +172,13 @@ def _table(one: PartitionTransactions, state: str, everything: bool) -> Iterator
     skipped = 0 if everything else max(len(chosen) - _MOST_ROWS, 0)
     from_front = state in ("open", "hanging")
     rows = list(islice(chosen, _MOST_ROWS)) if skipped and from_front else list(chosen[skipped:])
-    columns = [(title, [show(txn) for txn in rows]) for title, show in _COLUMNS]
+    columns = dict(_COLUMNS)
     if one.ids:
-        columns.append(("transactional id", [one.transactional_id(txn) or NOTHING for txn in rows]))
+        columns["transactional id"] = lambda txn: one.transactional_id(txn) or NOTHING
     yield ""
-    yield ReportTable(columns)
+    yield ReportTable.of(rows, columns)
     if skipped:
         yield f"and {skipped} {'younger' if from_front else 'earlier'} transactions: --all shows them"
-
-
-def _sums(found: TransactionListing) -> Iterator[str]:
-    sums = _sum_text({state: found.count(state) for state in STATES})
-    if len(found.without_data):
-        sums += f"; {counted(len(found.without_data), 'marker')} without data here (empty, or begun before this log)"
-    yield sums
 
 
 def _advice(one: PartitionTransactions) -> Iterator[Block]:

@@ -14,7 +14,7 @@ from kafkarec.sources.remote import is_url
 from kafkarec.storage.partition_folder import LeftOut
 
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
-from .shared_options import InputPath, output_path
+from .shared_options import output_path
 
 DESCRIPTION = """Reads every byte of segments, partition folders or a broker's whole data folder: checksums, structure,
 decompression, offsets, indexes, leader epochs, and errors that Kafka ignores. Reports what is damaged, which offsets
@@ -29,15 +29,11 @@ Exit status: 0 fine, 1 damage or an error found (--strict: or an anomaly), 2 wro
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        type=InputPath,
-        nargs="+",
-        metavar="PATH",
-        help="segments (.log, .checkpoint, any file of batches), partition folders, a broker's data folder, URLs, "
+    shared_options.add_inputs(
+        parser,
+        "segments (.log, .checkpoint, any file of batches), partition folders, a broker's data folder, URLs, "
         "or - for standard input",
     )
-    shared_options.add_partition(parser)
     parser.add_argument(
         "--sequences", action="store_true", help="check producers' sequences, and explain each offset gap"
     )

@@ -110,12 +110,6 @@ class SplitCase(NamedTuple):
         """Whether the next marker has the epoch behind that of T, and there is no other data before it."""
         return self.marker is not None and self.epoch == self.marker.data_epoch == self.marker.epoch - 1
 
-    @property
-    def is_committed_by_epoch(self) -> bool:
-        """Whether the next marker is the COMMIT of T: only with transaction.version 2 a COMMIT has the epoch behind its
-        data's, and there each transaction has an epoch of its own (KIP-890)."""
-        return self.is_of_next_epoch and self.marker is not None and self.marker.code == COMMIT
-
 
 class Rule(NamedTuple):
     """proof: a word for reports; outcome; holds: whether the rule applies; sentence: for reports."""
@@ -153,7 +147,13 @@ RULES = (
     Rule("transaction_state", ABORTED, lambda it: it.prepared is True, "__transaction_state has a PrepareAbort"),
     Rule("transaction_state", COMMITTED, lambda it: it.prepared is False, "__transaction_state has a PrepareCommit"),
     Rule("end_unknown", UNDECIDED, lambda it: it.ended, "it ended in the damage, and no file shows how"),
-    Rule("epoch", CONTINUES, lambda it: it.is_committed_by_epoch, "the producer's next COMMIT has its epoch (KIP-890)"),
+    # Only with transaction.version 2 a COMMIT has the epoch behind its data's, and there each transaction has its own.
+    Rule(
+        "epoch",
+        CONTINUES,
+        lambda it: it.is_of_next_epoch and it.marker is not None and it.marker.code == COMMIT,
+        "the producer's next COMMIT has its epoch (KIP-890)",
+    ),
     Rule("nothing", UNDECIDED, lambda it: True, "no file shows whether it ended in the damage, or how"),
 )
 

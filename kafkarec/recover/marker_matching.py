@@ -285,7 +285,16 @@ class Match:
             self.ended.frombytes(ended)
             self.without_data.frombytes(without_data)
             return
-        self._match_one_by_one(step, array("q", ended + without_data), array("q", odd))
+        # one by one: there is damage, a contradiction, or a marker that cannot be read
+        found = [*zip(*[iter(array("q", ended + without_data))] * WIDTH, strict=True)]
+        found += zip(*[iter(array("q", odd))] * len(ODDITY), strict=True)
+        for row in sorted(found, key=itemgetter(-1)):
+            if len(row) == WIDTH:
+                self._end(step, row)
+            elif row[0] == UNREADABLE_MARKER:
+                self._unreadable(step, *row[1:])
+            else:
+                self._epoch_changed(step, *row[1:])
 
     def _is_index_of(self, ended_rows: bytes, without_data_rows: bytes) -> bool:
         """Whether the .txnindex agrees with these markers; if so, removes their entries from it."""
@@ -303,18 +312,6 @@ class Match:
         for key in aborted:
             del known[key]
         return True
-
-    def _match_one_by_one(self, step: Step, markers: array[int], odd: array[int]) -> None:
-        """Where there is damage, a contradiction, or a marker that cannot be read."""
-        found = [*zip(*[iter(markers)] * WIDTH, strict=True)]
-        found += zip(*[iter(odd)] * len(ODDITY), strict=True)
-        for row in sorted(found, key=itemgetter(-1)):
-            if len(row) == WIDTH:
-                self._end(step, row)
-            elif row[0] == UNREADABLE_MARKER:
-                self._unreadable(step, *row[1:])
-            else:
-                self._epoch_changed(step, *row[1:])
 
     def _end(self, step: Step, row: Sequence[int]) -> None:
         """Ends the transaction of a marker. row: of ROW."""

@@ -96,12 +96,6 @@ class Step:
         return [min(last, at) if base is None else base for base, last, at in zip(bases, lasts, before, strict=True)]
 
     @cached_property
-    def offset_counts(self) -> list[int]:
-        """The number of offsets of each batch; 1 for a wrapper, whose base offset is not known."""
-        ranges = zip(self.column("base_offset"), self.column("last_offset"), strict=True)
-        return [1 if base is None else last - base + 1 for base, last in ranges]
-
-    @cached_property
     def _table(self) -> Chunk:
         return self.rows.chunk(BATCH_LAYOUT)
 

@@ -27,7 +27,7 @@ from .data_folder import DataFolderFiles
 from .globs import matches
 from .key_folders import Keys, KeyValues, ParameterError, Where, keys_below, log_name, values_of, with_key
 from .log_reading import next_offset
-from .partition_folder import FolderFiles, LeftOut, PartitionFiles
+from .partition_folder import FolderFiles, LeftOut, PartitionFiles, by_base_offset
 from .segment_file import SegmentFile
 
 # Names that a job of Hadoop or Spark gives to what is no data begin with one of these.
@@ -161,8 +161,7 @@ class Finder:
         if len(logs) == 1:
             return logs[0]
         segments = {_full(segment.path): segment for log in logs for segment in log.segments}
-        ordered = sorted(segments.values(), key=lambda each: (each.base_offset or 0, each.name))
-        return self._log(ordered)
+        return self._log(sorted(segments.values(), key=by_base_offset))
 
     def _log(self, segments: list[SegmentFile]) -> PartitionFiles:
         first, last = segments[0], segments[-1].copy(later_segment=False)

@@ -40,7 +40,7 @@ from kafkarec.read.passes import Excluded, ReadTo, as_columns, batch_table, read
 from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, steps_of
 from kafkarec.recover.marker_matching import Match
 from kafkarec.recover.offset_order import WINDOW
-from kafkarec.recover.restoring import NO_EPOCH
+from kafkarec.recover.steps import as_stored
 from kafkarec.sources.files import LocalFile
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.tables.records import BatchTable, RecordColumns
@@ -153,8 +153,9 @@ class Follower:
     def _new_records(self, listed: Sequence[str]) -> Iterator[tuple[SegmentFile, RecordColumns]]:
         if not listed:
             return
-        if not self._name:
-            self._begin(listed)
+        if not self._name:  # with the segment that contains the first offset of the range
+            self._enter(_first_with(listed, self._range.first_offset))
+            self._stable_from = listed[0]
         elif not self._is_unchanged(listed):
             self._rewind(listed)
         settled, seen = self._settled(listed)
@@ -187,11 +188,6 @@ class Follower:
             return name in self._only
         is_segment = names.is_segment(name) and not name.endswith(".checkpoint")
         return is_segment and (not self._owners or _owner(name) in self._owners)
-
-    def _begin(self, listed: Sequence[str]) -> None:
-        """Starts at the segment that contains the first offset of the range."""
-        self._enter(_first_with(listed, self._range.first_offset))
-        self._stable_from = listed[0]
 
     def _enter(self, name: str) -> None:
         """Starts a segment at the first batch in the range."""
@@ -335,7 +331,7 @@ class Follower:
             columns = ("position", "base_offset", "partition_leader_epoch", "next_offset")
             _, *expected = at.border[:3] if at.border else (0, None, None)
             for position, base, epoch, after in zip(*map(batch_table(part).column, columns), strict=True):
-                epoch = NO_EPOCH if epoch is None else epoch
+                epoch = as_stored(epoch)
                 if position >= settled and [base, epoch] != expected:
                     doubts.append(position)
                     break

@@ -22,17 +22,16 @@ from kafkarec.read.decode_options import request
 from kafkarec.read.reader import decode
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.restoring import used_bytes
-from kafkarec.recover.steps import Step
+from kafkarec.recover.steps import Step, as_stored
 from kafkarec.sources.read_failures import DISK, ReadFailure, in_part, not_searched, of_one_file, read_failure
 
 from .log_reading import tables
-from .segment_file import SegmentFile, known_size
+from .segment_file import MAX_OFFSETS, SegmentFile, known_size
 
 _OF_EACH = ("base_offset", "last_offset", "crc", "size_in_bytes", "record_count", "position")
 _COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
 _PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
 _WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
-_MAX_OFFSETS = 2**31  # in one segment
 _MOST_OPEN = 64  # segments of a source that stay open until they are copied: a broker may rename them meanwhile
 _WHOLE_BATCH = PAYLOAD_REASONS | {"out_of_memory"}  # these batches are set aside
 _UNDECIDED, _INSIDE_DAMAGE = "base_offset_undecided", "inside_damage"
@@ -226,15 +225,15 @@ def _good_batches(step: Step, number: int, expected: int, headers: dict[int, byt
     """Yields the batches of a step, or all as one. headers: the restored ones, by the positions of their batches"""
     segment, rows = step.segment, step.rows
     if len(rows) > 1 and not (step.damage or headers) and rows.are_adjacent():
-        first, last, epoch = step.first_offset, step.last_offset, step.cell("partition_leader_epoch", 0)
+        first, last, epoch = step.first_offset, step.last_offset, as_stored(step.cell("partition_leader_epoch", 0))
         begin, end = rows.span(0)[0], rows.span(len(rows) - 1)[1]
         counts = rows.hash_sum(), end - begin, last - first + 1
-        yield GoodBatch(first, last, -1 if epoch is None else epoch, *counts, segment, begin, False, number, step=step)
+        yield GoodBatch(first, last, epoch, *counts, segment, begin, False, number, step=step)
         return
     columns = step.first_offsets(expected), *map(step.column, _COLUMNS)
     for base, last, epoch, crc, size, records, position in zip(*columns, strict=True):
-        known_epoch, header = -1 if epoch is None else epoch, headers.get(position)
-        yield GoodBatch(base, last, known_epoch, crc, size, records, segment, position, False, number, header)
+        fields = base, last, as_stored(epoch), crc, size, records
+        yield GoodBatch(*fields, segment, position, False, number, headers.get(position))
 
 
 def _set_aside_within(
@@ -414,7 +413,7 @@ def _in_segment_range(segments: list[SegmentFile], number: int, collector: Damag
                 high = _upper_bound(low, following)
             for row in (found,) if low <= found.base and found.last < high else found.each():
                 if row.base == end and row.last >= high and free is None:
-                    free = min(_first_own_offset(_later(segments, at)), low + _MAX_OFFSETS)
+                    free = min(_first_own_offset(_later(segments, at)), low + MAX_OFFSETS)
                 if low <= row.base and row.last < (max(high, free or 0) if row.base == end else high):
                     yield row._replace(damaged=True) if dropped else row
                     dropped, end = False, row.last + 1
@@ -473,7 +472,7 @@ def _first_own_offset(segments: Iterable[SegmentFile]) -> int:
 def _upper_bound(low: int, following: SegmentFile | None) -> int:
     """The offset at which a segment of base offset `low` ends at the latest."""
     base = None if following is None else following.base_offset
-    return low + _MAX_OFFSETS if base is None else min(base, low + _MAX_OFFSETS)
+    return low + MAX_OFFSETS if base is None else min(base, low + MAX_OFFSETS)
 
 
 def _opens(segment: SegmentFile) -> bool:

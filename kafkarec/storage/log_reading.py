@@ -23,15 +23,6 @@ Groups = Iterable[Sequence[SegmentFile]]
 """The segments of each log, in order."""
 
 
-class _Reading(NamedTuple):
-    """The request for each segment of a log, the segments that may have records of the range, and what read_committed
-    leaves out."""
-
-    decode_request: DecodeRequest
-    segments: Sequence[SegmentFile]
-    left_out: Excluded | None
-
-
 class Isolated(NamedTuple):
     """Which transactions are read: the parameters of `kafkarec.decode`."""
 
@@ -45,7 +36,9 @@ _EVERY = Isolated()
 
 def _readings(
     groups: Groups, decode_request: DecodeRequest, record_range: RecordRange, isolated: Isolated
-) -> Iterator[_Reading]:
+) -> Iterator[tuple[Sequence[SegmentFile], DecodeRequest, Excluded | None]]:
+    """Yields of each log the segments that may have records of the range, the request for each of these, and what
+    read_committed leaves out."""
     options = decode_request.options._replace(offsets=record_range.offsets, times=record_range.times)
     committed = Isolation.of(isolated.isolation) is Isolation.READ_COMMITTED
     aborted = None if isolated.aborted is None else list(isolated.aborted)
@@ -58,7 +51,7 @@ def _readings(
                 group, aborted, isolated.last_stable_offset, skip=decode_request.skip, restore=options.restore
             )
             chosen = options._replace(aborted=left_out.aborted, stable_offset=left_out.stable_offset)
-        yield _Reading(decode_request._replace(options=chosen), _in_range(group, record_range), left_out)
+        yield _in_range(group, record_range), decode_request._replace(options=chosen), left_out
 
 
 def read(
@@ -71,10 +64,14 @@ def read(
     """All records of a range as one result."""
     parts: list[PassResult] = []
     left_out: list[Excluded | None] = []
-    for reading in _readings(groups, decode_request, record_range, isolated):
-        left_out.append(reading.left_out)
-        parts += [part_of(segment, reading.decode_request, record_range, threads) for segment in reading.segments]
-    return as_columns(decode_request, joined(parts), _of_all(left_out))
+    for segments, of_log, excluded in _readings(groups, decode_request, record_range, isolated):
+        left_out.append(excluded)
+        parts += [part_of(segment, of_log, record_range, threads) for segment in segments]
+    if len(left_out) == 1:
+        return as_columns(decode_request, joined(parts), left_out[0])
+    # of several logs one last stable offset has no meaning
+    undecided = tuple(one for excluded in left_out if excluded is not None for one in excluded.undecided)
+    return as_columns(decode_request, joined(parts), Excluded((), None, None, undecided))
 
 
 def part_of(
@@ -86,14 +83,6 @@ def part_of(
         return read_part(segment.named(decode_request), source, start, segment.end, threads)
 
 
-def _of_all(left_out: Sequence[Excluded | None]) -> Excluded | None:
-    """What is left out of several logs: one last stable offset has no meaning for them."""
-    if len(left_out) == 1:
-        return left_out[0]
-    undecided = tuple(one for excluded in left_out if excluded is not None for one in excluded.undecided)
-    return Excluded((), None, None, undecided)
-
-
 def pieces(
     groups: Groups,
     decode_request: DecodeRequest,
@@ -103,10 +92,10 @@ def pieces(
 ) -> Generator[tuple[Any, RecordColumns]]:
     """(segment, some of its records), in constant memory."""
     start_of = partial(ranges.start_position, record_range=record_range)
-    for reading in _readings(groups, decode_request, record_range, isolated):
-        with closing(walk(reading.segments, reading.decode_request, start_of=start_of, threads=threads)) as steps:
+    for segments, of_log, left_out in _readings(groups, decode_request, record_range, isolated):
+        with closing(walk(segments, of_log, start_of=start_of, threads=threads)) as steps:
             for step in steps:
-                yield step.segment, as_columns(decode_request, step.part, reading.left_out)
+                yield step.segment, as_columns(decode_request, step.part, left_out)
 
 
 def tables(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
@@ -142,14 +142,13 @@ class Opener:
             return [opened]
         return [self.log_type(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
 
-    def _several(self, opened: Iterable[Opened], topic: str | None, partition: int | None) -> Opened:
+    def _several(self, opened: Sequence[Opened], topic: str | None, partition: int | None) -> Opened:
         """Segments of one partition as one log; everything else as a data folder."""
-        items = list(opened)
-        if not items:
+        if not opened:
             raise ValueError("an empty list of paths")
         by_partition: dict[object, list[SegmentFile]] = {}
         listed: list[PartitionFiles] = []
-        for one in items:
+        for one in opened:
             if isinstance(one, SegmentFile):
                 named = one.copy(topic=topic or one.topic, partition=one.partition if partition is None else partition)
                 owner = named.topic, named.partition
@@ -159,7 +158,7 @@ class Opener:
         for group in by_partition.values():
             group.sort(key=lambda segment: (segment.base_offset or 0, segment.path))
             listed.append(self.log_type(group[0].path, group, topic=group[0].topic, partition=group[0].partition))
-        folders = [folder for one in items if isinstance(one, DataFolderFiles) for folder in one.folders]
+        folders = [folder for one in opened if isinstance(one, DataFolderFiles) for folder in one.folders]
         if len(listed) == 1 and not folders:
             return listed[0]
         return self.folder_type(", ".join(sorted(log.path for log in listed)), listed, folders=folders)

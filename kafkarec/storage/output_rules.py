@@ -181,7 +181,11 @@ class Inputs:
                 who = identity(folder)
                 if who in self._folders:
                     raise Refused(_inside(begin, *self._folders[who], folder == real))
-        self._demand_other_device(next(filter(os.path.isdir, self_and_parents(parent))), shown)
+        device = os.stat(next(filter(os.path.isdir, self_and_parents(parent)))).st_dev
+        if device in self._devices:
+            raise Refused(
+                f"{shown} is on the file system of {self._devices[device]}, which is read; choose another disk"
+            )
 
     def demand_none_in(self, folder: str, shown: str) -> None:
         """Raises Refused if the folder, which would be replaced, holds an input."""
@@ -271,13 +275,6 @@ class Inputs:
         if target is not None:
             self._folders.setdefault(target, (folder, what))
 
-    def _demand_other_device(self, folder: str, shown: str) -> None:
-        device = os.stat(folder).st_dev
-        if device in self._devices:
-            raise Refused(
-                f"{shown} is on the file system of {self._devices[device]}, which is read; choose another disk"
-            )
-
 
 def _mode(path: str) -> int | None:
     try:
@@ -322,8 +319,7 @@ def _split(path: str) -> tuple[str, str]:
     bare = path.rstrip("/") or path
     name = os.path.basename(bare)
     if name in ("", os.curdir, os.pardir):
-        parent, name = os.path.split(os.path.realpath(bare))
-        return parent, name
+        return os.path.split(os.path.realpath(bare))
     return os.path.realpath(os.path.dirname(bare) or os.curdir), name
 
 

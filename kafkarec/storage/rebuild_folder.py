@@ -51,8 +51,8 @@ class RebuiltSideFiles(NamedTuple):
 
     segment: SegmentFile | None
     files: dict[str, bytes]
-    damage: tuple[Damage, ...] = ()
-    problems: tuple[str, ...] = ()
+    damage: tuple[Damage, ...]
+    problems: tuple[str, ...]
     end_offset: int = 0
     lower_epoch: LowerEpoch | None = None
 
@@ -60,6 +60,11 @@ class RebuiltSideFiles(NamedTuple):
 def filename_prefix(offset: int) -> str:
     """An offset as 20 digits, as at the start of file names (Kafka: filenamePrefixFromOffset)."""
     return f"{offset:020d}"
+
+
+def snapshot_name(offset: int) -> str:
+    """The name of the producer snapshot at an offset."""
+    return filename_prefix(offset) + producer_snapshot.SUFFIX
 
 
 def rebuild_log(
@@ -83,7 +88,9 @@ def rebuild_log(
     for segment in log.segments:
         steps = walk([segment], request)
         first = next(steps)
-        base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
+        base = segment.base_offset
+        if base is None:
+            base = first.first_offset if len(first) else 0
         files = {}
         if states is None:
             states, _, problem = at_log_start(segment.sidecar, base)
@@ -91,7 +98,7 @@ def rebuild_log(
             log_start = base
         else:
             states.end_offset = max(states.end_offset, base)
-            files[filename_prefix(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
+            files[snapshot_name(base)] = producer_snapshot.write(states.snapshot())
         builder = SegmentIndexBuilder(base, epochs, interval)
         damage: list[Damage] = []
         for step in chain([first], steps):
@@ -109,17 +116,12 @@ def rebuild_log(
         yield RebuiltSideFiles(segment, files, tuple(damage), made.problems)
     if states is None:
         return
-    files = {leader_epochs.NAME: leader_epochs.write(epochs_from(epochs, log_start))}
+    if epochs and epochs[0].start_offset > log_start:  # the cleaner may have removed the log's first batches
+        epochs[0] = epochs[0]._replace(start_offset=log_start)
+    files = {leader_epochs.NAME: leader_epochs.write(epochs)}
     if states.end_offset > 0 and states.end_offset != base:
-        files[filename_prefix(states.end_offset) + producer_snapshot.SUFFIX] = producer_snapshot.write(
-            states.snapshot()
-        )
+        files[snapshot_name(states.end_offset)] = producer_snapshot.write(states.snapshot())
     yield RebuiltSideFiles(None, files, (), tuple(log_problems), states.end_offset, lower)
-
-
-def _first_offset(step: Step) -> int:
-    """The base offset for a file without one in its name: that of its first batch, 0 without batches."""
-    return step.first_offset if len(step) else 0
 
 
 def stored_epochs(log: PartitionFiles) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
@@ -133,10 +135,3 @@ def stored_epochs(log: PartitionFiles) -> tuple[list[leader_epochs.EpochEntry], 
     except (KafkaRecordError, OSError) as error:
         return [], [f"the old epochs are ignored: {error}"]
     return entries, []
-
-
-def epochs_from(entries: list[leader_epochs.EpochEntry], log_start: int) -> list[leader_epochs.EpochEntry]:
-    """The entries, with the first one starting at the log's start: the cleaner may have removed its first batches."""
-    if entries and entries[0].start_offset > log_start:
-        entries[0] = entries[0]._replace(start_offset=log_start)
-    return entries

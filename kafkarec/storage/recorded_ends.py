@@ -213,14 +213,6 @@ def data_folders(folders: Iterable[Folder]) -> dict[str, DataFolderState]:
     return found
 
 
-def of_logs(
-    known: dict[str, DataFolderState], logs: Iterable[PartitionFiles]
-) -> list[tuple[DataFolderState, tuple[Witness, ...]]]:
-    """The data folder and the witnesses of each log."""
-    folders = [DataFolderState.above(log, known) for log in logs]
-    return [(folder, read(log, folder)) for log, folder in zip(logs, folders, strict=True)]
-
-
 def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[Witness, ...]:
     """The witnesses of a log, whether or not they are above its end. None count if the folder has a later segment
     than `log`: the log goes on there.

@@ -133,7 +133,9 @@ class SegmentFile(InFolder):
             with self._lock:
                 self._users -= 1
                 if not self._users:
-                    self._close_source()
+                    opened, self._open, self._core = self._open, None, None
+                    if opened is not None and opened is not self._given:
+                        opened.close()
 
     def _opened_source(self) -> ByteSource:
         if self._folder is None:
@@ -142,11 +144,6 @@ class SegmentFile(InFolder):
         if self._known_size is not None and isinstance(source, LocalFile):
             source.size = min(source.size, self._known_size)
         return source
-
-    def _close_source(self) -> None:
-        opened, self._open, self._core = self._open, None, None
-        if opened is not None and opened is not self._given:
-            opened.close()
 
     def __enter__(self) -> Self:
         self._held = self.opened()

@@ -82,13 +82,13 @@ class SegmentSummary:
             self.codecs += [codec] if codec not in self.codecs else []
         self.magics += [magic for magic in dict.fromkeys(table.column("magic")) if magic not in self.magics]
         kinds, bases = table.column("timestamp_type"), table.column("base_timestamp")
-        latest = table.column("max_timestamp")
-        earliest = (
+        ends = table.column("max_timestamp")
+        begins = (
             base if kind == 0 and base is not None else max_timestamp
-            for kind, base, max_timestamp in zip(kinds, bases, latest, strict=True)
+            for kind, base, max_timestamp in zip(kinds, bases, ends, strict=True)
         )
-        self.first_timestamp = _earliest(self.first_timestamp, *earliest)
-        self.max_timestamp = _latest(self.max_timestamp, *latest)
+        self.first_timestamp = earliest(self.first_timestamp, *begins)
+        self.max_timestamp = latest(self.max_timestamp, *ends)
         if self.first_offset is None:
             first = table[0]
             self.first_offset = first["base_offset"] if first["base_offset"] is not None else first["last_offset"]
@@ -115,7 +115,9 @@ def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
             _read_first_batch(segment, source, summary)
         else:
             fresh = deepcopy(summary)
-            sure = _read_both_ends(segment, source, summary)
+            sure = _read_first_batch(segment, source, summary)
+            if summary.preallocated != summary.size:
+                sure = _read_last_batches(segment, source, summary) and sure
             if segment.fetch_counter is None and (not sure or source.size <= _TAILS[0]):
                 whole = _whole(segment, fresh)
                 whole.batches = whole.records = None
@@ -126,32 +128,26 @@ def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
     return summary
 
 
-def _read_both_ends(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
-    """Reads the first and the last batches. False: reading the whole file may find others."""
-    sure = _read_first_batch(segment, source, summary)
-    return summary.preallocated == summary.size or (_read_last_batches(segment, source, summary) and sure)
-
-
 def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:
     """The position of the last indexed batch, if no record of the segment is as late as `timestamp` (ms); else None.
 
     Uses the last entries of both indexes and the batches from there on. The time entry is used only if one of these
     batches contains its offset and has its timestamp as max timestamp. Reads a few KiB instead of whole indexes.
     """
-    latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
-    if latest is None or latest[0] >= timestamp or segment.base_offset is None:
+    entry = _last_entry(segment, ".timeindex", TimeIndex.layout)
+    if entry is None or entry[0] >= timestamp or segment.base_offset is None:
         return None
     with segment.opened() as source:
         start = _last_index_position(segment, source.size)
         if start is None or isinstance(segment.source, Unpacked):
             return None
-        offset, confirmed = segment.base_offset + latest[1], False
+        offset, confirmed = segment.base_offset + entry[1], False
         for table in _tables(segment, HEADERS, start):
             for row in table:
                 if row["max_timestamp"] is not None and row["max_timestamp"] >= timestamp:
                     return None
                 first = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
-                confirmed |= first <= offset <= row["last_offset"] and row["max_timestamp"] == latest[0]
+                confirmed |= first <= offset <= row["last_offset"] and row["max_timestamp"] == entry[0]
             if table.damage:
                 return None
     return start if confirmed else None
@@ -256,9 +252,9 @@ def _read_last_batches(segment: SegmentFile, source: ByteSource, summary: Segmen
         break
     else:
         summary.notes.append("the last batch was not found, --full reads all headers")
-    latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
-    if latest is not None and summary.next_offset is not None and latest[0] >= 0:
-        summary.max_timestamp = _latest(summary.max_timestamp, latest[0])
+    entry = _last_entry(segment, ".timeindex", TimeIndex.layout)
+    if entry is not None and summary.next_offset is not None and entry[0] >= 0:
+        summary.max_timestamp = latest(summary.max_timestamp, entry[0])
     return sure
 
 
@@ -311,9 +307,10 @@ def _tables(segment: Any, want: Want, start: int = 0, stop: int | None = None) -
     return (batch_table(step.part) for step in walk([segment], asked(want, errors="skip"), start=start, stop=stop))
 
 
-def _earliest(*values: Any) -> int | None:
+def earliest(*values: Any) -> int | None:
+    """The least value; None is unknown."""
     return min((value for value in values if value is not None), default=None)
 
 
-def _latest(*values: Any) -> int | None:
+def latest(*values: Any) -> int | None:
     return max((value for value in values if value is not None), default=None)

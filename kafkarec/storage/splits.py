@@ -9,6 +9,7 @@ from itertools import pairwise
 from kafkarec.errors import KafkaRecordError
 from kafkarec.read.decode_options import request
 from kafkarec.recover.offset_order import WINDOW
+from kafkarec.recover.steps import as_stored
 
 from .log_reading import part_of, tables
 from .segment_file import SegmentFile
@@ -33,7 +34,7 @@ def splits(segment: SegmentFile, max_bytes: int) -> list[tuple[int, int]]:
     end = segment.size if segment.end is None else segment.end
     for table in tables([segment.between(segment.begin, end)], errors="skip"):  # the file may grow meanwhile
         for position, size, last, following, epoch in zip(*map(table.column, _COLUMNS), strict=True):
-            epoch = -1 if epoch is None else epoch
+            epoch = as_stored(epoch)
             if position != expected or last < next_offset or epoch < previous_epoch:
                 cut_from = position + RESYNC_BYTES
                 _drop_cuts(cuts, recent)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkarec.errors import UnsupportedCompressionError
 from kafkarec.format.layout import MAGICS, MAX_SIZE, MESSAGE_OVERHEAD, UP_TO_MAGIC, start_of
@@ -38,14 +38,6 @@ _SAMPLE = 64 << 10
 _LARGEST_MANIFEST = 16 << 20
 
 
-class Manifest(NamedTuple):
-    """Fields of a manifest. encryption_key: the id of the key that encrypts the data key."""
-
-    compressed: bool
-    encrypted: bool
-    encryption_key: str | None
-
-
 def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> None:
     """Raises UnsupportedCompressionError (reason tiered_object) for an object that is not a plain segment.
 
@@ -58,10 +50,15 @@ def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | 
     head = source.read_at(0, HEAD_BYTES)
     if begins_with_batch(head, source.size, parsed.base_offset):
         return
-    manifest = parse_manifest(read(parsed.stem + _MANIFEST)) if parsed.segment_id else None
+    manifest = _manifest(read(parsed.stem + _MANIFEST)) if parsed.segment_id else None
     if manifest is not None:
-        if manifest.compressed or manifest.encrypted:
-            raise _refusal(source.name, parsed, _by_manifest(manifest), manifest.encrypted)
+        encryption = manifest.get("encryption")
+        encodings = ["compressed in chunks with zstd"] if manifest["compression"] else []
+        if encryption is not None:
+            encodings.append(f"encrypted in chunks with AES-GCM{_under_key(encryption)}")
+        if encodings:
+            what = f"by its {_MANIFEST} it is {' and '.join(encodings)}"
+            raise _refusal(source.name, parsed, what, encryption is not None)
         return
     if head.startswith(ZSTD_MAGIC):
         what = "it begins with a zstd frame, so it is compressed in chunks (or packed as a whole)"
@@ -84,7 +81,7 @@ def refuse_store(path: str, file_names: Iterable[str]) -> None:
             )
 
 
-def begins_with_batch(head: bytes, size: int, base_offset: int = 0) -> bool:
+def begins_with_batch(head: bytes, size: int, base_offset: int) -> bool:
     """Whether `head` may begin a batch of a segment with this base offset."""
     if len(head) < UP_TO_MAGIC:
         return False
@@ -102,37 +99,22 @@ def looks_encrypted(sample: bytes) -> bool:
     return bool(distance < 255 + 6 * (2 * 255) ** 0.5)  # chi-square, six standard deviations
 
 
-def parse_manifest(data: bytes | None) -> Manifest | None:
-    """Parses a SegmentManifestV1; None if there is no data or it is not a manifest."""
+def _manifest(data: bytes | None) -> dict[str, Any] | None:
+    """The fields of a SegmentManifestV1; None if there is no data or it is not a manifest."""
     if not data or len(data) > _LARGEST_MANIFEST:
         return None
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(fields, dict) or not isinstance(fields.get("compression"), bool):
-        return None
-    encryption = fields.get("encryption")
-    return Manifest(fields["compression"], encryption is not None, _key_id(encryption))
+    return fields if isinstance(fields, dict) and isinstance(fields.get("compression"), bool) else None
 
 
-def _key_id(encryption: Any) -> str | None:
-    """`dataKey` is "<id of the key>:<the data key, encrypted by it>"."""
+def _under_key(encryption: Any) -> str:
+    """`dataKey` is "<id of the key>:<the data key, encrypted by it>"; empty: no id can be shown."""
     data_key = encryption.get("dataKey") if isinstance(encryption, dict) else None
-    if not isinstance(data_key, str) or ":" not in data_key:
-        return None
-    key_id = data_key.partition(":")[0]
-    return key_id if key_id.isprintable() and len(key_id) <= 100 else None
-
-
-def _by_manifest(manifest: Manifest) -> str:
-    encodings = []
-    if manifest.compressed:
-        encodings.append("compressed in chunks with zstd")
-    if manifest.encrypted:
-        key = f" under key {manifest.encryption_key}" if manifest.encryption_key else ""
-        encodings.append(f"encrypted in chunks with AES-GCM{key}")
-    return f"by its {_MANIFEST} it is {' and '.join(encodings)}"
+    key_id, colon, _ = data_key.partition(":") if isinstance(data_key, str) else ("", "", "")
+    return f" under key {key_id}" if colon and key_id and key_id.isprintable() and len(key_id) <= 100 else ""
 
 
 def _refusal(path: str, name: names.SegmentName, what: str, encrypted: bool) -> UnsupportedCompressionError:

@@ -62,17 +62,17 @@ def decoder_of_options(
     flags: Collection[str], key_class: str | None = None, value_class: str | None = None
 ) -> Decode | None:
     """The decoder that the options select; None: UTF-8 text, the default."""
-    for flag in FLAGS:
+    for flag, decode in DECODERS.items():
         if flag in flags:
-            return DECODERS[flag]
+            return decode
     key_text, value_text = _of_class(key_class), _of_class(value_class)
     if key_text is _TEXT and value_text is _TEXT:
         return None
 
-    def decode(key: bytes | None, value: bytes | None, offset: int) -> tuple[str | None, str | None]:
+    def by_classes(key: bytes | None, value: bytes | None, offset: int) -> tuple[str | None, str | None]:
         return None if key is None else key_text(key), None if value is None else value_text(value)
 
-    return decode
+    return by_classes
 
 
 def _of_class(name: str | None) -> TextOf:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import NamedTuple
 
@@ -88,6 +88,9 @@ class _File(NamedTuple):
         return os.path.join(os.path.dirname(self.display_path), self.name.split(".")[0] + suffix)
 
 
+Kind = Callable[[_File, Mismatches], Iterator[str]]
+
+
 def _log(file: _File, mismatches: Mismatches) -> Iterator[str]:
     heading, missing = _heading(file)
     yield heading
@@ -115,28 +118,24 @@ def _heading(file: _File) -> tuple[str, str]:
         return "", "offset"
 
 
-def _offset_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
-    base_offset = file.base_offset
-    with closing(file.opened(file.neighbour(".log"))) as log, closing(file.opened(file.display_path)) as source:
-        checked = Checked(source, log, file.display_path, file.absolute, base_offset, file.options)
-        yield from offset_index_text(checked, mismatches)
+def _index(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
+    """An index whose text needs these files of its segment, the .log first."""
 
+    def lines(file: _File, mismatches: Mismatches) -> Iterator[str]:
+        base_offset = file.base_offset
+        with ExitStack() as files:
+            paths = *map(file.neighbour, suffixes), file.display_path
+            log, *others, source = (files.enter_context(closing(file.opened(path))) for path in paths)
+            checked = Checked(source, log, file.display_path, file.absolute, base_offset, file.options)
+            yield from text(checked, *others, mismatches)
 
-def _time_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
-    base_offset = file.base_offset
-    with (
-        closing(file.opened(file.neighbour(".log"))) as log,
-        closing(file.opened(file.neighbour(".index"))) as index,
-        closing(file.opened(file.display_path)) as source,
-    ):
-        checked = Checked(source, log, file.display_path, file.absolute, base_offset, file.options)
-        yield from time_index_text(checked, index, mismatches)
+    return lines
 
 
 def _snapshot(file: _File, mismatches: Mismatches) -> Iterator[str]:
     with closing(file.opened(file.display_path)) as source:
         try:
-            yield from state_file_text.snapshot_text(source)
+            yield state_file_text.snapshot_text(source)
         except state_file_text.SnapshotError as complaint:
             file.say(str(complaint))
 
@@ -144,14 +143,14 @@ def _snapshot(file: _File, mismatches: Mismatches) -> Iterator[str]:
 def _txn_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
     parse_long(file.name.split(".")[0])
     with closing(file.opened(file.display_path)) as source:
-        yield from state_file_text.txn_index_text(source)
+        yield state_file_text.txn_index_text(source)
 
 
-_KINDS: dict[str, Callable[[_File, Mismatches], Iterator[str]]] = {
+_KINDS: dict[str, Kind] = {
     ".log": _log,
     ".checkpoint": _log,
-    ".index": _offset_index,
-    ".timeindex": _time_index,
+    ".index": _index(offset_index_text, ".log"),
+    ".timeindex": _index(time_index_text, ".log", ".index"),
     ".snapshot": _snapshot,
     ".txnindex": _txn_index,
 }

@@ -7,8 +7,6 @@ ignored, and a snapshot is read as by Kafka's generated class (ProducerStateMana
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.java_integers import decrement_sequence
 from kafkarec.format.single_fields import FieldFault
@@ -25,7 +23,7 @@ class SnapshotError(Exception):
     """The error that Kafka's tool prints for a snapshot before it continues with the next file."""
 
 
-def txn_index_text(source: ByteSource) -> Iterator[str]:
+def txn_index_text(source: ByteSource) -> str:
     """The lines of a .txnindex. Kafka reads all entries before it prints the first."""
     lines = []
     for number, entry in enumerate(txn_index.LAYOUT.iter_unpack(_whole(source, txn_index.ENTRY_SIZE))):
@@ -38,10 +36,10 @@ def txn_index_text(source: ByteSource) -> Iterator[str]:
             f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
             f"lastStableOffset: {stable}\n"
         )
-    yield "".join(lines)
+    return "".join(lines)
 
 
-def snapshot_text(source: ByteSource) -> Iterator[str]:
+def snapshot_text(source: ByteSource) -> str:
     """The lines of a .snapshot; SnapshotError if the file is not one."""
     lines = []
     for entry in _entries(_whole(source, 1)):
@@ -57,7 +55,7 @@ def snapshot_text(source: ByteSource) -> Iterator[str]:
                 f"lastOffset: {offset} offsetDelta: {delta} timestamp: {timestamp}"
             )
         lines.append(f"{line}\n")
-    yield "".join(lines)
+    return "".join(lines)
 
 
 def _whole(source: ByteSource, unit: int) -> bytes:

@@ -1,6 +1,6 @@
 """Salvage: copies every good batch of damaged logs to a new log, and reports what is lost
 
-output_folder      checks of the output folder and its free space
+output_folder      checks the free space of the output folder
 partition_sources  groups the source files by partition
 source_witnesses   files that say how far the sources once reached
 merge              merges several sources into one log

@@ -32,18 +32,18 @@ INCOMPLETE = "snapshot_incomplete"
 _CUT = "length_beyond_end"  # the reason of its damage
 
 
-def snapshots_by_name(partition: SalvagePartition) -> dict[str, list[tuple[int, SegmentFile]]]:
-    """{file name: [(index of the source, file), ...]}: the copies of each snapshot."""
+def plan_snapshots(folder: PlannedFolder, partition: SalvagePartition, cap: int) -> None:
+    """Plans each snapshot of the sources, by its name. cap: max_decompressed_bytes."""
     copies: dict[str, list[tuple[int, SegmentFile]]] = {}
     for number, source in enumerate(partition.sources):
         for segment in source.snapshots:
             copies.setdefault(segment.name, []).append((number, segment))
-    return copies
+    for of_one in copies.values():
+        _plan(folder, of_one, cap)
 
 
-def plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]], cap: int) -> None:
-    """Plans a copy of the first complete copy of a snapshot, or sets the good batches of all copies aside. cap:
-    max_decompressed_bytes."""
+def _plan(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]], cap: int) -> None:
+    """Plans a copy of the first complete copy of a snapshot, or sets the good batches of all copies aside."""
     report, incomplete = folder.report, list[GoodBatch]()
     for number, segment in copies:
         with closing(segment):

@@ -23,6 +23,7 @@ from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.isolation import match
 from kafkarec.recover.holes import Hole, examined, marker_bytes
 from kafkarec.recover.marker_evidence import UNDECIDED, Decision, Evidence
+from kafkarec.recover.steps import as_stored
 from kafkarec.storage.log_reading import tables
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
@@ -135,8 +136,8 @@ def _missing_behind(segment: SegmentFile, others: Iterable[SegmentFile], report:
 
 def _by_offsets(damage: Iterable[_Lost]) -> Callable[[Hole], list[_Lost]]:
     """A function: a hole -> the damage that lost some of its offsets."""
-    ordered = sorted(damage, key=lambda one: -1 if one[3] is None else one[3])
-    lows = [-1 if one[3] is None else one[3] for one in ordered]
+    ordered = sorted(damage, key=lambda one: as_stored(one[3]))
+    lows = [as_stored(one[3]) for one in ordered]
     highs = [math.inf if one[4] is None else one[4] for one in ordered]
     highest = [*accumulate(highs, max)]  # so far
 
@@ -206,16 +207,14 @@ def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Change]:
 
 
 def _batch(marker: Decision, before: dict[str, Any]) -> bytes:
-    epoch, time = before.get("partition_leader_epoch"), before.get("max_timestamp")
-    if marker.timestamp >= 0:
-        time = marker.timestamp
+    time = marker.timestamp if marker.timestamp >= 0 else as_stored(before.get("max_timestamp"))
     with RecordBatchBuilder(
         base_offset=marker.marker_offset or 0,
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
         is_transactional=True,
         is_control=True,
-        partition_leader_epoch=-1 if epoch is None else epoch,
+        partition_leader_epoch=as_stored(before.get("partition_leader_epoch")),
     ) as builder:
-        builder.append_end_txn_marker(-1 if time is None else time, marker.outcome, marker.coordinator_epoch)
+        builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
         return builder.build()

@@ -1,4 +1,4 @@
-"""Checks of the output folder: its free space, and whether it is empty."""
+"""Checks the free space of the output folder."""
 
 from __future__ import annotations
 
@@ -26,8 +26,3 @@ def check_space(out: str, needed: int) -> None:
             f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run prints how many are "
             "needed (--ignore-space skips this check)"
         )
-
-
-def is_empty(folder: str) -> bool:
-    with os.scandir(folder) as entries:
-        return next(entries, None) is None

@@ -114,7 +114,7 @@ class SalvageInput(NamedTuple):
     data_folders: list[DataFolderState]
 
 
-def find_partitions(given: Iterable[Any], topic: str | None = None, partition: int | None = None) -> SalvageInput:
+def find_partitions(given: Iterable[Any], topic: str | None, partition: int | None) -> SalvageInput:
     """Opens the sources, which are paths or opened Segments, Logs and LogDirs, and groups them by partition."""
     by_key: dict[Any, SalvagePartition] = {}
     left_out: list[LeftOut] = []

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.ops.rewrite.new_batches import empty_batch
+from kafkarec.recover.steps import as_stored
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import GoodBatch
 from kafkarec.storage.log_reading import last_batch
@@ -72,8 +73,7 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
     made.report.unread += unread_beside
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
-    for copies in kraft_snapshots.snapshots_by_name(partition).values():
-        kraft_snapshots.plan_snapshot(made, copies, options.max_decompressed_bytes)
+    kraft_snapshots.plan_snapshots(made, partition, options.max_decompressed_bytes)
     end = _compare_end(partition, made.report, witnesses)
     add_lost_start(partition, made.report)
     _finish(partition, made, options, _least_end(partition, made.report, end, options))
@@ -211,10 +211,8 @@ def _reach(made: PlannedFolder, end: int) -> None:
         if last is None:
             return
         last = report.files[-1]
-    epoch = before.get("partition_leader_epoch")
-    header = BatchHeader(
-        base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=-1 if epoch is None else epoch
-    )
+    epoch = as_stored(before.get("partition_leader_epoch"))
+    header = BatchHeader(base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=epoch)
     data = empty_batch(header, before.get("max_timestamp", -1))
     made.change([inserted(last.name, last.size, data)])
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kafkarec.damage import damaged
+from kafkarec.recover.steps import as_stored
 from kafkarec.sources.read_failures import in_part
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress
 from kafkarec.storage.segment_file import SegmentFile
@@ -124,7 +125,7 @@ class PlanBuilder:
         at = bisect_right(self._base_offsets, row.base)
         base_offset = self._base_offsets[at - 1] if at else -1
         last = self.report.files[-1].last_offset if self.report.files else None
-        begins = self._plan is None or base_offset > max(self._base, -1 if last is None else last)
+        begins = self._plan is None or base_offset > max(self._base, as_stored(last))
         is_far = row.last - (row.base if begins else self._base) > MAX_SEGMENT
         is_full = self._plan is not None and self._plan.size + row.size > self._roll
         if row.batches > 1 and (is_far or is_full or bisect_right(self._base_offsets, row.last) > at):

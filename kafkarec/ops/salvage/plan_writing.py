@@ -42,7 +42,7 @@ def write(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> None:
                 continue
             output = Output(folder, name)
             try:
-                file.write_to(output, stopped)
+                file.copy_to(output, 0, file.size, stopped)
             except BaseException:
                 output.drop()
                 raise

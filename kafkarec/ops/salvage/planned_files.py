@@ -140,34 +140,28 @@ class FilePlan:
             new += count
         return self.name, position
 
-    def write_to(self, output: Output, stopped: Callable[[], None]) -> None:
-        """Copies its bytes. Raises Unreadable if a source cannot be read. stopped: called for each part"""
-        for source, position, count in self._parts(0, self.size):
-            stopped()
+    def copy_to(
+        self, target: FilePlan | Output, position: int, length: int, each_part: Callable[[], None] = lambda: None
+    ) -> None:
+        """Appends a range to another file. Raises Unreadable if that is written and a source cannot be read."""
+        for source, first, count in self._parts(position, length):
+            each_part()
             if isinstance(source, bytes):
-                output.append(source[position : position + count])
+                target.append(source[first : first + count])
             else:
-                output.copy(source, position, count)
+                target.copy(source, first, count)
 
     def changed(self, changes: Sequence[Change]) -> FilePlan:
         """The file with the changes, which are in the order of their positions."""
         new, at = FilePlan(self.name), 0
         new.hashes = self.hashes
         for one in changes:
-            new.copy_range(self, at, one.position - at)
+            self.copy_to(new, at, one.position - at)
             new.append(one.data)
             new.hashes += _hash_of(one.new) - _hash_of(one.old)
             at = one.position + one.size
-        new.copy_range(self, at, self.size - at)
+        self.copy_to(new, at, self.size - at)
         return new
-
-    def copy_range(self, other: FilePlan, position: int, length: int) -> None:
-        """Appends a range of another planned file."""
-        for source, first, count in other._parts(position, length):
-            if isinstance(source, bytes):
-                self.append(source[first : first + count])
-            else:
-                self.copy(source, first, count)
 
     def close(self) -> None:
         for source in self._sources:
@@ -256,7 +250,7 @@ class PlannedFolder:
             for one in in_file:
                 if one.reason and one.old:
                     saved_as, target = self._aside(f"{one.reason}-0.log")
-                    target.copy_range(old, one.position, one.size)
+                    old.copy_to(target, one.position, one.size)
                     place = *old.origin(one.position, one.size), one.size
                     offsets = one.old.base_offset, last_offset(one.old)
                     report.set_aside.append(SetAsideRange(*place, *offsets, one.reason, saved_as))

@@ -96,8 +96,8 @@ class SalvagedPartition:
     """
 
     folder: str
-    topic: str | None = None
-    partition: int | None = None
+    topic: str | None
+    partition: int | None
     sources: list[str] = field(default_factory=list)
     files: list[OutputFile] = field(default_factory=list)
     snapshots: list[OutputFile] = field(default_factory=list)

@@ -16,7 +16,7 @@ from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapsh
 from kafkarec.state import epoch_history
 from kafkarec.storage.log_reading import tables
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.rebuild_folder import EachStep, filename_prefix, rebuild_log
+from kafkarec.storage.rebuild_folder import EachStep, rebuild_log, snapshot_name
 
 from .partition_sources import SalvagePartition
 
@@ -121,11 +121,11 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: SalvageParti
             continue
         first = source.segments[0]
         try:
-            name = filename_prefix(first.base_offset or 0) + producer_snapshot.SUFFIX
+            name = snapshot_name(first.base_offset or 0)
             data = source.log.folder_file(name) if source.log else first.sidecar(producer_snapshot.SUFFIX)
             if data is not None and first.base_offset:
                 producer_snapshot.read(data)
-                write(filename_prefix(first.base_offset) + producer_snapshot.SUFFIX, data)
+                write(name, data)
                 break
         except (KafkaRecordError, OSError) as error:
             problems.append(f"the producer snapshot of {first.path} is ignored: {error}")

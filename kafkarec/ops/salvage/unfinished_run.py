@@ -29,7 +29,6 @@ from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, make_folder, sync_folder, write_file
 
-from .output_folder import is_empty
 from .partition_sources import SalvagePartition
 from .plan_writing import State, state_of
 from .planned_files import FilePlan, PlannedFolder, PlannedSource
@@ -51,7 +50,7 @@ class UnfinishedRun:
         if os.path.lexists(os.path.join(out, REPORT)):
             raise Refused(f"{out} contains a finished salvage ({REPORT}); choose another folder")
         fresh = not os.path.isdir(self.folder)
-        if fresh and not is_empty(out):
+        if fresh and os.listdir(out):
             raise Refused(f"{out} is not empty; choose a new folder")
         make_folder(self.folder)
         self._descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -131,16 +130,19 @@ class PartitionNote:
         """Whether all batches that an earlier run wrote are in these plans, as they are for the same sources."""
         if not self._found or self._found["sources"] == self._sources:
             return True
-        written = _batches(map(_segment, self._written()), check_crcs=True)  # what was damaged later is no batch
+        written = _batches(self._written(), check_crcs=True)  # what was damaged later is no batch
         if not written:
             return True
         planned = (file for plan in plans for _, file in plan.outputs() if isinstance(file, FilePlan))
         sources = (PlannedSource(one, one.name) for one in planned)
         return written <= _batches(SegmentFile(one.name, one.name, source=one) for one in sources)
 
-    def _written(self) -> list[str]:
-        paths = [os.path.join(self._out, name) for name in self._found.get("names", ()) if ".log" in name]
-        return [path for path in paths if os.path.isfile(path)]
+    def _written(self) -> Iterator[SegmentFile]:
+        for name in self._found.get("names", ()):
+            path = os.path.join(self._out, name)
+            if ".log" in name and os.path.isfile(path):
+                folder, own = os.path.split(path)
+                yield SegmentFile(path, own, folder=LocalFolder(folder))
 
     def begin(self, plans: list[PlannedFolder]) -> None:
         """Notes the files that will be written, and removes those of an earlier run that are not planned: side files
@@ -192,11 +194,6 @@ def _side_files(plan: PlannedFolder) -> Iterator[str]:
     for base in bases:
         for suffix in (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX, producer_snapshot.SUFFIX):
             yield f"{plan.report.folder}/{base}{suffix}"
-
-
-def _segment(path: str) -> SegmentFile:
-    folder, name = os.path.split(path)
-    return SegmentFile(path, name, folder=LocalFolder(folder))
 
 
 def _batches(segments: Iterable[SegmentFile], check_crcs: bool = False) -> Counter[_Batch]:

@@ -22,7 +22,7 @@ from typing import NoReturn
 from kafkarec.damage import Damage
 from kafkarec.errors import REASONS, CorruptRecordError, KafkaRecordError
 from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
-from kafkarec.recover.steps import Step
+from kafkarec.recover.steps import Step, as_stored
 from kafkarec.sidecars import (
     leader_epochs,
     meta_properties,
@@ -36,7 +36,7 @@ from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
 from kafkarec.storage import names, opening
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.rebuild_folder import filename_prefix, stored_epochs
+from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name, stored_epochs
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, fsync, sync_folder, write_file
 
@@ -148,7 +148,7 @@ def _snapshot(log: PartitionFiles, offset: int) -> ProducerStates | None:
     """The producers at an offset, from its snapshot; None: there is no readable one. It has more than the batches, as
     the cleaner removes markers. A broker also begins with the latest snapshot."""
     try:
-        data = log.folder_file(f"{filename_prefix(offset)}{producer_snapshot.SUFFIX}")
+        data = log.folder_file(snapshot_name(offset))
         return None if data is None else ProducerStates(producer_snapshot.read(data), offset, RECOVERY)
     except KafkaRecordError:
         return None
@@ -177,8 +177,7 @@ def _read_segment(
     if recovered.index_builder is not None:
         known = _snapshot(log, base)
         if known is None:
-            name = filename_prefix(base) + producer_snapshot.SUFFIX
-            recovered.rewritten_files[name] = producer_snapshot.write(recovered.states.snapshot())
+            recovered.rewritten_files[snapshot_name(base)] = producer_snapshot.write(recovered.states.snapshot())
         recovered.states = known or recovered.states
     recovered.index_builder = SegmentIndexBuilder(base, recovered.epochs, settings.index_interval_bytes)
     damage: list[Damage] = []
@@ -213,8 +212,7 @@ def _check_batches(segment: SegmentFile, step: Step, recovered: RecoveredLog, da
             _refuse(segment, position, f"offset {last if base is None else base} is below {recovered.next_offset}")
         recovered.size, recovered.next_offset = position + size, last + 1
     if recovered.first_timestamp is None and len(step):
-        timestamp = step.column("max_timestamp")[0]
-        recovered.first_timestamp = -1 if timestamp is None else timestamp
+        recovered.first_timestamp = as_stored(step.cell("max_timestamp", 0))
 
 
 def _refuse_damage(segment: SegmentFile, one: Damage) -> NoReturn:
@@ -251,7 +249,7 @@ def snapshot_offsets(folder: str) -> Iterator[int]:
     """Yields the offsets of a folder's producer snapshots."""
     for name in os.listdir(folder):
         known = names.segment(name)
-        if known is not None and name == f"{filename_prefix(known.base_offset)}{producer_snapshot.SUFFIX}":
+        if known is not None and name == snapshot_name(known.base_offset):
             yield known.base_offset
 
 
@@ -259,4 +257,4 @@ def drop_snapshots(folder: str, kept: set[int]) -> None:
     """Removes the snapshots of a folder except those at `kept` (ProducerStateManager.removeStraySnapshots)."""
     for offset in set(snapshot_offsets(folder)) - kept:
         with suppress(FileNotFoundError):
-            os.unlink(os.path.join(folder, filename_prefix(offset) + producer_snapshot.SUFFIX))
+            os.unlink(os.path.join(folder, snapshot_name(offset)))

@@ -28,7 +28,7 @@ from kafkarec.format.java_integers import INT_MAX
 from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.storage import names
-from kafkarec.storage.rebuild_folder import filename_prefix
+from kafkarec.storage.rebuild_folder import snapshot_name
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 from kafkarec.support.text_table import counted
 from kafkarec.tables.records import RecordColumns
@@ -278,8 +278,7 @@ class SegmentWriter:
         self._recovery_point = self._next
 
     def _write_snapshot(self, offset: int) -> None:
-        data = producer_snapshot.write(self._states.snapshot())
-        write_file(self._folder, filename_prefix(offset) + producer_snapshot.SUFFIX, data)
+        write_file(self._folder, snapshot_name(offset), producer_snapshot.write(self._states.snapshot()))
 
     def _write_epochs(self) -> bool:
         """Writes leader-epoch-checkpoint; returns False if nothing changed."""

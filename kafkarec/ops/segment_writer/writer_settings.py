@@ -11,7 +11,7 @@ jitter (segment.jitter.ms).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from kafkarec.format.java_integers import INT_MAX, LONG_MAX
 from kafkarec.sidecars import offset_index, time_index
@@ -43,16 +43,14 @@ class WriterSettings:
     preallocate: bool
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if field.name not in _LIMITS:
-                continue
-            value, (low, high) = getattr(self, field.name), _LIMITS[field.name]
-            if value is None and field.name in _NONE_ALLOWED:
+        for name, (low, high) in _LIMITS.items():
+            value = getattr(self, name)
+            if value is None and name in _NONE_ALLOWED:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(f"{field.name} {value!r}: must be an integer")
+                raise TypeError(f"{name} {value!r}: must be an integer")
             if not low <= value <= high:
-                raise ValueError(f"{field.name} {value}: must be {low} to {high}")
+                raise ValueError(f"{name} {value}: must be {low} to {high}")
 
     def entries_left(self, entries: tuple[int, int]) -> int:
         """The number of entries that still fit into the indexes; 0 or less: full. entries: numbers of entries in the

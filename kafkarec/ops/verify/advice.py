@@ -51,7 +51,10 @@ class _Commands:
         damaged, empty, rest = list[PartitionReport](), list[PartitionReport](), list[PartitionReport]()
         for one in report.partitions:
             replicas = self._replicas(one)
-            if not (_needs_salvage(one) or _differ(replicas)):
+            differ = len(replicas) > 1 and any(
+                _needs_salvage(each) or _has_step(each, REPLICA, ERROR) for each in replicas
+            )
+            if not (_needs_salvage(one) or differ):
                 rest.append(one)
             else:
                 (damaged if any(each.total("batches") for each in replicas) else empty).append(one)
@@ -176,11 +179,6 @@ def _needs_salvage(one: PartitionReport) -> bool:
     in_side_file = bool(one.missing) and _has_step(one, REINDEX, ERROR)
     damaged = any(not is_unchecked(each.reason) for each in one.damage)
     return damaged or one.damage_left_out > 0 or in_other_file or in_side_file or _has_step(one, SALVAGE, ERROR)
-
-
-def _differ(replicas: Sequence[PartitionReport]) -> bool:
-    """Whether there are several logs of one partition, and something is missing or damaged in one of them."""
-    return len(replicas) > 1 and any(_needs_salvage(each) or _has_step(each, REPLICA, ERROR) for each in replicas)
 
 
 def _has_step(one: PartitionReport, step: str, *severities: str) -> bool:

@@ -5,8 +5,6 @@ A note is a kind, how often it was seen in a batch, and up to three numbers of t
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kafkarec.recover.steps import Step
 
 from .findings import Findings, place_of
@@ -42,46 +40,29 @@ _NUMBERS = 6
 _STREAMS = {"gzip": "members", "snappy": "streams", "zstd": "frames"}
 
 
-class _Note(NamedTuple):
-    batch: int
-    kind: int
-    times: int
-    a: int
-    b: int
-    c: int
-
-
 def add(step: Step, notes: Findings) -> tuple[int, int | None]:
     """Adds the findings about the good batches of one step; returns the size and offset of its largest record. The size
     is without the record's length; of a message of magic 0 and 1 without its offset and size."""
     largest: tuple[int, int | None] = (0, None)
     numbers = iter(step.rows.audit().cast("q").tolist())
-    for values in zip(*[numbers] * _NUMBERS, strict=True):
-        note = _Note(*values)
-        if note.kind == _LARGEST_RECORD:
-            largest = note.a, note.b  # each is larger than the one before
-        else:
-            _add(note, step, step.rows.note_details.get(note.batch, ""), notes)
+    for row, number, times, *sizes in zip(*[numbers] * _NUMBERS, strict=True):
+        if number == _LARGEST_RECORD:
+            largest = sizes[0], sizes[1]  # each is larger than the one before
+            continue
+        kind, text = _FINDINGS[number]
+        (position, offset), places = place_of(step, row), times
+        if number == _HEADER_KEYS:
+            offset, places, _ = sizes
+        codec = step.column("compression")[row]
+        text = text.format(
+            *sizes,
+            base=step.column("base_offset")[row],
+            codec=codec,
+            detail=step.rows.note_details.get(row, ""),
+            last=step.column("last_offset")[row],
+            magic=step.column("magic")[row],
+            offset=offset,
+            streams=_STREAMS.get(codec),
+        )
+        notes.add(kind, text, position, offset, count=times, places=places)
     return largest
-
-
-def _add(note: _Note, step: Step, detail: str, notes: Findings) -> None:
-    kind, text = _FINDINGS[note.kind]
-    row = note.batch
-    (position, offset), places = place_of(step, row), note.times
-    if note.kind == _HEADER_KEYS:
-        offset, places = note.a, note.b
-    codec = step.column("compression")[row]
-    text = text.format(
-        note.a,
-        note.b,
-        note.c,
-        base=step.column("base_offset")[row],
-        codec=codec,
-        detail=detail,
-        last=step.column("last_offset")[row],
-        magic=step.column("magic")[row],
-        offset=offset,
-        streams=_STREAMS.get(codec),
-    )
-    notes.add(kind, text, position, offset, count=note.times, places=places)

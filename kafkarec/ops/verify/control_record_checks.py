@@ -17,7 +17,6 @@ from kafkarec.tables.table import cells
 from .findings import Findings
 
 COLUMNS = (*MARKER_COLUMNS, "offset")
-CHECKPOINT = ".checkpoint"
 _KEY, _VALUE, _OFFSET = map(COLUMNS.index, ("key", "value", "offset"))
 
 
@@ -53,11 +52,6 @@ def _problem(key: bytes | None, value: bytes | None) -> tuple[str, str] | None:
     if parsed.version > (parsed.type is ControlRecordType.LEADER_CHANGE):
         return "control_version_newer", f"{parsed.type.name} in version {parsed.version}"
     return None
-
-
-def is_snapshot(name: str) -> bool:
-    """Whether a file of this name is a KRaft snapshot, compressed (.gz, .zst) or not."""
-    return name.removesuffix(".gz").removesuffix(".zst").endswith(CHECKPOINT)
 
 
 def ends_with_footer(step: Step) -> bool:

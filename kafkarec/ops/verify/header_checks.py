@@ -31,14 +31,12 @@ def check(step: Step, findings: Findings) -> None:
             if value is not None and value < 0:
                 findings.add(kind, f"{what} {value}", *place_of(step, row))
     names = ("magic", "attributes", "record_count", "producer_id", "base_sequence", "is_control")
-    for row, (magic, attributes, count, producer, sequence, is_control) in enumerate(
-        zip(*map(step.column, names), strict=True)
-    ):
+    rows = zip(*map(step.column, (*names, "base_offset", "last_offset")), strict=True)
+    for row, (magic, attributes, count, producer, sequence, is_control, base, last) in enumerate(rows):
         bits = attributes & (0xFFFF if magic >= BATCH_MAGIC else 0xFF) & ~USED_BITS[magic]
         if bits:
             findings.add("attributes_unknown", f"attribute bits {bits:#06x}", *place_of(step, row))
-        if count is not None and count > step.offset_counts[row]:
-            base, last = step.cell("base_offset", row), step.cell("last_offset", row)
+        if count is not None and count > (1 if base is None else last - base + 1):
             detail = f"{count} records in a batch with the offsets {base} to {last}"
             findings.add("count_above_offsets", detail, *place_of(step, row))
         if producer is not None and producer >= 0 and sequence is None and not is_control:  # KIP-98

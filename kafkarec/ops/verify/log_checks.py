@@ -33,7 +33,7 @@ from kafkarec.state import transactions
 from kafkarec.state.producers import LogStart, ProducerStates, at_log_start
 from kafkarec.storage import names
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.rebuild_folder import filename_prefix
+from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
 
@@ -133,12 +133,16 @@ class LogCheck:
         if self._start is not None:
             end = self._start.states.end_offset
             if end != self._indexes.base:
-                reading = partial(self._log.folder_file, filename_prefix(end) + producer_snapshot.SUFFIX)
+                reading = partial(self._log.folder_file, snapshot_name(end))
                 self._compare_snapshot(end, reading, self._segments[self._indexes.path])
             self._read_other_snapshots({end, *(segment.base_offset for segment in self._log.segments)})
             if self._is_read:
-                self._match.finish()
-                self._add_hanging(self._match)
+                found = self._match
+                found.finish()
+                if any(one.outcome == UNDECIDED for one in found.decisions):  # __transaction_state may have its end
+                    add_hanging_of(self._log.segments, self._batches)
+                elif found.ended or found.without_data or found.open:
+                    _add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
         return LogFindings(self._segments, self._own, self._batches)
 
     def _read_other_snapshots(self, compared: Container[int | None]) -> None:
@@ -153,14 +157,8 @@ class LogCheck:
             if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
                 self._own.read_in(self._log, one.stem + one.suffix, producer_snapshot.read)
 
-    def _add_hanging(self, found: Match) -> None:
-        if any(one.outcome == UNDECIDED for one in found.decisions):  # __transaction_state may have its end
-            add_hanging_of(self._log.segments, self._batches)
-        elif found.ended or found.without_data or found.open:
-            _add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
-
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
-        start, name = self._start, filename_prefix(offset) + producer_snapshot.SUFFIX
+        start, name = self._start, snapshot_name(offset)
         assert start is not None
         complete = start.is_complete and self._is_read
 

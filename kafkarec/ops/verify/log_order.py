@@ -10,23 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kafkarec.storage.good_batches import DamageCollector, ordered_batches
 from kafkarec.storage.segment_file import SegmentFile
 
 from .offset_checks import FileOffsetCheck, Gap
 from .segment_check import SegmentCheck
-
-
-class _Break(NamedTuple):
-    """Damage, or batches that are not the log's, before the batch at `position` of the file with index `file`. The
-    offsets `first` to `last` are missing there; last < first: none."""
-
-    file: int
-    position: int
-    first: int
-    last: int
 
 
 class LogOrder:
@@ -41,7 +30,8 @@ class LogOrder:
         segments.sort(key=lambda one: one.base_offset or 0)
         self._numbers = numbers = {one.path: number for number, one in enumerate(segments)}
         self._offsets = [FileOffsetCheck(one.path) for one in segments]
-        self._breaks: list[_Break] = []
+        # before these there is damage, or batches that are not the log's; last < first: no offset is missing there
+        self._breaks: list[Gap] = []
         self.next_offset = segments[0].base_offset or 0
         self.lost: list[Gap] = []
         collector = DamageCollector(limit, [])
@@ -50,7 +40,7 @@ class LogOrder:
             number = numbers[row.segment.path]
             offsets, first, last = self._offsets[number], self.next_offset, row.base - 1
             if row.damaged:
-                self._breaks.append(_Break(number, row.position, first, last))
+                self._breaks.append(Gap(row.segment.path, row.position, first, last))
                 offsets.follows_break = offsets.follows_break or offsets.first is None
                 if before not in (None, offsets):
                     before.before_break = True
@@ -64,7 +54,7 @@ class LogOrder:
 
     def apply(self, files: Sequence[SegmentCheck]) -> None:
         """Sets the offsets of the files, and those that their damage has lost."""
-        starts = [(one.file, one.position) for one in self._breaks]
+        starts = [(self._numbers[one.file], one.position) for one in self._breaks]
         with_damage = set()
         for file in files:
             number = self._numbers[file.path]
@@ -72,10 +62,9 @@ class LogOrder:
             for index, one in enumerate(file.damage):
                 at = bisect_right(starts, (number, one.position))
                 with_damage.add(at)
-                lost = self._breaks[at][2:] if at < len(starts) else (self.next_offset, None)
-                file.damage[index] = one._replace(lost_from=lost[0], lost_to=lost[1])
-        self.lost = [
-            Gap(self._offsets[one.file].file, one.position, one.first, one.last)
-            for at, one in enumerate(self._breaks)
-            if at not in with_damage and one.first <= one.last
-        ]
+                first, last = self.next_offset, None
+                if at < len(starts):
+                    first, last = self._breaks[at].first, self._breaks[at].last
+                file.damage[index] = one._replace(lost_from=first, lost_to=last)
+        breaks = enumerate(self._breaks)
+        self.lost = [one for at, one in breaks if at not in with_damage and one.first <= one.last]

@@ -7,8 +7,8 @@ share of all, the checks along which follow from its headers and markers, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from kafkarec.sidecars import offset_index, txn_index
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import of_one_file
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.storage.segment_file import known_size
 
 from .log_checks import LogCheck, LogFindings
 from .segment_check import SegmentCheck, wanted
@@ -83,7 +83,7 @@ def check_all(
 ) -> list[LogResult]:
     """The results for each log. threads: see `verify`"""
     files_of = [(*log.all_segments, *log.checkpoints) for log in logs]
-    sizes = list(map(total_size, files_of))
+    sizes = [sum(map(known_size, files)) for files in files_of]
     total, local = sum(sizes), all(map(is_local, logs))
     if local:  # as many logs as have an equal share of the bytes; what is left of the threads decodes
         readers = max(1, min(threads or 1, total // (max(sizes, default=0) or 1)))
@@ -107,15 +107,6 @@ def check_all(
         checked = [file for files, _ in of_log for file in files]
         results.append(LogResult(checked, of_log[0][1] or _along_again(log, checked, limit, sequences)))
     return results
-
-
-def total_size(files: Iterable[SegmentFile]) -> int:
-    """Their bytes, without those of files whose size cannot be found out."""
-    size = 0
-    for file in files:
-        with suppress(OSError, KafkaRecordError):
-            size += file.size
-    return size
 
 
 def _along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int, sequences: bool) -> LogFindings:

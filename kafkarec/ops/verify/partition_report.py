@@ -86,7 +86,10 @@ def partition_report(
         gaps, proofs = Gaps([gap, *gaps.listed]), {gap: start[2], **proofs}
     if compacted:
         gaps.remove(proofs)
-        _report_compacted([gaps, *(one.offsets.gaps for one in files)], findings)
+        normal = [gaps, *(one.offsets.gaps for one in files)]
+        if count := sum(one.count for one in normal):
+            total = f"{sum(one.offsets for one in normal)} offsets in total"
+            findings.add("offsets_compacted", f"{counted(count, 'gap')} with {total}, as the cleaner leaves them")
         gaps = Gaps(proofs)
     else:
         for one in files:
@@ -125,14 +128,10 @@ def _end(
     nexts = [one.offsets.next for one in segments if one.offsets.next is not None]
     after_last = max(nexts, default=None) if order is None else order.next_offset
     highest = max(after_last or 0, *(one.begin for one in segments))
-    end = LogEnd(highest, segments[-1].good_end, None if after_last is None else after_last - 1)
-    return EndVerdict(end, () if _is_unread(segments[-1]) else recorded_ends.above(ends, end))
-
-
-def _is_unread(file: SegmentCheck) -> bool:
-    """Whether a part of the file was not read, because of a failure, a limit or a missing library: the log may go on
-    there."""
-    return file.is_unread or any(is_unchecked(one.reason) for one in file.damage)
+    last = segments[-1]
+    end = LogEnd(highest, last.good_end, None if after_last is None else after_last - 1)
+    is_unread = last.is_unread or any(is_unchecked(one.reason) for one in last.damage)  # the log may go on there
+    return EndVerdict(end, () if is_unread else recorded_ends.above(ends, end))
 
 
 def _report_end(log: PartitionFiles, verdict: EndVerdict, findings: Findings) -> None:
@@ -280,14 +279,6 @@ def _is_compacted(
     if cleaned is False and (between.count or any(one.offsets.gaps.count for one in files)):
         return recorded_ends.cleaned_meanwhile(log)
     return cleaned
-
-
-def _report_compacted(gaps: Sequence[Gaps], findings: Findings) -> None:
-    """Adds one finding for all gaps, as they are normal in a compacted log."""
-    count, offsets = sum(one.count for one in gaps), sum(one.offsets for one in gaps)
-    if count:
-        detail = f"{counted(count, 'gap')} with {offsets} offsets in total, as the cleaner leaves them"
-        findings.add("offsets_compacted", detail)
 
 
 def _report_gaps(

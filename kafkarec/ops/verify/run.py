@@ -60,7 +60,9 @@ def verify(
         data_folders = recorded_ends.data_folders(getattr(x, "folders", ()))
         own = _own_findings(x, data_folders)
         partitions = _reports(logs, data_folders, max_decompressed_bytes, sequences, threads, progress)
-    partitions.sort(key=_worst_first)
+    partitions.sort(  # the worst first
+        key=lambda one: (-one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name)
+    )
     return Report(str(x.path), tuple(partitions), own, time.monotonic() - begin)
 
 
@@ -79,7 +81,9 @@ def _reports(
         logs: Sequence[PartitionFiles], data_folders: dict[str, DataFolderState], progress: FileProgress | None
     ) -> list[tuple[PartitionReport, bool]]:
         files = [_files(log) for log in logs]
-        recorded = recorded_ends.of_logs(data_folders, logs)  # before the logs: a broker may be writing both
+        above = [DataFolderState.above(log, data_folders) for log in logs]
+        # read before the logs: a broker may be writing both
+        recorded = [(folder, recorded_ends.read(log, folder)) for log, folder in zip(logs, above, strict=True)]
         results = check_all(logs, limit, sequences, threads, progress)
         reports = [partition_report(*one, limit) for one in zip(logs, results, recorded, strict=True)]
         return [
@@ -124,11 +128,6 @@ def _was_changed(log: PartitionFiles, before: dict[str, tuple[int, int]]) -> boo
         if found != inode or now_size < size or (now_size > size and path != last):
             return True
     return False
-
-
-def _worst_first(one: PartitionReport) -> tuple[int, int, int, int, str]:
-    """The sort key: by lost offsets, then lost bytes."""
-    return -one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name
 
 
 def _own_findings(x: Any, data_folders: dict[str, DataFolderState]) -> tuple[Finding, ...]:

@@ -7,7 +7,7 @@ It is checked for every file that this equation holds and that no two batches ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import lru_cache
 from itertools import pairwise
@@ -21,7 +21,7 @@ from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import is_gone, read_failure
-from kafkarec.storage import other_file_types
+from kafkarec.storage import names, other_file_types
 
 from . import audit_findings, control_record_checks, header_checks
 from .epoch_checks import FileEpochCheck
@@ -148,7 +148,9 @@ class SegmentCheck:
 
     def _take(self, step: Step, rows: RowCheck, along: LogCheck | None) -> None:
         self._add_damage(step.damage)
-        self._add_restored(step.restored)
+        for one in step.restored:  # on disk they are damaged
+            self.findings.add("header_restored", str(one), one.position)
+        self.restored += step.restored[: MOST_DAMAGE - len(self.restored)]
         flags, gap_rows = rows.take(step.rows) if len(step) else (0, [])
         if step.damage or flags & APART:
             self._end = self._check_coverage(step)
@@ -171,23 +173,15 @@ class SegmentCheck:
             along.take(step, flags)
         self.remaining = step.part.remaining
 
-    def _add_damage(self, found: Iterable[Damage]) -> None:
+    def _add_damage(self, found: Sequence[Damage]) -> None:
         for one in found:
             if one.reason == "unreadable":
                 self.unreadable_bytes += one.length
             else:
                 self.damaged_bytes += one.length
-            if len(self.damage) < MOST_DAMAGE:
-                self.damage.append(one)
-            else:
-                self.damage_left_out += 1
-
-    def _add_restored(self, found: Iterable[Restored]) -> None:
-        """Adds restored batches, each with a finding: on disk they are damaged."""
-        for one in found:
-            self.findings.add("header_restored", str(one), one.position)
-            if len(self.restored) < MOST_DAMAGE:
-                self.restored.append(one)
+        listed = found[: MOST_DAMAGE - len(self.damage)]
+        self.damage += listed
+        self.damage_left_out += len(found) - len(listed)
 
     def _check_coverage(self, step: Step) -> int:
         """The end position of a step. Checks that its batches and damage are adjacent; a gap or an overlap would be a
@@ -203,7 +197,7 @@ class SegmentCheck:
 
     def _check_file(self, segment: Any) -> None:
         """Adds findings about the file as a whole."""
-        is_snapshot = control_record_checks.is_snapshot(self.name)
+        is_snapshot = names.unpacked(self.name).endswith(".checkpoint")
         counted = self.good_bytes + self.damaged_bytes + self.unreadable_bytes + self.remaining
         if counted != self.size and not self.is_unread:
             self.findings.add("bytes_unaccounted", f"{counted} bytes counted of {self.size}")
