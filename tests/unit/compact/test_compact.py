@@ -1,4 +1,4 @@
-"""compact: what the cleaner keeps and what it removes, one rule per test."""
+"""compact: sums, borders, odd inputs, settings. tests/jvm/test_compact.py compares the rules with those of Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""validate: verdicts on the golden files, conversions as by a broker, and the result of accepted requests."""
+"""validate: the result of accepted requests. tests/jvm/test_validate.py has the verdicts and the bytes of Kafka."""
 
 from __future__ import annotations
 
