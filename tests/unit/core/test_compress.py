@@ -157,21 +157,3 @@ def test_contexts_keep_no_memory() -> None:
         for _ in range(times):
             kafkarec.encode(some, compression=codec, level=level, batch_size=0)
         assert resident() - before < 12 << 20, (codec, level)
-
-
-def test_each_kept_codec_is_written_at_its_default_level() -> None:
-    """A writer of several alternating codecs keeps one context for each."""
-    values = texts([4000] * 12)
-    codecs = ["none", "lz4", "zstd", "zstd", "lz4", "none"] * 2
-    log = b"".join(
-        kafkarec.encode([(n, 5, None, value, ())], compression=codec)
-        for n, (value, codec) in enumerate(zip(values, codecs, strict=True))
-    )
-    assert kafkarec.encode(kafkarec.decode(log), compression="keep") == log
-    plain = contents(values, 2)
-    compressors = {
-        "none": lambda content: content,
-        "lz4": lambda c: lz4_frame(c, 9, 2),
-        "zstd": lambda c: zstd_frame(c, 3),
-    }
-    assert payloads(log, 2) == [compressors[codec](content) for codec, content in zip(codecs, plain, strict=True)]

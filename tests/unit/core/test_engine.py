@@ -150,41 +150,6 @@ def test_a_corrupt_batch_outside_of_the_range_by_its_header_is_skipped() -> None
         assert offsets_or_none(first + spoiled(above) + last, offsets=(0, 9)) is None
 
 
-def test_a_wrapper_is_not_judged_by_its_first_offset() -> None:
-    """A wrapper has its last record's offset: earlier records may be in a range that ends before it."""
-    inner = [builders.message(offset=n, timestamp=1000 + n) for n in range(4)]
-    data = builders.wrapper(inner, offset=7, timestamp=1003) + builders.message(offset=8)
-    for low, high in itertools.combinations(range(3, 11), 2):
-        assert offsets_or_none(data, offsets=(low, high)) == [n for n in range(4, 9) if low <= n < high], (low, high)
-    assert offsets_or_none(spoiled(data[: -len(builders.message())]), offsets=(0, 5)) is None
-    # unless the batch before it has reached the end of the range
-    following = builders.good_batch(4) + builders.message(offset=4) + spoiled(data[: -len(builders.message())])
-    assert [offsets_or_none(following, offsets=(0, end)) for end in (4, 5)] == [[0, 1, 2, 3], [0, 1, 2, 3, 4]]
-    assert offsets_or_none(following, offsets=(0, 6)) is None
-
-
-def test_ranges_restart_with_each_input() -> None:
-    """Limits reached in one input do not end the next, and implausible offsets are recognised by this input alone."""
-    decoder = decoder_of(offsets=(0, 1))
-    for base in (0, 2**40, 0, 0):
-        decoder.feed(Source(builders.good_batch(2, base_offset=base) + builders.good_batch(2, base_offset=base + 2)))
-        assert not decoder.run()
-        assert decoder.filled[0] == (1 if base == 0 else 0)
-        decoder.take()
-    for start in (0, 1, FAR - 1, FAR, FAR + 1, 2**40):
-        log = b"".join(builders.good_batch(2, base_offset=start + 2 * n) for n in range(4))
-        for low, high in itertools.combinations(range(start, start + 9), 2):
-            wanted = [n for n in range(start, start + 8) if low <= n < high]
-            assert offsets_or_none(log, offsets=(low, high)) == wanted, (start, low, high)
-
-
-def test_bytes_after_the_end_of_a_range_are_not_remaining() -> None:
-    """A batch after the range ends reading, and `remaining` is 0."""
-    data = b"".join(builders.good_batch(4, base_offset=4 * n) for n in range(3)) + b"tail"
-    for high, remaining in ((4, 0), (8, 0), (9, 4), (12, 4), (None, 4)):
-        assert decode_range(data, (0, high)).remaining == remaining, high
-
-
 def test_the_bytes_of_all_payloads_have_a_limit() -> None:
     """The limit is inclusive and per input; uncompressed batches do not count."""
     sizes = [sum(map(len, builders.records(count))) for count in (5, 7)]
@@ -206,45 +171,6 @@ def test_the_bytes_of_all_payloads_have_a_limit() -> None:
             assert caught.value.position == at, (codec, limits)
 
 
-def stable_rows(data: bytes, stable_offset: int) -> kafkarec.RecordColumns:
-    return reading.decode_source(data, columns=["offset"], control=True, engine={"stable_offset": stable_offset})
-
-
-def test_an_unstable_batch_is_left_out_and_checked() -> None:
-    """From the last stable offset on nothing is decoded, but checksums are checked."""
-    data = builders.good_batch(4) + builders.good_batch(4, base_offset=4)
-    for stable in range(10):
-        columns = stable_rows(data, stable)
-        assert columns.column("offset") == list(range(min(stable, 8))) and len(columns.batches) == 2
-        with pytest.raises(kafkarec.CorruptRecordError):
-            stable_rows(data[:-1] + b"!", stable)
-    broken = builders.batch(payload=b"no record", count=1, base_offset=4)
-    assert stable_rows(data[: len(data) // 2] + broken, 4).column("offset") == [0, 1, 2, 3]
-    with pytest.raises(kafkarec.KafkaRecordError):
-        stable_rows(data[: len(data) // 2] + broken, 5)
-
-
-def test_scans_of_ranges_list_the_batches_that_may_have_records_in_them() -> None:
-    data = b"".join(builders.good_batch(4, base_offset=4 * n) for n in range(5))
-    for low, high in itertools.combinations(range(21), 2):
-        tables = reading.scan_pieces(data, file=None, engine={"offsets": (low, high)})
-        assert [base for table in tables for base in table.column("base_offset")] == [
-            4 * n for n in range(5) if 4 * n < high and low < 4 * n + 4
-        ], (low, high)
-
-
-def test_inputs_decoded_into_one_chunk_are_independent() -> None:
-    """Damage at the start of an input has no offset before it, whatever the previous input ended with."""
-    decoder = reading.decoder("offset", control=True, errors="skip")
-    low = b"\xff" * 20 + builders.good_batch(2)
-    for n, data in enumerate((builders.good_batch(3, base_offset=500), low, builders.good_batch(1), low, low)):
-        decoder.feed(Source(data))
-        assert not decoder.run()
-        assert decoder.filled[1] == n + 1
-    result = [(piece.position, piece.length, piece.lost_from) for _, _, piece in decoder.pop_damage()]
-    assert result == [(0, 20, None)] * 3
-
-
 def test_columns_outside_of_the_projection_are_not_filled() -> None:
     """By the decoder's own count: 32 bytes per row, and the bytes of projected keys, values and headers."""
     fields = {"key": b"k" * 5, "value": b"v" * 7}
@@ -256,13 +182,3 @@ def test_columns_outside_of_the_projection_are_not_filled() -> None:
         decoder.feed(Source(data))
         assert not decoder.run()
         assert decoder.filled == (11, 2, 11 * 32 + sizes.get(name, 0)), name
-
-
-def test_a_range_ends_in_a_log_with_large_offsets() -> None:
-    """However far it rises from batch to batch."""
-    step = 2**30
-    data = b"".join(builders.good_batch(1, base_offset=step * n) for n in range(7))
-    for n in range(1, 7):
-        wanted = [step * at for at in range(n)] if n < 6 else None  # the last batch alone, before damage, tells nothing
-        assert offsets_or_none(data + b"\xff" * 40, offsets=(0, step * n)) == wanted
-        assert offsets_or_none(data + b"\xff" * 40, offsets=(0, step * n - step + 1)) == [step * at for at in range(n)]

@@ -62,33 +62,6 @@ def test_nulls_of_a_bad_batch_are_removed(name: str, tail: bytes) -> None:
         skipped_as_alone([], bad, [good(4 + nulls + 1)])
 
 
-def test_the_row_after_a_bad_batch_keeps_its_key() -> None:
-    """The last record of a bad batch may have cleared the validity bit of one row more than a seventh of its bytes."""
-    for nulls in (*range(10), 15, 16, 17, 31, 32):
-        bad = builders.batch(payload=NULL_RECORD * nulls + bytes([8, 0, 0, 0, 1]), count=nulls + 1)
-        for following in (
-            good(nulls + 1),
-            builders.message(magic=0, offset=nulls + 1),
-            builders.message(offset=nulls + 1),
-        ):
-            skipped_as_alone([], bad, [following, following])
-
-
-def test_null_keys_of_a_bad_batch_with_a_last_record_that_has_a_timestamp() -> None:
-    """A null timestamp needs five bytes, a null key six, a null value seven."""
-    for end in (bytes([2, 0, 0]), bytes([4, 0, 0, 0]), bytes([8, 0, 0, 0, 1]), bytes([10, 0, 0, 0, 1, 1])):
-        for nulls in (0, 1, 7, 8, 15):
-            bad = builders.batch(payload=NULL_RECORD * nulls + end, count=nulls + 1, base_timestamp=-1)
-            skipped_as_alone([], bad, [good(nulls + 1)] * 2)
-
-
-def test_a_bad_batch_of_many_more_bytes_than_rows() -> None:
-    """Rollback of a batch with more rows than memory was reserved for."""
-    for size in (100_000, 3_000_000):
-        bad = builders.batch(payload=NULL_RECORD + bytes(size), count=1, base_offset=4)
-        skipped_as_alone([good(0)], bad, [good(5)])
-
-
 def inner(count: int, last: bytes, **fields: Any) -> bytes:
     return b"".join(builders.message(offset=n, **fields) for n in range(count)) + last
 
@@ -105,27 +78,6 @@ def test_messages_of_a_bad_wrapper_are_removed(magic: int, codec: str) -> None:
             skipped_as_alone([good(0)], bad, [good(300)])
             skipped_as_alone([], bad, [builders.message(magic=1, offset=300)])
             skipped_as_alone([builders.message(magic=0, offset=0, key=None)], bad, [builders.message(offset=300)])
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_a_bad_message_is_removed(magic: int) -> None:
-    for key, fields in ((None, {"value_length": 99}), (b"k", {"value_length": 99}), (b"k", {"key_length": 99})):
-        bad = builders.message(magic=magic, offset=4, key=key, **fields)
-        skipped_as_alone([good(0)], bad, [good(5)])
-        skipped_as_alone([], bad, [good(5)])
-
-
-def test_types_without_a_value_are_counted_as_such() -> None:
-    """Magic 0 has no timestamp and no timestamp type: both nulls are removed with the messages."""
-    old = [builders.message(magic=0, offset=n) for n in range(3)]
-    wrapped = b"".join(builders.message(magic=0, offset=n) for n in (7, 8, 9))
-    data = b"".join([*old, good(3), builders.wrapper(wrapped, magic=0, offset=9), good(10)])
-    whole = reading.by_columns(data)
-    assert [row["timestamp_type"] for row in whole] == [None] * 3 + [0] * 4 + [None] * 3 + [0] * 4
-    for low, high in itertools.combinations((0, 1, 3, 4, 7, 8, 10, 14), 2):
-        for names in (FIELDS, ["offset", "timestamp_type"], ["offset", "timestamp"]):
-            wanted = [{name: row[name] for name in names} for row in whole if low <= row["offset"] < high]
-            assert checked_rows(decode_range(data, (low, high), columns=names)) == wanted
 
 
 def mixed() -> bytes:
@@ -146,19 +98,6 @@ def mixed() -> bytes:
     return b"".join(batches)
 
 
-def test_a_range_of_offsets_removes_rows_of_a_batch() -> None:
-    data = mixed()
-    whole = reading.by_columns(data)
-    assert len(whole) == 27
-    for low, high in itertools.combinations((0, 1, 2, 5, 8, 9, 10, 11, 13, 17, 18, 19, 25, 26, 27), 2):
-        wanted = [row for row in whole if low <= row["offset"] < high]
-        assert checked_rows(decode_range(data, (low, high), columns=FIELDS)) == wanted, (low, high)
-    for names in PROJECTIONS[1:]:
-        for low, high in ((1, 8), (8, 11), (3, 26), (26, 27), (27, 28)):
-            wanted = [{n: row[n] for n in names} for row in whole if low <= row["offset"] < high]
-            assert checked_rows(decode_range(data, (low, high), columns=names)) == wanted, (names, low, high)
-
-
 def test_a_range_of_times_removes_rows_and_those_without_a_timestamp() -> None:
     data = mixed()
     whole = reading.by_columns(data)
@@ -169,29 +108,6 @@ def test_a_range_of_times_removes_rows_and_those_without_a_timestamp() -> None:
         assert result == wanted, (low, high)
         both = [row for row in wanted if 3 <= row["offset"] < 20]
         assert checked_rows(decode_range(data, (3, 20), (low, high), columns=FIELDS)) == both
-
-
-def test_a_range_ends_before_a_batch_and_after_it() -> None:
-    """Batches outside by their header are skipped; the first batch at the range's end is the last that is read."""
-    data = b"".join(good(4 * n) for n in range(5))
-    bad = builders.patched(data, 20, b"\xff")
-    for low, high in itertools.combinations((4, 5, 7, 8, 9, 12, 16, 19, 20, 21), 2):
-        assert [row["offset"] for row in checked_rows(decode_range(bad, (low, high)))] == list(
-            range(low, min(high, 20))
-        )
-    last_bad = data[:-1] + bytes([data[-1] ^ 1])
-    for high in range(1, 17):
-        assert [row["offset"] for row in checked_rows(decode_range(last_bad, (0, high)))] == list(range(high))
-    with pytest.raises(kafkarec.CorruptRecordError):
-        decode_range(last_bad, (0, 17))
-
-
-def test_an_implausible_base_offset_ends_no_range() -> None:
-    """No checksum covers a base offset: one that the next batch contradicts ends no range, however large it is."""
-    for jump in (4, 2**31, 2**31 + 1, 2**40):
-        data = good(0) + good(4 + jump) + good(4)
-        result = [row["offset"] for row in checked_rows(decode_range(data, (0, 8)))]
-        assert result == list(range(8)), jump
 
 
 def test_aborted_records_are_removed_from_their_first_to_their_last_offset() -> None:
@@ -214,31 +130,3 @@ def test_aborted_records_are_removed_from_their_first_to_their_last_offset() -> 
                 if not begun or base > begun[-1][2]:
                     wanted += [base + n for n in range(4)]
             assert [row["offset"] for row in result] == wanted, aborted
-
-
-def test_control_batches_and_unstable_batches_leave_no_trace() -> None:
-    """Records from the last stable offset on are removed with their nulls and headers."""
-    data = mixed()
-    whole = reading.by_columns(data)
-    for stable in range(29):
-        columns = kafkarec.decode(
-            data, columns=FIELDS, isolation="read_committed", last_stable_offset=stable, aborted=[]
-        )
-        assert checked_rows(columns) == [row for row in whole if row["offset"] < stable], stable
-    marker = builders.end_marker(commit=True, producer_id=7, base_offset=27)
-    empty = builders.batch(
-        [builders.record(key=None, value=None, headers=HEADERS)] * 3, base_offset=28, attributes=0x20, base_timestamp=-1
-    )
-    assert checked_rows(kafkarec.decode(data + marker + empty + good(31), columns=FIELDS)) == (
-        whole + reading.by_columns(good(31))
-    )
-
-
-@pytest.mark.parametrize("nulls", [3, 9, 29, 65])
-def test_nulls_of_a_bad_batch_that_could_hold_far_more_rows_are_removed(nulls: int) -> None:
-    """Its bytes could hold more rows than there are validity bits."""
-    filler = builders.record(key=b"k", value=b"v" * 30_000)
-    bad = builders.batch(
-        payload=NULL_RECORD * nulls + filler + b"\x01", count=nulls + 2, base_offset=4, base_timestamp=-1
-    )
-    skipped_as_alone([good(0)], bad, [good(4 + nulls + 2 + 4 * n) for n in range(90)])

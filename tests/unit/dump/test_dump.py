@@ -7,7 +7,6 @@ import tracemalloc
 from pathlib import Path
 
 import builders
-import golden
 import pytest
 from command import Here
 from dump_comparison import DumpResult, ours
@@ -48,45 +47,6 @@ def log(folder: Path, *parts: bytes, stem: str = STEM) -> Path:
     return path
 
 
-def test_a_damaged_batch_is_printed_and_called_invalid(tmp_path: Path) -> None:
-    raw = bytearray(builders.good_batch(2))
-    raw[-3] ^= 1
-    dumped = ours([log(tmp_path, bytes(raw), builders.good_batch(1, base_offset=2))], deep=True)
-    assert dumped.status == 0
-    assert [line.rpartition(" ")[2] for line in dumped.out.splitlines() if "isvalid" in line] == ["false", "true"]
-
-
-def test_remaining_bytes_at_the_end_are_counted(tmp_path: Path) -> None:
-    dumped = ours([log(tmp_path, builders.good_batch(1), bytes(17))])
-    assert dumped.out.splitlines()[-1] == f"Found 17 invalid bytes at the end of {STEM}.log"
-
-
-def test_everything_before_the_first_unreadable_record_is_printed(tmp_path: Path) -> None:
-    spoiled = builders.batch([*builders.records(3), builders.record(offset_delta=3, value_length=500)])
-    dumped = ours([log(tmp_path, builders.good_batch(1), spoiled)], print_data=True)
-    assert dumped.status == 1
-    assert dumped.out.splitlines()[-1].startswith("| offset: 2 ")
-    packed = builders.batch([*builders.records(3), builders.record(offset_delta=3, value_length=500)], codec="gzip")
-    dumped = ours([log(tmp_path, builders.good_batch(1), packed)], print_data=True)
-    assert dumped.out.splitlines()[-1].startswith("baseOffset: 0 ")
-
-
-@pytest.mark.parametrize("before", [0, 1])
-@pytest.mark.parametrize("payload", [b"", b"ignored"])
-@pytest.mark.parametrize(("count", "status"), [(0, 0), (-1, 1), (1, 1)])
-def test_a_batch_without_records(tmp_path: Path, count: int, status: int, payload: bytes, before: int) -> None:
-    empty = builders.batch(count=count, payload=payload, base_offset=1)
-    dumped = ours([log(tmp_path, builders.good_batch(1) * before, empty, builders.good_batch(2))], print_data=True)
-    kinds = [line.split(" ")[0] for line in dumped.out.splitlines()[2:]]
-    after = [] if status else ["baseOffset:", "|", "|"]
-    assert (dumped.status, kinds) == (status, ["baseOffset:", "|"] * before + ["baseOffset:"] + after)
-
-
-def test_preallocated_zeros_end_the_dump_as_in_kafkas_tool(tmp_path: Path) -> None:
-    dumped = ours([log(tmp_path, builders.good_batch(1), bytes(4096))], deep=True)
-    assert (dumped.status, dumped.out.count("\n")) == (1, 4)
-
-
 def test_a_file_name_without_an_offset_is_reported_and_the_file_is_read(tmp_path: Path) -> None:
     dumped = ours([log(tmp_path, builders.good_batch(1), stem="rescued")])
     assert dumped.status == 0
@@ -116,16 +76,6 @@ def test_an_index_is_never_changed(tmp_path: Path) -> None:
     assert index.stat().st_size == 13
 
 
-def test_non_consecutive_offsets_are_printed_once_per_first_offset(tmp_path: Path) -> None:
-    again = builders.good_batch(2) + builders.good_batch(1, base_offset=5) + builders.good_batch(2)
-    path = log(tmp_path, again, builders.good_batch(1, base_offset=7))
-    assert ours([path], deep=True).err == (
-        f"Non-consecutive offsets in {path}",
-        "  1 is followed by 7",  # a TreeMap keeps the last of 1 -> 5 and 1 -> 7
-        "  5 is followed by 0",
-    )
-
-
 def test_pairs_of_offsets_take_sixteen_bytes_each() -> None:
     tracemalloc.start()
     complaints = Mismatches()
@@ -135,12 +85,6 @@ def test_pairs_of_offsets_take_sixteen_bytes_each() -> None:
     tracemalloc.stop()
     assert used < 200_000 * 20
     assert list(complaints.lines())[1:3] == ["  0 is followed by 2", "  2 is followed by 4"]
-
-
-def test_consecutive_offsets_wrap_as_longs_do(tmp_path: Path) -> None:
-    one = builders.good_batch(1)[8:]
-    path = log(tmp_path, *((base % 2**64).to_bytes(8, "big") + one for base in (2**63 - 1, -(2**63), 1 - 2**63)))
-    assert ours([path], deep=True).err == (f"Non-consecutive offsets in {path}", f"  -1 is followed by {2**63 - 1}")
 
 
 def test_memory_is_flat(tmp_path: Path) -> None:
@@ -158,12 +102,6 @@ def test_a_batch_larger_than_a_window(tmp_path: Path) -> None:
     large = builders.batch(builders.records(50, value=b"x" * 100_000))
     path = log(tmp_path, large, builders.good_batch(1, base_offset=50))
     assert ours([path], deep=True).out.count("\n| offset: ") == 51
-
-
-@pytest.mark.parametrize("case", golden.invalid(), ids=str)
-def test_invalid_buffers_raise_only_kafka_errors(case: golden.Case, tmp_path: Path) -> None:
-    path = log(tmp_path, case.bytes)
-    assert ours([path], print_data=True).status in (0, 1)
 
 
 def test_a_file_that_shrinks(tmp_path: Path) -> None:

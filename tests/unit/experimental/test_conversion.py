@@ -9,7 +9,7 @@ import magic3_oracle
 import oracle
 import pytest
 import reading
-from builders import DELETE_HORIZON, LOG_APPEND, NOW, TRANSACTIONAL
+from builders import NOW
 from magic3_forms import CODECS, FIELDS, FORMS, Form, assert_agree, batch_fields, decode_v2, real_batches, records_of
 
 import kafkarec
@@ -61,60 +61,6 @@ def test_uncompressed_v3_is_shorter_by_a_byte_a_record_and_by_the_header() -> No
     data = builders.good_batch(10)
     assert len(v3.from_v2(data)) == len(data) - 10 - (61 - 49)  # 41, and 1 + 6 + 1 bytes of varints
     assert len(v3.from_v2(data, keep_attributes=True)) == len(data) - (61 - 49)
-
-
-ODD = {
-    "no records": builders.batch([], last_offset_delta=7, max_timestamp=-1, base_timestamp=-1),
-    "no records, a codec and bytes that nobody reads": builders.batch([], codec="zstd", payload=b"\x28\xb5\x2f\xfd..."),
-    "a marker": builders.end_marker(commit=True, producer_id=5, base_offset=9),
-    "a compressed marker": builders.end_marker(commit=False, producer_id=5, codec="lz4"),
-    "transactional": builders.good_batch(
-        4, attributes=TRANSACTIONAL, producer_id=LARGEST, producer_epoch=2**15 - 1, base_sequence=2**31 - 2
-    ),
-    "log append time below the base timestamp": builders.good_batch(3, attributes=LOG_APPEND, max_timestamp=5),
-    "a delete horizon above all timestamps": builders.batch(
-        [builders.record(timestamp_delta=-1000)],
-        attributes=DELETE_HORIZON,
-        base_timestamp=NOW + 1000,
-        max_timestamp=NOW,
-    ),
-    "the timestamps farthest apart": builders.batch(
-        [builders.record(timestamp_delta=-1)], base_timestamp=-(2**63), max_timestamp=LARGEST
-    ),
-    "offsets farthest apart": builders.batch(
-        [builders.record(offset_delta=-(2**31)), builders.record(offset_delta=2**31 - 1)], last_offset_delta=2**31 - 1
-    ),
-    "a negative last offset delta": builders.good_batch(1, base_offset=10, last_offset_delta=-3),
-    "compacted": builders.batch(
-        [builders.record(offset_delta=3), builders.record(offset_delta=8)], last_offset_delta=20, base_offset=2**62
-    ),
-    "nulls and empty": builders.batch(
-        [
-            builders.record(key=None, value=None, headers=[(b"", None), (b"h", b""), (b"\xc3\xa4", b"x" * 300)]),
-            builders.record(key=b"", value=b""),
-            builders.record(value_length=-5, value=None),
-        ]
-    ),
-    "large": builders.batch([builders.record(value=bytes(200_000)), builders.record(key=b"k" * 70_000)], codec="lz4"),
-    "lengths of 63 to 66 and 8191 to 8194": builders.batch(
-        [builders.record(key=None, value=bytes(n)) for n in (*range(52, 62), *range(8176, 8190))]
-    ),
-    "attribute bits that nobody uses": builders.good_batch(2, attributes=0x4400),
-}
-
-
-@each_form
-@pytest.mark.parametrize("name", ODD)
-def test_odd_batches_keep_records_and_header_fields(form: Form, name: str) -> None:
-    data = ODD[name]
-    made = form.from_v2(data)
-    assert_agree(form, made)
-    assert records_of(form.module.decode(made, columns=FIELDS, control=True)) == records_of(decode_v2(data))
-    assert batch_fields(reading.batch_rows(form.module.decode(made).batches)) == batch_fields(
-        reading.batch_rows(kafkarec.scan(data))
-    )
-    if is_plain(data):
-        assert form.module.to_v2(made) == data
 
 
 @each_form
