@@ -1,4 +1,4 @@
-"""compact: sums, borders, odd inputs, settings. tests/jvm/test_compact.py compares the rules with those of Kafka."""
+"""compact: what the cleaner keeps and what it removes, one rule per test."""
 
 from __future__ import annotations
 

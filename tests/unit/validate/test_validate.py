@@ -1,4 +1,4 @@
-"""validate: the result of accepted requests. tests/jvm/test_validate.py has the verdicts and the bytes of Kafka."""
+"""validate: verdicts on the golden files, conversions as by a broker, and the result of accepted requests."""
 
 from __future__ import annotations
 
