@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import struct
 import zlib
 from typing import Any
 
 import builders
 import pytest
-from builders import CONTROL, NOW, TRANSACTIONAL
+from builders import CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
 from validate_comparison import CODECS
 
 import kafkarec
@@ -204,6 +205,61 @@ def test_create_times_must_be_near_to_now(times: tuple[int, ...], wrong: tuple[i
     assert f"from {NOW - 10} to {NOW + 20}" in str(caught.value)
 
 
+def test_a_producer_does_not_set_log_append_time() -> None:
+    data = builders.batch(builders.records(2), attributes=LOG_APPEND)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, timestamp_type="log_append_time")
+    assert caught.value.reason == "timestamps_rejected"
+    made = validate(data, now=NOW)  # LogValidator checks only the range where create times are required
+    assert {row.timestamp_type for row in kafkarec.decode(made)} == {0}
+
+
+def test_a_message_of_another_magic_than_its_wrapper_is_refused() -> None:
+    data = builders.wrapper([builders.message(magic=0)], magic=1)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data)
+    assert caught.value.record_errors == (RecordError(0, "its magic 0 is not the outer magic 1"),)
+
+
+@pytest.mark.parametrize("length", [0, 9000, -1, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("codec", CODECS)
+def test_record_lengths_are_only_checked_where_kafka_does(codec: str, length: int) -> None:
+    # a broker accepts what its consumers refuse: KAFKA-8106's partial reader skips the length; since 4.4 not a negative
+    # one, nor one above max.decompressed.message.bytes
+    data = builders.batch([builders.record(length=length)], codec=codec)
+    other = "gzip" if codec != "gzip" else "lz4"
+    with pytest.raises(kafkarec.InvalidRecordError):
+        validate(data, compression=other)
+    if codec == "none" or not 0 <= length < 2**31 - 8:
+        with pytest.raises(kafkarec.InvalidRecordError):
+            validate(data)
+    else:
+        assert validate(data, now=NOW)[61:] == data[61:]
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_record_above_max_decompressed_message_bytes_is_refused(codec: str) -> None:
+    data = builders.batch([builders.record(offset_delta=i, value=bytes(n)) for i, n in enumerate((3, 90))], codec=codec)
+    size = len(builders.record(offset_delta=1, value=bytes(90))) - 2  # without its length
+    for options in ({}, {"compression": "none"}, {"compression": "gzip", "magic": 1}):
+        assert validate(data, now=NOW, max_decompressed_message_bytes=size, **options)
+        with pytest.raises(
+            kafkarec.InvalidRecordError, match=f"record 1 of its batch: at most {size - 1}, found {size}"
+        ) as e:
+            validate(data, now=NOW, max_decompressed_message_bytes=size - 1, compacted=True, **options)
+        assert e.value.reason == "record_too_large"
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_inner_message_above_max_decompressed_message_bytes_is_refused(magic: int) -> None:
+    inner = [builders.message(magic=magic, offset=i, value=bytes(90 * i)) for i in range(2)]
+    data, size = builders.wrapper(inner, magic=magic, codec="gzip"), len(inner[1]) - 12  # without offset and size
+    assert validate(data, now=NOW, max_decompressed_message_bytes=size)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, now=NOW, max_decompressed_message_bytes=size - 1)
+    assert (caught.value.reason, caught.value.expected, caught.value.found) == ("record_too_large", size - 1, size)
+
+
 def test_max_decompressed_message_bytes_is_for_compressed_batches() -> None:
     assert validate(builders.batch([builders.record(value=bytes(90))]), now=NOW, max_decompressed_message_bytes=1)
     for value in (0, 2**31 - 8, "1"):
@@ -214,6 +270,16 @@ def test_max_decompressed_message_bytes_is_for_compressed_batches() -> None:
 def test_a_largest_batch_above_64_bits_is_no_size() -> None:
     with pytest.raises(ValueError, match="max_message_bytes 9223372036854775808 does not fit 64 bits"):
         validate(b"", max_message_bytes=2**63)
+
+
+def test_a_batch_cut_at_any_byte_is_refused() -> None:
+    inner = b"".join(builders.records(2, headers=[(b"h", b"v")]))
+    for size in range(len(inner)):
+        for codec in ("none", "snappy"):
+            payload = builders.compress(codec, inner[:size])
+            data = builders.batch([b""] * 2, codec=codec, payload=payload, count=2)
+            with pytest.raises(kafkarec.KafkaRecordError):
+                validate(data)
 
 
 def test_a_payload_above_the_limit_is_refused_and_the_option_named() -> None:
@@ -253,12 +319,41 @@ def test_options_that_do_not_fit_are_named(options: dict[str, Any]) -> None:
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
 
 
+def test_a_message_too_short_for_its_fields_is_accepted_in_place_only() -> None:
+    # 14 bytes of magic 1 end after the timestamp; Kafka frames and stamps it, and no consumer can read it
+    body = struct.pack(">bbq", 1, 0, NOW)
+    data = struct.pack(">qiI", 0, 14, zlib.crc32(body)) + body
+    assert validate(data, first_offset=3, now=NOW)[8:] == data[8:]
+    for options in ({"magic": 2}, {"compacted": True}):
+        with pytest.raises(kafkarec.KafkaRecordError):
+            validate(data, **options)  # type: ignore[arg-type]
+
+
 def test_of_many_wrong_records_the_first_ten_thousand_are_reported() -> None:
     parts = [builders.record(offset_delta=i, key=None) for i in range(10_003)]
     with pytest.raises(kafkarec.InvalidRecordError, match="in number 10003, the first three: record 0") as caught:
         validate(builders.batch(parts, codec="zstd"), compacted=True)
     assert caught.value.record_errors is not None
     assert [index for index, _ in caught.value.record_errors] == list(range(10_000))
+
+
+def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_are_rewritten() -> None:
+    # LogValidator reads all records first, to compute the result's size
+    data = builders.message(timestamp=0) + builders.message(key_length=900)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, timestamp_before_max_ms=5, now=NOW)
+    assert caught.value.reason == "timestamps_rejected"
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, timestamp_before_max_ms=5, now=NOW, magic=2)
+    assert caught.value.reason == "message_truncated"
+
+
+def test_the_codecs_header_of_an_empty_batch_is_checked() -> None:
+    data = builders.batch([], codec="gzip", payload=b"no gzip")
+    assert validate(data, origin="replication", now=NOW)[61:] == b"no gzip"
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        validate(data, origin="replication", compression="none")
+    assert caught.value.reason == "payload_corrupt"
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,32 @@ import builders
 import golden
 import pytest
 from builders import NOW
-from validate_comparison import CODECS
+from validate_comparison import CODECS, uncompressed
 
 import kafkarec
-from kafkarec.ops.validate import ValidatedRecords, validate
+from kafkarec.ops.validate import RecordValidationStats, ValidatedRecords, validate
+from kafkarec.write.stamping import stamp
 
 pytestmark = pytest.mark.core
 
 # ---- golden files
+
+
+@pytest.mark.parametrize("case", golden.invalid(), ids=str)
+def test_odd_bytes_are_accepted_and_refused_as_by_logvalidator(case: golden.Case) -> None:
+    # with the origin that may write them: markers come from the coordinator
+    origin = "coordinator" if case.name.startswith("control-") else "client"
+    kafkas = case.json["paths"]["logValidator"]["exception"]
+    # with no whole batch before the damage LogValidator has no input and does not refuse
+    refused = kafkas is not None or case.json["raised_by"] == "batches" or case.name == "v2-length-too-large"
+    if not refused:
+        assert len(validate(case.bytes, check_crcs=False, origin=origin, now=NOW)) <= len(case.bytes)
+        return
+    with pytest.raises(kafkarec.KafkaRecordError) as caught:
+        validate(case.bytes, check_crcs=False, origin=origin, now=NOW)
+    assert caught.value.reason in kafkarec.errors.REASONS
+    if kafkas == "RecordValidationException":
+        assert caught.value.record_errors
 
 
 @pytest.mark.parametrize(
@@ -26,6 +44,68 @@ def test_checksums_are_checked_unless_turned_off(case: golden.Case) -> None:
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         validate(case.bytes)
     assert caught.value.reason in ("crc_mismatch", "batch_too_small")
+
+
+def sources(name: str, magic: int, codec: str) -> bytes:
+    """Return the messages that a broker made the vector from."""
+    rows = list(kafkarec.decode(golden.vector(name).bytes))
+    times = [row.timestamp for row in rows]
+    if name.endswith("logappend"):  # magic 0 has no timestamps: not compared
+        times = [-1] * len(rows)
+    plain = [
+        builders.message(magic=magic, offset=i, key=row.key, value=row.value, timestamp=-1 if time is None else time)
+        for i, (row, time) in enumerate(zip(rows, times, strict=True))
+    ]
+    if codec == "none":
+        return b"".join(plain)
+    last = {"offset": len(rows) - 1, "timestamp": max(-1 if time is None else time for time in times)}
+    return builders.wrapper(plain, magic=magic, codec=codec, **last)
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "source_magic", "magic", "first_offset", "timestamp_type"),
+    [
+        ("broker-v1-none-to-v2", "none", 1, 2, 55, "create_time"),
+        ("broker-v0-none-to-v2-logappend", "none", 0, 2, 55, "log_append_time"),
+        ("broker-v1-snappy-to-v2-snappy", "snappy", 1, 2, 4, "create_time"),
+        ("broker-v0-gzip-to-v1-gzip", "gzip", 0, 1, 4, "create_time"),
+    ],
+)
+def test_conversions_are_those_of_a_broker(
+    name: str, codec: str, source_magic: int, magic: int, first_offset: int, timestamp_type: str
+) -> None:
+    vector = golden.vector(name).bytes
+    first_offset = next(iter(kafkarec.decode(vector))).offset
+    made = validate(
+        sources(name, source_magic, codec),
+        magic=magic,
+        first_offset=first_offset,
+        timestamp_type=timestamp_type,
+        partition_leader_epoch=12,
+        now=1_700_000_500_000,
+    )
+    assert made.size_changed
+    assert uncompressed(made) == uncompressed(vector)
+    if codec == "none":
+        assert made == vector
+
+
+@pytest.mark.parametrize(
+    "name", ["broker-v2-lz4-in-place-logappend", "v2-none-stamped-in-place", "v2-gzip-stamped-in-place"]
+)
+def test_a_batch_is_stamped_in_place_as_by_a_broker(name: str) -> None:
+    case = golden.vector(name)
+    [batch] = case.json["batches"]
+    produced = bytearray(case.bytes)
+    stamp(produced, base_offset=0, partition_leader_epoch=-1, timestamp_type="create_time", max_timestamp=5)
+    made = validate(
+        produced,
+        first_offset=batch["baseOffset"],
+        partition_leader_epoch=batch["partitionLeaderEpoch"],
+        timestamp_type="log_append_time",
+        now=batch["maxTimestamp"],
+    )
+    assert made == case.bytes and not made.size_changed
 
 
 # ---- accepted requests
@@ -68,6 +148,12 @@ def test_each_codec_to_each_codec(codec: str, target: str) -> None:
     assert made.stats.records_converted == (20 if codec != target else 0)
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_producers_codec_is_kept(codec: str) -> None:
+    data = builders.good_batch(3, codec=codec)
+    assert validate(data, compression="producer", now=NOW) == validate(data, now=NOW)
+
+
 def test_the_level_is_the_targets() -> None:
     data = builders.batch(builders.records(300, value=b"some text, number %d, again and again"))
     fast, small = (validate(data, compression="zstd", level=level, now=NOW) for level in (-100, 19))
@@ -76,9 +162,44 @@ def test_the_level_is_the_targets() -> None:
         validate(data, compression="gzip", level=0)
 
 
+def test_uncompressed_messages_are_stamped_one_by_one() -> None:
+    data = b"".join(builders.message(offset=0, timestamp=NOW + i) for i in range(4))
+    made = validate(data, first_offset=40, timestamp_type="log_append_time", now=NOW + 99)
+    rows = list(kafkarec.decode(made))
+    assert [(row.offset, row.timestamp, row.timestamp_type) for row in rows] == [
+        (40 + i, NOW + 99, 1) for i in range(4)
+    ]
+    assert made.stats == RecordValidationStats()
+
+
 def test_a_cut_batch_at_the_end_is_left_out() -> None:
     data = builders.good_batch(2)
     assert len(validate(data + data[:40], now=NOW)) == len(data)
+
+
+def test_falling_offsets_are_kept_in_an_uncompressed_batch() -> None:
+    # LogValidator assigns offsets to an uncompressed batch without reading its deltas
+    parts = [builders.record(offset_delta=delta) for delta in (2, 1, 0)]
+    made = validate(builders.batch(parts), first_offset=1000, now=NOW)
+    assert [row.offset for row in kafkarec.decode(made)] == [1002, 1001, 1000]
+
+
+@pytest.mark.parametrize("origin", ["coordinator", "replication", "raft_leader", "COORDINATOR"])
+def test_control_batches_are_accepted_from_other_origins_than_clients(origin: str) -> None:
+    marker = builders.end_marker(commit=True, producer_id=7)
+    made = validate(marker, origin=origin, first_offset=5, compression="zstd", now=NOW)
+    assert made[21:] == marker[21:]  # a control batch is never compressed
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(marker)
+    assert caught.value.reason == "control_batch_refused"
+
+
+def test_an_empty_batch_of_a_replica_is_accepted() -> None:
+    made = validate(builders.batch([]), origin="replication", first_offset=5, now=NOW)
+    assert made.next_offset == 5 and len(made) == 61
+    assert validate(builders.batch([]), origin="replication", compression="gzip", now=NOW) == b""
+    with pytest.raises(kafkarec.InvalidRecordError):  # Kafka: NullPointerException
+        validate(builders.batch([]), origin="replication", compression="gzip", timestamp_type="log_append_time")
 
 
 def test_header_keys_that_are_not_utf8_are_copied() -> None:
