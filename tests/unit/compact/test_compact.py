@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import builders
@@ -51,6 +52,44 @@ END = batch((b"end", b"x"), base=1000)
 """Appended to logs, because the last batch always keeps its header."""
 
 
+def test_the_last_value_of_each_key_stays() -> None:
+    data = batch((b"a", b"1"), (b"b", b"2"), (b"a", b"3")) + batch((b"b", b"4"), (b"", b"5"), base=3)
+    left = compact(data, now=NOW)
+    assert pairs(left) == [(2, b"a", b"3"), (3, b"b", b"4"), (4, b"", b"5")]
+    assert spans(left) == [(0, 2, 1), (3, 4, 2)]
+    assert (left.stats.messages_superseded, left.stats.keys, left.stats.messages_retained) == (2, 3, 3)
+
+
+def test_a_clean_log_stays_byte_for_byte() -> None:
+    once = compact(batch((b"a", b"1"), (b"a", b"2")) + END, now=NOW)
+    again = compact(once, now=NOW + 10 * DAY)
+    assert again == once
+    assert (again.stats.batches_rewritten, again.stats.batches_copied) == (0, 2)
+
+
+def test_a_record_without_key_is_removed() -> None:
+    left = compact(batch((None, b"1"), (b"a", b"2"), (None, None)) + END, now=NOW)
+    assert pairs(left)[:-1] == [(1, b"a", b"2")]
+    assert (left.stats.messages_invalid, left.stats.messages_superseded) == (2, 0)
+
+
+def test_a_tombstone_stays_until_the_horizon_that_its_first_pass_sets() -> None:
+    first = compact(batch((b"a", b"1"), (b"a", None)) + END, now=NOW, delete_retention_ms=DAY)
+    assert pairs(first)[:-1] == [(1, b"a", None)]
+    assert kafkarec.scan(first)[0]["delete_horizon_ms"] == NOW + DAY
+    assert compact(first, now=NOW + DAY - 1) == first
+    following = compact(first, now=NOW + DAY)
+    assert pairs(following) == pairs(END)
+    assert (following.stats.tombstones_removed, following.stats.batches_removed) == (1, 1)
+
+
+def test_a_newer_value_removes_a_tombstone_before_its_horizon() -> None:
+    first = compact(batch((b"a", None), (b"b", b"1")), now=NOW)
+    left = compact(first + batch((b"a", b"2"), base=2), now=NOW)
+    assert pairs(left) == [(1, b"b", b"1"), (2, b"a", b"2")]
+    assert left.stats.tombstones_removed == 0
+
+
 def test_data_of_an_aborted_transaction_is_removed_at_once_and_replaces_no_value() -> None:
     data = (
         batch((b"a", b"kept"))
@@ -79,6 +118,17 @@ def test_a_marker_is_removed_when_its_data_is_gone_and_its_horizon_has_passed(co
     third = compact(second, now=NOW + 1 + DAY, **settings)
     assert third == newer
     assert third.stats.markers_removed == 1
+
+
+def test_a_committed_transaction_with_data_keeps_its_marker() -> None:
+    data = batch((b"a", b"1"), base=1, **of(7)) + marker(7, 2, commit=True) + END
+    assert compact(data, now=NOW + 10 * DAY) == data
+
+
+def test_control_records_of_a_kraft_log_stay() -> None:
+    change = builders.record(key=struct.pack(">hh", 0, 2), value=b"\x00\x00\x00\x00\x00\x01\x01\x01\x00")
+    data = builders.batch([change], attributes=builders.CONTROL) + END
+    assert compact(data, now=NOW + 10 * DAY) == data
 
 
 def test_nothing_is_cleaned_after_the_first_open_transaction() -> None:
@@ -110,6 +160,13 @@ def test_a_batch_with_the_first_uncleanable_offset_is_unchanged() -> None:
     assert left == data
 
 
+def test_young_records_are_unchanged() -> None:
+    data = b"".join(batch((b"a", b"%d" % i), base=i, base_timestamp=NOW + 1000 * i) for i in range(4))
+    left = compact(data, now=NOW + 3000, min_compaction_lag_ms=1000)
+    assert [offset for offset, *_ in pairs(left)] == [2, 3]
+    assert left.stats.first_uncleanable_offset == 3
+
+
 def test_keys_of_the_clean_part_are_not_compared_again() -> None:
     """The part declared clean may have a key twice; only newer values remove it."""
     data = b"".join(batch((b"ab"[i % 2 : i % 2 + 1], b"%d" % i), base=i) for i in range(5)) + END
@@ -119,10 +176,63 @@ def test_keys_of_the_clean_part_are_not_compared_again() -> None:
     assert compact(data, now=NOW, first_dirty_offset=1001) == data
 
 
+def test_a_producers_last_sequence_stays_until_it_writes_again() -> None:
+    written = batch((b"a", b"1"), (b"b", b"1"), **of(7, transactional=False))
+    newer = batch((b"a", b"2"), (b"b", b"2"), base=2)
+    left = compact(written + newer + END, now=NOW + 1000)
+    [emptied, *_] = kafkarec.scan(left)
+    assert (emptied["record_count"], emptied["base_sequence"], emptied["last_sequence"]) == (0, 0, 1)
+    assert compact(left, now=NOW + 1000) == left
+    more = batch((b"c", b"1"), base=1001, **of(7, 2, transactional=False))
+    assert spans(compact(left + more, now=NOW + 1000))[0] == (2, 3, 2)
+
+
+def test_a_producers_last_sequence_is_removed_when_the_producer_expires() -> None:
+    data = batch((b"a", b"1"), **of(7, transactional=False)) + batch((b"a", b"2"), base=1) + END
+    assert spans(compact(data, now=NOW + 999, producer_expiration_ms=1000))[0] == (0, 0, 0)
+    assert spans(compact(data, now=NOW + 1000, producer_expiration_ms=1000))[0] == (1, 1, 1)
+
+
+def test_a_marker_with_a_producers_newest_epoch_keeps_its_header() -> None:
+    """KIP-890: the marker has the next epoch, which no other batch of the log has."""
+    data = batch((b"a", b"1"), **of(7)) + marker(7, 1, commit=True, epoch=1) + batch((b"a", b"2"), base=2) + END
+    settings: dict[str, Any] = {"delete_retention_ms": 0, "producer_expiration_ms": 10 * DAY}
+    for now in range(NOW, NOW + 4):
+        data = compact(data, now=now, **settings)
+    [emptied, *_] = kafkarec.scan(data)
+    assert (emptied["base_offset"], emptied["record_count"], emptied["producer_epoch"]) == (1, 0, 1)
+    assert emptied["is_control"]
+    assert spans(compact(data, now=NOW + 20 * DAY, **settings))[0] == (2, 2, 1)
+
+
+def test_the_last_batch_keeps_its_header_and_so_the_logs_end_offset() -> None:
+    left = compact(batch((b"a", b"1")) + batch((None, b"2"), base=1), now=NOW)
+    assert spans(left) == [(0, 0, 1), (1, 1, 0)]
+    assert kafkarec.scan(left)[-1]["next_offset"] == left.stats.next_offset == 2
+
+
+def test_messages_of_magic_0_and_1_become_batches_of_magic_2() -> None:
+    plain = builders.message(magic=0, key=b"a", value=b"1")
+    inner = [builders.message(offset=i, key=key, value=b"2") for i, key in enumerate([b"a", b"b", b"a"])]
+    data = plain + builders.wrapper(inner, offset=3) + END
+    left = compact(data, now=NOW)
+    assert pairs(left)[:-1] == [(2, b"b", b"2"), (3, b"a", b"2")]
+    first = kafkarec.scan(left)[0]
+    assert (first["magic"], first["base_offset"], first["last_offset"], first["compression"]) == (2, 2, 3, "gzip")
+    assert compact(left, now=NOW) == left
+
+
 def test_a_removed_last_message_becomes_an_empty_batch() -> None:
     """A broker fails here: MemoryRecords.filterTo cannot empty a message."""
     left = compact(builders.message(key=b"a") + builders.message(offset=1, key=None), now=NOW)
     assert spans(left) == [(0, 0, 1), (1, 1, 0)]
+
+
+def test_log_append_time_stays_the_brokers() -> None:
+    source = batch((b"a", b"1"), (b"b", None), (b"a", b"3"), attributes=builders.LOG_APPEND, max_timestamp=NOW + 77)
+    left = compact(source + END, now=NOW)
+    assert [record.timestamp for record in kafkarec.decode(left)][:-1] == [NOW + 77] * 2
+    assert kafkarec.scan(left)[0]["max_timestamp"] == NOW + 77
 
 
 def test_an_unreadable_control_record_raises() -> None:
@@ -130,6 +240,21 @@ def test_an_unreadable_control_record_raises() -> None:
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         compact(END + broken, now=NOW)
     assert (caught.value.reason, caught.value.position) == ("control_record_invalid", len(END))
+
+
+@pytest.mark.parametrize("case", golden.vectors(), ids=str)
+def test_the_vectors_keep_the_last_record_of_each_key(case: golden.Case) -> None:
+    try:
+        records = kafkarec.decode(case.bytes)
+        left = compact(case.bytes, now=NOW)
+    except kafkarec.KafkaRecordError as error:
+        assert error.reason == "batch_not_rewritable"
+        return
+    stable = left.stats.first_uncleanable_offset
+    last = {record.key: record.offset for record in records if record.offset < stable and record.key is not None}
+    kept = [record for record in kafkarec.decode(left) if record.offset < stable]
+    assert all(record.key is not None and last[record.key] <= record.offset for record in kept)
+    assert {record.key for record in kept} <= set(last)
 
 
 def test_the_vectors_of_odd_bytes_raise_only_kafka_errors() -> None:

@@ -10,7 +10,7 @@ import builders
 import golden
 import pytest
 from builders import NOW
-from compaction_logs import Log
+from compaction_logs import Log, read
 
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction
@@ -30,6 +30,12 @@ def partition(folder: Path, *segments: bytes) -> Path:
 
 def one(key: bytes, value: bytes | None, base: int, **fields: object) -> bytes:
     return builders.batch([builders.record(key=key, value=value)], base_offset=base, **fields)
+
+
+def test_a_log_is_cleaned_across_its_segments(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0) + one(b"b", b"2", 1), one(b"a", b"3", 2))
+    left = compact(kafkarec.open(folder), now=NOW)
+    assert [record.offset for record in kafkarec.decode(left)] == [1, 2]
 
 
 def test_files_and_bytes_give_the_same_result(tmp_path: Path) -> None:
@@ -120,12 +126,34 @@ def test_without_a_clean_part_all_tombstones_of_magic_1_stay(tmp_path: Path) -> 
     assert compact(log, now=NOW, delete_retention_ms=0).stats.tombstones_removed == 0
 
 
+def test_a_log_that_a_broker_cleaned_is_unchanged() -> None:
+    """As of the broker's last run, when the newest batches were in the active segment."""
+    path = golden.VECTORS / "segments" / "compacted-0" / f"{0:020}.log"
+    data = path.read_bytes()
+    now = max(row["max_timestamp"] for row in kafkarec.scan(data))
+    horizons = [row["delete_horizon_ms"] for row in kafkarec.scan(data) if row["delete_horizon_ms"]]
+    left = compact(kafkarec.open(path), now=min(now, min(horizons) - 1), producer_expiration_ms=2**62)
+    assert read(left) == read(data)
+
+
 def test_a_log_that_a_broker_cleaned_can_be_cleaned_further() -> None:
     folder = golden.VECTORS / "segments" / "compacted-0"
     left = compact(kafkarec.open(folder), now=2**42)
     assert left.stats.batches_removed > 5
     assert all(record.value is not None for record in kafkarec.decode(left))
     assert all(row["record_count"] for row in kafkarec.scan(left)), "every producer has expired"
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(path.name for path in (golden.VECTORS / "segments").iterdir() if path.name[-1] == "0")
+)
+def test_segments_of_a_broker(folder: str) -> None:
+    log = kafkarec.open(golden.VECTORS / "segments" / folder)
+    left = compact(log, now=NOW)
+    last = {record.key: record.offset for record in log.read(isolation="read_committed") if record.key is not None}
+    kept = [record for record in kafkarec.decode(left) if record.offset < left.stats.first_uncleanable_offset]
+    assert {record.key: record.offset for record in kept} == last
+    assert len(kept) == len(last)
 
 
 def test_damage_is_reported_with_its_file(tmp_path: Path) -> None:
