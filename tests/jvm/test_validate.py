@@ -8,17 +8,15 @@ from random import Random
 
 import golden
 import jvm_oracle
+from odd_batches import odd_batch
 from validate_comparison import (
     Request,
     ask,
-    batch,
     compare,
     golden_request,
     mutated,
     overwritten,
-    plain_messages,
     random_request,
-    wrapper,
 )
 
 import kafkarec
@@ -117,8 +115,7 @@ def test_checks_before_logvalidator_are_those_of_kafkas_log(kafka: jvm_oracle.Or
     rng, max_size = Random(59), 300
     requests = []
     for _ in range(jvm_oracle.count(3000)):
-        kinds = rng.choices((batch, plain_messages, wrapper), k=rng.choice((1, 2, 3)))
-        data = b"".join(kind(rng) for kind in kinds)
+        data = b"".join(odd_batch(rng) for _ in range(rng.choice((1, 2, 3))))
         if rng.random() < 0.2:
             data = overwritten(rng, data)
         if rng.random() < 0.1:

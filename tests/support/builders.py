@@ -153,8 +153,8 @@ def batch(
     if max_timestamp is None:
         max_timestamp = max(min(base_timestamp + last_offset_delta, 2**63 - 1), -(2**63))
     checked = struct.pack(
-        ">hiqqqhii",
-        _signed16(attributes | codec_id),
+        ">Hiqqqhii",
+        (attributes | codec_id) & 0xFFFF,
         last_offset_delta,
         base_timestamp,
         max_timestamp,
@@ -190,7 +190,7 @@ def message(
     trailing: bytes = b"",
 ) -> bytes:
     """Return a magic 0 or 1 message with offset, size and a CRC-32 that is right for what was written."""
-    checked = struct.pack(">bb", magic, _signed8(attributes))
+    checked = bytes([magic & 0xFF, attributes & 0xFF])
     if magic != 0:
         checked += struct.pack(">q", timestamp)
     for data, length in ((key, key_length), (value, value_length)):
@@ -249,11 +249,3 @@ def with_legacy_crc(raw: bytes) -> bytes:
 
 def patched(raw: bytes, position: int, new: bytes) -> bytes:
     return raw[:position] + new + raw[position + len(new) :]
-
-
-def _signed16(value: int) -> int:
-    return (value & 0xFFFF) - 0x10000 if value & 0x8000 else value & 0xFFFF
-
-
-def _signed8(value: int) -> int:
-    return (value & 0xFF) - 0x100 if value & 0x80 else value & 0xFF

@@ -1,7 +1,7 @@
 """`new String(bytes, UTF_8)` of the JDK (17): which malformed sequences become one U+FFFD.
 
-Java replaces what Python's decoder does, but for surrogates: `ed a0 80`, which are three for Python, are one U+FFFD, also
-if the last byte is missing. Source: java.lang.String.decodeUTF8_UTF16, malformed3, malformed4 and the like.
+Java replaces what Python's decoder does, but for surrogates: `ed a0 80` is one U+FFFD, not three, also if the last byte
+is missing. Source: java.lang.String.decodeUTF8_UTF16, malformed3, malformed4 and the like.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random batches from a seed, with anomalies that Kafka reads without an error: most are good, some are damaged.
 
-odd_batch(rng)   one batch of magic 2, or one message of magic 0 or 1
+odd_batch(rng)   a batch of magic 2, messages of magic 0 or 1, or a wrapper
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ import gzip
 import random
 import struct
 import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import builders
 import lz4.frame
+from builders import CONTROL, LOG_APPEND, NOW
 from core_reading import varint_encodings
 from oracle_codecs import xxh32
 
@@ -21,7 +24,7 @@ _ODD = 0.12
 
 
 def odd_batch(rng: random.Random) -> bytes:
-    return _batch(rng) if rng.random() < 0.65 else _message(rng)
+    return rng.choice((batch, batch, batch, messages, wrapper, wrapper))(rng)
 
 
 def _is(rng: random.Random, share: float = _ODD) -> bool:
@@ -68,52 +71,79 @@ def _spoilt(rng: random.Random, data: bytes, share: float) -> bytes:
     return bytes(changed)
 
 
-def _batch(rng: random.Random) -> bytes:
+def batch(rng: random.Random) -> bytes:
+    """One batch of magic 2."""
     count = rng.choice([0, 1, 1, 2, 3, 6])
     content = _spoilt(rng, b"".join(_record(rng, number) for number in range(count)), 0.1)
     codec = rng.choice(CODECS)
-    payload = _spoilt(rng, packed(rng, codec, content, 2), 0.05)
-    last = count - 1 + rng.choice([-1, 1, 5]) if _is(rng, 0.05) else count - 1
-    declared = rng.choice([0, count + 1, count - 1]) if _is(rng, 0.05) else count
-    return builders.batch(
-        codec=codec,
-        payload=payload,
-        count=declared,
-        last_offset_delta=last,
-        base_offset=rng.choice([0, 0, 7, 2**62, 2**63 - 3, -5]),
-        attributes=builders.CONTROL if _is(rng) else 0,
-    )
+    fields: dict[str, Any] = {
+        "codec": codec,
+        "payload": _spoilt(rng, packed(rng, codec, content, 2), 0.05),
+        "count": count,
+        "last_offset_delta": count - 1,
+        "base_offset": rng.choice([0, 0, 7, 2**62, 2**63 - 3, -5]),
+        "base_timestamp": rng.choice([NOW, NOW, NOW, -1, 0, -9, 2**63 - 1]),
+        "max_timestamp": rng.choice([None, None, NOW + 5, -1]),
+        "attributes": rng.choice([CONTROL, CONTROL, *_FLAGS]) if _is(rng, 0.25) else 0,
+    }
+    if _is(rng, 0.4):
+        fields |= {"producer_id": 7, "producer_epoch": 0, "base_sequence": rng.choice([0, 5, 2**31 - 2])}
+        fields["attributes"] |= rng.choice([0, builders.TRANSACTIONAL])
+    for name, wrong in _WRONG.items():
+        if _is(rng, 0.03):
+            fields[name] = rng.choice(wrong(count))
+    return builders.batch(**fields)
 
 
-def _message(rng: random.Random) -> bytes:
+_FLAGS = (LOG_APPEND, LOG_APPEND, builders.TRANSACTIONAL, builders.DELETE_HORIZON, 0x80, 0x700)
+_WRONG: dict[str, Callable[[int], Sequence[int]]] = {
+    "count": lambda count: (0, -1, count + 1, count - 1),
+    "last_offset_delta": lambda count: (count - 2, count, count + 4, -1, 0, -(2**31)),
+    "producer_id": lambda count: (7, -2, 0),
+    "producer_epoch": lambda count: (-1, 3, -2),
+    "base_sequence": lambda count: (-1, -5),
+}
+
+
+def messages(rng: random.Random) -> bytes:
+    """Messages of magic 0 or 1 that are not compressed."""
     magic = rng.choice([0, 1])
-    codec = rng.choice(CODECS[:4])
-    offset = rng.choice([0, 3, 100, 2**63 - 1])
-    plain = {"magic": magic, "offset": offset, "trailing": rng.randbytes(3) if _is(rng) else b""}
-    if codec == "none":
-        value = _bytes(rng)
-        length = _null(rng) if value is None else None
-        return builders.message(**plain, key=None, value=value, key_length=_null(rng), value_length=length)
-    inner = [_inner(rng, magic, number) for number in range(rng.choice([1, 1, 2, 4]))]
-    content = b"".join(inner)
+    return b"".join(_message(rng, magic, number) for number in range(rng.choice([1, 1, 1, 2, 3, 6])))
+
+
+def wrapper(rng: random.Random) -> bytes:
+    """Compressed messages of magic 0 or 1."""
+    magic = rng.choice([0, 1, 1])
+    codec = rng.choice(CODECS[1:4])
+    count = rng.choice([1, 1, 2, 4])
+    content = b"".join(_message(rng, magic, number) for number in range(count))
     if _is(rng):
-        cut = _inner(rng, magic, len(inner))
-        content += cut[: rng.randrange(len(cut))]
+        content += _message(rng, magic, count)[: rng.randrange(20)]
+    fields: dict[str, Any] = {
+        "offset": rng.choice([count - 1, count - 1, 0, 3, 100, 2**63 - 1]),
+        "timestamp": rng.choice([NOW, NOW, -1, NOW + 5]),
+        "attributes": rng.choice([LOG_APPEND, LOG_APPEND, 0x40]) if _is(rng) else 0,
+        "key_length": _null(rng),
+        "trailing": rng.randbytes(3) if _is(rng) else b"",
+    }
     payload = _spoilt(rng, packed(rng, codec, _spoilt(rng, content, 0.05), magic), 0.05)
-    return builders.wrapper(b"", codec=codec, payload=payload, key_length=_null(rng), **plain)
+    if _is(rng, 0.02):
+        codec = rng.choice(["zstd", 5, 7])
+    return builders.wrapper(b"", magic=magic, codec=codec, payload=payload, **fields)
 
 
-def _inner(rng: random.Random, outer: int, number: int) -> bytes:
-    magic = rng.choice([0, 1, 1 - outer, 2, 0xFF]) if _is(rng, 0.05) else outer
-    value = _bytes(rng)
+def _message(rng: random.Random, outer: int, number: int) -> bytes:
+    magic = rng.choice([0, 1, 1 - outer, 2, 0xFF]) if _is(rng, 0.03) else outer
+    key, value = rng.choice([b"k", b"key" * 30, None]), _bytes(rng)
     return builders.message(
-        magic=builders._signed8(magic),
+        magic=magic,
         offset=rng.choice([0, 1, number + 1, 1 << 40]) if _is(rng, 0.1) else number,
-        key=None,
-        key_length=_null(rng),
+        timestamp=rng.choice([NOW, NOW, NOW + number, -1, NOW - 40, 2**63 - 1]),
+        key=key,
+        key_length=_null(rng) if key is None else None,
         value=value,
         value_length=_null(rng) if value is None else None,
-        attributes=rng.choice([0x08, 0x10, 0x80, 0xF8]) if _is(rng, 0.06) else 0,
+        attributes=rng.choice([LOG_APPEND, 0x10, 0x80, 0xF8]) if _is(rng, 0.06) else 0,
         trailing=rng.randbytes(2) if _is(rng, 0.06) else b"",
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import builders
 import pytest
 from builders import CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
-from validate_comparison import CODECS
+from odd_batches import CODECS
 
 import kafkarec
 from kafkarec import codecs

@@ -9,7 +9,8 @@ import builders
 import golden
 import pytest
 from builders import NOW
-from validate_comparison import CODECS, uncompressed
+from odd_batches import CODECS
+from validate_comparison import uncompressed
 
 import kafkarec
 from kafkarec.ops.validate import RecordValidationStats, ValidatedRecords, validate
