@@ -25,16 +25,22 @@ XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 Headers = Sequence[tuple[bytes | None, bytes | None]]
 
 
-def varint(value: int) -> bytes:
-    """Return the zig-zag varint or varlong of any number of 64 bits."""
-    raw = (value << 1) ^ (value >> 63)
-    raw &= 0xFFFFFFFFFFFFFFFF
+def raw_varint(raw: int, length: int | None = None) -> bytes:
+    """Return the 7-bit groups of `raw`, padded with empty groups to `length` bytes."""
     out = bytearray()
-    while raw > 0x7F:
+    while raw > 0x7F or (length is not None and len(out) + 1 < length):
         out.append(raw & 0x7F | 0x80)
         raw >>= 7
-    out.append(raw)
-    return bytes(out)
+    return bytes([*out, raw])
+
+
+def zigzag(value: int) -> int:
+    return ((value << 1) ^ (value >> 63)) & (2**64 - 1)
+
+
+def varint(value: int) -> bytes:
+    """Return the zig-zag varint or varlong of any number of 64 bits."""
+    return raw_varint(zigzag(value))
 
 
 def sized(data: bytes | None, length: int | None = None) -> bytes:
