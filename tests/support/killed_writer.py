@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import builders
-from broker_logs import Log
 
 import kafkarec
 from kafkarec.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError, UnsupportedMagicError
@@ -28,8 +27,34 @@ CALLS = ("open", "pwrite", "ftruncate", "fsync", "replace", "unlink", "mkdir", "
 
 @lru_cache(1)
 def batches() -> tuple[bytes, ...]:
-    """Return 21 batches for several segments: every codec, transactions, two leader epochs, gaps in the offsets."""
-    return tuple(Log(624).batches)
+    """Return 22 batches for several segments: every codec, transactions, two leader epochs, gaps in the offsets."""
+    made, offset, sequence = [], 0, 0
+    for number in range(22):
+        where: dict[str, Any] = {
+            "base_offset": offset,
+            "leader_epoch": 0 if number < 9 else 3,
+            "base_timestamp": builders.NOW + 10 * number,
+        }
+        if number % 5 == 4:
+            made.append(builders.end_marker(commit=number % 2 == 0, producer_id=7, **where))
+            offset += 1
+            continue
+        transactional = number % 5 in (1, 2)
+        records = builders.records(3, value=random.Random(number).randbytes(90))
+        made.append(
+            builders.batch(
+                records,
+                codec=list(builders.CODEC_IDS)[number % 5],
+                attributes=builders.TRANSACTIONAL if transactional else 0,
+                producer_id=7 if transactional else -1,
+                producer_epoch=0 if transactional else -1,
+                base_sequence=sequence if transactional else -1,
+                **where,
+            )
+        )
+        sequence += 3 * transactional
+        offset += 3 + (number == 12)
+    return tuple(made)
 
 
 def ends() -> tuple[int, ...]:
