@@ -14,13 +14,32 @@ import pytest
 from command import Here
 from paths import SEGMENTS
 from plain_logs import batch, log
-from printed_commands import pasted, printed, words_of
 
 import kafkarec
 from kafkarec.support.command_line import command, quoted
 
 # names of data folders that a shell or an option parser could misread
 NAMES = ["dead", "a disk", "-dash", "quo'te", "$HOME", "new\nline"]
+
+_COMMAND = re.compile(r"(?:^|[ :(])(kafkarec [a-z]+ .*)$", re.MULTILINE)
+
+
+def printed(text: str) -> list[str]:
+    """The commands at the end of a line, `kafkarec VERB ...`."""
+    return [found.strip() for found in _COMMAND.findall(text)]
+
+
+def words_of(line: str, folder: Path) -> list[str]:
+    """The words that a command line passes to kafkarec."""
+    script = f"kafkarec() {{ printf '%s\\0' \"$@\"; }}\n{line}"
+    return [os.fsdecode(word) for word in pasted(script, folder).stdout.split(b"\0")[:-1]]
+
+
+def pasted(script: str, folder: Path, shell: str = "bash") -> subprocess.CompletedProcess[bytes]:
+    """Runs lines in a shell, without an error."""
+    done = subprocess.run([shell, "-c", script], cwd=folder, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b""), done
+    return done
 
 
 def flipped(path: Path, at: int) -> None:

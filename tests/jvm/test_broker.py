@@ -10,11 +10,11 @@ from pathlib import Path
 import jvm_oracle
 import pytest
 from broker import Broker, serving
+from broker_logs import partition
 from command import WIDE
 from jvm_oracle import Oracle
 from jvm_reading import ISOLATION, consumer_lines
 from paths import SEGMENTS
-from random_folders import partition
 from random_logs import Maker
 
 import kafkarec
@@ -37,18 +37,17 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         folders_by_topic[name.removesuffix("-0")] = folder
     for seed in range(jvm_oracle.count(6)):
         folder = tmp_path_factory.mktemp("random") / f"r{seed}-0"
-        folder.mkdir()
-        partition(Maker(seed), folder)
+        partition(seed, folder)
         folders_by_topic[f"r{seed}"] = folder
-        folders_by_topic[f"s{seed}"] = salvaged(f"s{seed}-0", Maker(seed), tmp_path_factory.mktemp("damaged"))
+        folders_by_topic[f"s{seed}"] = salvaged(seed, tmp_path_factory.mktemp("damaged"))
     return {topic: folder for topic, folder in folders_by_topic.items() if folder.exists()}  # some cannot be saved
 
 
-def salvaged(name: str, maker: Maker, parent: Path) -> Path:
+def salvaged(seed: int, parent: Path) -> Path:
     """Damage each segment of a random partition, then salvage it with `as_partition`."""
+    name, maker = f"s{seed}-0", Maker(seed)
     folder = parent / name
-    folder.mkdir()
-    partition(maker, folder)
+    partition(seed, folder)
     for path in folder.iterdir():
         path.write_bytes(maker.damaged(path.read_bytes()))
     kafkarec.salvage(folder, parent / "out", as_partition=True)

@@ -9,13 +9,12 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import broker_logs
 import builders
-import compaction_logs
 import golden
 import jvm_oracle
 import pytest
 from compact_filter import filter_to
-from compaction_logs import read
 from jvm_oracle import Oracle
 from random_logs import Maker
 
@@ -119,14 +118,14 @@ def _comparable(data: bytes) -> list[tuple[object, ...]]:
         except kafkarec.KafkaRecordError as error:
             comparable.append((batch.base_offset, error.reason))
             continue
-        comparable.append((*(getattr(batch, name) for name in compaction_logs.FIELDS), records))
+        comparable.append((*(getattr(batch, name) for name in broker_logs.FIELDS), records))
     return comparable
 
 
 def test_the_filter_on_logs_of_a_broker(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(150)):
         plain = seed % 3 == 0
-        log = compaction_logs.Log(seed, uncompressed=plain, magics=_MAGICS[seed % 5])
+        log = broker_logs.Log(seed, _MAGICS[seed % 5], codecs=("none",) if plain else broker_logs.CODECS)
         assert _assert_filters_agree(kafka, tmp_path, log.data, seed, plain=plain)
 
 
@@ -160,7 +159,8 @@ class Run:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.plain = self.seed % 3 == 0
-        self.log = compaction_logs.Log(self.seed, uncompressed=self.plain, magics=_MAGICS[self.seed % 3])
+        codecs = ("none",) if self.plain else broker_logs.CODECS
+        self.log = broker_logs.Log(self.seed, _MAGICS[self.seed % 3], codecs)
         stable = kafkarec.decode(self.log.data, columns=[], isolation="read_committed").last_stable_offset
         assert stable is not None
         self.ours, self.theirs, self.out = (self.folder / name for name in ("ours-0", "theirs-0", "out"))
@@ -204,7 +204,7 @@ class Run:
         if self.plain:
             assert bytes(cleaned) == data, where
         else:
-            assert read(cleaned) == read(data), where
+            assert broker_logs.rows(cleaned) == broker_logs.rows(data), where
         index = [entry for path in sorted(theirs.glob("*.txnindex")) for entry in txn_index.read(path.read_bytes())]
         assert list(cleaned.aborted_transactions) == index, where
         stats = cleaned.stats

@@ -12,7 +12,7 @@ import golden
 import jvm_down
 import jvm_oracle
 import pytest
-from convertible_logs import CODECS, ConvertibleMaker
+from broker_logs import convertible
 from jvm_oracle import Oracle
 from jvm_reading import read
 
@@ -90,8 +90,7 @@ def test_invalid_vectors_are_down_converted_as_by_kafka_or_refused(down_converte
 def test_random_logs_are_down_converted_as_by_kafka(down_converter: jvm_down.DownConverter) -> None:
     ends: Counter[str] = Counter()
     for seed in range(jvm_oracle.count(400)):
-        maker = ConvertibleMaker(seed)
-        data = maker.good_log(odd=seed % 3 * 6)
+        data = convertible(seed, codecs=("none", "gzip", "snappy", "lz4"), odd=seed % 3 * 6).data
         for magic in (0, 1):
             ends[compare(data, magic, down_converter)] += 1
     assert ends["same bytes"] > ends.total() / 4 and ends["same content"] > ends.total() / 5
@@ -139,8 +138,7 @@ def producers(snapshot: bytes) -> list[Any]:
 def test_a_broker_recovers_the_same_producer_state(kafka: Oracle, tmp_path: Path) -> None:
     """ProducerStateManager over the whole log: sequences, open and aborted transactions; the leader epochs."""
     logs = [golden.partition_bytes("txn-0"), golden.partition_bytes("all-codecs-0")]
-    makers = map(ConvertibleMaker, range(jvm_oracle.count(40)))
-    logs += [maker.good_log(codecs=(*CODECS, "zstd"), legacy=False) for maker in makers]
+    logs += [convertible(seed, magics=(2,)).data for seed in range(jvm_oracle.count(40))]
     transactions = 0
     for number, data in enumerate(logs):
         source_state = recovered(tmp_path / f"{number}-0", data, kafka)
@@ -158,10 +156,10 @@ def test_kafka_reads_the_same_records_from_the_output(kafka: Oracle, tmp_path: P
     file = tmp_path / "batches"
     compared = 0
     for seed in range(jvm_oracle.count(300)):
-        maker = ConvertibleMaker(seed)
-        data = maker.good_log(codecs=(*CODECS, "zstd"))
-        codec = maker.random.choice([None, "none", "gzip", "snappy", "lz4", "zstd"])
-        size = maker.random.choice([None, 1, 200, 1000, 16384])
+        log = convertible(seed)
+        data = log.data
+        codec = log.random.choice([None, "none", "gzip", "snappy", "lz4", "zstd"])
+        size = log.random.choice([None, 1, 200, 1000, 16384])
         ours = convert(data, compression=codec, batch_size=size)
         file.write_bytes(ours)
         answer = kafka.ask("read", file).out.strip()

@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import broker_logs
 import jvm_oracle
 import pytest
 from jvm_oracle import Oracle
 from killed_writer import REFUSED, batch, content
-from random_folders import partition
 from random_logs import Maker
 
 import kafkarec
@@ -52,11 +52,8 @@ def _random_logs(kafka: Oracle, folder: Path, count: int) -> list[tuple[int, lis
         logs = sorted((folder / "in" / f"log{seed}-0").glob("*.log"))
         good = [bytes(b.raw) for path in logs for b in kafkarec.batches(path.read_bytes(), errors="skip")]
         actual.append((int(logs[0].stem), good))
-        ours = folder / f"own{seed}"
-        ours.mkdir()
-        partition(Maker(seed), ours)
-        data = b"".join(path.read_bytes() for path in sorted(ours.iterdir()))
-        actual.append((0, [bytes(batch.raw) for batch in kafkarec.batches(data)]))
+        log = broker_logs.Log(seed)
+        actual.append((int(kafkarec.scan(log.data)[0]["base_offset"]), log.batches))
     return actual
 
 

@@ -6,9 +6,8 @@ import shutil
 from pathlib import Path
 
 import jvm_oracle
+from broker_logs import partition
 from jvm_oracle import Oracle
-from random_folders import partition
-from random_logs import Maker
 
 from kafkarec.cli import main
 
@@ -27,12 +26,10 @@ def _indexes(folder: Path) -> dict[str, bytes]:
 
 def test_indexes_snapshots_and_epochs_equal_those_of_log_segment_recover(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(40)):
-        maker = Maker(seed)
         ours, theirs = tmp_path / f"ours{seed}" / "t-0", tmp_path / f"theirs{seed}" / "t-0"
-        ours.mkdir(parents=True)
-        partition(maker, ours)
+        random = partition(seed, ours).random
         shutil.copytree(ours, theirs)
-        interval = maker.random.choice([1, 100, 256, 4096])
+        interval = random.choice([1, 100, 256, 4096])
         answer = kafka.ask("recover", theirs, interval)
         assert (answer.status, answer.err) == (0, ""), f"seed {seed}"
         rebuilt = tmp_path / f"rebuilt{seed}"
@@ -43,13 +40,13 @@ def test_indexes_snapshots_and_epochs_equal_those_of_log_segment_recover(kafka: 
 def test_a_broker_opens_rebuilt_files_unchanged(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(10)):
         folder = tmp_path / str(seed) / "t-0"
-        folder.mkdir(parents=True)
-        next_offset = partition(Maker(seed), folder)
+        log = partition(seed, folder)
+        first = int(min(folder.iterdir()).stem)
         rebuilt = tmp_path / f"rebuilt{seed}"
         assert main(["reindex", str(folder), "-o", str(rebuilt), "--index-interval", "4096"]) == 0
         shutil.copytree(rebuilt, folder, dirs_exist_ok=True)
         before = _indexes(folder)
         answer = kafka.ask("load", folder, 4096)
         assert answer.status == 0, answer.err
-        assert answer.out.split()[:2] == ["0", str(next_offset)]
+        assert answer.out.split()[:2] == [str(first), str(log.offset)]
         assert _indexes(folder) == before

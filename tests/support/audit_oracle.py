@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import builders
 import oracle
 import oracle_codecs
 import zstandard
@@ -57,18 +58,11 @@ def _of_offsets(batch: oracle.Batch, base: object, last: int) -> Iterator[Anomal
 
 def _of_header_keys(batch: oracle.Batch) -> Iterator[Anomaly]:
     for record in batch.records:
-        bad = sum(not _is_utf8(key) for key, _ in record["raw_headers"])  # type: ignore[attr-defined]
+        keys = [key for key, _ in record["raw_headers"]]  # type: ignore[attr-defined]
+        bad = sum(key.decode(errors="ignore").encode() != key for key in keys)
         at = int(record["offset"])  # type: ignore[call-overload]
         if bad:
             yield Anomaly("header_key_not_utf8", f"a header key at offset {at}", at, bad)
-
-
-def _is_utf8(key: bytes) -> bool:
-    try:
-        key.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 # ---- magic 2
@@ -83,7 +77,7 @@ def _of_batch(batch: oracle.Batch) -> Iterator[Plain]:
     if count == 0:
         yield from _of_no_records(codec, payload)
         return
-    yield from of_stream(codec, payload, 2)
+    yield from of_stream(codec, payload)
     kinds: set[str] = set()
     walk(oracle_codecs.decompress(codec, payload, 2), count, kinds)
     base = struct.unpack_from(">q", batch.raw)[0]
@@ -129,14 +123,7 @@ def _field(payload: bytes, at: int, found: set[str]) -> int:
 
 def _varint(payload: bytes, at: int, found: set[str], longest: int = 5) -> tuple[int, int]:
     value, end = oracle.varint(payload, at, longest)
-    bits = 32 if longest == 5 else 64
-    shortest = bytearray()
-    left = (value << 1 ^ value >> bits - 1) & (1 << bits) - 1
-    while left >= 0x80:
-        shortest.append(left & 0x7F | 0x80)
-        left >>= 7
-    shortest.append(left)
-    if payload[at:end] != shortest:
+    if payload[at:end] != builders.varint(value):
         found.add("varint_not_minimal")
     return value, end
 
@@ -153,7 +140,7 @@ def _of_messages(batch: oracle.Batch) -> Iterator[Plain]:
         return
     value = oracle._value(batch.raw[12:])
     assert value is not None
-    yield from of_stream(codec, value, batch.magic)
+    yield from of_stream(codec, value)
     content = oracle_codecs.decompress(codec, value, batch.magic)
     at = number = 0
     while len(content) - at >= 12:
@@ -190,13 +177,9 @@ def _of_message(message: bytes) -> Iterator[Plain]:
 # ---- compressed streams
 
 
-def of_stream(codec: int, payload: bytes, magic: int) -> list[Plain]:
-    walks = {0: _plain, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
-    return list(walks[codec](payload, magic))
-
-
-def _plain(payload: bytes, magic: int) -> Iterator[Plain]:
-    yield from ()
+def of_stream(codec: int, payload: bytes) -> list[Plain]:
+    walks = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+    return list(walks[codec](payload)) if codec else []
 
 
 def _trailing(codec: str, left: int) -> Iterator[Plain]:
@@ -209,7 +192,7 @@ def _several(codec: str, what: str, count: int) -> Iterator[Plain]:
         yield "payload_several_streams", f"{codec}: {count} {what} in one payload"
 
 
-def _gzip(payload: bytes, magic: int) -> Iterator[Plain]:
+def _gzip(payload: bytes) -> Iterator[Plain]:
     members, at = 0, oracle_codecs._gzip_header(payload, 0)
     while True:
         inflater = zlib.decompressobj(-15)
@@ -226,7 +209,7 @@ def _gzip(payload: bytes, magic: int) -> Iterator[Plain]:
     yield from _trailing("gzip", len(payload) - end)
 
 
-def _snappy(payload: bytes, magic: int) -> Iterator[Plain]:
+def _snappy(payload: bytes) -> Iterator[Plain]:
     if not oracle_codecs._has_xerial_header(payload):
         return
     at, streams, content, ended_at = 16, 1, 0, 0
@@ -247,7 +230,7 @@ def _snappy(payload: bytes, magic: int) -> Iterator[Plain]:
     yield from _trailing("snappy", len(payload) - at)
 
 
-def _lz4(payload: bytes, magic: int) -> Iterator[Plain]:
+def _lz4(payload: bytes) -> Iterator[Plain]:
     at, flags, _ = oracle_codecs._lz4_header(payload, check=False)
     while True:
         size = struct.unpack_from("<I", payload, at)[0] & 0x7FFFFFFF
@@ -265,7 +248,7 @@ def _lz4(payload: bytes, magic: int) -> Iterator[Plain]:
     yield from _trailing("lz4", len(payload) - at - (4 if flags & 0x04 else 0))
 
 
-def _zstd(payload: bytes, magic: int) -> Iterator[Plain]:
+def _zstd(payload: bytes) -> Iterator[Plain]:
     frames = 0
     while payload:
         frames += 1

@@ -25,16 +25,22 @@ XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 Headers = Sequence[tuple[bytes | None, bytes | None]]
 
 
-def varint(value: int) -> bytes:
-    """Return the zig-zag varint or varlong of any number of 64 bits."""
-    raw = (value << 1) ^ (value >> 63)
-    raw &= 0xFFFFFFFFFFFFFFFF
+def raw_varint(raw: int, length: int | None = None) -> bytes:
+    """Return the 7-bit groups of `raw`, padded with empty groups to `length` bytes."""
     out = bytearray()
-    while raw > 0x7F:
+    while raw > 0x7F or (length is not None and len(out) + 1 < length):
         out.append(raw & 0x7F | 0x80)
         raw >>= 7
-    out.append(raw)
-    return bytes(out)
+    return bytes([*out, raw])
+
+
+def zigzag(value: int) -> int:
+    return ((value << 1) ^ (value >> 63)) & (2**64 - 1)
+
+
+def varint(value: int) -> bytes:
+    """Return the zig-zag varint or varlong of any number of 64 bits."""
+    return raw_varint(zigzag(value))
 
 
 def sized(data: bytes | None, length: int | None = None) -> bytes:
@@ -153,8 +159,8 @@ def batch(
     if max_timestamp is None:
         max_timestamp = max(min(base_timestamp + last_offset_delta, 2**63 - 1), -(2**63))
     checked = struct.pack(
-        ">hiqqqhii",
-        _signed16(attributes | codec_id),
+        ">Hiqqqhii",
+        (attributes | codec_id) & 0xFFFF,
         last_offset_delta,
         base_timestamp,
         max_timestamp,
@@ -190,7 +196,7 @@ def message(
     trailing: bytes = b"",
 ) -> bytes:
     """Return a magic 0 or 1 message with offset, size and a CRC-32 that is right for what was written."""
-    checked = struct.pack(">bb", magic, _signed8(attributes))
+    checked = bytes([magic & 0xFF, attributes & 0xFF])
     if magic != 0:
         checked += struct.pack(">q", timestamp)
     for data, length in ((key, key_length), (value, value_length)):
@@ -249,11 +255,3 @@ def with_legacy_crc(raw: bytes) -> bytes:
 
 def patched(raw: bytes, position: int, new: bytes) -> bytes:
     return raw[:position] + new + raw[position + len(new) :]
-
-
-def _signed16(value: int) -> int:
-    return (value & 0xFFFF) - 0x10000 if value & 0x8000 else value & 0xFFFF
-
-
-def _signed8(value: int) -> int:
-    return (value & 0xFF) - 0x100 if value & 0x80 else value & 0xFF

@@ -15,6 +15,7 @@ from typing import Any
 import oracle
 import pyarrow as pa
 import reading
+from builders import raw_varint, zigzag
 
 import kafkarec
 
@@ -127,19 +128,6 @@ def decode_range(
     **options: Any,
 ) -> kafkarec.RecordColumns:
     return reading.decode_source(data, engine={"offsets": offsets, "times": times}, **{"control": True, **options})
-
-
-def raw_varint(raw: int, length: int | None = None) -> bytes:
-    """Return the 7-bit groups of `raw`, padded with empty groups to `length` bytes."""
-    out = bytearray()
-    while raw > 0x7F or (length is not None and len(out) + 1 < length):
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    return bytes([*out, raw])
-
-
-def zigzag(value: int) -> int:
-    return ((value << 1) ^ (value >> 63)) & (2**64 - 1)
 
 
 def varint_encodings(value: int, most: int) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ from typing import Any
 import builders
 import oracle
 import reading
+from core_reading import decode_error
 from view_layout import assert_viewed_as_copied
 
 import kafkarec
@@ -14,32 +15,19 @@ import kafkarec
 FIELDS = reading.RECORD_FIELDS
 
 
-def _plain(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: record[name] for name in FIELDS}
-
-
-def engine_error(data: Any, **options: Any) -> kafkarec.KafkaRecordError | None:
-    """Return the KafkaRecordError that decode raises, or None. Any other exception fails the test."""
-    try:
-        kafkarec.decode(data, control=True, **options)
-    except kafkarec.KafkaRecordError as error:
-        return error
-    return None
-
-
 def assert_agree(data: bytes, *, deep: bool = True, **options: Any) -> oracle.Verdict:
     """Assert that engine and oracle agree, and that views are as copies. `deep` also compares the row view, `batches`
     and `scan`."""
     assert_viewed_as_copied(data, errors="skip", control=True, columns=FIELDS, **options)
     verdict = oracle.decode(data)
-    error = engine_error(data, **options)
+    error = decode_error(data, **options)
     assert (error is None) == (verdict.error is None), (
         f"kafkarec says {error!r}, the oracle {verdict.error!r} ({verdict.stage}); {data[:400].hex()}"
     )
     if error is not None:
         assert error.position is None or 0 <= error.position < len(data)
         return verdict
-    wanted = [_plain(record) for record in verdict.records]
+    wanted = [{name: record[name] for name in FIELDS} for record in verdict.records]
     decoded = kafkarec.decode(data, columns=FIELDS, control=True, **options)
     assert decoded.remaining == verdict.remaining
     assert reading.arrow_rows(decoded) == wanted, data[:400].hex()

@@ -9,7 +9,6 @@ import struct
 
 import crc32c
 import oracle
-from java_text import java_utf8
 from oracle_codecs import Refused, decompress, open_only
 
 
@@ -56,20 +55,7 @@ def _batch(raw: bytes, position: int, header_first: bool) -> oracle.Batch:
     columns = oracle.batch_columns(header, position) | {"size_in_bytes": len(raw)}
     batch = oracle.Batch(position, raw, 3, columns)
     fields = _fields(raw[at:], attributes, count, header_first)
-    for timestamp_delta, offset_delta, key, value, headers in fields:
-        timestamp = max_timestamp if attributes & 8 else oracle.wrap(base_timestamp + timestamp_delta, 64)
-        sequence = oracle.increment_sequence(base_sequence, offset_delta) if base_sequence >= 0 else -1
-        batch.records.append(
-            {
-                "offset": oracle.wrap(struct.unpack_from(">q", raw)[0] + offset_delta, 64),
-                "timestamp": oracle.absent(timestamp),
-                "timestamp_type": attributes >> 3 & 1,
-                "key": key,
-                "value": value,
-                "headers": tuple((java_utf8(name), text) for name, text in headers),
-                "sequence": oracle.absent(sequence),
-            }
-        )
+    batch.records = [oracle.record_columns(header, *one) for one in fields]
     return batch
 
 

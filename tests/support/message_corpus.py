@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,11 +56,6 @@ def cases(seed: int, count: int) -> list[dict[str, Any]]:
     return found
 
 
-def _tool(name: str) -> str:
-    home = os.environ.get("JAVA_HOME")
-    return (shutil.which(name, path=f"{home}/bin") if home else None) or name
-
-
 def ask(asked: list[dict[str, Any]]) -> list[list[str]]:
     """Return Kafka's answers, four words each; see MessageOracle.java."""
     words = {None: "-", "": "0"}
@@ -71,12 +64,10 @@ def ask(asked: list[dict[str, Any]]) -> list[list[str]]:
         for at, case in enumerate(asked)
     ]
     [tool] = Path(jvm_oracle.TOOLS).glob("kafka-tools-[0-9]*.jar")  # its parsers, with the server's message classes
-    jars, source = f"{jvm_oracle.JARS}/*:{tool}", jvm_oracle.SOURCES / "MessageOracle.java"
     with tempfile.TemporaryDirectory() as folder:
-        compiler = [_tool("javac"), "--release", "17", "-cp", jars, "-d", folder, str(source)]
-        subprocess.run(compiler, check=True, timeout=120)
+        path = jvm_oracle.compile_java(Path(folder), "MessageOracle")
         done = subprocess.run(
-            [_tool("java"), "-Xmx1g", "-cp", f"{folder}:{jars}", "MessageOracle"],
+            [str(jvm_oracle.tool("java")), "-Xmx1g", "-cp", f"{path}:{tool}", "MessageOracle"],
             input="".join(lines),
             capture_output=True,
             text=True,

@@ -197,9 +197,8 @@ def read_records(batch: Batch) -> None:
 
 def batch_records(batch: Batch) -> list[dict[str, object]]:
     raw = batch.raw
-    attributes, _, base_ts, max_ts, _, _, base_seq, count = struct.unpack_from(">hiqqqhii", raw, 21)
-    (base_offset,) = struct.unpack_from(">q", raw)
-    codec = attributes & 7
+    (count,) = struct.unpack_from(">i", raw, 57)
+    codec = raw[22] & 7
     if count < 0:
         raise Refused("record count below 0")
     if count == 0:
@@ -231,22 +230,33 @@ def batch_records(batch: Batch) -> list[dict[str, object]]:
             headers.append((header_key, header_value))
         if pos != end:
             raise Refused("record size differs")
-        out.append(
-            {
-                "offset": wrap(base_offset + offset_delta, 64),
-                "timestamp": absent(max_ts if attributes & 8 else wrap(base_ts + ts_delta, 64)),
-                "timestamp_type": attributes >> 3 & 1,
-                "key": key,
-                "value": value,
-                "headers": tuple((java_utf8(k), v) for k, v in headers),
-                "raw_headers": tuple(headers),
-                "sequence": absent(increment_sequence(base_seq, offset_delta)) if base_seq >= 0 else None,
-            }
-        )
+        out.append(record_columns(raw, ts_delta, offset_delta, key, value, headers))
         at = end
     if at != len(payload):
         raise Refused("bytes behind the last record")
     return out
+
+
+def record_columns(
+    header: bytes,
+    ts_delta: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[tuple[bytes, bytes | None]],
+) -> dict[str, object]:
+    (base_offset,) = struct.unpack_from(">q", header)
+    attributes, _, base_ts, max_ts, _, _, base_seq, _ = struct.unpack_from(">hiqqqhii", header, 21)
+    return {
+        "offset": wrap(base_offset + offset_delta, 64),
+        "timestamp": absent(max_ts if attributes & 8 else wrap(base_ts + ts_delta, 64)),
+        "timestamp_type": attributes >> 3 & 1,
+        "key": key,
+        "value": value,
+        "headers": tuple((java_utf8(k), v) for k, v in headers),
+        "raw_headers": tuple(headers),
+        "sequence": absent(increment_sequence(base_seq, offset_delta)) if base_seq >= 0 else None,
+    }
 
 
 def varint(data: bytes, at: int, longest: int) -> tuple[int, int]:

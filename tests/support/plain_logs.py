@@ -11,13 +11,7 @@ Batches = Iterable[bytes]
 
 
 def batch(base: int, count: int, *, epoch: int = 0, value: bytes = b"value %d", codec: str = "none") -> bytes:
-    return builders.batch(
-        builders.records(count, value=value),
-        base_offset=base,
-        leader_epoch=epoch,
-        last_offset_delta=count - 1,
-        codec=codec,
-    )
+    return builders.batch(builders.records(count, value=value), base_offset=base, leader_epoch=epoch, codec=codec)
 
 
 def log(folder: Path, *segments: Batches, epochs: Sequence[tuple[int, int]] | None = None) -> Path:

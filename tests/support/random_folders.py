@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-import builders
 from builders import NOW
 from crc32c import crc32c
 from jvm_oracle import Oracle
@@ -93,43 +92,3 @@ def _snapshot(maker: Maker) -> bytes:
         body = body[: random.randrange(len(body) + 1)]
     data = struct.pack(">hI", maker.some(1, 1, 1, 1, 0, 2, bits=16), crc32c(body)) + body
     return maker.damaged(data) if not random.randrange(6) else data
-
-
-def partition(maker: Maker, folder: Path) -> int:
-    """Write segments of one partition as a broker may have: producers with and without transactions, leader
-    epochs, records in every codec. Return the next offset."""
-    random = maker.random
-    offset, epoch, now = 0, 0, NOW
-    sequences: dict[int, int] = {}
-    open_since: dict[int, int] = {}  # producer -> first offset
-    for _ in range(random.randrange(1, 5)):
-        start, parts = offset, []
-        for _ in range(random.randrange(1, 25)):
-            producer = random.choice([-1, 7, 8, 9])
-            now += random.choice([0, 1, 900, -400])
-            epoch += random.randrange(30) == 0
-            common = {"base_offset": offset, "leader_epoch": epoch, "base_timestamp": now}
-            if producer in open_since and not random.randrange(3):
-                del open_since[producer]
-                part = builders.end_marker(commit=bool(random.randrange(2)), producer_id=producer, **common)
-                count = 1
-            else:
-                count = random.choice([1, 1, 2, 7])
-                transactional = producer in (7, 9)
-                if transactional:
-                    open_since.setdefault(producer, offset)
-                sequence = sequences.get(producer, 0)
-                sequences[producer] = sequence + count
-                part = builders.batch(
-                    builders.records(count, value=b"v" * random.choice([1, 40, 300])),
-                    codec=random.choice(list(builders.CODEC_IDS)),
-                    attributes=(builders.TRANSACTIONAL if transactional else 0) | random.choice([0, 0, 0, 8]),
-                    producer_id=producer,
-                    producer_epoch=-1 if producer == -1 else 0,
-                    base_sequence=-1 if producer == -1 else sequence,
-                    **common,
-                )
-            parts.append(part)
-            offset += count
-        (folder / f"{start:020d}.log").write_bytes(b"".join(parts))
-    return offset

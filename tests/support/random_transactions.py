@@ -15,8 +15,7 @@ from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
 
 def produced(base: int, size: int, producer: int, *, transactional: bool) -> bytes:
     attributes = builders.TRANSACTIONAL if transactional else 0
-    fields: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": -1}
-    return builders.batch(builders.records(size), base_offset=base, attributes=attributes, **fields)
+    return builders.good_batch(size, base_offset=base, attributes=attributes, producer_id=producer, producer_epoch=0)
 
 
 def random_log(chance: random.Random, folder: Path) -> Path:

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 Row = Mapping[str, Any]
-SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 
 
 class Ready(str):
@@ -32,8 +31,7 @@ def escaped(text: str) -> str:
 
 
 def json_string(text: str) -> str:
-    inner = "".join(SHORT_ESCAPES.get(c, f"\\u{ord(c):04x}" if c < " " else c) for c in text)
-    return f'"{escaped(inner)}"'
+    return escaped(json.dumps(text, ensure_ascii=False))
 
 
 def decoded(blob: bytes) -> str:

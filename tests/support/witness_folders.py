@@ -47,8 +47,13 @@ def cut_golden(root: Path, *kept: str, offset: int = 345, name: str = "all-codec
     log = sorted(folder.glob("*.log"))[-1]
     [position] = [row["position"] for row in kafkarec.open(log).scan() if row["base_offset"] == offset]
     cut(log, position, zeros=zeros)
+    return only_with(folder, *kept)
+
+
+def only_with(folder: Path, *kept: str) -> Path:
+    """The folder without side files, but those whose names end like this."""
     for path in folder.iterdir():
-        if path.suffix != ".log" and not path.name.endswith(kept or ("nothing",)):
+        if path.suffix != ".log" and not path.name.endswith(kept):
             path.unlink()
     return folder
 
@@ -246,10 +251,7 @@ def aborted_above(root: Path) -> Path:
 def last_segment_gone(root: Path, *kept: str) -> Path:
     folder = golden(root, "txn-0")
     (folder / f"{30:020}.log").unlink()
-    for path in folder.iterdir():
-        if path.suffix != ".log" and not path.name.endswith(kept):
-            path.unlink()
-    return folder
+    return only_with(folder, *kept)
 
 
 def all_gone(root: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from doc_api import EXPERIMENTAL, INTERNAL_METHODS, PACKAGES
@@ -113,7 +113,7 @@ def _tables() -> Iterator[tuple[str, Any]]:
     for column in ("topic", "partition", "file", *_BY_NAME):
         yield f"record column {column}", str(kafkarec.decode(b"", columns=[column]).to_arrow().schema[0])
     yield "reasons", sorted(errors.REASONS)
-    yield "findings", {kind: [str(one) for one in _severities(kind)] for kind in sorted(KINDS)}
+    yield "findings", {kind: [str(one) for one in KINDS[kind].severities] for kind in sorted(KINDS)}
     for one in (kafkarec.Compression, kafkarec.TimestampType, kafkarec.Isolation, kafkarec.ControlRecordType):
         yield one.__name__, {each.name: each.value for each in one}
 
@@ -122,10 +122,6 @@ _BY_NAME = (
     "batch_position", "base_offset", "partition_leader_epoch", "magic", "compression", "is_transactional", "is_control",
     "control_type", "producer_id", "producer_epoch", "sequence",
 )  # fmt: skip
-
-
-def _severities(kind: str) -> Iterable[Any]:
-    return KINDS[kind].severities
 
 
 def _spark() -> Iterator[tuple[str, Any]]:

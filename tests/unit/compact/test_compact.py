@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import broker_logs
 import builders
-import compaction_logs
 import golden
 import pytest
 from builders import NOW
@@ -270,7 +270,7 @@ def test_the_vectors_of_odd_bytes_raise_only_kafka_errors() -> None:
 
 def test_a_stream_yields_what_compact_returns() -> None:
     for seed in range(30):
-        data = compaction_logs.Log(seed).data
+        data = broker_logs.Log(seed).data
         whole, going = compact(data, now=NOW), cleaned(data, now=NOW)
         stretches = [bytes(stretch) for stretch in going]
         assert b"".join(stretches) == whole
@@ -280,7 +280,7 @@ def test_a_stream_yields_what_compact_returns() -> None:
 
 def test_sums_of_the_stats() -> None:
     for seed in range(40):
-        data = compaction_logs.Log(seed).data
+        data = broker_logs.Log(seed).data
         left = compact(data, now=NOW, first_uncleanable_offset=2**40)
         stats = left.stats
         assert stats.bytes_read + stats.bytes_left_alone == len(data)

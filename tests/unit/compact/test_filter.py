@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import builders
 import golden
 import pytest
+from broker_logs import rows
 from compact_filter import filter_to
-from compaction_logs import read
 
 import kafkarec
 from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult, SourceBatch
@@ -107,7 +107,7 @@ FILTERED = {
 def test_the_vectors_that_kafka_filtered(name: str) -> None:
     vector = golden.vector(name).bytes
     counts, keeping = FILTERED[name]
-    assert read(filter_to(unfiltered(vector, counts), keeping, now=NOW, delete_retention_ms=DAY)) == read(vector)
+    assert rows(filter_to(unfiltered(vector, counts), keeping, now=NOW, delete_retention_ms=DAY)) == rows(vector)
 
 
 def test_a_wrapper_of_magic_0_becomes_a_batch_of_magic_2() -> None:
@@ -124,7 +124,7 @@ def test_a_wrapper_of_magic_0_becomes_a_batch_of_magic_2() -> None:
     ]
     source = builders.wrapper(inner, magic=0, codec="gzip", offset=109)
     filtered = filter_to(source, Keeping(lambda offset: offset in left), now=NOW, delete_retention_ms=DAY)
-    assert read(filtered) == read(vector)
+    assert rows(filtered) == rows(vector)
 
 
 def test_all_vectors_are_covered() -> None:

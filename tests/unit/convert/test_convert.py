@@ -9,7 +9,7 @@ from unittest.mock import patch
 import builders
 import golden
 import pytest
-from convertible_logs import CODECS, ConvertibleMaker, records
+from broker_logs import convertible, records
 from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import Maker
@@ -18,8 +18,6 @@ import kafkarec
 from kafkarec import codecs
 from kafkarec.ops.convert import LOSSES, LossError, convert, converted
 from kafkarec.write import BatchHeader, record_input_of
-
-ALL_CODECS = (*CODECS, "zstd")
 
 
 def rows(result: Any) -> list[tuple[Any, ...]]:
@@ -54,7 +52,7 @@ options = st.fixed_dictionaries(
 
 @given(seed=st.integers(0, 2**32), asked=options, held=st.sampled_from([0, 256 << 10]))
 def test_records_are_kept(seed: int, asked: dict[str, Any], held: int) -> None:
-    data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS)
+    data = convertible(seed).data
     with patch("kafkarec.ops.convert.run._RUN_BYTES", held):
         result = convert(data, **asked)
     assert bytes(result) == bytes(convert(data, **asked))
@@ -71,7 +69,7 @@ def test_records_are_kept(seed: int, asked: dict[str, Any], held: int) -> None:
 
 @given(seed=st.integers(0, 2**32), asked=options)
 def test_a_second_conversion_changes_nothing(seed: int, asked: dict[str, Any]) -> None:
-    once = convert(ConvertibleMaker(seed).good_log(codecs=ALL_CODECS), **asked)
+    once = convert(convertible(seed).data, **asked)
     again = convert(once, **asked)
     assert bytes(again) == bytes(once)
     assert again.stats.batches_copied == again.stats.batches_in == again.stats.batches_out
@@ -79,7 +77,7 @@ def test_a_second_conversion_changes_nothing(seed: int, asked: dict[str, Any]) -
 
 @given(seed=st.integers(0, 2**32), asked=options)
 def test_producer_state_and_offsets_are_kept(seed: int, asked: dict[str, Any]) -> None:
-    data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS, legacy=False)
+    data = convertible(seed, magics=(2,)).data
     result = convert(data, **asked)
     assert sequences(result) == sequences(data)
     assert markers(result) == markers(data)

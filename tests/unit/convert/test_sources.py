@@ -10,14 +10,12 @@ from typing import Any
 import builders
 import golden
 import pytest
-from convertible_logs import CODECS, ConvertibleMaker
+from broker_logs import convertible
 
 import kafkarec
 from kafkarec import codecs
 from kafkarec.ops.convert import LossError, convert, converted
 from kafkarec.ops.diff import compare
-
-ALL_CODECS = (*CODECS, "zstd")
 
 
 def test_sources_of_every_kind_give_the_same_result(tmp_path: Path) -> None:
@@ -39,7 +37,7 @@ def test_sources_of_every_kind_give_the_same_result(tmp_path: Path) -> None:
 def test_a_converted_replica_has_the_same_records_in_other_batches(tmp_path: Path) -> None:
     """Compared by `kafkarec diff`."""
     for seed in range(30):
-        data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS)
+        data = convertible(seed).data
         logs = []
         for name, content in (("before", data), ("after", convert(data, compression="lz4", batch_size=300))):
             folder = tmp_path / f"{name}{seed}" / "topic-0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-import compaction_logs
+import broker_logs
 import pytest
 import reading
 
@@ -21,7 +21,7 @@ def offsets(data: bytes, *, control: bool, aborted: Iterable[tuple[int, ...]] = 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_rows_of_committed_batches(seed: int) -> None:
-    dice, log = random.Random(seed), compaction_logs.Log(seed, magics=((2,), (1, 2))[seed % 2])
+    dice, log = random.Random(seed), broker_logs.Log(seed, magics=((2,), (1, 2))[seed % 2])
     part = reading.read_batches(log.data, columns=["offset"], control=True)
     [rows], runs = part.tables, part.chunks[0].runs() if part.chunks else b""
     lasts = [row["last_offset"] for row in kafkarec.scan(log.data)]
@@ -37,7 +37,7 @@ def test_rows_of_committed_batches(seed: int) -> None:
 
 
 def test_a_batch_that_is_not_there_is_refused() -> None:
-    [rows] = reading.read_batches(compaction_logs.Log(1).data, columns=[]).tables
+    [rows] = reading.read_batches(broker_logs.Log(1).data, columns=[]).tables
     for start in (-1, len(rows) + 1):
         with pytest.raises(ValueError, match="batch"):
             rows.committed(b"", (), start, 5)

@@ -23,7 +23,8 @@ import oracle_codecs
 import pytest
 import subprocesses
 import zstandard
-from core_reading import decode_error, error_as_oracle, raw_varint
+from builders import raw_varint
+from core_reading import decode_error, error_as_oracle
 from oracle_codecs import xxh32
 
 import kafkarec

@@ -15,7 +15,7 @@ import builders
 import damage_oracle
 import pytest
 import reading
-from core_reading import raw_varint, zigzag
+from builders import raw_varint, zigzag
 from fake_file import FakeFile
 from long_run import LONG
 

@@ -198,7 +198,7 @@ def test_random_batches(policy: int) -> None:
                 entry = AbortedTransaction(chosen.choice([1, 2, 9]), chosen.choice([2, 4, 10]), base, 0)
                 assert fast.end_by_index(entry) == slow.end_by_index(entry)
         assert fast.end_offset == slow.end_offset and fast.snapshot() == slow.snapshot()
-        assert fast.entries() == [one.entry() for one in slow.producers.values()]
+        assert fast.entries() == list(slow.producers.values())
     assert seen == {None, *VIOLATIONS}
 
 
