@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import spark_versions
 import wheelhouse_check
 import wheelhouse_pack
 from paths import ROOT
@@ -78,7 +79,8 @@ def other_python() -> Iterator[str]:
 
 
 def environment(python: str) -> Iterator[str]:
-    """Yield the environment of the set-up if it fits, else one below .cache that is made once."""
+    """Yield the environment of the set-up if it fits, else one below .cache that is made once, with the set-up's
+    Spark: it is the same for every Python, and takes a minute to install."""
     set_up = ROOT / ".venv-executor" / "bin" / "python"
     folder = ROOT / ".cache" / f"executor-{python}"
     if python == RUNNING and set_up.exists() and version_of(set_up) == python:
@@ -86,18 +88,17 @@ def environment(python: str) -> Iterator[str]:
     elif not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
         interpreter = wheelhouse_check.find_interpreter(python) or sys.executable
-        lock = ROOT / "requirements" / "executor.txt"
         subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
-        pip = [
-            str(folder / "bin" / "python"),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "-r",
-            str(lock),
-        ]
+        wanted = ["-r", str(ROOT / "requirements" / "executor.txt")]
+        if set_up.exists():
+            wanted = spark_versions.libraries()
+            (site,) = folder.glob("lib/python*/site-packages")
+            (shared,) = set_up.parents[1].glob("lib/python*/site-packages")
+            for name in ("pyspark", "py4j"):
+                (site / name).symlink_to(shared / name)
+            for name in ("spark-submit", "find-spark-home", "find_spark_home.py"):
+                (folder / "bin" / name).symlink_to(set_up.parent / name)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", *wanted]
         completed = subprocess.run(pip, capture_output=True, text=True, check=False)
         if completed.returncode:
             pytest.skip(f"no environment of Python {python} can be made: {completed.stderr.strip().splitlines()[-1]}")

@@ -7,13 +7,12 @@ from typing import Any
 
 import golden
 import pytest
-from spark_submit import Application
+from spark_submit import ONE_EXECUTOR, Application
 
 import kafkarec
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ONE_EXECUTOR = "local-cluster[1,2,1024]"  # of two tasks at once
 NO_WORKER_REUSE = {"spark.python.worker.reuse": "false", "spark.python.worker.faulthandler.enabled": "true"}
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import doc_spark
 import pytest
 from paths import VECTORS
-from spark_submit import Application, applications_removed, executor_stderr, older_python
+from spark_submit import ONE_EXECUTOR, Application, applications_removed, executor_stderr, older_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -40,8 +40,8 @@ def run(request: pytest.FixtureRequest, fat: Path, tmp_path_factory: pytest.Temp
     with applications_removed(python):
         arguments = (str(VECTORS), str(folder / "work"))
         twice = {"spark.task.maxFailures": "2"}
-        master = "local-cluster[1,2,1024]"
-        found = Application("causes.py", fat, python, folder, *arguments, master=master, **twice).result()
+        words = ("causes.py", fat, python, folder, *arguments)
+        found = Application(*words, master=ONE_EXECUTOR, **twice).result()
         (folder / "log.txt").write_text(found["log"])
         yield Run(version, found["cases"], found["bare"], found["early"], executor_stderr(python))
 

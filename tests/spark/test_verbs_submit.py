@@ -9,7 +9,7 @@ import pytest
 from long_run import MINUTES
 from paths import SEGMENTS
 from source_rows import log_folder, spoil
-from spark_submit import Application, lines_of_tasks
+from spark_submit import ONE_EXECUTOR, Application, lines_of_tasks
 
 import kafkarec
 
@@ -25,9 +25,8 @@ def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactor
     data = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
     for partition in range(4):
         log_folder(folder / "data" / f"orders-{partition}", (0, spoil(data, partition) if partition else data))
-    application_results = Application(
-        "verbs.py", fat, bare_python, folder, BATCHES.hex(), str(folder / "data")
-    ).result()
+    words = ("verbs.py", fat, bare_python, folder, BATCHES.hex(), str(folder / "data"))
+    application_results = Application(*words, master=ONE_EXECUTOR).result()
     lines = lines_of_tasks(bare_python, "damage_report", folder / "data")
     return application_results | {"folder": folder / "data", "lines": lines}
 

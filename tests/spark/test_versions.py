@@ -18,7 +18,7 @@ import golden
 import pytest
 from paths import ROOT, SEGMENTS, VECTORS
 from spark_rows import micros, record_row, value_rows
-from spark_submit import WITH_CODEGEN, Application, applications_removed, older_python
+from spark_submit import ONE_EXECUTOR, WITH_CODEGEN, Application, applications_removed, older_python
 
 import kafkarec
 from spark_udfs import decoding, internal, schema
@@ -62,7 +62,7 @@ def run(request: pytest.FixtureRequest, fat: Path, tmp_path_factory: pytest.Temp
     with applications_removed(python):
         once = WITH_CODEGEN | {"spark.task.maxFailures": "1"}  # what fails here fails again
         words = ("versions.py", fat, python, folder, str(VECTORS), str(folder / "work"))
-        steps = Application(*words, master="local-cluster[1,2,1024]", **once).result()
+        steps = Application(*words, master=ONE_EXECUTOR, **once).result()
     log = steps.pop("log")
     (folder / "log.txt").write_text(log)
     yield Run(version, steps, folder / "work", log)

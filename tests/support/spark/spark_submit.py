@@ -20,8 +20,11 @@ from paths import ROOT, SUPPORT
 
 APPLICATIONS = SUPPORT / "spark" / "apps"
 MASTER = "local-cluster[2,1,1024]"
-# A JVM that runs for seconds spends most of its time compiling: use only the C1 compiler and the serial collector.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ONE_EXECUTOR = "local-cluster[1,2,1024]"
+"""Of two tasks at once: where nothing depends on a second executor, which takes some seconds of processor time."""
+# A JVM that runs for seconds spends most of its time compiling: use only the C1 compiler and the serial collector,
+# which need not run because of the first classes.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 PLAIN_CONF = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
 # Queries of a few rows take less time than the Java classes that Spark makes for them.
 PLAIN_CONF |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -33,18 +36,22 @@ PLAIN_CONF |= {f"spark.{side}.extraJavaOptions": QUICK_JVM for side in ("driver"
 @functools.cache
 def quick_conf(python: str) -> dict[str, str]:
     """PLAIN_CONF; in the set-up's environment, which has most applications, with an archive of Spark's classes that is
-    made once for a Java: to load and verify them is a third of the processor time of an application."""
+    made once for a Java: to load and verify them is a third of the processor time of an application. Its Python
+    processes get pyspark as it is installed: that of the archives is compiled by each of them."""
     environment = Path(python).parents[1]
     if environment != ROOT / ".venv-executor":
         return PLAIN_CONF
-    build = hashlib.sha256((Path(str(tool("java"))).resolve().parents[1] / "release").read_bytes()).hexdigest()[:8]
+    application, java = APPLICATIONS / "classes.py", Path(str(tool("java"))).resolve().parents[1] / "release"
+    build = hashlib.sha256(java.read_bytes() + application.read_bytes()).hexdigest()[:8]
     archive = environment / f"spark-classes-{build}.jsa"
+    for packed in environment.glob("lib/python*/site-packages/pyspark/python/lib/*.zip"):
+        packed.unlink(missing_ok=True)
     if not archive.exists():
         made = archive.with_name(f"{archive.name}.{os.getpid()}")
         options = f"spark.driver.extraJavaOptions={QUICK_JVM} -XX:ArchiveClassesAtExit={made}"
         command = [str(Path(python).parent / "spark-submit"), "--master", "local[1]", "--conf", options]
         env = os.environ | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
-        done = subprocess.run([*command, str(APPLICATIONS / "classes.py")], env=env, capture_output=True, check=False)
+        done = subprocess.run([*command, str(application)], env=env, capture_output=True, check=False)
         assert done.returncode == 0 and made.exists(), done.stderr.decode()
         made.replace(archive)
     options = f"{QUICK_JVM} -XX:SharedArchiveFile={archive}"
@@ -102,6 +109,7 @@ class Application:
         env = {name: value for name, value in os.environ.items() if name in keep}
         workers = worker_daemon.python(folder, python)
         env |= {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder), **(environ or {})}
+        env |= {"SPARK_LAUNCHER_OPTS": QUICK_JVM}
         self.log = (folder / "log.txt").open("w+")
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=env)
 

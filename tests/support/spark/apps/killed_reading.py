@@ -40,17 +40,15 @@ def kill(batch):
     os.kill(JVM, signal.SIGKILL)
 
 
-def in_a_task(batch, first):
-    """Return a function for mapInArrow that kills the driver after the first rows of a task, or after its last."""
+def in_a_task(batch):
+    """Return a function for mapInArrow that kills the driver after the first rows of a task."""
     began = f"{CHECKPOINT}/offsets/{batch}"
 
     def body(records):
         for each in records:
             yield each
-            if first and os.path.exists(began):
+            if os.path.exists(began):
                 kill(batch)
-        if not first and os.path.exists(began):
-            kill(batch)
 
     return body
 
@@ -82,8 +80,8 @@ first_round = int(finished.read_text()) + 1 if finished.exists() else 0
 write((first_round + 1) * COUNT)  # the logs have grown when a batch is run again
 frame = spark.readStream.format("kafkarec").options(**json.loads(OPTIONS)).load(f"{FOLDER}/logs")
 frame = frame.selectExpr("partition", "offset", "string(value) AS value")
-if PLACE in ("reading", "read"):
-    frame = frame.mapInArrow(in_a_task(batch, PLACE == "reading"), frame.schema)
+if PLACE == "reading":
+    frame = frame.mapInArrow(in_a_task(batch), frame.schema)
 paths = {"planned": f"{CHECKPOINT}/offsets/{batch}", "in the sink": f"{ROWS}/_spark_metadata/{batch}"}
 if PLACE in paths:
     threading.Thread(target=when_there_is, args=(paths[PLACE], batch), daemon=True).start()
