@@ -63,7 +63,7 @@ cdef struct Search:
     int64_t[REMEMBERED] crc_results  # by a hash of the position: position + 1 if its CRC matches, -position - 1 if not
     int64_t ends_left            # the same for ends of batches whose length is wrong
     int64_t searched_to          # searches only go forward: before this position there is no further batch
-    int64_t ahead_from, ahead_to # bytes in which the last search ahead has found none
+    int64_t ahead_from, ahead_to  # bytes in which the last search ahead has found none
     bint limited                 # a batch may be left in the damage: the work is used up
 
 cdef enum EndWitness:
