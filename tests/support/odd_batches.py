@@ -107,7 +107,7 @@ def _inner(rng: random.Random, outer: int, number: int) -> bytes:
     magic = rng.choice([0, 1, 1 - outer, 2, 0xFF]) if _is(rng, 0.05) else outer
     value = _bytes(rng)
     return builders.message(
-        magic=builders._signed8(magic),
+        magic=magic,
         offset=rng.choice([0, 1, number + 1, 1 << 40]) if _is(rng, 0.1) else number,
         key=None,
         key_length=_null(rng),
