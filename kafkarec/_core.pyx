@@ -1206,6 +1206,8 @@ cdef class Decoder:
     cdef readonly list damage            # see damage.resolve
     cdef list restored, taken_batches
     cdef public tuple tried              # by AfterDamage.restores: (end, positions); begins anew with each input
+    cdef Candidate followed              # by frames_from, from .start on: the next ones are mostly parts of it
+    cdef bint anchored, followed_to_its_end
     cdef dict last_sizes, note_details
     cdef object rules
     cdef Decoder next_idle               # see Decoders
@@ -1265,6 +1267,7 @@ cdef class Decoder:
         if self.taken_batches:
             self.taken_batches = []
         self.tried = (0, [])
+        self.followed.start = -1
         engine_begin_input(&self.e, start)
         if self.e.options.restore and start == 0:
             first = self.rules.first_offset
@@ -1499,7 +1502,7 @@ cdef class Decoder:
         cdef BatchRow row
         cdef Fault fault
         cdef Candidate run
-        cdef bint anchored
+        cdef bint is_known = False
         cdef list found = []
         memset(&run, 0, sizeof(Candidate))
         run.end = position
@@ -1508,9 +1511,17 @@ cdef class Decoder:
                and (not found or looks_plausible(&self.e.input, &row))):
             found.append(offsets_of(&row))
             run.last, run.end = row.last_offset, row.position + row.size_in_bytes
-        with nogil:
-            anchored = chain_continues(&self.e.input, &run, MAX_ANCHOR_BYTES, MAX_ANCHOR_BYTES)
-        return found, anchored, run.end
+            is_known |= run.end == self.followed.start
+        if is_known and (self.followed_to_its_end or self.followed.end - run.end > MAX_ANCHOR_BYTES // 2):
+            self.followed.start = run.end
+        else:
+            run.start = run.end
+            with nogil:
+                self.anchored = chain_continues(&self.e.input, &run, MAX_ANCHOR_BYTES, MAX_ANCHOR_BYTES)
+            self.followed = run
+            self.followed_to_its_end = (not self.anchored or run.end == self.e.input.size
+                                        or run.end - run.start <= MAX_ANCHOR_BYTES)
+        return found, self.anchored, self.followed.end
 
     def search(self, int64_t damage, int64_t position, *, bint ahead=False):
         """Where a search from `position` on finds a batch; the size of the input: it finds none. damage: where the

@@ -2,8 +2,8 @@
 
     a message of magic 0 or 1     the lengths of its key and its value
     magic 2, not compressed       its records, as many as the header counts
-    magic 2, compressed           the only end at which the checksum is the stored one; none behind the stated length if
-                                  a batch begins there: then not the length is wrong
+    magic 2, compressed           the only end at which the checksum is the stored one; it is not looked for behind
+                                  the stated length if a batch begins there: then not the length is wrong
 The caller checks checksum and records of the batch that begins and ends there: these functions only find its end. The
 header of magic 2 from byte 17 on is covered by the checksum.
 """
@@ -12,12 +12,12 @@ from libc.string cimport memset
 
 from kafkarec._c.batch cimport (
     BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow,
-    read_v2,
+    read_v2, wrapping_add,
 )
-from kafkarec._c.endian cimport load_i32
+from kafkarec._c.endian cimport load_i32, load_i64
 from kafkarec._c.input cimport Input, peek, piece_size, reach
 from kafkarec._c.record_walk cimport LEAST_BODY
-from kafkarec._c.resync cimport Search, field_end, frame_follows, looks_plausible, read_field
+from kafkarec._c.resync cimport Search, far_above, field_end, frame_follows, looks_plausible, read_field
 from kafkarec._c.status cimport OK
 from kafkarec._core cimport crc32c_on
 
@@ -90,14 +90,19 @@ cdef inline int64_t stated_end(Input* source, int64_t batch) noexcept nogil:
     return batch + LOG_OVERHEAD + load_i32(peek(source, batch + LOG_OVERHEAD - 4, 4))
 
 
-cdef inline bint batch_begins(Input* source, int64_t position) noexcept nogil:
-    """Whether a batch seems to begin here: by its frame, or by its header of magic 2 if either magic or length fits."""
+cdef inline bint next_begins(Input* source, int64_t position, int64_t next_offset) noexcept nogil:
+    """Whether the batch after one with this next offset seems to begin here: two frames follow each other, or it is a
+    header of magic 2 with such an offset, of which either magic or length fits."""
     cdef BatchRow row
-    if frame_follows(source, position):
+    cdef int64_t end, base
+    if source.size - position < UP_TO_MAGIC:
+        return False
+    end = stated_end(source, position)
+    if frame_follows(source, position) and frame_follows(source, end):
         return True
-    return plausible_v2(source, position, &row) and (
-        peek(source, position + MAGIC_OFFSET, 1)[0] == BATCH_MAGIC
-        or position + V2_OVERHEAD <= stated_end(source, position) <= source.size
+    base = load_i64(peek(source, position, 8))
+    return plausible_v2(source, position, &row) and next_offset <= base and not far_above(base, next_offset) and (
+        peek(source, position + MAGIC_OFFSET, 1)[0] == BATCH_MAGIC or position + V2_OVERHEAD <= end <= source.size
     )
 
 
@@ -105,14 +110,15 @@ cdef inline int64_t end_by_content(Input* source, int64_t batch, int magic, int6
                                    Search* search) noexcept nogil:
     """The end of the batch by its own bytes; -1: none. stop: where reading could go on after the damage."""
     cdef BatchRow row
-    cdef int64_t end
+    cdef int64_t end, next_offset
     if magic == BATCH_MAGIC:
         if not plausible_v2(source, batch, &row):
             return -1
         if row.codec == 0:
             return records_end(source, batch + V2_OVERHEAD, row.record_count)
         end = stated_end(source, batch)
-        if batch + V2_OVERHEAD <= end < stop and batch_begins(source, end):
+        next_offset = wrapping_add(load_i64(peek(source, batch, 8)), row.last_offset + 1)
+        if batch + V2_OVERHEAD <= end < stop and next_begins(source, end, next_offset):
             stop = end
         return checksum_end(source, batch, row.crc, stop, search)
     end = batch + UP_TO_MAGIC + (9 if magic == 1 else 1)
