@@ -41,8 +41,8 @@ from kafkarec._c.codec_functions cimport publish
 from kafkarec._c.decompress cimport decompress_release
 from kafkarec._c.restore cimport end_by_content
 from kafkarec._c.resync cimport (
-    MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, is_valid_batch, looks_plausible,
-    search_forward,
+    MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, cut_follows, is_valid_batch,
+    looks_plausible, search_forward,
 )
 from kafkarec._c.status cimport Fault
 from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
@@ -1425,6 +1425,7 @@ cdef class Decoder:
         if self.rules is not None:
             stop = self.e.input.stop if found.witness == NO_WITNESS else end
             if not proven and self.rules.restores(self, start, stop, reason, fault):
+                self.e.search.limited = False
                 return 0
             if found.witness == NEXT_BATCH and end < self.e.input.stop:
                 end, position, misfit = self.rules.next_that_fits(self, start, end)
@@ -1512,16 +1513,18 @@ cdef class Decoder:
             found.append(offsets_of(&row))
             run.last, run.end = row.last_offset, row.position + row.size_in_bytes
             is_known |= run.end == self.followed.start
+        run.start, run.cut = run.end, INT64_MIN
         if is_known and (self.followed_to_its_end or self.followed.end - run.end > MAX_ANCHOR_BYTES // 2):
-            self.followed.start = run.end
+            run.end, run.cut = self.followed.end, self.followed.cut
+            if run.cut != INT64_MIN:
+                self.anchored = cut_follows(&run)
         else:
-            run.start = run.end
             with nogil:
                 self.anchored = chain_continues(&self.e.input, &run, MAX_ANCHOR_BYTES, MAX_ANCHOR_BYTES)
-            self.followed = run
             self.followed_to_its_end = (not self.anchored or run.end == self.e.input.size
                                         or run.end - run.start <= MAX_ANCHOR_BYTES)
-        return found, self.anchored, self.followed.end
+        self.followed = run
+        return found, self.anchored, run.end
 
     def search(self, int64_t damage, int64_t position, *, bint ahead=False):
         """Where a search from `position` on finds a batch; the size of the input: it finds none. damage: where the

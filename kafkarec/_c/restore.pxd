@@ -11,14 +11,14 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport (
-    BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow,
-    read_v2, wrapping_add,
+    BATCH_MAGIC, CODEC_MASK, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD,
+    BatchRow, read_batch, read_v2, wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.endian cimport load_i32, load_i64
 from kafkarec._c.input cimport Input, peek, piece_size, reach
 from kafkarec._c.record_walk cimport LEAST_BODY
 from kafkarec._c.resync cimport Search, far_above, field_end, frame_follows, looks_plausible, read_field
-from kafkarec._c.status cimport OK
+from kafkarec._c.status cimport Fault, OK
 from kafkarec._core cimport crc32c_on
 
 cdef enum:
@@ -79,7 +79,7 @@ cdef inline bint plausible_v2(Input* source, int64_t position, BatchRow* row) no
         return False
     row.magic, row.position = BATCH_MAGIC, position
     read_v2(peek(source, position, V2_OVERHEAD), row)
-    row.last_offset -= row.base_offset
+    row.last_offset = wrapping_subtract(row.last_offset, row.base_offset)
     row.base_offset = 0
     row.codec = row.attributes & CODEC_MASK
     return looks_plausible(source, row)
@@ -91,18 +91,20 @@ cdef inline int64_t stated_end(Input* source, int64_t batch) noexcept nogil:
 
 
 cdef inline bint next_begins(Input* source, int64_t position, int64_t next_offset) noexcept nogil:
-    """Whether the batch after one with this next offset seems to begin here: two frames follow each other, or it is a
+    """Whether the batch after one with this next offset seems to begin here: a batch that another frame follows, or a
     header of magic 2 with such an offset, of which either magic or length fits."""
     cdef BatchRow row
-    cdef int64_t end, base
-    if source.size - position < UP_TO_MAGIC:
-        return False
-    end = stated_end(source, position)
-    if frame_follows(source, position) and frame_follows(source, end):
+    cdef Fault fault
+    cdef int64_t base
+    if (read_batch(source, position, source.size, FOR_PEEK, &row, &fault) == OK and looks_plausible(source, &row)
+            and frame_follows(source, position + row.size_in_bytes)):
         return True
+    if not plausible_v2(source, position, &row):
+        return False
     base = load_i64(peek(source, position, 8))
-    return plausible_v2(source, position, &row) and next_offset <= base and not far_above(base, next_offset) and (
-        peek(source, position + MAGIC_OFFSET, 1)[0] == BATCH_MAGIC or position + V2_OVERHEAD <= end <= source.size
+    return next_offset <= base and not far_above(base, next_offset) and (
+        peek(source, position + MAGIC_OFFSET, 1)[0] == BATCH_MAGIC
+        or position + V2_OVERHEAD <= stated_end(source, position) <= source.size
     )
 
 

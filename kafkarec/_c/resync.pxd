@@ -17,7 +17,8 @@ Before its CRC is computed, a candidate must have plausible fields, or another f
 about every 300th position has a valid size and magic by chance.
 
 Work is limited: the CRCs of all searches together read at most 8 bytes per byte of input, so that crafted lengths
-cannot make it quadratic (the damage then says so: search_limit); and bytes where one search has found no batch are not
+cannot make it quadratic (the damage then says so: search_limit); those for the ends of batches with wrong lengths read
+32 (restore); and bytes where one search has found no batch are not
 searched again.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
@@ -82,6 +83,7 @@ cdef struct Candidate:           # a candidate and its chain
     int64_t last_start           # of the chain's last batch
     int64_t end
     int64_t last                 # last offset of the candidate or the next batch; the others' CRCs are not checked
+    int64_t cut                  # base offset of the truncated batch at its end, if chain_continues finds one
 
 
 cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
@@ -151,6 +153,11 @@ cdef inline bint far_above(int64_t offset, int64_t other) noexcept nogil:
     return offset > OFFSET_JUMP and other < offset - OFFSET_JUMP
 
 
+cdef inline bint cut_follows(const Candidate* chain) noexcept nogil:
+    """Whether the truncated batch at the chain's end is the log's end: the beginning of the next batch."""
+    return chain.cut > chain.last and not far_above(chain.cut, chain.last)
+
+
 cdef inline bint chain_continues(Input* source, Candidate* chain, int64_t most_bytes, int most_hops) noexcept nogil:
     """Follows the chain frame by frame. True if it reaches the end of the input, a truncated batch with a higher
     offset, zeros, or so many bytes or batches."""
@@ -164,8 +171,9 @@ cdef inline bint chain_continues(Input* source, Candidate* chain, int64_t most_b
         if source.size - chain.end < LOG_OVERHEAD:   # the rest of a record or the beginning of a batch: undecidable
             return False
         status = read_batch(source, chain.end, source.size, FOR_PEEK, &row, &fault)
-        if status == CUT:                        # the end of the log, if this is the beginning of the next batch
-            return fault.base_offset > chain.last and not far_above(fault.base_offset, chain.last)
+        if status == CUT:
+            chain.cut = fault.base_offset
+            return cut_follows(chain)
         if status != OK or not looks_plausible(source, &row):
             # preallocated, or a page of zeros: not the end of a value
             return zero_bytes(peek(source, chain.end, LOG_OVERHEAD), LOG_OVERHEAD) == LOG_OVERHEAD

@@ -38,17 +38,22 @@ def hurt(at: int, new: bytes, number: int = 1, pieces: list[bytes] = THREE) -> l
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_length_and_magic_of_magic_2(codec: str, number: int) -> None:
-    pieces = [builders.good_batch(3, base_offset=base, codec=codec) for base in (0, 3, 6)]
+@pytest.mark.parametrize("first", [0, 40])
+def test_length_and_magic_of_magic_2(codec: str, number: int, first: int) -> None:
+    """At a length that is 4 too low, the next base offset is read as a length, of a batch of magic 0."""
+    pieces = [
+        builders.good_batch(3, base_offset=base, codec=codec, leader_epoch=7) for base in range(first, first + 9, 3)
+    ]
     right = len(pieces[number]) - 12
     start = sum(map(len, pieces[:number]))
-    for length in (0, -1, right - 1, right + 1, right ^ 1 << 20, right ^ 1 << 4, 2**31 - 1, len(b"".join(pieces)) - 12):
+    lengths = (0, -1, right - 1, right + 1, right - 4, right ^ 1 << 20, right ^ 1 << 4, 2**31 - 1)
+    for length in (*lengths, len(b"".join(pieces)) - 12):
         for magic in (2, 3, 66, 0, 1, -1):
             data = hurt(8, length.to_bytes(4, "big", signed=True), number, pieces)
             data = hurt(16, bytes([magic & 0xFF]), number, data)
             columns = skipped(b"".join(data))
             wanted = {"batch_length": (length, right)} | ({"magic": (magic, 2)} if magic != 2 else {})
-            assert offsets(columns) == list(range(9)), (length, magic)
+            assert offsets(columns) == list(range(first, first + 9)), (length, magic)
             assert columns.damage == () and columns.remaining == 0
             assert columns.restored == (kafkarec.Restored(None, start, wanted, "the checksum"),)
             assert columns.batches.column("size_in_bytes") == [len(one) for one in pieces]
@@ -256,6 +261,35 @@ def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_squa
         assert len(columns) == 600 and {each.reason for each in columns.damage} == {"crc_mismatch"}
     columns = every_second(length, magic)
     assert len(columns) < 600 and "search_limit" in {each.reason for each in columns.damage}
+
+
+def test_frames_in_a_value_that_lead_to_a_cut_batch_lead_nowhere(tmp_path: Path) -> None:
+    """The frames of the log, which lead there too, were followed before: of them it is the next batch."""
+    nested = builders.good_batch(1, base_offset=5000) + builders.good_batch(1, base_offset=5001)
+    pieces = [
+        builders.good_batch(3, codec="lz4"),
+        builders.good_batch(2, base_offset=3),
+        builders.message(magic=0, offset=5, value=nested),
+        builders.message(magic=0, offset=6, value=b"w" * 80),
+        builders.good_batch(3, base_offset=7),
+        builders.good_batch(3, base_offset=10),
+    ]
+    pieces = hurt(8, (len(pieces[0]) - 13).to_bytes(4, "big"), 0, pieces)
+    pieces = hurt(13, bytes([pieces[2][13] ^ 1]), 2, pieces)
+    pieces = hurt(8, (len(pieces[3]) - 12 | 1 << 17).to_bytes(4, "big"), 3, pieces)
+    columns = in_file(tmp_path, pieces)
+    assert offsets(columns) == [0, 1, 2, 3, 4, *range(7, 13)]
+    assert [one.reason for one in columns.damage] == ["crc_mismatch", "base_offset_undecided"]
+
+
+@pytest.mark.parametrize("cut", [b"", builders.good_batch(1, base_offset=1000)[:40]], ids=["whole", "cut"])
+def test_many_wrong_base_offsets_in_a_row(cut: bytes, tmp_path: Path) -> None:
+    """What the frames behind one of them lead to, those behind the next one lead to as well."""
+    raw = [builders.good_batch(1, base_offset=base) for base in range(1000)]
+    wrong = [builders.patched(one, 0, bytes([1 + n * 3 % 7])) if n % 20 else one for n, one in enumerate(raw)]
+    columns = in_file(tmp_path, [*wrong[:981], *raw[981:], cut])
+    assert offsets(columns) == list(range(1000)) and len(columns.restored) == 49 * 19
+    assert columns.damage == () and columns.remaining == len(cut)
 
 
 def test_restore_false_of_open(tmp_path: Path) -> None:
