@@ -1425,7 +1425,6 @@ cdef class Decoder:
         if self.rules is not None:
             stop = self.e.input.stop if found.witness == NO_WITNESS else end
             if not proven and self.rules.restores(self, start, stop, reason, fault):
-                self.e.search.limited = False
                 return 0
             if found.witness == NEXT_BATCH and end < self.e.input.stop:
                 end, position, misfit = self.rules.next_that_fits(self, start, end)
