@@ -87,12 +87,10 @@ cdef struct Candidate:           # a candidate and its chain
 
 
 cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
+    memset(search, 0, sizeof(Search))
     search.crc_left = length * (CRC_BUDGET - IMPLAUSIBLE_BUDGET) + 4096
     search.implausible_left = length * IMPLAUSIBLE_BUDGET
     search.ends_left = length * ENDS_BUDGET
-    search.searched_to = search.ahead_from = search.ahead_to = 0
-    search.limited = False
-    memset(search.crc_results, 0, sizeof(search.crc_results))
 
 
 cdef inline int64_t field_end(Input* source, int64_t position, int64_t end) noexcept nogil:

@@ -203,9 +203,14 @@ def test_register_says_what_the_workers_python_lacks(tmp_path: Path) -> None:
 def test_doctor_reports_workers_that_lack_what_all_functions_need(
     spark_session: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    import py4j
+    import pyspark
+
     assert spark_udfs.doctor(spark_session).healthy
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without site-packages
+    for package in (pyspark, py4j):  # of the site-packages these alone
+        (tmp_path / package.__name__).symlink_to(Path(package.__file__).parent)
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{tmp_path}" exec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(spark_session.sparkContext, "pythonExec", str(python))
     found = spark_udfs.doctor(spark_session)
