@@ -41,8 +41,8 @@ from kafkarec._c.codec_functions cimport publish
 from kafkarec._c.decompress cimport decompress_release
 from kafkarec._c.restore cimport end_by_content
 from kafkarec._c.resync cimport (
-    MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, cut_follows, is_valid_batch,
-    looks_plausible, search_forward,
+    MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, cut_follows, is_on_chain,
+    is_valid_batch, looks_plausible, search_forward,
 )
 from kafkarec._c.status cimport Fault
 from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
@@ -1206,7 +1206,7 @@ cdef class Decoder:
     cdef readonly list damage            # see damage.resolve
     cdef list restored, taken_batches
     cdef public tuple tried              # by AfterDamage.restores: (end, positions); begins anew with each input
-    cdef Candidate followed              # by frames_from, from .start on: the next ones are mostly parts of it
+    cdef Candidate followed              # by frames_from, from .start on: the next chains are mostly the ends of it
     cdef bint anchored, followed_to_its_end
     cdef dict last_sizes, note_details
     cdef object rules
@@ -1267,7 +1267,7 @@ cdef class Decoder:
         if self.taken_batches:
             self.taken_batches = []
         self.tried = (0, [])
-        self.followed.start = -1
+        self.followed.start = self.followed.end = 0
         engine_begin_input(&self.e, start)
         if self.e.options.restore and start == 0:
             first = self.rules.first_offset
@@ -1502,7 +1502,7 @@ cdef class Decoder:
         cdef BatchRow row
         cdef Fault fault
         cdef Candidate run
-        cdef bint is_known = False
+        cdef bint is_known
         cdef list found = []
         memset(&run, 0, sizeof(Candidate))
         run.end = position
@@ -1511,8 +1511,9 @@ cdef class Decoder:
                and (not found or looks_plausible(&self.e.input, &row))):
             found.append(offsets_of(&row))
             run.last, run.end = row.last_offset, row.position + row.size_in_bytes
-            is_known |= run.end == self.followed.start
         run.start, run.cut = run.end, INT64_MIN
+        with nogil:
+            is_known = run.end > position and is_on_chain(&self.e.input, &self.followed, run.end)
         if is_known and (self.followed_to_its_end or self.followed.end - run.end > MAX_ANCHOR_BYTES // 2):
             run.end, run.cut = self.followed.end, self.followed.cut
             if run.cut != INT64_MIN:

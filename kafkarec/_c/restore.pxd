@@ -4,6 +4,7 @@
     magic 2, not compressed       its records, as many as the header counts
     magic 2, compressed           the only end at which the checksum is the stored one; it is not looked for behind
                                   the stated length if a batch begins there: then not the length is wrong
+
 The caller checks checksum and records of the batch that begins and ends there: these functions only find its end. The
 header of magic 2 from byte 17 on is covered by the checksum.
 """

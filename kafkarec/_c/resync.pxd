@@ -16,10 +16,9 @@ recover.offset_order decides about the candidate that is found.
 Before its CRC is computed, a candidate must have plausible fields, or another frame must follow it: in compressed bytes
 about every 300th position has a valid size and magic by chance.
 
-Work is limited: the CRCs of all searches together read at most 8 bytes per byte of input, so that crafted lengths
-cannot make it quadratic (the damage then says so: search_limit); those for the ends of batches with wrong lengths read
-32 (restore); and bytes where one search has found no batch are not
-searched again.
+Work is limited: the CRCs of all searches together read at most 8 bytes per byte of input, and those for the ends of
+batches with wrong lengths (restore) at most 32, so that crafted lengths cannot make it quadratic (the damage then says
+so: search_limit); and bytes where one search has found no batch are not searched again.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -38,7 +37,7 @@ cdef enum:
     SCHEMA_ID = 5                # bytes: a magic byte of 0, an int32; before the content of many values
     CRC_BUDGET = 8               # bytes of CRC work per byte of input
     IMPLAUSIBLE_BUDGET = 2       # the part of it for implausible candidates, which must not use up the rest
-    ENDS_BUDGET = 32             # the same for the ends of batches of magic 2 whose length is wrong (restore)
+    ENDS_BUDGET = 32             # bytes per byte of input for the ends of compressed batches (restore)
     LARGE = 1 << 14              # bytes; a larger candidate without a following frame counts as implausible
     MAX_SEARCH_BYTES = 1 << 22   # bytes up to which a chain is followed: further than a record value reaches
     MAX_ANCHOR_BYTES = 1 << 26   # the same for a chain that is compared with the log around it
@@ -61,8 +60,8 @@ cdef extern from * nogil:
 cdef struct Search:
     int64_t crc_left             # bytes of CRC work left for plausible candidates
     int64_t implausible_left     # the same for implausible ones, most of which are no batches
+    int64_t ends_left            # the same for the ends of compressed batches
     int64_t[REMEMBERED] crc_results  # by a hash of the position: position + 1 if its CRC matches, -position - 1 if not
-    int64_t ends_left            # the same for ends of batches whose length is wrong
     int64_t searched_to          # searches only go forward: before this position there is no further batch
     int64_t ahead_from, ahead_to  # bytes in which the last search ahead has found none
     bint limited                 # a batch may be left in the damage: the work is used up
@@ -178,6 +177,18 @@ cdef inline bint chain_continues(Input* source, Candidate* chain, int64_t most_b
         chain.last_start = chain.end
         chain.end += row.size_in_bytes
     return True
+
+
+cdef inline bint is_on_chain(Input* source, Candidate* chain, int64_t position) noexcept nogil:
+    """Whether the frames of a chain that was followed lead to `position`; chain.start moves there or behind it, so that
+    each frame is passed once."""
+    cdef BatchRow row
+    cdef Fault fault
+    while chain.start < min(position, chain.end):
+        if read_batch(source, chain.start, source.size, FOR_PEEK, &row, &fault) != OK:
+            return False
+        chain.start += row.size_in_bytes
+    return chain.start == position
 
 
 cdef inline int judge_candidate(Input* source, int64_t position, Search* search, Candidate* chain) noexcept nogil:
