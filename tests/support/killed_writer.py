@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -119,16 +120,17 @@ class Disk:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        real = os.fsync
+        real, one_by_one = os.fsync, threading.Lock()
 
         def fsync(descriptor: int) -> None:
-            real(descriptor)
-            status = os.fstat(descriptor)
-            if stat.S_ISDIR(status.st_mode):
-                self._names[status.st_ino] = _inodes(descriptor)
-            else:
-                self._descriptors.append(os.dup(descriptor))
-                self._synced[status.st_ino] = os.pread(descriptor, status.st_size, 0)
+            with one_by_one:  # else a thread could put an earlier list of names in place of a later one
+                real(descriptor)
+                status = os.fstat(descriptor)
+                if stat.S_ISDIR(status.st_mode):
+                    self._names[status.st_ino] = _inodes(descriptor)
+                else:
+                    self._descriptors.append(os.dup(descriptor))
+                    self._synced[status.st_ino] = os.pread(descriptor, status.st_size, 0)
 
         os.fsync = fsync
         try:
