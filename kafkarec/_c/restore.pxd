@@ -13,7 +13,7 @@ from libc.string cimport memset
 
 from kafkarec._c.batch cimport (
     BATCH_MAGIC, CODEC_MASK, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD,
-    BatchRow, read_batch, read_v2, wrapping_add, wrapping_subtract,
+    BatchRow, read_batch, read_v2, wrapping_subtract,
 )
 from kafkarec._c.endian cimport load_i32, load_i64
 from kafkarec._c.input cimport Input, peek, piece_size, reach
@@ -74,7 +74,8 @@ cdef inline int64_t checksum_end(Input* source, int64_t batch, uint32_t stored, 
 
 
 cdef inline bint plausible_v2(Input* source, int64_t position, BatchRow* row) noexcept nogil:
-    """Whether the header here, as one of magic 2 and of any length, has plausible fields, which it fills in."""
+    """Whether the header here, as one of magic 2 and of any length, has plausible fields, which it fills in. The base
+    offset may be wrong: as if it were 0, last_offset is the last offset delta; next_offset is as stored."""
     memset(row, 0, sizeof(BatchRow))
     if source.size - position < V2_OVERHEAD:
         return False
@@ -113,15 +114,14 @@ cdef inline int64_t end_by_content(Input* source, int64_t batch, int magic, int6
                                    Search* search) noexcept nogil:
     """The end of the batch by its own bytes; -1: none. stop: where reading could go on after the damage."""
     cdef BatchRow row
-    cdef int64_t end, next_offset
+    cdef int64_t end
     if magic == BATCH_MAGIC:
         if not plausible_v2(source, batch, &row):
             return -1
         if row.codec == 0:
             return records_end(source, batch + V2_OVERHEAD, row.record_count)
         end = stated_end(source, batch)
-        next_offset = wrapping_add(load_i64(peek(source, batch, 8)), row.last_offset + 1)
-        if batch + V2_OVERHEAD <= end < stop and next_begins(source, end, next_offset):
+        if batch + V2_OVERHEAD <= end < stop and next_begins(source, end, row.next_offset):
             stop = end
         return checksum_end(source, batch, row.crc, stop, search)
     end = batch + UP_TO_MAGIC + (9 if magic == 1 else 1)

@@ -112,12 +112,11 @@ def _heaviest(chain: Sequence[tuple[Offsets, float]]) -> list[float]:
     """For each batch the weight of the heaviest rising chain that ends with it. Two batches without a gap between them
     count once more: hardly any wrong offset fits so exactly."""
     found: list[float] = []
-    for one, weight in chain:
+    for number, (one, weight) in enumerate(chain):
         best = 0.0
-        for (other, other_weight), so_far in zip(chain, found, strict=False):  # those before it
-            if other.next <= one.base <= other.next + MAX_JUMP:
+        for (other, other_weight), so_far in zip(chain[:number], found, strict=True):
+            if _follows(other, one):
                 exact = min(weight, other_weight) if other.next == one.base else 0.0
-                if so_far + exact > best:
-                    best = so_far + exact
+                best = max(best, so_far + exact)
         found.append(best + weight)
     return found

@@ -13,7 +13,7 @@ from broker import Broker, serving
 from broker_logs import partition
 from command import WIDE
 from jvm_oracle import Oracle
-from jvm_reading import ISOLATION, consumer_lines
+from jvm_reading import ISOLATION, consumed_lines, consumer_lines
 from paths import SEGMENTS
 from random_logs import Maker
 
@@ -98,9 +98,7 @@ def test_a_consumer_gets_the_records_that_kafkarec_reads(
     isolation: str, broker: Broker, folders: dict[str, Path], kafka: Oracle
 ) -> None:
     for topic, folder in folders.items():
-        answer = kafka.ask("consume", broker.address, topic, isolation)
-        assert answer.status == 0, answer.err
-        assert consumer_lines(folder, isolation) == answer.out.splitlines()[:-1], topic
+        assert consumer_lines(folder, isolation) == consumed_lines(kafka, broker, topic, isolation), topic
 
 
 @pytest.mark.slow
@@ -117,9 +115,7 @@ def test_a_consumer_gets_the_records_of_the_source(
     isolation: str, broker: Broker, made: dict[str, Path], kafka: Oracle
 ) -> None:
     for topic, folder in made.items():
-        answer = kafka.ask("consume", broker.address, topic, isolation)
-        assert answer.status == 0, answer.err
-        served = answer.out.splitlines()[:-1]
+        served = consumed_lines(kafka, broker, topic, isolation)
         assert served == consumer_lines(folder, isolation), topic
         source, _, command = topic.rpartition("-")
         # without markers nothing is aborted: `plain` has all records of the source

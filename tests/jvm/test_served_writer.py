@@ -16,7 +16,7 @@ import builders
 import pytest
 from broker import Broker
 from jvm_oracle import Oracle
-from jvm_reading import ISOLATION, consumer_lines
+from jvm_reading import ISOLATION, consumed_lines, consumer_lines
 from killed_writer import batches, content, run
 
 import kafkarec
@@ -166,12 +166,6 @@ def broker(kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.Tem
         started.stop()
 
 
-def _consumed(kafka: Oracle, broker: Broker, topic: str, isolation: str) -> list[str]:
-    answer = kafka.ask("consume", broker.address, topic, isolation)
-    assert answer.status == 0, answer.err
-    return answer.out.splitlines()[:-1]
-
-
 @pytest.mark.parametrize("isolation", ISOLATION)
 def test_a_consumer_gets_what_was_written(
     isolation: str, broker: Broker, folders: dict[str, Path], kafka: Oracle
@@ -181,13 +175,13 @@ def test_a_consumer_gets_what_was_written(
             continue
         # magic 0 has no timestamps
         expected = [line.replace(" -1 None ", " -1 -1 ", 1) for line in consumer_lines(folder, isolation)]
-        assert _consumed(kafka, broker, topic, isolation) == expected, topic
+        assert consumed_lines(kafka, broker, topic, isolation) == expected, topic
 
 
 def test_the_broker_starts_without_a_warning(broker: Broker, folders: dict[str, Path], kafka: Oracle) -> None:
     """No segment is recovered, no index rebuilt, no snapshot ignored. The leader epochs of w-saved come from another
     cluster and are above the topic's: the broker discards them with a warning."""
-    _consumed(kafka, broker, "w-none", "read_uncommitted")  # the broker is running
+    consumed_lines(kafka, broker, "w-none", "read_uncommitted")  # the broker is running
     started = broker.log_text.rindex("Loading logs from log dirs")
     lines = [line for line in broker.log_text[started:].splitlines() if re.search(r"\bw-\w+-0\b", line)]
     assert len(lines) > len(folders)
@@ -219,7 +213,7 @@ def test_producers_append_to_the_folders(
     assert offsets[0] == 300 and len(offsets) == 24
     served = broker.data / "w-more-0"
     for isolation in ISOLATION:
-        consumed = _consumed(kafka, broker, "w-more", isolation)
+        consumed = consumed_lines(kafka, broker, "w-more", isolation)
         assert consumed[:300] == consumer_lines(folders["w-more"], isolation)
         assert consumed == consumer_lines(served, isolation)
         assert len(consumed) == 300 + (24 if isolation == "read_uncommitted" else 18)
@@ -246,7 +240,7 @@ def test_the_log_cleaner_cleans_the_folders(broker: Broker, folders: dict[str, P
     assert cleaned_to > 200
     kept = [*range(cleaned_to - _KEYS, cleaned_to), *range(cleaned_to, 300)]
     served = broker.data / "w-keys-0"
-    assert [int(line.split()[0]) for line in _consumed(kafka, broker, "w-keys", "read_committed")] == kept
+    assert [int(line.split()[0]) for line in consumed_lines(kafka, broker, "w-keys", "read_committed")] == kept
     assert kafkarec.verify(served).damage == ()
     assert consumer_lines(served, "read_uncommitted") == [
         line for line in consumer_lines(folders["w-keys"], "read_uncommitted") if int(line.split()[0]) in kept

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from broker import Broker
+from jvm_oracle import Oracle
+
 import kafkarec
 
 ISOLATION = ("read_uncommitted", "read_committed")
@@ -45,3 +48,10 @@ def consumer_lines(folder: Path, isolation: str) -> list[str]:
             blobs += [f"{_blob(key.encode())}={_blob(value)}" for key, value in record.headers]
             lines.append(" ".join([*map(str, words), *blobs]))
     return lines
+
+
+def consumed_lines(kafka: Oracle, broker: Broker, topic: str, isolation: str) -> list[str]:
+    """Return what a consumer of the broker gets, in the same lines."""
+    answer = kafka.ask("consume", broker.address, topic, isolation)
+    assert answer.status == 0, answer.err
+    return answer.out.splitlines()[:-1]
