@@ -127,6 +127,7 @@ class SegmentWriter:
         self._states, self._epochs = recovered.states, recovered.epochs
         self._segments = recovered.segments
         self._next = self._recovery_point = recovered.next_offset
+        self._has_earlier_snapshots = recovered.index_builder is not None
         self.cut = recovered.cut
         if recovered.index_builder is not None:
             self._active = ActiveSegment(
@@ -269,10 +270,11 @@ class SegmentWriter:
         """Finishes the last segment and writes its side files. end: the log end offset, or the next base offset."""
         assert self._active is not None
         self._active.finish()
-        bases = {one.base_offset for one in self.segments}
         if end > self._active.base:
             self._write_snapshot(end)
-        drop_snapshots(self._folder, bases | {end})
+        if self._has_earlier_snapshots:  # such as that of the log's end when an earlier writer was closed
+            drop_snapshots(self._folder, {one.base_offset for one in self.segments} | {end})
+            self._has_earlier_snapshots = False
         self._write_epochs()
         sync_folder(self._folder)
         self._recovery_point = self._next
