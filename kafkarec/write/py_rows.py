@@ -1,7 +1,8 @@
 """Converts Python records to rows for the writer: tuples (offset, timestamp in ms, key, value, headers) of exact types.
 
 offset        int or None                     timestamp    int ms, an aware datetime, None
-key, value    bytes or another buffer, None   headers      pairs (str or UTF-8 bytes, bytes or None), or a mapping
+key, value    bytes or another buffer, None   headers      pairs (str or UTF-8 bytes, bytes or None), dicts
+                                              with "key" and "value", or a mapping
 """
 
 from __future__ import annotations
