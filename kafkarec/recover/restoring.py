@@ -293,11 +293,13 @@ class AfterDamage(NamedTuple):
         """Field -> (value, witness) of what the neighbours prove: base offset and leader epoch. adjoins: no damage is
         between the batch and the one before it, or the file's start; last: the batch ends the file."""
         before = left[-2:]
-        next_name = self.facts.next_name() if last else None
+        low = before[-1].next if before else self.facts.bounds and self.facts.bounds[0]
+        # Where offsets continue, the folder, which may have thousands of segments, is not listed.
+        next_name = self.facts.next_name() if last and not (adjoins and own.base == low) else None
         if next_name is not None:
             behind = [Offsets(next_name, next_name)]
         found = {}
-        base = self._base_offset(position, before, own, behind, adjoins, last)
+        base = self._base_offset(position, low, before, own, behind, adjoins, last)
         if base is not None:
             found["base_offset"] = base
             own = own._replace(base=base[0], next=base[0] + own.next - own.base)
@@ -309,14 +311,15 @@ class AfterDamage(NamedTuple):
     def _base_offset(
         self,
         position: int,
+        low: int | None,
         before: Sequence[Offsets],
         own: Offsets,
         behind: Sequence[Offsets],
         adjoins: bool,
         last: bool,
     ) -> tuple[int, str] | None:
+        """low: the least offset that it may have; None: not known."""
         first, high = self.facts.bounds or (None, None)
-        low = before[-1].next if before else first
         too_low = low is not None and not 0 <= own.base - low <= MAX_JUMP
         overlaps = bool(behind) and own.next > behind[0].base
         too_high = high is not None and own.next > high

@@ -67,8 +67,8 @@ def content(name: str, data: Any) -> bytes | None:
 
 
 def header_pair(header: Any) -> tuple[bytes, bytes | None]:
-    """A record header as (bytes, bytes or None), from a pair or, as Arrow's to_pylist gives it, a dict. ValueError for a
-    key with a lone surrogate: not UTF-8."""
+    """A record header as (bytes, bytes or None), from a pair or a dict, as of Arrow's to_pylist. ValueError for a key
+    with a lone surrogate: not UTF-8."""
     try:
         key, value = (header["key"], header["value"]) if isinstance(header, dict) and len(header) == 2 else header
     except (TypeError, ValueError, KeyError):
