@@ -141,6 +141,7 @@ class Match:
         self.decisions: list[Decision] = []
         self.ahead: dict[int, AbortedTransaction] = {}
         self._producers = Producers()
+        self._number: int | None = None  # of the segment that is read, which a log that grows opens again and again
         self._segment = -1
         self._segment_start: int | None = None
         self._index: dict[tuple[int, int], AbortedTransaction] | None = None
@@ -233,7 +234,8 @@ class Match:
 
     def take(self, step: Step) -> None:
         """The next step of a walk with the MARKER_COLUMNS of control batches."""
-        if not self.segments or step.segment is not self.segments[-1]:
+        if step.number != self._number:
+            self._number = step.number
             self._begin(step.segment)
         self.damage += step.damage
         self._waiting += [_Lost(self._segment, damage.position, damage.length) for damage in step.damage]
