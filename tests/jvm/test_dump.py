@@ -40,17 +40,6 @@ def test_indexes_and_snapshots(kafka: Oracle, tmp_path: Path) -> None:
             assert agree(our_output, theirs(kafka, group, arguments), index=True), f"seed {seed}, {arguments}"
 
 
-@pytest.mark.parametrize("count", [1, 11, 12, 13, 14, 40, 49, 50])
-def test_findings_of_many_files_are_printed_with_each_file(count: int, kafka: Oracle, tmp_path: Path) -> None:
-    logs = []
-    for number in range(count):
-        logs.append(tmp_path / f"{number:020d}.log")
-        logs[-1].write_bytes(golden.vector("v2-none-offset-gaps").bytes)
-    text = ours(logs, deep=True)
-    assert agree(text, theirs(kafka, logs, ["--deep-iteration"]))
-    assert sum(line.startswith("Non-consecutive") for line in text.err) == count
-
-
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
 def test_every_golden_buffer_is_dumped_as_a_log(case: golden.Case, kafka: Oracle, tmp_path: Path) -> None:
     log = tmp_path / f"{STEMS[0]}.log"
