@@ -275,6 +275,12 @@ def test_lz4_header_checksum_computed_wrongly_is_read_in_magic_0_only() -> None:
         refused(LZ4, bytes(frame), "payload_checksum_mismatch", magic=2)
 
 
+def test_lz4_several_blocks_of_every_maximum() -> None:
+    big = TEXT * 60
+    for code in (4, 5, 6, 7):
+        assert read(LZ4, lz4_frame(big, block_size=code), guess=70_000) == big
+
+
 # zstd
 
 
@@ -289,3 +295,10 @@ def test_lz4_header_checksum_computed_wrongly_is_read_in_magic_0_only() -> None:
 )
 def test_zstd_at_the_limits(payload: bytes, content: bytes) -> None:
     assert read(ZSTD, payload) == content
+
+
+@pytest.mark.parametrize("size", [False, True])
+@pytest.mark.parametrize("trailing", [b"\0", b"abcd", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18\x01\0\0\0"])
+def test_zstd_garbage_after_a_frame(size: bool, trailing: bytes) -> None:
+    with pytest.raises(codecs.CodecError):
+        read(ZSTD, zstd_frame(TEXT, size=size) + trailing)

@@ -11,6 +11,7 @@ import oracle_codecs
 import pytest
 
 from kafkarec import codecs
+from kafkarec.codecs import installed
 
 pytestmark = [pytest.mark.core, pytest.mark.python]
 
@@ -191,3 +192,14 @@ def test_exceptions_survive_pickle_with_their_fields(error: codecs.CodecError) -
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert vars(again) == vars(error)
+
+
+def test_versions_lists_each_library() -> None:
+    versions = installed.versions()
+    assert {name: row["library"] for name, row in versions.items()} == {
+        "gzip": "isal",
+        "snappy": "cramjam",
+        "lz4": "lz4",
+        "zstd": "zstandard",
+    }
+    assert all(row["version"] for row in versions.values())

@@ -141,14 +141,6 @@ def test_pyarrow_uses_the_exported_buffers_without_a_copy(big: bytes) -> None:
     assert theirs <= ours
 
 
-def test_a_consumer_needs_only_arrow_c_stream(big: bytes) -> None:
-    columns = kafkarec.decode(big)
-    table = pa.table(c_stream.StreamMethodOnly(columns))
-    assert table.equals(pa.table(columns))
-    reader = pa.RecordBatchReader.from_stream(c_stream.StreamMethodOnly(columns))
-    assert sum(len(batch) for batch in reader) == len(columns)
-
-
 def test_the_schema_capsule_equals_the_streams_schema() -> None:
     columns = kafkarec.decode(golden.vector("v2-multi-batch").bytes)
     assert pa.schema(columns) == pa.table(columns).schema

@@ -43,6 +43,12 @@ def test_length_index_iteration_and_slices_agree() -> None:
             columns[beyond]
 
 
+def test_values_of_a_slice_with_and_without_nulls() -> None:
+    columns = kafkarec.decode(kafkarec.encode([{"timestamp": 5}, {"timestamp": 6}, {"timestamp": None}]))
+    parts = [columns[:2], columns[1:], columns[2:]]
+    assert [part.column("timestamp") for part in parts] == [[5, 6], [6, None], [None]]
+
+
 @pytest.mark.parametrize("options", [{}, {"columns": ["value"]}, {"timestamp_unit": "ns"}, {"header_keys": "binary"}])
 def test_tuples_are_the_fields_of_the_records(options: dict[str, Any]) -> None:
     for case in golden.vectors():

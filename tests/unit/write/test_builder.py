@@ -21,6 +21,9 @@ from kafkarec.write.record_input import record_input_of
 pytestmark = pytest.mark.core
 
 
+TRANSACTION = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 0, "is_transactional": True}
+
+
 def number(value: int | None) -> int:
     return -1 if value is None else value
 
@@ -97,6 +100,19 @@ def test_the_vectors_have_every_kind_of_batch() -> None:
     assert len(UNCOMPRESSED) > 40 and len(COMPRESSED) > 40
 
 
+def test_fields_of_the_batch() -> None:
+    fields = {"partition_leader_epoch": 5, "base_offset": 100, **TRANSACTION}
+    made = RecordBatchBuilder(compression="lz4", **fields)
+    made.append(10, b"k", b"v")
+    made.append(9, b"k", b"v", offset=120)
+    [batch] = kafkarec.batches(made.build())
+    assert {name: getattr(batch, name) for name in fields} == fields
+    assert (batch.last_offset, batch.base_timestamp, batch.max_timestamp, batch.record_count) == (120, 10, 10, 2)
+    assert [getattr(made, name) for name in ("producer_id", "producer_epoch", "base_sequence")] == [7, 1, 0]
+    assert made.is_transactional and not made.is_control and made.compression is kafkarec.Compression.LZ4
+    assert (made.magic, made.base_offset, made.last_offset, made.next_offset, len(made)) == (2, 100, 120, 121, 2)
+
+
 def test_offsets_continue_from_the_last_record() -> None:
     made = RecordBatchBuilder(base_offset=10)
     assert [made.append(0, None, None) for _ in range(2)] == [10, 11]
@@ -140,6 +156,16 @@ def test_error_messages_have_no_bytes_of_records() -> None:
         assert "secret" not in str(refused.value)
 
 
+def test_offsets_as_far_as_32_bits() -> None:
+    for far in (2**31 - 1, -(2**31)):
+        made = RecordBatchBuilder(base_offset=5)
+        made.append(0, None, None, offset=5 + far)
+        assert [row.offset for row in kafkarec.decode(made.build())] == [5 + far]
+    for magic in (0, 1, 2):
+        with pytest.raises(ValueError, match="too far from the base offset"):
+            RecordBatchBuilder(magic=magic).append(0, None, None, offset=2**31)
+
+
 def test_the_batch_size_is_limited_to_the_size_field() -> None:
     made = RecordBatchBuilder()
     assert made._most_bytes == 2**31 - 1, "so the number of records, of 7 bytes at least, fits 32 bits as well"
@@ -163,6 +189,20 @@ def test_has_room_for() -> None:
     made.append(0, b"v" * 25, None)
     assert made.is_full and not made.has_room_for(0, None, None)
     assert RecordBatchBuilder(batch_size=0).has_room_for(0, None, None) and not RecordBatchBuilder(batch_size=0).is_full
+
+
+def test_has_room_for_counts_the_next_record() -> None:
+    """With a producer's sequence of calls no batch is above batch_size, except one of a single record."""
+    for size in (0, 100, 200, 1000):
+        for magic in (0, 1, 2):
+            made = RecordBatchBuilder(magic=magic, batch_size=size)
+            count = 0
+            while made.has_room_for(count * 1000, b"k" * count, b"v"):
+                before = made.estimated_bytes_written
+                made.append(count * 1000, b"k" * count, b"v")
+                count += 1
+            assert len(made.build()) <= size or count == 1
+            assert count == 1 or before <= size
 
 
 def test_has_room_for_under_a_codec_is_an_estimate() -> None:
