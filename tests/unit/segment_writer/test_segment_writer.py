@@ -69,14 +69,6 @@ def test_a_log_without_batches_is_one_empty_segment(folder: Path) -> None:
         assert writer.append(batch(40)) == range(40, 43) and bases(writer) == [40]
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_buffer_can_be_appended(kind: Any, folder: Path) -> None:
-    with SegmentWriter(folder) as writer:
-        writer.append(kind(batch()))
-    with pytest.raises(TypeError), SegmentWriter(folder) as writer:
-        writer.append("text")
-
-
 def test_the_topic_id(folder: Path) -> None:
     made = UUID("a666f06b-0f09-4509-8209-fcef4dab6a13")
     SegmentWriter(folder, topic_id=made).close()
