@@ -60,17 +60,6 @@ def test_uncompressed_v3_is_shorter_by_a_byte_a_record_and_by_the_header() -> No
     assert len(v3.from_v2(data, keep_attributes=True)) == len(data) - (61 - 49)
 
 
-@each_form
-def test_varints_that_are_not_minimal_are_kept_but_for_the_length(form: Form) -> None:
-    body = b"\x00" + b"\x80\x80\x00" + b"\x81\x00" + b"\x82\x80\x00k" + b"\x82\x00v" + b"\x80\x00"
-    short = builders.batch([builders.varint(len(body)) + body])
-    long = builders.batch([bytes([len(body) << 1 | 0x80, 0]) + body])
-    assert form.module.to_v2(form.from_v2(short)) == short
-    back = form.module.to_v2(form.from_v2(long))
-    assert back == (long if form.module is v3 and form.options else short)
-    assert records_of(decode_v2(back)) == records_of(decode_v2(long))
-
-
 def test_record_attributes_that_are_not_zero_are_kept_or_refused() -> None:
     data = builders.good_batch(2) + builders.batch([builders.record(), builders.record(attributes=-1)], codec="gzip")
     for module, options in ((v3, {}), (header_first, {"frames": 1}), (header_first, {"frames": 2})):
@@ -139,19 +128,6 @@ def test_encode_writes_what_encode_writes_for_magic_2(form: Form, codec: str) ->
 
 
 @each_form
-def test_decoded_columns_are_encoded_again(form: Form) -> None:
-    data = b"".join(builders.good_batch(3, base_offset=3 * n, codec=c) for n, c in enumerate(CODECS))
-    made = form.from_v2(data)
-    columns = form.module.decode(made, control=True)
-    assert form.module.encode(columns, compression="keep", **form.options) == form.from_v2(
-        kafkarec.encode(columns, compression="keep")
-    )
-    assert records_of(decode_v2(kafkarec.encode(columns))) == records_of(decode_v2(data))
-    with pytest.raises(ValueError, match="batches of magic 3"):
-        kafkarec.encode(columns, magic="keep")
-
-
-@each_form
 def test_options_are_those_of_decode(form: Form) -> None:
     data = b"".join(
         [
@@ -198,11 +174,3 @@ def test_options_that_do_not_exist_are_refused() -> None:
         header_first.from_v2(data, frames=3)
     with pytest.raises(TypeError):
         v3.encode([], magic=2)
-
-
-def test_many_batches_are_several_chunks() -> None:
-    data = b"".join(builders.batch([builders.record(value=bytes(900_000))], base_offset=n) for n in range(5))
-    columns = v3.decode(v3.from_v2(data), columns=["offset", "value", "magic", "batch_position"])
-    assert len(columns._found.chunks) > 1 and columns.column("offset") == [0, 1, 2, 3, 4]
-    assert columns.column("magic") == [3] * 5 == columns.batches.column("magic")
-    assert columns.column("batch_position") == columns.batches.column("position")

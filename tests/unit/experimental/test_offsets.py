@@ -107,16 +107,6 @@ def test_truncated_fields_and_wrong_counts_are_refused(form: Form, codec: str) -
             header_first.offsets(cut)
 
 
-@each_form
-def test_without_a_codec_the_size_of_the_data_is_compared(form: Form) -> None:
-    good = form.from_v2(batch_of([0, 1]))
-    for data, reason in ((good[:-1], "message_truncated"), (good + b"?", "records_left_over")):
-        spoiled = builders.with_crc(data[:8] + (len(data) - 12).to_bytes(4, "big") + data[12:])
-        with pytest.raises(kafkarec.InvalidRecordError) as caught:
-            header_first.offsets(spoiled)
-        assert caught.value.reason == reason
-
-
 @pytest.mark.parametrize("codec", CODECS[1:])
 @each_form
 def test_bombs_stop_at_the_limit(form: Form, codec: str) -> None:

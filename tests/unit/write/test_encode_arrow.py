@@ -171,30 +171,6 @@ def test_texts_of_polars_and_duckdb() -> None:
 # ---- columns of batch fields
 
 
-def test_batch_fields_by_columns() -> None:
-    table = pa.table(
-        {
-            "value": [b"v"] * 6,
-            "producer_id": [None, None, 5, 5, 5, 6],
-            "producer_epoch": pa.array([None, None, 1, 1, 1, 0], pa.int16()),
-            "sequence": pa.array([None, None, 2**31 - 1, 0, 4, 5], pa.int32()),
-            "is_transactional": [False, False, True, True, True, False],
-            "partition_leader_epoch": pa.array([1, 2, 2, 2, 2, 2], pa.int32()),
-            "timestamp_type": pa.array([0] * 6, pa.int8()),
-            "topic": ["t"] * 6,
-        }
-    )
-    result = kafkarec.scan(kafkarec.encode(table))
-    names = ("base_offset", "last_offset", "producer_id", "base_sequence", "is_transactional", "partition_leader_epoch")
-    assert list(zip(*map(result.column, names), strict=True)) == [
-        (0, 0, None, None, False, 1),
-        (1, 1, None, None, False, 2),
-        (2, 3, 5, 2**31 - 1, True, 2),
-        (4, 4, 5, 4, True, 2),
-        (5, 5, 6, 5, False, 2),
-    ]
-
-
 def test_log_append_times_by_columns() -> None:
     table = pa.table({"value": ["a", "b", "c"], "timestamp": [50, 50, 60], "timestamp_type": [1, 1, 1]})
     result = kafkarec.scan(kafkarec.encode(table))

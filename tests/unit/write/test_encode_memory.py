@@ -1,4 +1,4 @@
-"""The memory that encode reads: changing lists, arrays released once, no byte beyond a buffer."""
+"""The memory that encode reads: changing lists, arrays that are released, no byte beyond a buffer."""
 
 from __future__ import annotations
 
