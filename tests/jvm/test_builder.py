@@ -113,41 +113,28 @@ class Script:
         epoch = rng.choice((-1, 0, 9))
         horizon = rng.choice((-1, -1, -1, 0, 1_700_000_000_000, -2)) if odd else -1
         self.base = base
-        fields = (
-            self.magic,
-            NAMES[codec],
-            "-" if level is None else level,
-            kind,
-            time,
-            base,
-            limit,
-            *self.producer,
-            int(transactional),
-            int(control),
-            epoch,
-            horizon,
-        )
+        options: dict[str, Any] = {
+            "magic": self.magic,
+            "compression": NAMES[codec],
+            "level": level,
+            "timestamp_type": (None, 0, 1)[kind + 1],
+            "log_append_time": time,
+            "base_offset": base,
+            "batch_size": limit,
+            **dict(zip(("producer_id", "producer_epoch", "base_sequence"), self.producer, strict=True)),
+            "is_transactional": transactional,
+            "is_control": control,
+            "partition_leader_epoch": epoch,
+            "delete_horizon_ms": horizon,
+        }
+        words = options | {"level": "-" if level is None else level, "timestamp_type": kind}
+        words |= {"is_transactional": int(transactional), "is_control": int(control)}
 
         def run() -> None:
-            self.builder = RecordBatchBuilder(
-                magic=self.magic,
-                compression=NAMES[codec],
-                level=level,
-                timestamp_type=(None, 0, 1)[kind + 1],
-                log_append_time=time,
-                base_offset=base,
-                batch_size=limit,
-                producer_id=self.producer[0],
-                producer_epoch=self.producer[1],
-                base_sequence=self.producer[2],
-                is_transactional=transactional,
-                is_control=control,
-                partition_leader_epoch=epoch,
-                delete_horizon_ms=horizon,
-            )
+            self.builder = RecordBatchBuilder(**options)
 
         self.append_time = kind == 1
-        return self.call("new " + " ".join(map(str, fields)), run)
+        return self.call(" ".join(["new", *map(str, words.values())]), run)
 
     def append(self) -> None:
         assert self.builder is not None

@@ -143,12 +143,6 @@ def test_the_filter_on_the_vectors(kafka: Oracle, tmp_path: Path, case: golden.C
         _assert_filters_agree(kafka, tmp_path, case.bytes, seed)
 
 
-def test_the_filter_on_segments(kafka: Oracle, tmp_path: Path) -> None:
-    for path in sorted((golden.VECTORS / "segments").glob("*/*.log")):
-        for seed in range(3):
-            assert _assert_filters_agree(kafka, tmp_path, path.read_bytes().rstrip(b"\0"), seed), path
-
-
 @dataclass
 class Run:
     """One log that both cleaners clean several times."""

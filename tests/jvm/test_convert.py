@@ -18,8 +18,6 @@ from jvm_reading import read
 
 import kafkarec
 from kafkarec.ops.convert import convert
-from kafkarec.sidecars import producer_snapshot
-from kafkarec.write import encode
 
 _MAGIC_0 = re.compile(r"^(\S+) -1 -1 -1 0 ", re.MULTILINE)
 """A record without timestamp type: in magic 2 it has CreateTime."""
@@ -95,61 +93,6 @@ def test_random_logs_are_down_converted_as_by_kafka(down_converter: jvm_down.Dow
             ends[compare(data, magic, down_converter)] += 1
     assert ends["same bytes"] > ends.total() / 4 and ends["same content"] > ends.total() / 5
     assert ends["refused for damage"] < ends.total() / 50
-
-
-@pytest.mark.parametrize(
-    "name", [case.name for case in golden.vectors() if case.name.startswith("downconverted-v2-to")]
-)
-def test_down_converted_vectors_equal_the_output_of_convert(name: str, down_converter: jvm_down.DownConverter) -> None:
-    """The vectors' source is not stored, so it is rebuilt from their records, without headers, which down-conversion
-    drops."""
-    case = golden.vector(name)
-    _, _, _, to, codec = name.split("-")
-    magic = int(to[1:])
-    records = [
-        (record.offset, record.timestamp, record.key, record.value, [("h", b"x")])
-        for record in kafkarec.decode(case.bytes)
-    ]
-    source = encode(records, compression=codec, base_offset=records[0][0])
-    ours = convert(source, magic=magic)
-    assert ours.stats.lost["headers"] == len(records)
-    assert content(ours) == content(case.bytes)
-    if codec == "none":
-        assert bytes(ours) == case.bytes
-
-
-def recovered(folder: Path, data: bytes, kafka: Oracle) -> dict[str, bytes]:
-    """Suffix -> content of the files that LogSegment.recover writes for a log: snapshot, aborted transactions, leader
-    epochs."""
-    folder.mkdir()
-    (folder / f"{kafkarec.scan(data)[0]['base_offset']:020}.log").write_bytes(data)
-    answer = kafka.ask("recover", folder, 4096)
-    assert answer.status == 0 and answer.out.endswith(" 0\n"), answer.err
-    expected = (".snapshot", ".txnindex", "leader-epoch-checkpoint")
-    return {suffix: path.read_bytes() for suffix in expected for path in folder.glob(f"*{suffix}")}
-
-
-def producers(snapshot: bytes) -> list[Any]:
-    """The producers without the fields that depend on the last batch's borders: its offset delta and its max
-    timestamp."""
-    return [entry._replace(offset_delta=0, timestamp=0) for entry in producer_snapshot.read(snapshot)]
-
-
-def test_a_broker_recovers_the_same_producer_state(kafka: Oracle, tmp_path: Path) -> None:
-    """ProducerStateManager over the whole log: sequences, open and aborted transactions; the leader epochs."""
-    logs = [golden.partition_bytes("txn-0"), golden.partition_bytes("all-codecs-0")]
-    logs += [convertible(seed, magics=(2,)).data for seed in range(jvm_oracle.count(40))]
-    transactions = 0
-    for number, data in enumerate(logs):
-        source_state = recovered(tmp_path / f"{number}-0", data, kafka)
-        packed = recovered(tmp_path / f"packed{number}-0", convert(data, compression="gzip"), kafka)
-        assert packed == source_state
-        for size in (1, 300, 1 << 20):
-            cut = recovered(tmp_path / f"cut{size}.{number}-0", convert(data, batch_size=size), kafka)
-            assert producers(cut.pop(".snapshot")) == producers(source_state[".snapshot"])
-            assert cut == {name: content for name, content in source_state.items() if name != ".snapshot"}
-        transactions += bool(source_state.get(".txnindex"))
-    assert transactions > 5
 
 
 def test_kafka_reads_the_same_records_from_the_output(kafka: Oracle, tmp_path: Path) -> None:

@@ -14,24 +14,18 @@ from broker import Broker
 from command import interruptible, own_process
 from jvm_oracle import TOOLS, Oracle, tool
 
-SETTINGS = """
-log.segment.bytes=1048576
-log.preallocate=true
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-"""
 RECORDS = 5000
 
 
 @pytest.fixture
 def broker(kafka: Oracle, tmp_path: Path) -> Iterator[Broker]:
     """A broker with one empty topic, t."""
-    started = Broker(tmp_path / "broker")
-    settings = tmp_path / "broker" / "server.properties"
-    settings.write_text(settings.read_text() + SETTINGS)
-    (tmp_path / "empty").mkdir()
+    settings = {"log_segment_bytes": "1048576", "log_preallocate": "true"}
+    started = Broker(tmp_path / "broker", **settings)
     try:
-        started.serve(kafka, {"t": tmp_path / "empty"})
+        started.start()
+        answer = kafka.ask("create", started.address, "t")
+        assert answer.status == 0, answer.err
         yield started
     finally:
         started.stop()

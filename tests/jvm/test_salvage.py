@@ -14,7 +14,6 @@ from plain_logs import batch, log
 from salvage_runs import assert_kafka_loads
 from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
 
-import kafkarec
 from kafkarec.ops.salvage import salvage
 
 FOLDERS = sorted({path.parent for path in SEGMENTS.glob("*/*.log")})
@@ -54,12 +53,3 @@ def test_an_empty_active_segment_is_loaded(kafka: Oracle, tmp_path: Path) -> Non
     (source / f"{70:020}.log").write_bytes(b"")
     salvage(source, tmp_path / "out", as_partition=True)
     assert_kafka_loads(kafka, tmp_path / "out" / "orders-0", tmp_path / "work", 70)
-
-
-def test_records_are_unchanged(kafka: Oracle, tmp_path: Path) -> None:
-    """A consumer of the recovered log gets the records of the source's good batches."""
-    (one,) = salvage(SEGMENTS / "txn-0", tmp_path / "out", as_partition=True).partitions
-    assert_kafka_loads(kafka, tmp_path / "out" / "txn-0", tmp_path / "work", one.next_offset or 0)
-    for isolation in ("read_committed", "read_uncommitted"):
-        records = list(kafkarec.open(tmp_path / "work" / "txn-0").read(isolation=isolation))
-        assert records == list(kafkarec.open(SEGMENTS / "txn-0").read(isolation=isolation))

@@ -1,5 +1,5 @@
-"""SegmentWriter compared with Kafka's own log: the same batches and settings make equal files, byte for byte; Kafka's
-recovery makes equal files from its segments alone; Kafka opens its folders without a change."""
+"""SegmentWriter compared with Kafka's own log: the same batches and settings make equal files, byte for byte; a spoiled
+end is truncated where Kafka truncates it; what it refuses Kafka refuses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import random
 import shutil
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import broker_logs
 import jvm_oracle
@@ -104,66 +103,6 @@ def test_the_files_equal_those_of_kafkas_log(kafka: Oracle, tmp_path: Path) -> N
         rolled += len(writer.segments) > 3
         refusals += bool(refusal)
     assert rolled > 10 and refusals > 2
-
-
-def test_recovery_of_the_segments_makes_equal_files(kafka: Oracle, tmp_path: Path) -> None:
-    for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(15))):
-        rng = random.Random(number)
-        settings = _settings(rng) | {"segment_bytes": 1 << 20}
-        ours, theirs = tmp_path / f"ours{number}" / "t-0", tmp_path / f"theirs{number}" / "t-0"
-        with SegmentWriter(ours, start_offset=first, **settings) as writer:  # type: ignore[arg-type]
-            _append_in_groups(writer, batches, rng)
-        shutil.copytree(ours, theirs)
-        answer = kafka.ask("recover", theirs, settings["index_interval_bytes"])
-        assert (answer.status, answer.err) == (0, ""), answer.err
-        assert all(line.endswith(" 0") for line in answer.out.splitlines())  # nothing was truncated
-        assert _without_snapshot_names(ours) == _without_snapshot_names(theirs), f"{number}: {settings}"
-
-
-def _without_snapshot_names(folder: Path) -> dict[str, bytes]:
-    """Recovery without a log names a snapshot by the last batch of a producer. Only the content of the last snapshot
-    counts, and one without producers may be missing."""
-    files = _files(folder)
-    snapshots = [data for name, data in sorted(files.items()) if name.endswith(".snapshot")]
-    rest = {name: data for name, data in files.items() if not name.endswith(".snapshot")}
-    return rest | ({"last snapshot": snapshots[-1]} if snapshots and len(snapshots[-1]) > 10 else {})
-
-
-def test_a_reopened_writer_makes_the_same_files(kafka: Oracle, tmp_path: Path) -> None:
-    """Closed and reopened in between: Kafka restarts the index interval there; recovery and SegmentWriter do not."""
-    for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(10))):
-        rng = random.Random(number)
-        settings: dict[str, Any] = _settings(rng) | {"topic_id": "pmqbwj8JRCSCfzvNTqatEw", "segment_bytes": 5000}
-        with SegmentWriter(tmp_path / f"one{number}-0", start_offset=first, **settings) as writer:
-            _append_in_groups(writer, batches, rng)
-        folder, remaining = tmp_path / f"more{number}-0", list(batches)
-        while True:
-            with SegmentWriter(folder, start_offset=first, check_all=bool(rng.randrange(2)), **settings) as writer:
-                if not remaining:
-                    break
-                _append_in_groups(writer, remaining[:7], rng)
-                remaining = remaining[7:]
-        assert content(folder) == content(tmp_path / f"one{number}-0"), number
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_kafka_loads_the_folder_and_truncates_nothing(clean: bool, kafka: Oracle, tmp_path: Path) -> None:
-    """With a closed log, and with the files that a killed writer leaves: without the last segment's indexes."""
-    for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(5))):
-        folder = tmp_path / f"ours{number}" / "t-0"
-        with SegmentWriter(folder, start_offset=first, segment_bytes=5000) as writer:
-            _append_in_groups(writer, batches, random.Random(number))
-        before = {name: data for name, data in content(folder).items() if name.endswith((".log", "index"))}
-        if not clean:
-            for suffix in (".index", ".timeindex", ".txnindex"):
-                Path(writer.segments[-1].path).with_suffix(suffix).unlink(missing_ok=True)
-            (folder / f"{writer.next_offset:020d}.snapshot").unlink(missing_ok=True)
-        answer = kafka.ask("load", folder, 4096)
-        assert answer.status == 0, answer.err
-        bases = [str(one.base_offset) for one in writer.segments]
-        assert answer.out.split() == [str(first), str(writer.next_offset), *bases]
-        after = content(folder)
-        assert {name: after[name] for name in before} == before
 
 
 def test_a_spoiled_end_is_truncated_where_kafka_truncates_it(kafka: Oracle, tmp_path: Path) -> None:

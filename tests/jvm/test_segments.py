@@ -19,11 +19,6 @@ def _sidecars(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in names}
 
 
-def _indexes(folder: Path) -> dict[str, bytes]:
-    """Without snapshots: a starting broker drops producers whose last record is as old as these."""
-    return {name: data for name, data in _sidecars(folder).items() if name.endswith("index")}
-
-
 def test_indexes_snapshots_and_epochs_equal_those_of_log_segment_recover(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(40)):
         ours, theirs = tmp_path / f"ours{seed}" / "t-0", tmp_path / f"theirs{seed}" / "t-0"
@@ -35,18 +30,3 @@ def test_indexes_snapshots_and_epochs_equal_those_of_log_segment_recover(kafka: 
         rebuilt = tmp_path / f"rebuilt{seed}"
         assert main(["reindex", str(ours), "-o", str(rebuilt), "--index-interval", str(interval)]) == 0
         assert _sidecars(rebuilt) == _sidecars(theirs), f"seed {seed}"
-
-
-def test_a_broker_opens_rebuilt_files_unchanged(kafka: Oracle, tmp_path: Path) -> None:
-    for seed in range(jvm_oracle.count(10)):
-        folder = tmp_path / str(seed) / "t-0"
-        log = partition(seed, folder)
-        first = int(min(folder.iterdir()).stem)
-        rebuilt = tmp_path / f"rebuilt{seed}"
-        assert main(["reindex", str(folder), "-o", str(rebuilt), "--index-interval", "4096"]) == 0
-        shutil.copytree(rebuilt, folder, dirs_exist_ok=True)
-        before = _indexes(folder)
-        answer = kafka.ask("load", folder, 4096)
-        assert answer.status == 0, answer.err
-        assert answer.out.split()[:2] == [str(first), str(log.offset)]
-        assert _indexes(folder) == before

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import plain_logs
 import pytest
-from broker import Broker
+from broker import Broker, serving
 from command import Here
 from confluent_kafka import Consumer, TopicPartition
 from jvm_oracle import Oracle
@@ -96,9 +97,8 @@ def cluster(tmp_path: Path) -> Iterator[list[Broker]]:
             node.stop(signal.SIGKILL)
 
 
-@pytest.mark.parametrize("first", [0, 1])
 def test_two_replicas_that_start_in_either_order(
-    run: Here, kafka: Oracle, cluster: list[Broker], tmp_path: Path, first: int
+    run: Here, kafka: Oracle, cluster: list[Broker], tmp_path: Path
 ) -> None:
     """Neither makes the other one delete what it has; deleted records of another partition stay deleted."""
     brokers = cluster[1:]
@@ -112,90 +112,97 @@ def test_two_replicas_that_start_in_either_order(
     hurt(brokers[0].data / "orders-0" / f"{0:020}.log")
     out = tmp_path / "rescued"
     lines = steps(run, brokers[0].data / "orders-0", "-o", out, "--as-partition")
-    shells = [Serving(broker, lines, tmp_path) for broker in brokers]
-    for broker in (brokers[1 - first], brokers[first]):
-        broker.stop()
-    for shell in shells:
-        shell.finish()
     expected = consumer_lines(out / "orders-0", "read_committed")
     assert len(expected) > 10
-    for broker in (brokers[first], brokers[1 - first]):
-        broker.start()
-    for alone in (None, *brokers):
-        for topic in topics:
-            ask(kafka, "in sync", address, topic, 2)
-        others = [broker for broker in brokers if alone and broker is not alone]
-        for broker in others:
-            broker.stop()
-        alive = alone.address if alone else address
+
+    def assert_served(alive: str) -> None:
         *consumed, _ = ask(kafka, "consume", alive, "orders", "read_committed")
         assert consumed == expected, f"from {alive}"
         kept, *_ = ask(kafka, "consume", alive, "other", "read_uncommitted")
         assert int(kept.split()[0]) >= 40, "deleted records are back"
-        for broker in others:
+
+    def start(*started: Broker) -> None:
+        for broker in started:
             broker.start()
+        for topic in topics:
+            ask(kafka, "in sync", address, topic, 2)
+
+    for first, second in (brokers, brokers[::-1]):
+        shells = [Serving(broker, lines, tmp_path) for broker in brokers]
+        for broker in (second, first):
+            broker.stop()
+        for shell in shells:
+            shell.finish()
+        for broker in brokers:
+            shutil.rmtree(f"{broker.data}.replaced")
+        start(first, second)
+        assert_served(address)
+    second.stop()
+    assert_served(first.address)
+    start(second)
+    first.stop()
+    assert_served(second.address)
 
 
-def test_producers_of_another_cluster(run: Here, kafka: Oracle, tmp_path: Path) -> None:
-    """They get the producer ids of the old cluster."""
-    old, new = (Broker(tmp_path / name) for name in ("old", "new"))
+@pytest.fixture(scope="module")
+def old(kafka: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Its topics: `orders`, written by producers with and without transactions; `kept`, the same log without its last
+    segment as it was rescued with --keep-end; and two that are empty."""
+    work = tmp_path_factory.mktemp("old")
+    broker = Broker(work / "broker")
     try:
-        old.start()
-        ask(kafka, "create", old.address, f"orders:{_SMALL}")
-        ask(kafka, "produce", old.address, "orders", 5)
-        ask(kafka, "transact", old.address, "orders", 1, 3, 60, "a", "b", "c")
-        old.stop()
-        log, out = old.data / "orders-0", tmp_path / "out"
-        steps(run, log, "-o", out, "--new-cluster")
-        new.serve(kafka, {"orders": out / "orders-0"})
+        broker.start()
+        topics = (f"orders:{_SMALL}", f"kept:{_SMALL}", "sent", "small:max.message.bytes=1000")
+        ask(kafka, "create", broker.address, *topics)
+        ask(kafka, "produce", broker.address, "orders", 5)
+        ask(kafka, "transact", broker.address, "orders", 1, 3, 90, "a", "b", "c")
+        broker.stop()
+        shutil.copytree(broker.data / "orders-0", work / "orders-0")
+        *_, last = sorted((work / "orders-0").glob("*.log"))
+        last.unlink()
+        kafkarec.salvage(work / "orders-0", work / "out", as_partition=True, keep_end=True)
+        broker.serve(kafka, {"kept": work / "out" / "orders-0"})
+        yield broker
+    finally:
+        broker.stop()
+
+
+def test_producers_of_another_cluster(old: Broker, kafka: Oracle, tmp_path: Path) -> None:
+    """They get the producer ids of the old cluster."""
+    log, out = old.data / "orders-0", tmp_path / "out"
+    kafkarec.salvage(log, out, as_partition=True, new_cluster=True)
+    with serving(kafka, tmp_path / "new", {"orders": out / "orders-0"}) as new:
         before = consumer_lines(log, "read_committed")
         *consumed, end = ask(kafka, "consume", new.address, "orders", "read_uncommitted")
         assert consumed == before and end == f"end {kafkarec.open(log).next_offset}"
         offsets = ask(kafka, "produce", new.address, "orders", 5)
         *everything, _ = ask(kafka, "consume", new.address, "orders", "read_uncommitted")
         assert [line.split()[0] for line in everything[len(before) :]] == offsets and len(offsets) == 30
-        new.stop()
         ids, new_ids = (
             {row["producer_id"] for row in kafkarec.open(one / "orders-0").scan()} for one in (old.data, new.data)
         )
         assert len(ids & new_ids - {None}) == 2, "the same ids, of other producers"
-    finally:
-        old.stop()
-        new.stop()
 
 
-def test_a_consumer_reaches_the_end_that_is_kept(run: Here, kafka: Oracle, tmp_path: Path) -> None:
-    broker = Broker(tmp_path / "broker")
-    try:
-        broker.start()
-        ask(kafka, "create", broker.address, f"orders:{_SMALL}")
-        ask(kafka, "transact", broker.address, "orders", 1, 3, 90, "a", "b")
-        broker.stop()
-        log = broker.data / "orders-0"
-        end = kafkarec.open(log).next_offset
-        *_, last = sorted(log.glob("*.log"))
-        last.unlink()
-        out = tmp_path / "out"
-        steps(run, log, "-o", out, "--as-partition", "--keep-end")
-        broker.serve(kafka, {"kept": out / "orders-0"})
-        *consumed, ended = ask(kafka, "consume", broker.address, "kept", "read_uncommitted")
-        assert consumed == consumer_lines(out / "orders-0", "read_uncommitted") and ended == f"end {end}"
-        place = TopicPartition("kept", 0, 0)
-        consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "one"})  # librdkafka
-        consumer.assign([place])
-        deadline = time.monotonic() + 60
-        while consumer.position([place])[0].offset < end and time.monotonic() < deadline:
-            consumer.poll(0.2)
-        assert consumer.position([place])[0].offset == end
-        assert ask(kafka, "produce", broker.address, "kept", 1)[0] == str(end)
-        message = consumer.poll(30)
-        assert message is not None and message.offset() == end
-        consumer.close()
-    finally:
-        broker.stop()
+def test_a_consumer_reaches_the_end_that_is_kept(old: Broker, kafka: Oracle) -> None:
+    end = kafkarec.open(old.data / "orders-0").next_offset
+    *consumed, ended = ask(kafka, "consume", old.address, "kept", "read_uncommitted")
+    whole = consumer_lines(old.data / "orders-0", "read_uncommitted")
+    assert consumed == whole[: len(consumed)] != whole and ended == f"end {end}"
+    place = TopicPartition("kept", 0, 0)
+    consumer = Consumer({"bootstrap.servers": old.address, "group.id": "one"})  # librdkafka
+    consumer.assign([place])
+    deadline = time.monotonic() + 60
+    while consumer.position([place])[0].offset < end and time.monotonic() < deadline:
+        consumer.poll(0.2)
+    assert consumer.position([place])[0].offset == end
+    assert ask(kafka, "produce", old.address, "kept", 1)[0] == str(end)
+    message = consumer.poll(30)
+    assert message is not None and message.offset() == end
+    consumer.close()
 
 
-def test_the_producer_of_the_page_sends_every_byte_or_fails(kafka: Oracle, tmp_path: Path) -> None:
+def test_the_producer_of_the_page_sends_every_byte_or_fails(old: Broker, kafka: Oracle, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "howto" / "back-into-kafka.md").read_text()
     send, count = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     with kafkarec.RecordBatchBuilder() as builder:
@@ -205,23 +212,15 @@ def test_the_producer_of_the_page_sends_every_byte_or_fails(kafka: Oracle, tmp_p
         builder.append(4000, b"tombstone", None)
         builder.append(5000, None, b"v" * 3000)
         log = plain_logs.log(tmp_path / "new" / "orders-0", [builder.build()])
-    broker = Broker(tmp_path / "broker")
-    try:
-        broker.start()
-        ask(kafka, "create", broker.address, "orders", "small:max.message.bytes=1000")
 
-        def run(code: str) -> subprocess.CompletedProcess[str]:
-            code = code.replace("localhost:9092", broker.address)
-            words = [sys.executable, "-c", code]
-            return subprocess.run(
-                words, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}
-            )
+    def run(code: str, topic: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-c", code.replace("localhost:9092", old.address).replace('"orders"', f'"{topic}"')]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment)
 
-        assert run(send).stdout == "5 records sent\n"
-        assert run(count).stdout == "5 records arrived\n"
-        *consumed, _ = ask(kafka, "consume", broker.address, "orders", "read_committed")
-        assert consumed == consumer_lines(log, "read_committed")
-        refused = run(send.replace('"orders"', '"small"'))
-        assert refused.returncode and " records did not arrive: " in refused.stderr
-    finally:
-        broker.stop()
+    assert run(send, "sent").stdout == "5 records sent\n"
+    assert run(count, "sent").stdout == "5 records arrived\n"
+    *consumed, _ = ask(kafka, "consume", old.address, "sent", "read_committed")
+    assert consumed == consumer_lines(log, "read_committed")
+    refused = run(send, "small")
+    assert refused.returncode and " records did not arrive: " in refused.stderr

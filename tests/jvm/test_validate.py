@@ -53,14 +53,6 @@ def test_golden_files_under_random_options(kafka: jvm_oracle.Oracle) -> None:
     assert counts["stamped"] > 50 and counts["written anew"] > 50
 
 
-def test_each_batch_of_real_logs_is_validated_as_by_kafka(kafka: jvm_oracle.Oracle) -> None:
-    rng = Random(58)
-    batches = {bytes(one.raw) for case in golden.segment_files() for one in kafkarec.batches(case.bytes)}
-    requests = [golden_request(rng, batch) for batch in sorted(batches) if len(batch) < 30_000]
-    counts = compared(kafka, requests)
-    assert counts["stamped"] > 20 and counts["written anew"] > 20
-
-
 def test_changed_records_in_batches_with_a_right_checksum(kafka: jvm_oracle.Oracle) -> None:
     rng = Random(55)
     requests = []
@@ -78,28 +70,6 @@ def test_batches_with_changed_bytes(kafka: jvm_oracle.Oracle) -> None:
     for request in requests:
         request.data = overwritten(rng, request.data)
     assert compared(kafka, requests)["stamped"]
-
-
-def test_kafka_reads_rewritten_batches(kafka: jvm_oracle.Oracle, tmp_path: Path) -> None:
-    rng = Random(56)
-    files, expected = [], []
-    while len(files) < 300:
-        request = random_request(rng)
-        try:
-            validated = validate(request.data, check_crcs=False, **request.options)
-        except kafkarec.KafkaRecordError:
-            continue
-        if not validated.size_changed:
-            continue
-        path = tmp_path / f"{len(files)}"
-        path.write_bytes(validated)
-        files.append(path)
-        expected.append(len(kafkarec.decode(validated, control=True)))
-    lines = kafka.ask("read", *files).out.splitlines()
-    assert "refused" not in {line.split()[0] for line in lines}
-    ends = [i for i, line in enumerate(lines) if line.startswith("end ")]
-    assert [end - begin - 1 for begin, end in zip([-1, *ends], ends, strict=False)] == expected
-    assert {lines[end] for end in ends} == {"end 0"}
 
 
 REASONS_OF_THE_LOG = {

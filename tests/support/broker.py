@@ -158,21 +158,23 @@ class Broker:
         configs: dict[str, str] | None = None,
         clean: bool = False,
     ) -> None:
-        """Create a topic of each name, replace its files by those of its folder, or those of each of its partitions by
-        those of one of its folders, and restart the broker.
+        """Create the topics that are missing, replace the files of each by those of its folder, or those of each of its
+        partitions by those of one of its folders, and restart the broker.
 
         configs   of a topic: setting=value, several separated by a colon
         clean     keep the clean shutdown marker: the broker trusts the side files and runs no log recovery
         """
-        if self._process is None:
-            self.start()
         folders = {topic: [one] if isinstance(one, Path) else one for topic, one in partitions.items()}
         topics = [
             ":".join([topic, f"partitions={len(folders[topic])}", *filter(None, [(configs or {}).get(topic)])])
             for topic in folders
+            if not (self.data / f"{topic}-0").exists()
         ]
-        answer = kafka.ask("create", self.address, *topics)
-        assert answer.status == 0, answer.err
+        if topics:
+            if self._process is None:
+                self.start()
+            answer = kafka.ask("create", self.address, *topics)
+            assert answer.status == 0, answer.err
         self.stop()
         for name in _CHECKPOINTS:
             if not (clean and name == ".kafka_cleanshutdown"):

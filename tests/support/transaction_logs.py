@@ -207,11 +207,7 @@ class LogState:
     @classmethod
     def read(cls, answers: Path) -> LogState:
         """Return the answers of tests/support/jvm/TransactionLogs.java."""
-        return cls.parsed(answers.read_text())
-
-    @classmethod
-    def parsed(cls, text: str) -> LogState:
-        found = json.loads(text)
+        found = json.loads(answers.read_text())
         found["open"] = sorted(map(tuple, found["open"]))
         found["aborted"] = [tuple(entry[:3]) for entry in found["aborted"]]
         return cls(**found)

@@ -30,6 +30,7 @@ public final class Oracle {
         Map.entry("load", Segments::load),
         Map.entry("follow", Appended::follow),
         Map.entry("logs", RecoveredLogs::main),
+        Map.entry("transactions", TransactionLogs::main),
         Map.entry("validate", Validator::main),
         Map.entry("analyze", Validator::analyze),
         Map.entry("create", Served::create),

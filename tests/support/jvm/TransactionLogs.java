@@ -10,7 +10,6 @@ import java.util.Optional;
 import java.util.Random;
 import java.util.concurrent.ScheduledFuture;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.record.internal.CompressionType;
@@ -37,9 +36,8 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
  * Partition folders of random transactions, written by a broker's own log class, and what that class says of them.
  *
  * arguments: folder, first seed, how many. Writes FOLDER/SEED/orders-0/ and FOLDER/SEED/expected.json.
- *            "read", partition folders. Recovers each as after a crash, and prints one line of JSON for it.
  */
-public final class TransactionLogs {
+final class TransactionLogs {
     private static final long NOW = 1_700_000_000_000L;
 
     /** Runs nothing: a log schedules only what removes or flushes files later. */
@@ -77,23 +75,9 @@ public final class TransactionLogs {
         settings.put("retention.ms", -1L);
         File place = folder.resolve("orders-0").toFile();
         Files.createDirectories(place.toPath());
-        log = opened(place, settings, 0L, true);
-    }
-
-    /** A folder that something else wrote, recovered as after a crash. */
-    private TransactionLogs(Path folder) throws Exception {
-        random = new Random(0);
-        try (Stream<Path> files = Files.list(folder)) {
-            long start = files.map(path -> path.getFileName().toString()).filter(name -> name.endsWith(".log"))
-                .mapToLong(name -> Long.parseLong(name.substring(0, 20))).min().orElse(0);
-            log = opened(folder.toFile(), Map.of("retention.ms", -1L), start, false);
-        }
-    }
-
-    private static UnifiedLog opened(File place, Map<String, Object> settings, long start, boolean clean) throws Exception {
-        return UnifiedLog.create(place, new LogConfig(settings), start, start, new Idle(), new BrokerTopicStats(),
+        log = UnifiedLog.create(place, new LogConfig(settings), 0L, 0L, new Idle(), new BrokerTopicStats(),
             Time.SYSTEM, 900_000, new ProducerStateManagerConfig(86_400_000, false), 600_000,
-            new LogDirFailureChannel(1), clean, Optional.empty());
+            new LogDirFailureChannel(1), true, Optional.empty());
     }
 
     private SimpleRecord[] records() {
@@ -193,15 +177,7 @@ public final class TransactionLogs {
             + ",\"read_committed\":" + seen + "}\n";
     }
 
-    public static void main(String[] arguments) throws Exception {
-        if (arguments[0].equals("read")) {
-            for (int i = 1; i < arguments.length; i++) {
-                TransactionLogs found = new TransactionLogs(Path.of(arguments[i]));
-                System.out.print(found.expected());
-                found.log.close();
-            }
-            return;
-        }
+    static void main(String[] arguments) throws Exception {
         Path folder = Path.of(arguments[0]);
         long first = Long.parseLong(arguments[1]);
         for (long seed = first; seed < first + Long.parseLong(arguments[2]); seed++) {

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import random
 import struct
-import threading
 from pathlib import Path
 
 import golden
 import lz4.block
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jvm_oracle import Oracle
 
 from kafkarec import codecs
@@ -27,7 +24,6 @@ LEVELS: dict[int, list[int | None]] = {
     ZSTD: [None, -131072, -100, -1, 0, *range(1, 23)],
 }
 MAGICS = {0: [2], GZIP: [2], SNAPPY: [2], LZ4: [0, 1, 2], ZSTD: [2]}
-EACH = [(codec, level) for codec, levels in LEVELS.items() for level in levels]
 
 
 def rows(size: int, seed: int = 1) -> bytes:
@@ -51,19 +47,12 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize(("codec", "level"), EACH)
+@pytest.mark.parametrize(("codec", "level"), [(codec, level) for codec, levels in LEVELS.items() for level in levels])
 def test_every_level_round_trips(codec: int, level: int | None) -> None:
     for name, content in CONTENTS.items():
         for magic in MAGICS[codec]:
             packed = codecs.compress(codec, content, level, magic)
             assert bytes(codecs.decompress(codec, packed, LIMIT, 0, magic)) == content, (name, magic)
-
-
-@given(st.sampled_from(EACH), st.binary(max_size=200), st.integers(1, 2000))
-@settings(max_examples=200, deadline=None)
-def test_any_content_round_trips(way: tuple[int, int | None], piece: bytes, times: int) -> None:
-    codec, level = way
-    assert bytes(codecs.decompress(codec, codecs.compress(codec, piece * times, level), LIMIT)) == piece * times
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -72,15 +61,6 @@ def test_any_buffer_is_accepted(codec: int) -> None:
     expected = codecs.compress(codec, content)
     for buffer in (bytearray(content), memoryview(content), memoryview(bytearray(b"#" + content))[1:]):
         assert codecs.compress(codec, buffer) == expected
-
-
-def test_compressing_does_not_change_decompressed_bytes() -> None:
-    """Decompressed snappy is in a reused buffer, from which conversion compresses it."""
-    content = rows(60_000)
-    view = codecs.decompress(SNAPPY, codecs.compress(SNAPPY, content), LIMIT)
-    packed = codecs.compress(SNAPPY, view)
-    assert bytes(view) == content
-    assert bytes(codecs.decompress(SNAPPY, packed, LIMIT)) == content
 
 
 @pytest.mark.parametrize(
@@ -188,37 +168,18 @@ def test_zstd_frames_have_a_content_size() -> None:
         assert codecs.compress(ZSTD, content)[:7].hex().startswith("28b52ffd" + head)
 
 
-def test_threads_have_their_own_contexts() -> None:
-    contents = {seed: rows(20_000 + seed, seed) for seed in range(8)}
-    wrong: list[tuple[int, int]] = []
-
-    def work(seed: int) -> None:
-        for codec in range(5):
-            for level in LEVELS[codec][:12]:
-                packed = codecs.compress(codec, contents[seed], level)
-                if bytes(codecs.decompress(codec, packed, LIMIT)) != contents[seed]:
-                    wrong.append((seed, codec))
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in contents]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_kafkas_streams_read_compressed_payloads(codec: int, kafka: Oracle, tmp_path: Path) -> None:
     packed, content_back = tmp_path / "packed", tmp_path / "content"
     name = codecs.CODECS[codec].name
-    contents = dict(CONTENTS) if codec != ZSTD else {k: v for k, v in CONTENTS.items() if v}
-    for case, content in contents.items():
-        for level in LEVELS[codec]:
-            for magic in MAGICS[codec]:
-                packed.write_bytes(codecs.compress(codec, content, level, magic))
-                answer = kafka.ask("unpack", name, magic, packed, content_back)
-                assert answer.status == 0, (case, level, magic, answer.err)
-                assert content_back.read_bytes() == content, (case, level, magic)
+    cases = [(case, None) for case, content in CONTENTS.items() if content or codec != ZSTD]
+    cases += [("rows", level) for level in LEVELS[codec]]
+    for case, level in cases:
+        for magic in MAGICS[codec]:
+            packed.write_bytes(codecs.compress(codec, CONTENTS[case], level, magic))
+            answer = kafka.ask("unpack", name, magic, packed, content_back)
+            assert answer.status == 0, (case, level, magic, answer.err)
+            assert content_back.read_bytes() == CONTENTS[case], (case, level, magic)
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
@@ -235,39 +196,3 @@ def test_levels_have_kafkas_meaning(codec: int, kafka: Oracle, tmp_path: Path) -
             ours = codecs.compress(codec, content, level)
             apart = 0.1 if codec == LZ4 and level in (1, 2) else 0.01  # liblz4 1.10 has a new compressor at this level
             assert abs(len(ours) - len(theirs)) <= 12 + apart * len(theirs), (level, len(ours), len(theirs))
-
-
-def frame_of(codec: int, packed: bytes) -> list[tuple[bool, int]]:
-    """Return (stored uncompressed, bytes of content) of each block."""
-    if codec == LZ4:
-        return [
-            (stored, len(block) if stored else len(lz4.block.decompress(block, uncompressed_size=65_536)))
-            for stored, block in lz4_blocks(packed)
-        ]
-    pieces, at = [], 16
-    while at < len(packed):
-        (size,) = struct.unpack_from(">I", packed, at)
-        content = codecs.decompress(SNAPPY, packed[at + 4 : at + 4 + size], LIMIT)
-        pieces.append((False, len(content)))
-        at += 4 + size
-    return pieces
-
-
-@pytest.mark.parametrize("codec", [SNAPPY, LZ4])
-def test_the_blocks_of_a_frame_are_kafkas(codec: int, kafka: Oracle, tmp_path: Path) -> None:
-    source, packed = tmp_path / "content", tmp_path / "packed"
-    for case, content in CONTENTS.items():
-        source.write_bytes(content)
-        assert kafka.ask("pack", codecs.CODECS[codec].name, "-", 2, source, packed).status == 0
-        assert frame_of(codec, codecs.compress(codec, content)) == frame_of(codec, packed.read_bytes()), case
-
-
-def test_gzip_streams_are_kafkas_byte_for_byte_with_the_same_zlib(kafka: Oracle, tmp_path: Path) -> None:
-    """Header and trailer always; the deflate data where all versions of zlib compress alike."""
-    source, packed = tmp_path / "content", tmp_path / "packed"
-    for content in (b"", b"x", rows(14_000)):
-        source.write_bytes(content)
-        assert kafka.ask("pack", "gzip", "-", 2, source, packed).status == 0
-        ours, theirs = codecs.compress(GZIP, content), packed.read_bytes()
-        assert (ours[:10], ours[-8:]) == (theirs[:10], theirs[-8:])
-        assert len(content) > 1 or ours == theirs

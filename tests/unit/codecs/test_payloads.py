@@ -170,17 +170,6 @@ def test_every_refused_name_is_a_golden_file() -> None:
     assert set(REFUSED) <= {str(parameters.id).rpartition("-")[0] for parameters in CASES}
 
 
-def test_table_rows_are_at_their_ids() -> None:
-    assert [codec.id for codec in codecs.CODECS] == [0, 1, 2, 3, 4]
-    assert [codec.name for codec in codecs.CODECS] == ["none", "gzip", "snappy", "lz4", "zstd"]
-    assert codecs.BY_NAME["zstd"].id == 4
-
-
-def test_levels_are_those_of_kafkas_compression_type() -> None:
-    levels = {c.name: (c.min_level, c.max_level, c.default_level) for c in codecs.CODECS if c.max_level}
-    assert levels == {"gzip": (1, 9, -1), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
-
-
 def test_uncompressed_payload_is_returned_unchanged() -> None:
     data = b"abc"
     assert codecs.decompress(0, data, 0) is data

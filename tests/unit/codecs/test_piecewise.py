@@ -33,15 +33,6 @@ def test_all_pieces_are_the_content(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CODECS)
-def test_the_first_piece_reads_only_the_beginning(name: str) -> None:
-    content = RANDOM.randbytes(1 << 20)
-    payload = codecs.compress(codecs.BY_NAME[name].id, content)
-    first = next(pieces(name, memoryview(payload), 1 << 30))
-    assert bytes(first.content) == content[: len(first.content)]
-    assert len(first.content) <= 128 << 10 and first.read <= 130 << 10
-
-
-@pytest.mark.parametrize("name", CODECS)
 def test_the_limit_is_kept(name: str) -> None:
     payload = codecs.compress(codecs.BY_NAME[name].id, bytes(64 << 20))
     total = 0

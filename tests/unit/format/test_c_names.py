@@ -29,16 +29,6 @@ def members(file: str, first: str) -> dict[str, int]:
     return found
 
 
-def test_members_of_an_enum_are_found() -> None:
-    assert members("batch.pxd", "ABSENT") == {"ABSENT": -1}
-    assert members("write_v2.pxd", "OVERRIDE_TIMESTAMP_TYPE") == {
-        "OVERRIDE_TIMESTAMP_TYPE": 1,
-        "OVERRIDE_LEADER_EPOCH": 2,
-        "OVERRIDE_PRODUCER": 4,
-        "OVERRIDE_TRANSACTIONAL": 8,
-    }
-
-
 def test_each_status_that_refuses_has_the_word_of_its_name() -> None:
     statuses = list(members("status.pxd", "OK"))
     refusals = statuses[statuses.index("SIZE_TOO_SMALL") :]

@@ -102,14 +102,6 @@ def test_the_checksum_covers_the_bytes_from_the_listed_one_to_the_end_and_no_oth
             assert len(kafkarec.decode(bytes(changed))) == 1
 
 
-def test_what_differs_between_the_magics():
-    assert layout.LEAST_SIZES == (26, 34, 61)
-    assert layout.CRC_AT == (12, 12, 17)
-    assert layout.CHECKED_FROM == (16, 16, 21)
-    assert layout.USED_BITS == (0b111, 0b1111, 0b1111111)
-    assert layout.LATEST_CODECS == (3, 3, 4)
-
-
 def test_the_latest_magic_and_codec_are_those_of_the_engine():
     good = bytearray(kafkarec.encode([(0, 0, None, b"v", [])]))
     good[layout.V2_AT.magic] = layout.LATEST_MAGIC + 1

@@ -69,19 +69,6 @@ def test_a_log_without_batches_is_one_empty_segment(folder: Path) -> None:
         assert writer.append(batch(40)) == range(40, 43) and bases(writer) == [40]
 
 
-def test_an_empty_append_writes_no_bytes(folder: Path) -> None:
-    with SegmentWriter(folder) as writer:
-        assert writer.append(b"") == range(0) and writer.segments == ()
-
-
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_buffer_can_be_appended(kind: Any, folder: Path) -> None:
-    with SegmentWriter(folder) as writer:
-        writer.append(kind(batch()))
-    with pytest.raises(TypeError), SegmentWriter(folder) as writer:
-        writer.append("text")
-
-
 def test_the_topic_id(folder: Path) -> None:
     made = UUID("a666f06b-0f09-4509-8209-fcef4dab6a13")
     SegmentWriter(folder, topic_id=made).close()
@@ -166,12 +153,6 @@ def test_a_segment_is_rolled_before_it_is_too_large(folder: Path) -> None:
         assert [one.size for one in writer.segments] == [2 * len(batch())] * 2 + [len(batch())]
 
 
-def test_many_batches_of_one_append_go_to_several_segments(folder: Path) -> None:
-    with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
-        writer.append(b"".join(batch(offset) for offset in range(0, 15, 3)))
-        assert bases(writer) == [0, 6, 12]
-
-
 def test_a_segment_is_rolled_by_record_time(folder: Path) -> None:
     times = [0, WEEK, WEEK + 1, 5, 2 * WEEK + 1, 2 * WEEK + 2]  # the third is later than the first by more than a week
     with SegmentWriter(folder) as writer:
@@ -228,6 +209,19 @@ def test_what_is_refused(name: str, folder: Path) -> None:
     assert (folder / "00000000000000000000.log").read_bytes() == batch(0) + _GOOD
 
 
+def test_a_changed_byte_is_refused_unless_no_checksum_covers_it(folder: Path) -> None:
+    good = batch(3)
+    with SegmentWriter(folder) as writer:
+        writer.append(batch(0))
+        for position in range(8, len(good)):
+            changed = bytearray(good)
+            changed[position] ^= 1
+            if not 12 <= position < 16:  # the leader epoch
+                with pytest.raises((AppendRefused, kafkarec.KafkaRecordError)):
+                    writer.append(changed)
+        assert writer.position == len(batch(0))
+
+
 def test_a_transaction_may_end_and_a_plain_batch_follow_in_one_append(folder: Path) -> None:
     plain = batch(4, producer_id=9, producer_epoch=0, base_sequence=3)
     with SegmentWriter(folder) as writer:
@@ -256,15 +250,10 @@ def test_a_refusal_can_be_sent_to_another_process() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "kind"),
     [
-        ("segment_bytes", 0, ValueError),
         ("segment_bytes", 2**31, ValueError),
-        ("segment_bytes", 1.5, TypeError),
         ("segment_ms", 0, ValueError),
         ("index_interval_bytes", -1, ValueError),
         ("max_index_size", 23, ValueError),
-        ("leader_epoch", -1, ValueError),
-        ("start_offset", -1, ValueError),
-        ("start_offset", True, TypeError),
         ("segment_bytes", None, TypeError),
     ],
 )

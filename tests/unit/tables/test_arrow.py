@@ -65,14 +65,6 @@ BATCH_TYPES = {
     "last_sequence": pa.int32(),
     "record_count": pa.int32(),
 }
-SAMPLES = [
-    "v2-gzip-headers",
-    "v2-multi-batch",
-    "v1-lz4-two-wrappers",
-    "mixed-magic-down",
-    "empty-buffer",
-    "v2-empty",
-]
 
 
 def same_type(got: pa.DataType, wanted: pa.DataType) -> bool:
@@ -121,16 +113,6 @@ def test_batch_columns_have_the_contracts_types(source: str) -> None:
     assert table.schema.names == list(BATCH_TYPES)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_exports_are_valid_and_nulls_are_declared(name: str) -> None:
-    data = golden.vector(name).bytes
-    for columns in (kafkarec.decode(data), kafkarec.decode(data).batches, kafkarec.scan(data)):
-        table = reading.arrow_table(columns)
-        for field, column in zip(table.schema, table.columns, strict=True):
-            assert field.nullable or column.null_count == 0, field
-        assert len(table) == len(columns)
-
-
 def test_null_slots_hold_zeros() -> None:
     """CVE-2019-12408: no uninitialised memory under a null."""
     data = builders.batch(
@@ -150,14 +132,6 @@ def test_null_slots_hold_zeros() -> None:
         assert bytes(chunk.buffers()[1])[: 51 * 4] == bytes(51 * 4)
 
 
-def test_two_imports_share_every_address(big: bytes) -> None:
-    columns = kafkarec.decode(big)
-    first, second = pa.table(columns), pa.table(columns)
-    assert first.column("value").num_chunks > 1
-    assert table_addresses(first) == table_addresses(second)
-    assert first.equals(second)
-
-
 def test_pyarrow_uses_the_exported_buffers_without_a_copy(big: bytes) -> None:
     """The addresses in the C structs are those of pyarrow's buffers."""
     columns = kafkarec.decode(big, columns=["offset", "value"])
@@ -165,19 +139,6 @@ def test_pyarrow_uses_the_exported_buffers_without_a_copy(big: bytes) -> None:
     theirs = {address for chunk in table_addresses(pa.table(columns)) for address in chunk if address}
     assert theirs
     assert theirs <= ours
-
-
-def test_batch_table_shares_addresses(big: bytes) -> None:
-    table = kafkarec.scan(big)
-    assert table_addresses(pa.table(table)) == table_addresses(pa.table(table))
-
-
-def test_a_consumer_needs_only_arrow_c_stream(big: bytes) -> None:
-    columns = kafkarec.decode(big)
-    table = pa.table(c_stream.StreamMethodOnly(columns))
-    assert table.equals(pa.table(columns))
-    reader = pa.RecordBatchReader.from_stream(c_stream.StreamMethodOnly(columns))
-    assert sum(len(batch) for batch in reader) == len(columns)
 
 
 def test_the_schema_capsule_equals_the_streams_schema() -> None:
@@ -188,25 +149,6 @@ def test_the_schema_capsule_equals_the_streams_schema() -> None:
     schema = c_stream.schema_of(capsule)
     assert schema.format == b"+s"
     assert schema.n_children == 6
-
-
-def test_own_schema_object_names_types_and_nullability() -> None:
-    schema = kafkarec.decode(golden.vector("v2-none-single").bytes).schema
-    assert list(schema.names) == list(DEFAULT_TYPES)
-    assert [field.nullable for field in schema] == [nullable for _, nullable in DEFAULT_TYPES.values()]
-    assert [field.name for field in schema] == list(schema.names)
-    assert all(str(field.type) for field in schema)
-
-
-def test_a_requested_schema_is_ignored_or_refused() -> None:
-    """requested_schema is only a request: a producer may return its own schema."""
-    columns = kafkarec.decode(golden.vector("v2-none-single").bytes)
-    wish = pa.schema([("offset", pa.int32())]).__arrow_c_schema__()
-    try:
-        capsule = columns.__arrow_c_stream__(wish)
-    except (ValueError, TypeError, NotImplementedError):
-        return
-    assert c_stream.stream_of(capsule).release
 
 
 def test_an_import_outlives_the_exported_objects(big: bytes) -> None:
@@ -221,17 +163,6 @@ def test_an_import_outlives_the_exported_objects(big: bytes) -> None:
         kafkarec.decode(builders.good_batch(500) * 20)
     table.validate(full=True)
     assert table.slice(0, 500).to_pylist() == wanted
-
-
-def test_stream_half_read_then_dropped(big: bytes) -> None:
-    columns = kafkarec.decode(big)
-    reader = pa.RecordBatchReader.from_stream(columns)
-    first = reader.read_next_batch()
-    wanted = first.to_pylist()
-    reader.close()
-    del reader, columns
-    gc.collect()
-    assert first.to_pylist() == wanted
 
 
 def test_released_stream_struct_may_be_released_only_once() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -80,13 +79,6 @@ def test_names_of_endpoints_that_cannot_be_written(name: str, words: str) -> Non
     voter = KRaftVoter(3, UUID(int=1), (Endpoint(name, "", 1),), KRaftVersionFeature(0, 1))
     with pytest.raises(ValueError, match=words):
         RecordBatchBuilder(is_control=True).append_control(0, typed_control.control("KRAFT_VOTERS", (voter,)))
-
-
-@pytest.mark.parametrize("record", [None, 1, "commit", ControlRecordType.COMMIT, {"type": 1}])
-def test_what_is_no_control_record_is_a_type_error(record: Any) -> None:
-    made = RecordBatchBuilder(is_control=True, **TRANSACTION)
-    with pytest.raises(TypeError, match=f"as Record.control returns it, not {type(record).__name__}"):
-        made.append_control(0, record)
 
 
 def test_raw_control_records() -> None:

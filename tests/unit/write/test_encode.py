@@ -22,7 +22,6 @@ from kafkarec.write import BatchHeader, record_input_of
 pytestmark = pytest.mark.core
 
 NOW = builders.NOW
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def read(data: bytes) -> list[tuple[Any, ...]]:
@@ -82,15 +81,6 @@ def test_rows_of_every_kind(kind: str, whole: Callable[[Any], Any]) -> None:
     assert read(kafkarec.encode(whole([KINDS[kind](row) for row in ROWS]))) == ROWS
 
 
-def test_kinds_may_be_mixed() -> None:
-    rows = [list(KINDS.values())[n % len(KINDS)]((n, NOW + n, b"k", b"v%d" % n, [("a", b"b")])) for n in range(100)]
-    assert read(kafkarec.encode(rows)) == [(n, NOW + n, b"k", b"v%d" % n, [("a", b"b")]) for n in range(100)]
-
-
-def test_strided_views_give_the_bytes_they_show() -> None:
-    assert read(kafkarec.encode([(0, NOW, memoryview(b"abcdef")[::2], None, [])]))[0][2] == b"ace"
-
-
 def test_a_dict_may_omit_fields() -> None:
     rows = [{"value": b"a"}, {"key": b"b", "topic": "t", "partition": 0}, {}]
     assert read(kafkarec.encode(rows)) == [
@@ -122,36 +112,7 @@ def test_offsets_are_counted_where_there_are_none() -> None:
     assert [row[0] for row in read(kafkarec.encode(rows, base_offset=7))] == [7, 8, 9]
 
 
-def test_no_rows_give_no_bytes() -> None:
-    for nothing in ([], (), iter([]), set()):
-        assert kafkarec.encode(nothing) == b""
-
-
 # ---- threads
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("codec", CODECS)
-def test_eight_threads_over_one_input(codec: str) -> None:
-    table = pa.table({"value": [b"value %d" % n for n in range(5000)], "key": ["k"] * 5000})
-    columns = kafkarec.decode(kafkarec.encode(table))
-    rows = list(columns)
-    inputs = [table, columns, rows, table, columns, rows, table, columns]
-    wanted = [kafkarec.encode(one, compression=codec, batch_size=3000) for one in inputs]
-    outputs: list[list[bytes]] = [[] for _ in inputs]
-    start = threading.Barrier(len(inputs))
-
-    def run(number: int) -> None:
-        start.wait()
-        for _ in range(5):
-            outputs[number].append(kafkarec.encode(inputs[number], compression=codec, batch_size=3000))
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(inputs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert outputs == [[one] * 5 for one in wanted]
 
 
 def test_one_input_in_many_threads() -> None:

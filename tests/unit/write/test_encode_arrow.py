@@ -10,7 +10,6 @@ from typing import Any
 import builders
 import c_stream
 import duckdb
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -44,33 +43,6 @@ def test_timestamps_of_every_unit_are_rounded_down_to_ms(unit: str, zone: str | 
     table = pa.table({"timestamp": array, "value": ["v"] * len(ns)})
     assert column(kafkarec.encode(table), "timestamp") == wanted
     assert column(kafkarec.encode(table.slice(3)), "timestamp") == wanted[3:]
-
-
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_times_before_1970_are_refused_not_rounded_to_none(unit: str) -> None:
-    table = pa.table({"timestamp": pa.array([3, -2_000_000_000], pa.timestamp(unit)), "value": ["v", "w"]})
-    with pytest.raises(ValueError, match=r"record 1: its timestamp -\d+ is negative"):
-        kafkarec.encode(table)
-
-
-def test_list_views_may_overlap_and_go_backwards() -> None:
-    pairs = pa.array([{"key": "a", "value": b"1"}, {"key": "b", "value": b"2"}, {"key": "c", "value": None}], PAIR)
-    views = pa.ListViewArray.from_arrays(pa.array([1, 0, 2, 0], pa.int32()), pa.array([2, 2, 1, 0], pa.int32()), pairs)
-    a, b, c = ("a", b"1"), ("b", b"2"), ("c", None)
-    table = pa.table({"value": ["v"] * 4, "headers": views})
-    assert column(kafkarec.encode(table), "headers") == [[b, c], [a, b], [c], []]
-
-
-def test_headers_by_name_not_by_position() -> None:
-    """A struct of (value, key) must not silently swap them."""
-    turned = pa.list_(pa.struct([("value", pa.binary()), ("key", pa.string())]))
-    table = pa.table({"value": ["v"], "headers": pa.array([[{"key": "k", "value": b"content"}]], turned)})
-    try:
-        result = column(kafkarec.encode(table), "headers")
-    except TypeError as refused:
-        assert "headers" in str(refused)
-    else:
-        assert result == [[("k", b"content")]]
 
 
 def test_every_array_may_have_another_offset() -> None:
@@ -126,11 +98,6 @@ def test_lists_that_are_all_empty_have_no_type(name: str) -> None:
     assert read(kafkarec.encode(EMPTY_LISTS[name]())) == [(0, None, None, b"a", [])]
 
 
-def test_key_or_value_may_be_missing() -> None:
-    assert read(kafkarec.encode(pa.table({"key": ["a"]}))) == [(0, None, b"a", None, [])]
-    assert read(kafkarec.encode(pa.table({"value": ["a"]}))) == [(0, None, None, b"a", [])]
-
-
 # ---- shapes
 
 
@@ -158,13 +125,6 @@ def test_many_chunks_and_empty_ones() -> None:
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_no_rows_give_no_bytes(table: Any, codec: str) -> None:
     assert kafkarec.encode(table, compression=codec) == b""
-
-
-def test_chunks_change_nothing_about_batches() -> None:
-    table = pa.table({"value": [b"v" * 90] * 400})
-    whole = kafkarec.encode(table, compression="lz4", batch_size=4000)
-    pieces = pa.Table.from_batches(table.to_batches(max_chunksize=7))
-    assert kafkarec.encode(pieces, compression="lz4", batch_size=4000) == whole
 
 
 # ---- other libraries
@@ -208,43 +168,7 @@ def test_texts_of_polars_and_duckdb() -> None:
     assert read(kafkarec.encode(result)) == [(0, None, None, b"a", [("h", b"v")])]
 
 
-def test_a_pandas_frame_with_removed_rows() -> None:
-    frame = pd.DataFrame({"key": [b"a", None, b"c"], "value": ["x", "y", "z"]}).iloc[[0, 2]]
-    assert read(kafkarec.encode(frame)) == [(0, None, b"a", b"x", []), (1, None, b"c", b"z", [])]
-
-
 # ---- columns of batch fields
-
-
-def test_batch_fields_by_columns() -> None:
-    table = pa.table(
-        {
-            "value": [b"v"] * 6,
-            "producer_id": [None, None, 5, 5, 5, 6],
-            "producer_epoch": pa.array([None, None, 1, 1, 1, 0], pa.int16()),
-            "sequence": pa.array([None, None, 2**31 - 1, 0, 4, 5], pa.int32()),
-            "is_transactional": [False, False, True, True, True, False],
-            "partition_leader_epoch": pa.array([1, 2, 2, 2, 2, 2], pa.int32()),
-            "timestamp_type": pa.array([0] * 6, pa.int8()),
-            "topic": ["t"] * 6,
-        }
-    )
-    result = kafkarec.scan(kafkarec.encode(table))
-    names = ("base_offset", "last_offset", "producer_id", "base_sequence", "is_transactional", "partition_leader_epoch")
-    assert list(zip(*map(result.column, names), strict=True)) == [
-        (0, 0, None, None, False, 1),
-        (1, 1, None, None, False, 2),
-        (2, 3, 5, 2**31 - 1, True, 2),
-        (4, 4, 5, 4, True, 2),
-        (5, 5, 6, 5, False, 2),
-    ]
-
-
-def test_options_override_columns() -> None:
-    table = pa.table({"value": [b"v"] * 2, "producer_id": [4, 4], "producer_epoch": [1, 1], "sequence": [7, 8]})
-    result = kafkarec.encode(table, producer_id=9, producer_epoch=2, base_sequence=3)
-    assert column(result, "producer_id") == [9, 9]
-    assert column(result, "sequence") == [3, 4]
 
 
 def test_log_append_times_by_columns() -> None:
@@ -275,10 +199,3 @@ def test_columns_that_decode_left_out_are_missing_not_wrong(
             assert (batch.base_offset, batch.last_offset) == (rows[0][0], rows[-1][0]), names
             times = [row[1] for row in rows if row[1] is not None]
             assert batch.max_timestamp == max(times, default=None), names
-
-
-def test_a_slice_of_no_rows_gives_no_bytes() -> None:
-    data = builders.good_batch(3) + builders.batch([], base_offset=3) + builders.good_batch(3, base_offset=4)
-    columns = kafkarec.decode(data)
-    assert kafkarec.encode(columns[:0]) == b""
-    assert kafkarec.encode(columns) == data

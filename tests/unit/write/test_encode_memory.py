@@ -1,16 +1,12 @@
-"""The memory that encode reads: changing lists, arrays released once, no byte beyond a buffer."""
+"""The memory that encode reads: changing lists, arrays that are released, no byte beyond a buffer."""
 
 from __future__ import annotations
 
-import ctypes
 import weakref
-from typing import Any
 
-import c_stream
 import pyarrow as pa
 import pytest
 import subprocesses
-from c_stream import Capsules
 
 import kafkarec
 
@@ -68,73 +64,6 @@ for delay in range(12):
 
 
 # ---- Arrow
-
-
-def counted(table: pa.Table) -> tuple[Capsules, dict[str, int]]:
-    """Return the table's stream with counted release callbacks of the stream, its schema and every array."""
-    counts = {"stream": 0, "schema": 0, "array": 0, "arrays": 0}
-    capsule = table.__arrow_c_stream__()
-    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    address = get_pointer(capsule, b"arrow_array_stream")
-    stream = ctypes.cast(address, ctypes.POINTER(c_stream.ArrowArrayStream)).contents
-    kept: list[Any] = [capsule]
-
-    def counting(struct: Any, kind: str, prototype: Any) -> None:
-        inner = prototype(ctypes.cast(struct.release, ctypes.c_void_p).value)
-
-        def release(pointer: Any) -> None:
-            counts[kind] += 1
-            inner(pointer)
-
-        outer = prototype(release)
-        kept.extend([inner, outer])
-        struct.release = outer
-
-    schema_of, next_of = stream.get_schema, stream.get_next
-    schema_type = type(schema_of)
-    first = schema_type(ctypes.cast(schema_of, ctypes.c_void_p).value)
-    more = type(next_of)(ctypes.cast(next_of, ctypes.c_void_p).value)
-
-    def get_schema(this: Any, out: Any) -> int:
-        status = first(this, out)
-        counting(out.contents, "schema", c_stream.ReleaseSchema)
-        return int(status)
-
-    def get_next(this: Any, out: Any) -> int:
-        status = more(this, out)
-        if out.contents.release:
-            counts["arrays"] += 1
-            counting(out.contents, "array", c_stream.ReleaseArray)
-        return int(status)
-
-    stream.get_schema, stream.get_next = schema_type(get_schema), type(next_of)(get_next)
-    kept.extend([first, more, stream.get_schema, stream.get_next])
-    capsules = Capsules(stream=capsule)
-    capsules.kept = kept  # type: ignore[attr-defined]
-    return capsules, counts
-
-
-GOOD = pa.Table.from_batches([pa.record_batch({"value": [b"%d" % n]}) for n in range(5)])
-BAD = pa.Table.from_batches([pa.record_batch({"timestamp": [5 - 3 * n], "value": ["v"]}) for n in range(5)])
-WRONG = pa.Table.from_batches([pa.record_batch({"value": [n]}) for n in range(5)])
-UNKNOWN = pa.Table.from_batches([pa.record_batch({"value": ["a"], "valeu": ["b"]}) for n in range(5)])
-
-
-@pytest.mark.parametrize(
-    ("table", "refused"),
-    [(GOOD, None), (BAD, "negative"), (WRONG, "Arrow type"), (UNKNOWN, "unknown column")],
-    ids=["written", "a record refused", "a type refused", "a name refused"],
-)
-def test_arrays_and_schemas_are_released_once(table: pa.Table, refused: str | None) -> None:
-    stream, counts = counted(table)
-    if refused is None:
-        kafkarec.encode(stream)
-    else:
-        with pytest.raises((ValueError, TypeError), match=refused):
-            kafkarec.encode(stream)
-    assert counts["array"] == counts["arrays"] > 0
-    assert counts["schema"] == 1
 
 
 def test_input_is_released() -> None:

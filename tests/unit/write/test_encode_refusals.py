@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import UserDict
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import Any
 
 import builders
-import numpy as np
 import pyarrow as pa
 import pytest
 import subprocesses
-from c_stream import Capsules
 
 import kafkarec
 
@@ -49,38 +46,24 @@ def with_headers(headers: object) -> object:
 
 RECORDS: dict[str, tuple[object, type[Exception], str]] = {
     "None": (None, TypeError, ""),
-    "a number": (5, TypeError, ""),
     "bytes": (b"abcde", TypeError, ""),
-    "a list": ([1, NOW, b"k", b"v", []], TypeError, ""),
-    "a tuple of four": ((1, NOW, b"k", b"v"), TypeError, ""),
     "a tuple of six": ((1, NOW, b"k", b"v", [], 0), TypeError, ""),
     "an unknown name": ({"offset": 1, "vlaue": b"v"}, ValueError, "vlaue"),
     "a batch field in a dict": ({"offset": 1, "value": b"v", "producer_id": 5}, ValueError, "producer_id"),
-    "an offset of text": (with_offset("1"), TypeError, "offset"),
     "an offset with a fraction": (with_offset(1.5), TypeError, "offset"),
-    "an offset of Decimal": (with_offset(Decimal(1)), TypeError, "offset"),
     "an offset above 64 bits": (with_offset(2**63), ValueError, "offset"),
-    "an offset far below 64 bits": (with_offset(-(2**200)), ValueError, "offset"),
     "an offset below 0": (with_offset(-1), ValueError, "offset -1"),
     "an offset that does not rise": (with_offset(0), ValueError, "offset 0 does not follow 0"),
     "a timestamp of text": (with_timestamp(SECRET), TypeError, "timestamp"),
-    "a timestamp with a fraction": (with_timestamp(1.5), TypeError, "timestamp"),
     "a timestamp above 64 bits": (with_timestamp(2**63), ValueError, "timestamp"),
     "a day": (with_timestamp(date(2020, 1, 1)), TypeError, "timestamp"),
     "a time without a zone": (with_timestamp(datetime(2020, 1, 1)), ValueError, "time zone"),
     "a time before 1970": (with_timestamp(datetime(1969, 12, 31, tzinfo=UTC)), ValueError, "negative"),
-    "a timestamp of -2": (with_timestamp(-2), ValueError, "timestamp -2 is negative"),
     "a key of text": (with_key(SECRET), TypeError, "key"),
-    "a key of a number": (with_key(5), TypeError, "key"),
     "a value of text": (with_value(SECRET), TypeError, "value"),
-    "a value of numbers": (with_value([1, 2]), TypeError, "value"),
-    "headers of a number": (with_headers(5), TypeError, "headers"),
     "headers of text": (with_headers(SECRET), TypeError, ""),
     "a header of three": (with_headers([("a", b"b", b"c")]), TypeError, ""),
-    "a header of text": (with_headers([("a", SECRET)]), TypeError, ""),
-    "a header of bytes": (with_headers([b"ab"]), TypeError, ""),
     "a header key of a number": (with_headers([(5, b"v")]), TypeError, ""),
-    "a header key of None": (with_headers([(None, b"v")]), ValueError, ""),
     "a header key of half a character": (with_headers([(f"{SECRET}\ud800", b"v")]), ValueError, ""),
     "headers that fail": (with_headers(iter([("a", b"b"), 5])), TypeError, ""),
 }
@@ -113,15 +96,6 @@ def test_offsets_for_all_or_for_none() -> None:
 def test_objects_that_are_no_records_are_refused(thing: object) -> None:
     with pytest.raises(TypeError, match="records or Arrow columns are needed, not"):
         kafkarec.encode(thing)
-
-
-def test_an_exception_of_the_iterable_is_raised() -> None:
-    def rows() -> Iterator[object]:
-        yield GOOD
-        raise OSError("the source is gone")
-
-    with pytest.raises(OSError, match="the source is gone"):
-        kafkarec.encode(rows())
 
 
 def test_records_too_big_for_a_batch() -> None:
@@ -161,46 +135,26 @@ def test_magic_0_and_1_have_no_headers_and_no_producers() -> None:
 
 WHOLE = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
 OPTIONS: dict[str, tuple[dict[str, Any], Any]] = {
-    "magic 3": ({"magic": 3}, ValueError),
-    "magic of text": ({"magic": "2"}, ValueError),
     "magic True": ({"magic": True}, ValueError),
     "a codec": ({"compression": "lzo"}, ValueError),
-    "a codec's id": ({"compression": 5}, ValueError),
-    "a level of none": ({"level": 3}, ValueError),
     "a level too high": ({"compression": "gzip", "level": 10}, ValueError),
     "a level of text": ({"compression": "gzip", "level": "9"}, TypeError),
     "a level with keep": ({"compression": "keep", "level": 3}, ValueError),
     "a base offset below 0": ({"base_offset": -1}, ValueError),
-    "a base offset with a fraction": ({"base_offset": 1.5}, (TypeError, ValueError)),
     "a base offset of text": ({"base_offset": "1"}, (TypeError, ValueError)),
     "a base offset whose records do not fit": ({"base_offset": 2**63 - 1}, ValueError),
     "a batch size below 0": ({"batch_size": -1}, ValueError),
-    "a batch size above int": ({"batch_size": 2**31}, ValueError),
-    "a batch size of text": ({"batch_size": "16K"}, (TypeError, ValueError)),
     "a batch size of True": ({"batch_size": True}, (TypeError, ValueError)),
     "a timestamp type": ({"timestamp_type": "now"}, ValueError),
     "append time without a time": ({"timestamp_type": "log_append_time"}, ValueError),
-    "append time below -1": ({"timestamp_type": "log_append_time", "log_append_time": -2}, ValueError),
     "a leader epoch below -1": ({"partition_leader_epoch": -2}, ValueError),
     "a producer alone": ({"producer_id": 1}, ValueError),
-    "a producer without a sequence": ({"producer_id": 1, "producer_epoch": 0}, ValueError),
-    "an epoch alone": ({"producer_epoch": 1}, ValueError),
-    "a sequence alone": ({"base_sequence": 1}, ValueError),
     "a transaction alone": ({"is_transactional": True}, ValueError),
-    "an epoch above short": ({**WHOLE, "producer_epoch": 2**15}, ValueError),
     "a sequence above int": ({**WHOLE, "base_sequence": 2**31}, ValueError),
     "a producer above long": ({**WHOLE, "producer_id": 2**63}, ValueError),
-    "a producer of text": ({**WHOLE, "producer_id": "1"}, (TypeError, ValueError)),
     "a producer in magic 1": ({**WHOLE, "magic": 1}, ValueError),
     "zstd in magic 1": ({"magic": 1, "compression": "zstd"}, ValueError),
 }
-
-
-def test_options_may_be_integers_of_other_libraries() -> None:
-    rows = [(None, 5, b"k", b"v", [])] * 3
-    numbers: dict[str, int] = {**WHOLE, "base_offset": 7, "batch_size": 70, "partition_leader_epoch": 2}
-    of_numpy: dict[str, Any] = {name: np.int64(number) for name, number in numbers.items()}
-    assert kafkarec.encode(rows, **of_numpy) == kafkarec.encode(rows, **numbers)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -228,35 +182,6 @@ def test_a_stream_that_fails_in_the_middle() -> None:
         kafkarec.encode(reader)
 
 
-def consumed_stream() -> Any:
-    capsule = TABLE.__arrow_c_stream__()
-    pa.RecordBatchReader._import_from_c_capsule(capsule)
-    return Capsules(stream=capsule)
-
-
-def consumed_array() -> Any:
-    capsules = TABLE.to_batches()[0].__arrow_c_array__()
-    pa.RecordBatch._import_from_c_capsule(*capsules)
-    return Capsules(array=capsules)
-
-
-STRANGE: dict[str, Callable[[], Any]] = {
-    "a stream that was consumed": consumed_stream,
-    "an array that was consumed": consumed_array,
-    "no capsule": lambda: Capsules(stream=5),
-    "one capsule of two": lambda: Capsules(array=(TABLE.to_batches()[0].__arrow_c_array__()[0],)),
-    "no tuple": lambda: Capsules(array=5),
-    "capsules of another kind": lambda: Capsules(array=TABLE.to_batches()[0].__arrow_c_array__()[::-1]),
-    "an array for a stream": lambda: Capsules(stream=TABLE.to_batches()[0].__arrow_c_array__()[1]),
-}
-
-
-@pytest.mark.parametrize("name", STRANGE)
-def test_broken_capsules_are_refused(name: str) -> None:
-    with pytest.raises((ValueError, TypeError)):
-        kafkarec.encode(STRANGE[name]())
-
-
 def pairs_of(keys: Any, values: Any) -> pa.Array:
     structs = pa.StructArray.from_arrays([keys, values], ["key", "value"])
     return pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), structs)
@@ -276,12 +201,8 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
     "numbers as values": (lambda: {"value": [1]}, "'value' has Arrow type 'l'; binary or utf8"),
     "runs": (lambda: {"value": pa.RunEndEncodedArray.from_arrays([1], ["a"])}, "'value' has Arrow type"),
     "fractions as offsets": (lambda: {"value": ONE, "offset": [1.0]}, "'offset' has Arrow type 'g'"),
-    "times as offsets": (lambda: {"value": ONE, "offset": pa.array([1], pa.timestamp("ms"))}, "'offset' has Arrow"),
     "days as timestamps": (lambda: {"value": ONE, "timestamp": pa.array([1], pa.date32())}, "'timestamp' has Arrow"),
-    "texts as timestamps": (lambda: {"value": ONE, "timestamp": ["2020-01-01"]}, "'timestamp' has Arrow type 'u'"),
-    "texts as headers": (lambda: {"value": ONE, "headers": ["a"]}, "'headers' has Arrow type 'u'"),
     "lists of nulls as headers": (lambda: {"value": ONE, "headers": [[None]]}, "'headers' has Arrow type 'n'"),
-    "lists of texts as headers": (lambda: {"value": ONE, "headers": [["a"]]}, "'headers' has Arrow type"),
     "numbers as header values": (
         lambda: {"value": ONE, "headers": pairs_of(pa.array(["a"]), pa.array([1]))},
         "'headers.value' has Arrow type 'l'",
@@ -330,10 +251,8 @@ def test_an_array_that_is_no_table(array: Any) -> None:
 
 FACTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "a codec's name": ({"compression": ["nonsense"]}, {"compression": "keep"}),
-    "a codec's beginning": ({"compression": ["lz"]}, {"compression": "keep"}),
     "a codec's name and more": ({"compression": ["lz4x"]}, {"compression": "keep"}),
     "magic 3": ({"magic": [3]}, {"magic": "keep"}),
-    "magic -1": ({"magic": [-1]}, {"magic": "keep"}),
     "magic 256": ({"magic": [256]}, {"magic": "keep"}),
     "zstd in magic 1": ({"magic": [1], "compression": ["zstd"]}, {"magic": "keep", "compression": "keep"}),
     "a producer in magic 1": (
@@ -342,13 +261,9 @@ FACTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     ),
     "an epoch above 2^15-1": ({"producer_id": [1], "producer_epoch": [2**15], "sequence": [0]}, {}),
     "a sequence above 2^31-1": ({"producer_id": [1], "producer_epoch": [0], "sequence": [2**31]}, {}),
-    "a leader epoch above 2^31-1": ({"partition_leader_epoch": [2**31]}, {}),
-    "a timestamp type of 2": ({"timestamp_type": [2]}, {}),
     "a timestamp type of 256": ({"timestamp_type": [256]}, {}),
-    "a producer without an epoch": ({"producer_id": [1], "sequence": [0]}, {}),
     "a producer without a sequence": ({"producer_id": [1], "producer_epoch": [0]}, {}),
     "a transaction without a producer": ({"is_transactional": [True]}, {}),
-    "an offset above 2^63-1": ({"offset": pa.array([2**63], pa.uint64())}, {}),
     "a timestamp above 2^63-1": ({"timestamp": pa.array([2**63], pa.uint64())}, {}),
     "a timestamp above 2^63-1 ms": ({"timestamp": pa.array([2**60], pa.timestamp("s"))}, {}),
     "an offset below 0": ({"offset": [-5]}, {}),
@@ -361,8 +276,3 @@ def test_invalid_batch_fields_are_refused(name: str) -> None:
     columns = {"value": pa.array([b"v"]), **columns}
     with pytest.raises(ValueError, match="record 0"):
         kafkarec.encode(pa.table(columns), **options)
-
-
-def test_a_batch_table_is_refused_as_records() -> None:
-    with pytest.raises(ValueError, match="unknown column"):
-        kafkarec.encode(kafkarec.scan(builders.good_batch(2)))

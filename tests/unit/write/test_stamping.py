@@ -51,14 +51,6 @@ def test_offsets_of_magic_0_and_1() -> None:
             stamp(wrapper, base_offset=1)
 
 
-def test_leader_epoch_is_outside_of_the_checksum() -> None:
-    data = batch()
-    before = bytes(data)
-    stamp(data, partition_leader_epoch=6)
-    assert data[:12] + data[16:] == before[:12] + before[16:]
-    assert next(kafkarec.batches(data)).partition_leader_epoch == 6
-
-
 @pytest.mark.parametrize("options", [{}, {"compression": "lz4"}, {"magic": 1}, {"magic": 1, "compression": "snappy"}])
 def test_append_time_is_the_timestamp_of_every_record(options: dict[str, Any]) -> None:
     data = batch(1, **options)
@@ -68,13 +60,6 @@ def test_append_time_is_the_timestamp_of_every_record(options: dict[str, Any]) -
     stamp(data, timestamp_type="create_time")
     [header] = kafkarec.batches(data)
     assert (header.max_timestamp, header.timestamp_type) == (99, 0)
-
-
-def test_max_timestamp_alone_keeps_the_type() -> None:
-    data = batch()
-    stamp(data, max_timestamp=5000)
-    assert kafkarec.scan(data).column("timestamp_type") == [0]
-    assert [timestamp for _, timestamp in rows(data)] == [1000, 1001, 1002]
 
 
 def test_a_batch_with_the_right_values_is_not_changed() -> None:
