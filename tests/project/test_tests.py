@@ -101,21 +101,6 @@ def test_inner_modules_are_imported_where_no_public_name_shows_the_same() -> Non
     assert found == OF_INNER_MODULES.keys() and len(found) <= 20
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("from kafkarec.read import walk\n", {"kafkarec.read.walk"}),
-        ("def f():\n    from kafkarec.ops.verify.run import FORK_FROM, verify\n", {"kafkarec.ops.verify.run"}),
-        ("import kafkarec.storage.names\n", {"kafkarec.storage.names"}),
-        ("from kafkarec.ops.verify import KINDS\nfrom kafkarec.ops.diff import compare\nimport kafkarec\n", set()),
-    ],
-)
-def test_inner_modules_are_found(tmp_path: Path, code: str, expected: set[str]) -> None:
-    path = tmp_path / "one.py"
-    path.write_text(code)
-    assert inner_modules(path) == expected
-
-
 def test_private_names_are_patched_where_nothing_else_can_be() -> None:
     found = {
         str(path.relative_to(TESTS))
