@@ -187,6 +187,12 @@ def test_columns_are_printed_in_the_requested_order(run: Here) -> None:
     assert list(row.values())[1:] == [0, str(sorted(TXN.glob("*.log"))[0]), "none", True, 0]
 
 
+@pytest.mark.parametrize("errors", ["raise", "skip"])
+def test_columns_of_the_command_line_alone(run: Here, errors: str) -> None:
+    ran = run("cat", CODECS, "--columns", "topic,partition", "--errors", errors)
+    assert ran.rows == [{"topic": "all-codecs", "partition": 0}] * 865
+
+
 @pytest.mark.parametrize(("form", "key"), [("hex", b"user-3".hex()), ("base64", "dXNlci0z")])
 def test_a_key_is_written_as_key_as_says(run: Here, form: str, key: str) -> None:
     plain = run("cat", CODECS, "--key", "user-3").rows
@@ -203,6 +209,11 @@ def test_the_column_control_is_named_like_any_other(run: Here) -> None:
     assert run("cat", TXN, "--control", "--columns", "control,offset").rows == named.rows
     assert list(run("cat", TXN, "--control", "--columns", "offset").rows[0]) == ["offset", "control"]
     assert "sequence, control (with the records of --control)" in " ".join(run("cat", "--help").out.decode().split())
+
+
+def test_an_unreadable_control_record_is_shown_as_such(run: Here) -> None:
+    (row,) = run("cat", golden.invalid_case("control-key-3-bytes").bin_path, "--control").rows
+    assert "key is too short" in row["control"]["unreadable"]
 
 
 def test_standard_input_may_be_a_file_or_a_pipe() -> None:

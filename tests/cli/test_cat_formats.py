@@ -144,6 +144,13 @@ def test_rows_and_columns_of_several_partitions_are_selected(run: Here, form: st
 
 
 @FORMS
+def test_an_empty_input_has_a_schema(run: Here, tmp_path: Path, form: str) -> None:
+    (tmp_path / "empty.log").write_bytes(b"")
+    table = table_of(run("cat", tmp_path / "empty.log", "--format", form).out, form)
+    assert table.equals(pa.table(kafkarec.decode(b"")))
+
+
+@FORMS
 def test_control_records_are_json_text(run: Here, tmp_path: Path, form: str) -> None:
     out = tmp_path / f"x.{form}"
     assert run("cat", TXN, "--control", "-o", out).status == 0

@@ -87,6 +87,13 @@ class TestLatestPerKey:
         alone = [run("cat", folder, "--latest-per-key").rows for folder in (CODECS, COMPACTED)]
         assert run("cat", CODECS, COMPACTED, "--latest-per-key").rows == alone[0] + alone[1]
 
+    def test_damage_is_reported_once(self, run: Here, tmp_path: Path) -> None:
+        path = damaged(tmp_path)
+        for options in ((), ("--errors", "skip")):
+            ran = run("cat", path, "--latest-per-key", *options)
+            assert (ran.status, ran.rows) == (1, self.expected(run("cat", path, *options).rows))
+            assert ran.complaint.count("crc mismatch") == 1
+
 
 class TestIsoTimes:
     """--time-format iso"""
@@ -100,6 +107,12 @@ class TestIsoTimes:
             assert run("build", target, "-o", built).status == 0
             assert run("cat", built).out == expected
 
+    def test_times_outside_of_the_calendar_and_none(self, run: Here, tmp_path: Path) -> None:
+        (tmp_path / "x.json").write_text('{"timestamp":999999999999999}\n{"timestamp":null}\n')
+        assert run("build", tmp_path / "x.json", "-o", tmp_path / "x.log").status == 0
+        ran = run("cat", tmp_path / "x.log", "--time-format", "iso", "--columns", "timestamp")
+        assert ran.out == (tmp_path / "x.json").read_bytes()
+
 
 class TestInternalTopicsAsColumns:
     """Parquet and Arrow of internal topics"""
@@ -111,6 +124,19 @@ class TestInternalTopicsAsColumns:
             cells = [None if text is None else json.loads(text) for text in table[name].to_pylist()]
             assert cells == [row[name] for row in run("cat", OFFSETS).rows]
             assert table[f"{name}_base64"].null_count == len(cells)
+
+    def test_bytes_that_are_no_message_are_base64(self, run: Here, tmp_path: Path) -> None:
+        log, rows, again = (tmp_path / name for name in ("__consumer_offsets-3", "x.parquet", "y.log"))
+        (tmp_path / "x.json").write_text('{"key":"k","value":"plain"}\n')
+        for words in (
+            ("build", tmp_path / "x.json", "-o", log),
+            ("cat", log, "-o", rows),
+            ("build", rows, "-o", again),
+        ):
+            assert run(*words).status == 0
+        (row,) = pq.read_table(rows).to_pylist()
+        assert (row["key"], row["key_base64"], row["value"], row["value_base64"]) == (None, "aw==", None, "cGxhaW4=")
+        assert run("cat", again, "--columns", "key,value").rows == [{"key": "k", "value": "plain"}]
 
     def test_beside_other_topics_they_stay_bytes_and_this_is_said(self, run: Here, tmp_path: Path) -> None:
         ran = run("cat", OFFSETS, TXN, "-o", tmp_path / "x.parquet")

@@ -41,6 +41,24 @@ def test_what_an_older_magic_cannot_store_is_counted(run: Here, tmp_path: Path) 
     assert {row["magic"] for row in kafkarec.scan(new.read_bytes())} == {1}
 
 
+def test_a_log_that_needs_no_change_is_copied(run: Here, tmp_path: Path) -> None:
+    assert run("convert", CODECS, "-o", tmp_path / "all-codecs-0").status == 0
+    for name in (CODEC_LOG.name, "partition.metadata"):
+        assert (tmp_path / "all-codecs-0" / name).read_bytes() == (CODECS / name).read_bytes()
+
+
+def test_restored_headers_are_named(run: Here, tmp_path: Path) -> None:
+    batches, old, new = (
+        [builders.good_batch(3, base_offset=3 * n) for n in range(4)],
+        tmp_path / "old",
+        tmp_path / "new",
+    )
+    old.write_bytes(builders.patched(b"".join(batches), len(batches[0]) + 8, bytes(4)))
+    ran = run("convert", old, "-o", new, "--errors", "skip")
+    assert ran.status == 1 and new.read_bytes() == b"".join(batches)
+    assert f"batch at byte {len(batches[0])}: batch length is 94, not 0: proven by the checksum" in ran.err
+
+
 def test_segments_have_the_given_size(run: Here, tmp_path: Path) -> None:
     arguments = ("--segment-bytes", "8k", "--compression", "lz4", "--batch-size", "1k")
     assert run("convert", CODECS, "-o", tmp_path / "new-0", *arguments).status == 0

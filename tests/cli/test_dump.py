@@ -40,6 +40,35 @@ def test_a_decoder_implies_print_data_log(run: Here) -> None:
     assert ran.out == text_of(f"__consumer_offsets-0/{STEM}.log.decoded.txt")
 
 
+def test_a_compressed_segment_file_is_dumped(run: Here, tmp_path: Path) -> None:
+    packed = tmp_path / f"{STEM}.log.gz"
+    packed.write_bytes(builders.compress("gzip", LOG.read_bytes()))
+    ran = run("dump", packed)
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.splitlines()[1:] == run("dump", LOG).out.splitlines()[1:]
+
+
+def test_an_error_of_a_control_record_names_its_file(run: Here, tmp_path: Path) -> None:
+    path = log(tmp_path, builders.batch([builders.record(key=b"\0")], attributes=builders.CONTROL))
+    ran = run("dump", path, "--deep-iteration")
+    assert ran.status == 1 and ran.out.endswith(b"isvalid: true\n")  # the lines before the record, whole
+    assert ran.complaint.startswith(f"kafkarec: {path}: control record cannot be read")
+
+
+def test_an_index_without_its_log(run: Here, tmp_path: Path) -> None:
+    index = tmp_path / f"{STEM}.index"
+    index.write_bytes(bytes(8))
+    ran = run("dump", index)
+    assert (ran.status, ran.out.decode()) == (1, f"Dumping {index}\n")
+    assert ran.complaint.startswith(f"kafkarec: {tmp_path}/{STEM}.log: no such file or directory; to print an index")
+
+
+def test_an_exceeded_limit_names_its_option(run: Here, tmp_path: Path) -> None:
+    path = log(tmp_path, builders.batch(builders.records(1, value=bytes(1 << 20)), codec="zstd"))
+    ran = run("dump", path, "--deep-iteration", "--max-decompressed-bytes", "64k")
+    assert ran.status == 3 and "max_decompressed_bytes" in ran.complaint and "Kafka's tool" not in ran.complaint
+
+
 def test_decoder_classes_are_accepted(run: Here, tmp_path: Path) -> None:
     path = log(tmp_path, builders.batch([builders.record(key=bytes(4), value=bytes(7) + b"\x05")]))
     prefix = "org.apache.kafka.common.serialization."

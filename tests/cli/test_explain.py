@@ -57,6 +57,20 @@ def test_redacted_output_holds_no_payload(run: Here, tmp_path: Path, codec: str,
     assert damage or key.decode() in plain or key.hex() in plain
 
 
+def test_a_position_inside_of_a_batch_is_reported(run: Here) -> None:
+    ran = run("explain", TXN / f"{30:020}.log", "--at", 30)
+    assert "byte 30 is inside the batch at byte 0" in ran.out.decode()
+
+
+def test_an_offset_in_a_damaged_batch_is_told_by_its_position(run: Here, tmp_path: Path) -> None:
+    data = bytearray((TXN / f"{30:020}.log").read_bytes())
+    row = list(kafkarec.scan(bytes(data)))[4]
+    data[row["position"] + 8] = 0x7F
+    (tmp_path / "x.log").write_bytes(data)
+    ran = run("explain", tmp_path / "x.log", "--offset", row["base_offset"])
+    assert ran.status == 3 and f"--at {row['position']}" in ran.complaint
+
+
 def test_an_unreadable_sector_is_explained(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes before the unreadable sector are explained."""
     path = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"

@@ -16,6 +16,9 @@ from kafkarec.ops.explain import explain, group_of
 
 LOG = SEGMENTS / "txn-0" / "00000000000000000030.log"
 CELL = re.compile(r"<i>([0-9a-f]{2}|··)</i>")
+ROW = re.compile(
+    r'<tr class="g-\w+( wrong)?"><td class=n>\d+</td>\s*<td class="hex">[^<]*</td><td class="field">(.*?)</td>'
+)
 FIELD = re.compile(r'<span class="f g-(\w+)([^"]*)" title="([^"]*)">(.*?)</span>')
 
 
@@ -44,6 +47,37 @@ def test_the_grid_has_every_byte_in_the_colour_of_its_field(run: Here, tmp_path:
         assert drawn.count("<tr class=") == len(section.spans)
         for span in section.spans:
             assert f'<td class="field">{span.path}</td>' in drawn
+
+
+WRONG_VALUE = [builders.record(), builders.record(offset_delta=1, value_length=40), builders.record(offset_delta=2)]
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        (builders.patched(builders.batch(builders.records(9)), 70, b"\xff"), "crc"),
+        *((builders.batch(WRONG_VALUE, codec=codec), "records[1].value_length") for codec in ("none", "lz4")),
+    ],
+    ids=["checksum", "value", "compressed value"],
+)
+def test_a_wrong_field_and_its_row_are_marked(run: Here, tmp_path: Path, data: bytes, field: str) -> None:
+    (tmp_path / "x.log").write_bytes(data)
+    text = page(run, tmp_path / "x.html", tmp_path / "x.log", status=1)
+    assert '<header class="damaged">' in text
+    assert re.findall(r"<p>WRONG at byte .*?, (\S+): ", text) == [field]
+    assert [row for wrong, row in ROW.findall(text) if wrong] == [field]
+    marked = [title for _, classes, title, _ in FIELD.findall(text) if "wrong" in classes.split()]
+    assert len(marked) == 1 and field in marked[0]
+
+
+def test_a_restored_field_is_marked(run: Here, tmp_path: Path) -> None:
+    data = bytearray(LOG.read_bytes())
+    at = explain(bytes(data)).size
+    data[at] ^= 0x40  # the second batch's base offset
+    (tmp_path / LOG.name).write_bytes(data)
+    text = page(run, tmp_path / "x.html", tmp_path / LOG.name, "--at", at, status=1)
+    assert "<p>RESTORED" in text
+    assert [cells[:13] for _, classes, _, cells in FIELD.findall(text) if "wrong" in classes] == ["<i>40</i><i>0"]
 
 
 def test_names_and_values_are_escaped(run: Here, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
 import shutil
@@ -93,6 +94,15 @@ def test_json_has_a_row_for_each_segment_or_partition(run: Here, partition: Path
     assert (last["base_offset"], last["next_offset"], last["sampled"], last["records"]) == (30, 293, True, None)
     row, _ = run("ls", partition.parent, "--full", "--format", "json").rows
     assert (row["kind"], row["segments"], row["records"], row["sampled"]) == ("partition", 2, 293, False)
+
+
+@pytest.mark.parametrize("content", [b"abc" * 50, (SEGMENTS / "txn-0" / f"{30:020}.log").read_bytes()[:40]])
+def test_a_packed_file_without_a_batch_at_its_start(run: Here, tmp_path: Path, content: bytes) -> None:
+    """Its first bytes are taken for a batch of 1.6 GB, or a header that the content cuts."""
+    path = tmp_path / f"{30:020}.log.gz"
+    path.write_bytes(gzip.compress(content))
+    ran = run("ls", path, "--format", "json")
+    assert ran.status == 1 and "no batch at its start" in ran.rows[0]["notes"]
 
 
 def test_topic_and_partition_by_option(run: Here, tmp_path: Path) -> None:

@@ -40,6 +40,26 @@ def test_new_files_equal_those_of_the_broker(run: Here, tmp_path: Path) -> None:
 # ---- what is refused
 
 
+def test_a_single_file_may_have_any_name(run: Here, tmp_path: Path) -> None:
+    shutil.copy(TXN / f"{0:020d}.log", tmp_path / "image.bin")
+    assert run("reindex", tmp_path / "image.bin", "-o", tmp_path / "new", "--index-interval", 256).status == 0
+    assert (tmp_path / "new" / f"{0:020d}.index").read_bytes() == (TXN / f"{0:020d}.index").read_bytes()
+
+
+def test_a_missing_path_does_not_stop_the_others(run: Here, tmp_path: Path) -> None:
+    ran = run("reindex", TXN, tmp_path / "gone.log", "--dry-run")
+    assert ran.status == 3 and "gone.log: no such file or directory; its log is left out" in ran.complaint
+    assert b"nothing is written (--dry-run)" in ran.out
+
+
+def test_a_needless_txnindex_is_not_written(run: Here, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(SEGMENTS / "logappend-0", tmp_path / "logappend-0"))
+    (folder / f"{0:020d}.txnindex").write_bytes(bytes(34))
+    ran = run("reindex", folder, "-o", tmp_path / "new")
+    assert ran.status == 0 and "not written: no aborted transactions" in ran.out.decode()
+    assert not (tmp_path / "new" / f"{0:020d}.txnindex").exists()
+
+
 def test_a_closed_pipe_does_not_stop_the_run(tmp_path: Path) -> None:
     script = f"{sys.executable} -m kafkarec reindex {TXN} --index-interval 256 -o {tmp_path}/new | true"
     for _ in range(3):

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shlex
+import shutil
 import signal
 import stat
 import time
@@ -16,7 +17,7 @@ import pytest
 from command import Here, interruptible, own_process
 from paths import SEGMENTS
 from plain_logs import batch, log
-from witness_folders import cut_golden
+from witness_folders import cut_golden, golden
 
 import kafkarec
 
@@ -109,6 +110,27 @@ def test_a_file_beside_the_log_is_used_when_it_is_named(run: Here, tmp_path: Pat
     for out, options, end in (("one", (), 10), ("two", ("--use", beside), 20)):
         assert run("salvage", folder, "-o", tmp_path / out, *options).status == 0
         assert kafkarec.open(tmp_path / out / "orders-0").next_offset == end
+
+
+def test_many_deleted_files_are_one_line(run: Here, tmp_path: Path) -> None:
+    folder = golden(tmp_path, "txn-0")
+    for number in range(8):
+        shutil.copy(folder / f"{0:020}.log", folder / f"{number:020}.log.deleted")
+    lines = run("salvage", folder, "-o", tmp_path / "out").out.decode().splitlines()
+    first = folder / f"{0:020}.log.deleted"
+    assert [line for line in lines if "not used" in line] == [
+        f"  not used: {first} and 7 more: offsets 0 to 29 are in the log already"
+    ]
+
+
+def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run: Here, tmp_path: Path) -> None:
+    source = tmp_path / "D24"
+    deleted = log(source / "orders-0.0123456789abcdef0123456789abcdef-delete", [batch(0, 10)])
+    ran = run("salvage", source, "-o", tmp_path / "out")
+    assert ran.status == 2 and ran.complaint.endswith(f"no .log file was found; name what is to be read: {deleted}")
+    assert run("verify", source).out.decode().splitlines()[-1] == f"next: kafkarec verify {deleted}"
+    ran = run("salvage", deleted, "-o", tmp_path / "out")
+    assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 1 batch")
 
 
 def test_headers_are_restored_unless_told_otherwise(run: Here, tmp_path: Path) -> None:

@@ -177,6 +177,22 @@ def test_a_browser_draws_the_page_without_a_network(run: Here, tmp_path: Path, w
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and picture.stat().st_size > 10_000
 
 
+def test_standard_input_is_studied() -> None:
+    ran = own_process("study", "-", "--codecs", "zstd", "--batch-sizes", "1m", file=(CODEC_LOG / f"{0:020}.log").open())
+    assert ran.status == 0 and ran.out.decode().startswith("standard input: 49.1 KiB")
+    assert "kafkarec convert - -o new/" in ran.out.decode()
+
+
+def test_without_a_saving_and_without_speeds(run: Here, tmp_path: Path) -> None:
+    (tmp_path / "t.log").write_bytes(kafkarec.encode([(n, n, None, bytes([n]), []) for n in range(3)]))
+    ran = run("study", tmp_path / "t.log", "--codecs", "none", "--batch-sizes", "keep")
+    assert ran.out.decode().endswith("\nsmallest      the current batches\n")
+    falling = b"".join(kafkarec.encode([(offset, 1, None, b"v", [])], magic=1) for offset in (5, 3))
+    (tmp_path / "t.log").write_bytes(falling)
+    ran = run("study", tmp_path / "t.log", "--codecs", "none", "--batch-sizes", "1m")
+    assert re.search(r"^1m +none +- +\d+ +\d+\.\d % +- +\d+", ran.out.decode(), re.M), ran.out.decode()
+
+
 def test_a_plot_is_written(run: Here, tmp_path: Path) -> None:
     path = tmp_path / "study.svg"
     assert run("study", CODEC_LOG, "--codecs", "lz4,zstd:9", "--batch-sizes", "keep,64k", "--plot", path).status == 0

@@ -18,6 +18,7 @@ from paths import SEGMENTS
 from transaction_logs import COMMIT, DATA, PLAIN, Event
 from unlistable_folders import refuse_listing
 
+from kafkarec.cli.txn import duration
 from kafkarec.support.text_table import duration_text
 
 NOW = builders.NOW
@@ -172,3 +173,28 @@ def test_a_folder_that_cannot_be_listed_is_status_3(run: Here, tmp_path: Path, m
     ran = run("txn", tmp_path)
     assert (ran.status, ran.err) == (3, "kafkarec: orders-0 is left out: cannot be listed: permission denied\n")
     assert ran.out.startswith(b"txn-0: ")
+
+
+def test_durations_are_parsed() -> None:
+    assert [duration(text).total_seconds() for text in ("15m", "900s", "250ms", "1d")] == [900, 900, 0.25, 86_400]
+
+
+def test_the_age_is_told_by_append_times_not_by_those_of_replayed_events(run: Here, tmp_path: Path) -> None:
+    """A producer sets the create time: events of three years ago that were written a minute ago hang for a minute."""
+    old = NOW - 3 * 365 * 24 * HOUR
+    events = [
+        Event(DATA, 1, 0, 2, 0, old),
+        Event(DATA, 2, 2, 1, 0, NOW),
+        Event(COMMIT, 2, 3, 1, 0, NOW),
+        Event(PLAIN, -1, 4, 1, 0, NOW + HOUR),
+        Event(DATA, 2, 5, 1, 0, NOW),
+        Event(COMMIT, 2, 6, 1, 0, NOW + 60_000),
+    ]
+    ran = run("txn", partition(tmp_path / "replayed-0", events), "--format", "json", "--fail-if-hanging")
+    [row] = ran.rows
+    [age] = [one["duration_ms"] for one in row["transactions"] if one["producer_id"] == 1]
+    assert (ran.status, age, row["stuck_ms"]) == (0, 60_000, 60_000)
+    assert b"transaction_hanging" not in run("verify", tmp_path / "replayed-0").out
+    late = [*events, Event(DATA, 2, 7, 1, 0, old), Event(COMMIT, 2, 8, 1, 0, NOW + HOUR)]
+    assert run("txn", partition(tmp_path / "late-0", late), "--fail-if-hanging").status == 1
+    assert b"open for 1 h or more by append times" in run("verify", tmp_path / "late-0").out

@@ -65,6 +65,34 @@ def test_one_of_several_paths_is_not_there(run: Here, damaged: Path, tmp_path: P
     assert f"  error    {disk}: " in ran.out.decode()
 
 
+def test_what_is_beside_the_partitions_of_one_of_several_folders_is_told(
+    run: Here, damaged: Path, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    made(disk, {0: [good(0)]}, f"old-0.{'a' * 32}-delete")
+    (disk / "#12345").write_bytes(good(7))
+    (disk / "replication-offset-checkpoint").write_bytes(bytes(9))
+    (disk / "gone-0").mkdir()
+    (disk / "gone-0" / f"{7:020}.snapshot").touch()
+    ran = run("verify", damaged / "fine-1", disk, "--format", "json")
+    assert ran.status == 1 and {(one["kind"], one["file"]) for one in json.loads(ran.out)["findings"]} >= {
+        ("small_file_unreadable", str(disk / "replication-offset-checkpoint")),
+        ("batches_left_out", str(disk / "#12345")),
+        ("file_left_out", str(disk / f"old-0.{'a' * 32}-delete")),
+    }
+    text = run("verify", damaged / "fine-1", disk).out.decode()
+    assert text.splitlines()[0].endswith(f"according to {7:020}.snapshot (gone-0)")
+
+
+def test_batches_above_the_limit_are_neither_damaged_nor_lost(run: Here) -> None:
+    ran = run("verify", SEGMENTS / "all-codecs-0", "--max-decompressed-bytes", "3000")
+    text = ran.out.decode()
+    assert ran.status == 3 and text.startswith(
+        "NOT FULLY CHECKED: 4 batches, 23.8 KiB, above a limit or without a library"
+    )
+    assert "offset 345 not checked; limit_exceeded" in text and " lost;" not in text
+
+
 def test_json_is_the_whole_report(run: Here, damaged: Path) -> None:
     ran = run("verify", damaged, "--format", "json", "--sequences")
     loaded = json.loads(ran.out)
