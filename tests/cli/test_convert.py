@@ -39,6 +39,8 @@ def test_what_an_older_magic_cannot_store_is_counted(run: Here, tmp_path: Path) 
     report = json.loads(ran.err)
     assert report["lost"]["control_records"] == 26 and (report["records_in"], report["records_out"]) == (293, 267)
     assert {row["magic"] for row in kafkarec.scan(new.read_bytes())} == {1}
+    text = run("convert", TXN, "--magic", 1, "--compression", "gzip", "-o", tmp_path / "text.log").err
+    assert "  lost: control records: 26\n" in text
 
 
 def test_a_log_that_needs_no_change_is_copied(run: Here, tmp_path: Path) -> None:

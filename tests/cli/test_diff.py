@@ -12,7 +12,9 @@ from plain_logs import batch, log
 
 def test_equal_records_are_status_0_also_in_other_batches(run: Here, tmp_path: Path) -> None:
     a, b = log(tmp_path / "a", [batch(0, 9)]), log(tmp_path / "b", [batch(0, 9, codec="lz4")])
-    assert (run("diff", a, a).status, run("diff", a, b).status) == (0, 0)
+    for other, said in ((a, "the same, byte for byte"), (b, "the same records, in other batches")):
+        ran = run("diff", a, other)
+        assert ran.status == 0 and ran.out.decode().endswith(f"{said}\n")
 
 
 def test_logs_that_diverge_are_reported_from_the_first_difference(run: Here, tmp_path: Path) -> None:
@@ -34,6 +36,12 @@ def test_logs_damaged_alike_are_not_equal(run: Here, tmp_path: Path) -> None:
     a = log(tmp_path / "a", [batch(0, 10), builders.patched(batch(10, 10), 30, b"x"), batch(20, 1)])
     ran = run("diff", a, a)
     assert ran.status == 1 and "\nwhat can be read is the same, byte for byte\n" in ran.out.decode()
+
+
+def test_logs_without_a_good_batch_are_not_compared(run: Here, tmp_path: Path) -> None:
+    garbage = log(tmp_path / "garbage", [bytes(range(256)) * 10])
+    ran = run("diff", garbage, garbage)
+    assert ran.status == 1 and "\nNOT COMPARED: there is no good batch\n" in ran.out.decode()
 
 
 def test_many_ranges_are_summarized(run: Here, tmp_path: Path) -> None:

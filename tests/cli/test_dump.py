@@ -69,6 +69,14 @@ def test_an_exceeded_limit_names_its_option(run: Here, tmp_path: Path) -> None:
     assert ran.status == 3 and "max_decompressed_bytes" in ran.complaint and "Kafka's tool" not in ran.complaint
 
 
+def test_a_bad_index_suggests_verify(run: Here, tmp_path: Path) -> None:
+    log(tmp_path, builders.good_batch(1))
+    (tmp_path / f"{STEM}.index").write_bytes(bytes(4) + b"\0\0\x10\0")
+    ran = run("dump", tmp_path / f"{STEM}.index")
+    assert ran.status == 1 and "points at byte 4096, but the log has" in ran.complaint
+    assert ran.complaint.endswith(f"kafkarec verify {tmp_path}")
+
+
 def test_decoder_classes_are_accepted(run: Here, tmp_path: Path) -> None:
     path = log(tmp_path, builders.batch([builders.record(key=bytes(4), value=bytes(7) + b"\x05")]))
     prefix = "org.apache.kafka.common.serialization."

@@ -49,6 +49,15 @@ def test_the_grid_has_every_byte_in_the_colour_of_its_field(run: Here, tmp_path:
             assert f'<td class="field">{span.path}</td>' in drawn
 
 
+def test_what_the_text_leaves_out_is_counted(run: Here, tmp_path: Path) -> None:
+    records = [builders.record(value=bytes(100), offset_delta=i) for i in range(9)]
+    (tmp_path / "x.log").write_bytes(builders.batch(records))
+    text = page(run, tmp_path / "x.html", tmp_path / "x.log", "--records", 2)
+    skipped = explain((tmp_path / "x.log").read_bytes(), records=2).spans[-1].length
+    assert text.count("68 more bytes: records[") == 2 and f">{skipped} bytes: records[2..8]<" in text
+    assert len(CELL.findall(text)) == (tmp_path / "x.log").stat().st_size - 2 * 68 - skipped
+
+
 WRONG_VALUE = [builders.record(), builders.record(offset_delta=1, value_length=40), builders.record(offset_delta=2)]
 
 

@@ -96,6 +96,15 @@ def test_json_has_a_row_for_each_segment_or_partition(run: Here, partition: Path
     assert (row["kind"], row["segments"], row["records"], row["sampled"]) == ("partition", 2, 293, False)
 
 
+def test_files_that_are_left_out_are_counted_and_have_a_state(run: Here, partition: Path) -> None:
+    for name in (f"{0:020}.log.deleted", f"{0:020}.log.swap", "notes.txt"):
+        (partition / name).write_bytes(b"")
+    (partition.parent / ("gone-3." + "0" * 32 + "-delete")).mkdir()
+    assert "2 files left out" in run("ls", partition.parent).out.decode()
+    rows = run("ls", partition.parent, "--format", "json").rows
+    assert {row["state"] for row in rows if row["kind"] == "left_out"} == {"delete", "deleted", "swap", "foreign"}
+
+
 @pytest.mark.parametrize("content", [b"abc" * 50, (SEGMENTS / "txn-0" / f"{30:020}.log").read_bytes()[:40]])
 def test_a_packed_file_without_a_batch_at_its_start(run: Here, tmp_path: Path, content: bytes) -> None:
     """Its first bytes are taken for a batch of 1.6 GB, or a header that the content cuts."""

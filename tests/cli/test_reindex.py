@@ -52,6 +52,11 @@ def test_a_missing_path_does_not_stop_the_others(run: Here, tmp_path: Path) -> N
     assert b"nothing is written (--dry-run)" in ran.out
 
 
+def test_preallocated_zeros_are_no_difference(run: Here) -> None:
+    ran = run("reindex", SEGMENTS / "logappend-live-0", "--dry-run", "--index-interval", 256)
+    assert "equal to the old one without its 4040 preallocated zero bytes" in ran.out.decode()
+
+
 def test_a_needless_txnindex_is_not_written(run: Here, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(SEGMENTS / "logappend-0", tmp_path / "logappend-0"))
     (folder / f"{0:020d}.txnindex").write_bytes(bytes(34))

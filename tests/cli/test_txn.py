@@ -111,6 +111,11 @@ def test_states_can_be_selected(run: Here) -> None:
     assert [txn["state"] for txn in row["transactions"]] == ["committed"] * 15
 
 
+def test_a_single_segment_reports_what_it_cannot_decide(run: Here) -> None:
+    alone, whole = (run("txn", path).out.decode() for path in (SEGMENTS / "txn-0" / f"{0:020}.log", SEGMENTS / "txn-0"))
+    assert "3 open" in alone and "pass the folder" in alone and "pass the folder" not in whole
+
+
 def test_standard_input_with_topic_and_partition_by_option() -> None:
     data = txns.as_bytes(HANGING[0] + HANGING[1])
     ran = own_process("txn", "-", "--topic", "it's", "--partition", "7", stdin=data)

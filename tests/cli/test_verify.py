@@ -93,6 +93,11 @@ def test_batches_above_the_limit_are_neither_damaged_nor_lost(run: Here) -> None
     assert "offset 345 not checked; limit_exceeded" in text and " lost;" not in text
 
 
+def test_zeros_alone_tell_nothing(run: Here, tmp_path: Path) -> None:
+    ran = run("verify", made(tmp_path, {0: [bytes(1 << 20)]}))
+    assert ran.status == 0 and ran.out.startswith(b"NO BATCHES: nothing is damaged, but there are only zeros: ")
+
+
 def test_json_is_the_whole_report(run: Here, damaged: Path) -> None:
     ran = run("verify", damaged, "--format", "json", "--sequences")
     loaded = json.loads(ran.out)
@@ -133,6 +138,15 @@ def test_the_page_has_a_map_the_tables_and_the_next_command(run: Here, damaged: 
     assert "url(" not in page.text and "@import" not in page.text
     run("verify", SEGMENTS / "logappend-0", "--html", tmp_path / "fine.html")
     assert "NOT DAMAGED" in parsed(tmp_path / "fine.html").text
+
+
+def test_the_page_shows_the_bad_file_among_many(run: Here, tmp_path: Path) -> None:
+    segments = {5 * i: [good(5 * i)] for i in range(300)}
+    segments[1490] = [good(1490)[:-1] + b"\xff"]
+    run("verify", made(tmp_path, segments), "--html", tmp_path / "page.html")
+    page = parsed(tmp_path / "page.html")
+    assert f"{1490:020}.log" in page.text and f"{5:020}.log" not in page.text
+    assert "299 more files, without findings" in page.text
 
 
 def test_a_page_with_10_000_damaged_ranges_stays_small(run: Here, tmp_path: Path) -> None:
