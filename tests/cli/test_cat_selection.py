@@ -1,5 +1,5 @@
-"""`cat`: formats by suffix, times that are no milliseconds, several keys, the latest record of each key, ISO times, why
-nothing is printed, damage before and behind the last row that is asked for."""
+"""`cat`: formats by suffix, several keys, the latest record of each key, ISO times, why nothing is printed, damage
+before and behind the last row that is asked for."""
 
 from __future__ import annotations
 
@@ -45,6 +45,10 @@ class TestFormat:
         assert paths["arrows"].read_bytes() == paths["arrow"].read_bytes()
         assert all(pq.read_table(paths[suffix]).equals(table) for suffix in ("parquet", "pq"))
         assert feather.read_table(paths["feather"]).equals(table)
+
+    def test_of_a_report(self, run: Here, tmp_path: Path) -> None:
+        assert run("verify", TXN, "-o", tmp_path / "x.json").status == 0
+        assert json.loads((tmp_path / "x.json").read_text())["state"] == "ok"
 
     def test_another_one_in_format_is_said(self, run: Here, tmp_path: Path) -> None:
         ran = run("cat", TXN, "--format", "json", "-o", tmp_path / "x.csv")
@@ -112,37 +116,6 @@ class TestIsoTimes:
         assert run("build", tmp_path / "x.json", "-o", tmp_path / "x.log").status == 0
         ran = run("cat", tmp_path / "x.log", "--time-format", "iso", "--columns", "timestamp")
         assert ran.out == (tmp_path / "x.json").read_bytes()
-
-
-class TestInternalTopicsAsColumns:
-    """Parquet and Arrow of internal topics"""
-
-    def test_keys_and_values_are_json_text(self, run: Here, tmp_path: Path) -> None:
-        assert run("cat", OFFSETS, "-o", tmp_path / "x.parquet").err == ""
-        table = pq.read_table(tmp_path / "x.parquet")
-        for name in ("key", "value"):
-            cells = [None if text is None else json.loads(text) for text in table[name].to_pylist()]
-            assert cells == [row[name] for row in run("cat", OFFSETS).rows]
-            assert table[f"{name}_base64"].null_count == len(cells)
-
-    def test_bytes_that_are_no_message_are_base64(self, run: Here, tmp_path: Path) -> None:
-        log, rows, again = (tmp_path / name for name in ("__consumer_offsets-3", "x.parquet", "y.log"))
-        (tmp_path / "x.json").write_text('{"key":"k","value":"plain"}\n')
-        for words in (
-            ("build", tmp_path / "x.json", "-o", log),
-            ("cat", log, "-o", rows),
-            ("build", rows, "-o", again),
-        ):
-            assert run(*words).status == 0
-        (row,) = pq.read_table(rows).to_pylist()
-        assert (row["key"], row["key_base64"], row["value"], row["value_base64"]) == (None, "aw==", None, "cGxhaW4=")
-        assert run("cat", again, "--columns", "key,value").rows == [{"key": "k", "value": "plain"}]
-
-    def test_beside_other_topics_they_stay_bytes_and_this_is_said(self, run: Here, tmp_path: Path) -> None:
-        ran = run("cat", OFFSETS, TXN, "-o", tmp_path / "x.parquet")
-        assert ran.status == 0 and "keys and values of internal topics stay bytes" in ran.complaint
-        table = pq.read_table(tmp_path / "x.parquet")
-        assert table.schema.field("key").type == pa.binary() and "key_base64" not in table.schema.names
 
 
 class TestNothingToPrint:

@@ -1,4 +1,4 @@
-"""`kafkarec compact` keeps the last record of each key and reports the removed records by reason."""
+"""`kafkarec compact` keeps the last record of each key."""
 
 from __future__ import annotations
 

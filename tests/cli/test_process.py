@@ -1,4 +1,4 @@
-"""How runs start and end: exit statuses, pipes, interrupts, output files, wrong use."""
+"""How runs start and end: exit statuses, pipes, interrupts, output files, programs that are missing."""
 
 from __future__ import annotations
 
@@ -71,8 +71,9 @@ def test_the_output_file_has_the_modes_of_any_new_file(run: Here, tmp_path: Path
 
 
 def test_a_closed_pipe_is_quiet(long_log: Path) -> None:
-    for words in ("cat", "cat --format arrow", "scan --format json", "scan", "dump"):
+    for words in ("cat", "cat --format arrow", "scan --format json", "scan"):
         assert_quiet_at_a_closed_pipe(*words.split(), str(long_log))
+    assert_quiet_at_a_closed_pipe("dump", "--print-data-log", str(CODECS))
 
 
 def test_head_closes_the_pipe_quietly(long_log: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
+import plain_logs
 import pytest
 from command import Here, own_process
 from html_pages import Page, parsed
@@ -68,21 +69,17 @@ def test_the_sample_is_a_budget_for_the_whole_folder(run: Here, tmp_path: Path) 
     rows = [(n, 1769860800000 + n, b"k%d" % n, b'{"visits": %d}' % n, []) for n in range(200)]
     data = kafkarec.encode(rows, batch_size=300)
     for number in range(40):
-        (tmp_path / f"users-{number}").mkdir()
-        (tmp_path / f"users-{number}" / f"{0:020}.log").write_bytes(data)
-    options = ["--codecs", "zstd", "--batch-sizes", "16k"]
-    *_, total, read = (
-        (some := run("study", tmp_path, "--sample", str(10 * len(data)), *options)).out.decode().split("\n")[:-1]
-    )
-    assert len(some.out.splitlines()) == 1 + 10 + 2 and some.status == 0
-    assert "(25 %), in 10 of 40 partitions; the total takes the others to be like them; --all reads everything" in read
-    *_, total_of_all, all_read = (every := run("study", tmp_path, "--all", *options)).out.decode().split("\n")[:-1]
-    assert len(every.out.splitlines()) == 1 + 40 + 2 and all_read == "everything was read"
-    assert total == total_of_all
-    full = run("study", tmp_path, "--sample", str(10 * len(data)), "--full", *options).out.decode()
-    assert full.count(", all read") == 10 and full.endswith(f"\n\n{read}\n")
-    *_, sample = run("study", tmp_path, "--sample", str(10 * len(data)), *options, "--format", "json").rows
-    size = len(data)
+        plain_logs.log(tmp_path / f"users-{number}", [data])
+    size, how = len(data), ("--codecs", "zstd", "--batch-sizes", "16k")
+    sampled = (*how, "--sample", str(10 * size))
+    some, every = (run("study", tmp_path, *words).out.decode().splitlines() for words in (sampled, (*how, "--all")))
+    assert (len(some), len(every)) == (1 + 10 + 2, 1 + 40 + 2) and some[-2] == every[-2]  # the same total
+    assert every[-1] == "everything was read"
+    read = "(25 %), in 10 of 40 partitions; the total takes the others to be like them; --all reads everything"
+    assert read in some[-1]
+    full = run("study", tmp_path, "--full", *sampled).out.decode()
+    assert full.count(", all read") == 10 and full.endswith(f"\n\n{some[-1]}\n")
+    *_, sample = run("study", tmp_path, *sampled, "--format", "json").rows
     counts = {"size": 40 * size, "sampled": 10 * size, "partitions": 40, "partitions_sampled": 10}
     assert sample == {"kind": "sample", **counts}
 
