@@ -40,6 +40,12 @@ def test_a_decoder_implies_print_data_log(run: Here) -> None:
     assert ran.out == text_of(f"__consumer_offsets-0/{STEM}.log.decoded.txt")
 
 
+def test_skip_record_metadata_and_max_bytes(run: Here, tmp_path: Path) -> None:
+    path = log(tmp_path, builders.good_batch(2), builders.good_batch(1, base_offset=2))
+    ran = run("dump", path, "--print-data-log", "--skip-record-metadata", "--max-bytes", len(builders.good_batch(2)))
+    assert ran.out.decode().splitlines()[3:] == ["| key: k payload: value 0", "| key: k payload: value 1"]
+
+
 def test_a_compressed_segment_file_is_dumped(run: Here, tmp_path: Path) -> None:
     packed = tmp_path / f"{STEM}.log.gz"
     packed.write_bytes(builders.compress("gzip", LOG.read_bytes()))

@@ -92,6 +92,7 @@ def test_json_has_a_row_for_each_segment_or_partition(run: Here, partition: Path
     first, last, total = run("ls", partition, "--format", "json").rows
     assert [row["kind"] for row in (first, last, total)] == ["segment", "segment", "total"]
     assert (last["base_offset"], last["next_offset"], last["sampled"], last["records"]) == (30, 293, True, None)
+    assert run("ls", partition.parent, "--segments", "--format", "json").rows[:2] == [first, last]
     row, _ = run("ls", partition.parent, "--full", "--format", "json").rows
     assert (row["kind"], row["segments"], row["records"], row["sampled"]) == ("partition", 2, 293, False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import golden
 import pytest
@@ -28,6 +29,22 @@ def test_rows_are_what_kafka_reads(run: Here, case: golden.Case) -> None:
     for row, batch in zip(ran.rows, expected, strict=True):
         assert row["file"] == str(case.bin_path)
         assert {name: row[name] for name in batch} == batch
+
+
+@pytest.mark.parametrize(
+    ("options", "keep"),
+    [
+        ("--from-offset 100 --to-offset 200", lambda row: row["last_offset"] >= 100 and row["base_offset"] < 200),
+        ("--from-time 1700000000300", lambda row: row["max_timestamp"] >= 1700000000300),
+        ("--to-time 1700000000300", lambda row: row["base_timestamp"] < 1700000000300),
+    ],
+)
+def test_options_select_batches(run: Here, options: str, keep: Any) -> None:
+    how = ("scan", SEGMENTS / "all-codecs-0", "--format", "json")
+    everything = run(*how).rows
+    assert run(*how, *options.split()).rows == [row for row in everything if keep(row)]
+    columns = run(*how, *options.split(), "--columns", "compression,base_offset", "--last", 2).rows
+    assert [list(row) for row in columns] == [["compression", "base_offset"]] * 2
 
 
 def test_headers_alone_are_read_and_no_checksum_is_checked(run: Here, tmp_path: Path) -> None:
