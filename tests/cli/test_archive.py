@@ -11,6 +11,8 @@ from command import Here
 from paths import SEGMENTS
 from s3server import BUCKET, running
 
+import kafkarec
+
 TXN = SEGMENTS / "txn-0"
 OFFSETS = [f"{0:020}.log", f"{30:020}.log"]
 DAYS = ("2026-11-01", "2026-11-02")
@@ -40,13 +42,6 @@ def test_folders_of_one_partition_are_one_log(path: str, archive: Path, run: Her
     assert run("txn", path).out.startswith(b"txn-0: 2 segments")
 
 
-def test_a_partition_in_several_paths_is_a_log_of_each(archive: Path, run: Here) -> None:
-    """As the shell expands a glob, and as replicas are compared."""
-    folders = sorted(archive.glob("*/txn-0"))
-    report = json.loads(run("verify", *folders, "--format", "json").out)
-    assert len(report["partitions"]) == 2
-
-
 def test_convert_writes_one_log_and_never_into_a_folder_that_is_read(archive: Path, run: Here) -> None:
     for number, path in enumerate(("archive", "archive/date=*")):
         assert run("convert", path, "-o", f"out{number}", "--compression", "zstd").status == 0
@@ -58,25 +53,28 @@ def test_convert_writes_one_log_and_never_into_a_folder_that_is_read(archive: Pa
         assert force.status == 2 and (archive / "date=2026-11-02" / "txn-0" / OFFSETS[1]).stat().st_size == 16370
 
 
+def test_a_partition_in_several_paths_is_a_log_of_each(archive: Path, run: Here) -> None:
+    """As the shell expands a glob, and as replicas are compared."""
+    report = json.loads(run("verify", *archive.glob("*/txn-0"), "--format", "json").out)
+    assert len(report["partitions"]) == 2
+
+
+def test_a_damaged_archive_is_salvaged_by_the_command_that_verify_prints(archive: Path, run: Here) -> None:
+    path = archive / "date=2026-11-02" / "txn-0" / OFFSETS[1]
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    assert run("verify", "archive").out.endswith(b"next: kafkarec salvage archive -o rescued\n")
+    assert run("salvage", "archive", "-o", "rescued").status == 1
+    assert kafkarec.open("rescued/txn-0").next_offset == 293 and run("verify", "rescued").status == 0
+
+
 def test_a_hard_link_to_a_file_deep_in_an_archive_is_no_output(archive: Path, run: Here) -> None:
     deep = archive / "date=2026-11-03" / "hour=05" / "region=eu" / "orders-0"
     deep.mkdir(parents=True)
     shutil.copy(TXN / OFFSETS[0], deep)
     Path("linked.json").hardlink_to(deep / OFFSETS[0])
     assert "has other names (hard links)" in run("verify", "archive", "-o", "linked.json", "--force").complaint
-
-
-def test_damage_in_an_archive_is_salvaged_by_the_command_that_verify_prints(archive: Path, run: Here) -> None:
-    path = archive / "date=2026-11-02" / "txn-0" / OFFSETS[1]
-    data = bytearray(path.read_bytes())
-    data[5000] ^= 1
-    path.write_bytes(data)
-    ran = run("verify", "archive")
-    assert ran.status == 1 and b"next: kafkarec salvage archive -o rescued" in ran.out
-    assert run("salvage", "archive", "-o", "rescued").status == 1
-    saved, whole = (run("cat", where, "--columns", "offset").rows for where in ("rescued/txn-0", TXN))
-    assert len(whole) - 3 <= len(saved) < len(whole)
-    assert run("verify", "rescued").status == 0
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from command import ROW, WIDE, Here, own_process
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paths import SEGMENTS
-from random_logs import Maker
 
 import kafkarec
 from kafkarec.write import encode
@@ -33,24 +32,14 @@ def round_trip(run: Here, source: Path, form: str, out: Path, *arguments: object
     return tuple(run("cat", log, "--raw", *arguments).out for log in (source, out))  # type: ignore[return-value]
 
 
+@pytest.mark.parametrize(
+    "arguments", [(), ("--control",), ("--control", "--columns", WIDE)], ids=["rows", "control", "batches"]
+)
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_rows_of_a_broker_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
-    before, after = round_trip(run, SEGMENTS / folder, form, tmp_path / folder)
-    assert before and after == before
-
-
-@pytest.mark.parametrize("form", ["json", "csv"])
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_control_records_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
-    before, after = round_trip(run, SEGMENTS / folder, form, tmp_path / folder, "--control")
-    assert before and after == before
-
-
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_batches_of_a_broker_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
-    arguments = ("--control", "--columns", WIDE)
+def test_rows_and_batches_of_a_broker_come_back(
+    run: Here, tmp_path: Path, folder: str, form: str, arguments: tuple[str, ...]
+) -> None:
     before, after = round_trip(run, SEGMENTS / folder, form, tmp_path / folder, *arguments)
     assert before and after == before
 
@@ -106,19 +95,6 @@ def test_every_vector_that_kafka_reads_comes_back(run: Here, tmp_path: Path, col
         elif run("cat", new, *arguments).out != shown.out:
             differing.add(case.name)
     assert differing <= MIXED and len(cases) - refused > 180, refused
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_random_logs_come_back(run: Here, tmp_path: Path, seed: int) -> None:
-    log = tmp_path / "random.log"
-    log.write_bytes(b"".join(Maker(seed * 100 + part).plain_log() for part in range(1)))
-    for form in FORMATS:
-        for arguments in ((), ("--columns", WIDE)):
-            out = tmp_path / "new.log"
-            out.unlink(missing_ok=True)
-            before, after = round_trip(run, log, form, out, *arguments)
-            assert before and after == before
-            (tmp_path / f"rows.{form}").unlink()
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])
@@ -193,16 +169,6 @@ def test_keys_and_values_come_back_in_every_form(run: Here, tmp_path: Path, form
         built = run("build", rows, *arguments, "-o", out)
         assert built.status == 0, built.err
         assert out.read_bytes() == log.read_bytes()
-
-
-def test_json_keys_and_values_keep_their_bytes(run: Here, tmp_path: Path) -> None:
-    lines = b'{"value": {"n":1.0, "n": 2 ,"big":123456789012345678901234567890}, "key":[1,  2]}\n'
-    lines += b'{"key":"k","value":null}\n'
-    (tmp_path / "in.jsonl").write_bytes(lines)
-    run("build", tmp_path / "in.jsonl", "--key-as", "json", "--value-as", "json", "-o", tmp_path / "a.log")
-    columns = kafkarec.decode((tmp_path / "a.log").read_bytes())
-    assert columns.column("value") == [b'{"n":1.0, "n": 2 ,"big":123456789012345678901234567890}', None]
-    assert columns.column("key") == [b"[1,  2]", b'"k"']
 
 
 CSV = {

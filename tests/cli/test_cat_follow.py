@@ -14,18 +14,12 @@ from typing import Any
 
 import builders
 import pytest
-from command import Here, interruptible
+from command import interruptible
 from paths import SEGMENTS
-
-ZEROS = bytes(1 << 16)
 
 
 def batch(offset: int, count: int = 1, **fields: Any) -> bytes:
     return builders.batch(builders.records(count, value=b"value %d"), base_offset=offset, **fields)
-
-
-def transactional(offset: int, producer: int, count: int = 1) -> bytes:
-    return batch(offset, count, producer_id=producer, attributes=builders.TRANSACTIONAL)
 
 
 class Following:
@@ -78,20 +72,16 @@ class Following:
 
 
 @pytest.fixture
-def started() -> Iterator[list[Following]]:
+def follow() -> Iterator[Any]:
     running: list[Following] = []
-    yield running
+
+    def start(path: Path, *arguments: object) -> Following:
+        running.append(Following(path, *arguments))
+        return running[-1]
+
+    yield start
     for one in running:
         one.close()
-
-
-@pytest.fixture
-def follow(started: list[Following]) -> Any:
-    def start(path: Path, *arguments: object) -> Following:
-        started.append(Following(path, *arguments))
-        return started[-1]
-
-    return start
 
 
 @pytest.fixture
@@ -145,67 +135,6 @@ def test_last_0_prints_only_new_records(follow: Any, log: Path) -> None:
     assert tail.offsets(1)[0] >= 5
 
 
-def test_a_half_written_batch_is_awaited_and_is_no_damage(follow: Any, log: Path) -> None:
-    tail = follow(log, "--last", 1)
-    assert tail.offsets(1) == [4]
-    whole = batch(5, 2)
-    for cut in (whole[:5], whole[5:30], whole[30:90]):
-        append(log, cut)
-        assert tail.quiet(0.4)
-    append(log, whole[90:])
-    assert tail.offsets(2) == [5, 6]
-    assert tail.stop() == (130, "", [])
-
-
-def test_preallocated_zeros_are_awaited_until_they_are_batches(follow: Any, log: Path) -> None:
-    path = log / f"{0:020}.log"
-    end = path.stat().st_size
-    append(log, ZEROS)
-    tail = follow(log, "--last", 1)
-    assert tail.offsets(1) == [4]
-    assert tail.quiet()
-    one, two = batch(5), batch(6)
-    with path.open("r+b") as file:
-        file.seek(end)
-        file.write(one + two[:70])  # the rest of the second batch is still zeros, so its checksum does not match
-        file.flush()
-        assert tail.offsets(1) == [5]
-        assert tail.quiet(0.5)
-        file.write(two[70:])
-    assert tail.offsets(1) == [6]
-    os.truncate(path, end + len(one) + len(two))  # as a broker does when it closes the segment
-    append(log, batch(7))
-    assert tail.offsets(1) == [7]
-    assert tail.stop() == (130, "", [])
-
-
-def test_new_segments_are_followed(follow: Any, log: Path) -> None:
-    tail = follow(log, "--last", 1)
-    assert tail.offsets(1) == [4]
-    append(log, batch(5))
-    append(log, batch(6), base=6)
-    assert tail.offsets(2) == [5, 6]
-    append(log, batch(7), base=7)
-    append(log, batch(8), base=8)
-    assert tail.offsets(2) == [7, 8]
-    assert tail.stop() == (130, "", [])
-
-
-def test_deleted_old_segments_are_passed_over(follow: Any, log: Path) -> None:
-    append(log, batch(5), base=5)
-    tail = follow(log)
-    assert tail.offsets(6) == [0, 1, 2, 3, 4, 5]
-    (log / f"{0:020}.log").rename(log / f"{0:020}.log.deleted")
-    append(log, batch(6), base=5)
-    assert tail.offsets(1) == [6]
-    append(log, batch(9), base=9)  # the offsets before it were written and deleted between two polls
-    (log / f"{5:020}.log").unlink()
-    assert tail.offsets(1) == [9]
-    status, message, _ = tail.stop()
-    assert status == 130
-    assert message == "" or "offsets 7 to 8 were deleted before they were read" in message
-
-
 def test_a_truncated_log_is_followed_from_its_new_end(follow: Any, log: Path) -> None:
     path = log / f"{0:020}.log"
     size = path.stat().st_size
@@ -220,47 +149,18 @@ def test_a_truncated_log_is_followed_from_its_new_end(follow: Any, log: Path) ->
     assert message == f"kafkarec: note: {log}: the log was truncated; continuing from offset 3\n"
 
 
-def test_a_log_truncated_and_grown_between_two_polls_is_followed(follow: Any, log: Path) -> None:
-    path = log / f"{0:020}.log"
-    data = path.read_bytes()
-    tail = follow(log)
-    assert tail.offsets(5) == [0, 1, 2, 3, 4]
-    anew = data[: len(data) // 5 * 2] + b"".join(batch(i, leader_epoch=9) for i in range(2, 9))
-    (log / "new").write_bytes(anew)
-    (log / "new").rename(path)
-    assert tail.offsets(7) == [2, 3, 4, 5, 6, 7, 8]
-    status, message, _ = tail.stop()
-    assert (status, message.count("\n")) == (130, 1)
-    assert "continuing from offset 2" in message
-
-
-def test_truncation_into_an_earlier_segment_is_followed(follow: Any, log: Path) -> None:
-    append(log, batch(5), base=5)
-    tail = follow(log)
-    assert tail.offsets(6) == [0, 1, 2, 3, 4, 5]
-    path = log / f"{0:020}.log"
-    (log / f"{5:020}.log").unlink()
-    os.truncate(path, path.stat().st_size // 5 * 4)
-    append(log, batch(4, leader_epoch=3))
-    assert tail.offsets(1) == [4]
-    assert "continuing from offset 4" in tail.stop()[1]
-
-
 def test_read_committed_shows_records_when_their_transaction_ends(follow: Any, log: Path) -> None:
     tail = follow(log, "--isolation", "read_committed")
     assert tail.offsets(5) == [0, 1, 2, 3, 4]
-    append(log, transactional(5, 1) + transactional(6, 2) + batch(7))
+    for offset, producer in ((5, 1), (6, 2)):
+        append(log, batch(offset, producer_id=producer, attributes=builders.TRANSACTIONAL))
+    append(log, batch(7))
     assert tail.quiet()
     append(log, builders.end_marker(commit=True, producer_id=1, base_offset=8))
     assert tail.offsets(1) == [5]
-    append(log, transactional(9, 1), base=9)
     assert tail.quiet(0.5)
-    append(log, builders.end_marker(commit=False, producer_id=2, base_offset=10), base=9)
-    assert tail.offsets(1) == [7]  # offset 6 was aborted, offset 9 is still in an open transaction
-    append(log, batch(11), base=9)
-    assert tail.quiet(0.5)
-    append(log, builders.end_marker(commit=False, producer_id=1, base_offset=12) + batch(13), base=9)
-    assert tail.offsets(2) == [11, 13]
+    append(log, builders.end_marker(commit=False, producer_id=2, base_offset=9))
+    assert tail.offsets(1) == [7]
     assert tail.stop() == (130, "", [])
 
 
@@ -280,18 +180,6 @@ def test_damage_is_reported_when_good_batches_follow_it(follow: Any, log: Path) 
     assert skipping.offsets(1) == [7]
     status, message, _ = skipping.stop()
     assert (status, message.count("crc mismatch")) == (130, 1)
-
-
-def test_damage_at_the_end_of_a_rolled_segment_is_reported(follow: Any, log: Path) -> None:
-    tail = follow(log, "--last", 1, "--errors", "skip")
-    assert tail.offsets(1) == [4]
-    append(log, batch(5)[:-3])
-    assert tail.quiet(0.5)
-    append(log, batch(6), base=6)
-    assert tail.offsets(1) == [6]
-    status, message, _ = tail.stop()
-    assert (status, message.count("\n")) == (130, 1)
-    assert "the log goes on after it" in message
 
 
 def test_csv_with_a_number_of_rows_ends(follow: Any, log: Path) -> None:
@@ -325,17 +213,3 @@ def test_lines_are_whole_under_ctrl_c(follow: Any, tmp_path: Path) -> None:
     assert (status, message) == (130, "")
     assert all(json.loads(line) for line in left)
     assert len(left) < 80_000  # of 86,500 lines: it stopped before the end
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--format", "parquet"], "needs an end, which --follow does not have; use json or csv"),
-        (["-o", "x"], "appears when it is complete"),
-        (["--to-offset", "5"], "--follow has no end"),
-    ],
-)
-def test_wrong_use(run: Here, log: Path, arguments: list[str], message: str) -> None:
-    ran = run("cat", log, "--follow", *arguments)
-    assert ran.status == 2 and message in ran.complaint
-    assert "local files" in run("cat", "-", "-f").complaint

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Iterator
 
 import builders
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from command import Here
 from paths import SEGMENTS
 from s3server import BUCKET, Server, running
 
-import kafkarec
 from kafkarec.cli import progress
 
 BIG = f"big/orders-0/{0:020}.log"
@@ -38,14 +34,6 @@ def test_a_partition_in_a_bucket_has_the_rows_of_the_folder(run: Here, server: S
     ran = run("cat", f"s3://{BUCKET}/kafka-backup/txn-0", *arguments)
     assert (ran.status, ran.err, ran.out) == (0, "", expected.out)
     assert server.served > 0
-
-
-def test_a_partition_in_a_bucket_is_written_to_parquet(run: Here, server: Server) -> None:
-    ran = run("cat", f"s3://{BUCKET}/kafka-backup/txn-0/{30:020}.log", "--format", "parquet")
-    segment = SEGMENTS / "txn-0" / f"{30:020}.log"
-    table = pq.read_table(io.BytesIO(ran.out))
-    assert set(table["topic"].to_pylist()) == {"txn"}
-    assert table.drop_columns(["topic", "partition"]).equals(pa.table(kafkarec.decode(segment.read_bytes())))
 
 
 def test_n_and_last_of_a_large_object_fetch_little(run: Here, server: Server) -> None:

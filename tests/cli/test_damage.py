@@ -39,12 +39,6 @@ def offsets_of(batches: list[dict[str, Any]]) -> list[int]:
     return [record["offset"] for batch in batches for record in batch["records"]]
 
 
-def test_everything_before_the_damage_is_printed(run: Here, damaged: Path) -> None:
-    ran = run("cat", damaged)
-    assert ran.status == 1
-    assert [row["offset"] for row in ran.rows] == offsets_of(BATCHES[:3])
-
-
 def test_the_error_names_file_position_offsets_and_next_command(run: Here, damaged: Path) -> None:
     line = run("cat", damaged).complaint
     following = BATCHES[4]
@@ -60,15 +54,6 @@ def test_the_error_names_file_position_offsets_and_next_command(run: Here, damag
         "[crc_mismatch]",
     ):
         assert part in line
-
-
-def test_the_command_in_the_error_continues_after_the_damage(run: Here, damaged: Path) -> None:
-    line = run("cat", "--errors=raise", damaged, "--columns", "offset").complaint
-    command = shlex.split(line.partition("continue with: ")[2])
-    assert command[0] == "kafkarec"
-    ran = run(*command[1:])
-    assert (ran.status, ran.err) == (0, "")
-    assert [row["offset"] for row in ran.rows] == offsets_of(BATCHES[4:])
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
@@ -101,58 +86,6 @@ def test_where_it_cannot_continue_the_next_command_prints_everything(run: Here, 
         )
 
 
-def test_damage_at_the_end_comes_without_a_next_command(run: Here, tmp_path: Path) -> None:
-    path = tmp_path / "x.log"
-    data = bytearray(CODECS.read_bytes())
-    data[BATCHES[-1]["position"] + 70] ^= 1
-    path.write_bytes(data)
-    assert run("cat", path).complaint.endswith("no good batch after it [crc_mismatch]")
-    assert "to print all that is good: kafkarec cat --errors skip " in run("cat", path, CODECS).complaint
-
-
-def test_an_error_shows_no_payload_byte(run: Here, tmp_path: Path) -> None:
-    case = golden.vector("v2-none-text")
-    data = bytearray(case.bytes)
-    data[-1] ^= 1
-    path = tmp_path / "x.log"
-    path.write_bytes(data)
-    line = run("cat", path).complaint
-    assert "crc mismatch" in line
-    vector_record = case.json["batches"][0]["records"][0]
-    assert golden.blob(vector_record, "value").decode() not in line
-
-
-def test_selected_rows_before_the_damage_are_status_0(run: Here, damaged: Path) -> None:
-    ran = run("cat", damaged, "-n", len(offsets_of(BATCHES[:2])))
-    assert (ran.status, ran.err) == (0, "")
-
-
-def test_scan_reads_headers_only_and_checks_no_checksum(run: Here, damaged: Path) -> None:
-    ran = run("scan", damaged, "--format", "json")
-    assert (ran.status, len(ran.rows)) == (0, len(BATCHES))
-
-
-@pytest.mark.parametrize("verb", ["cat", "scan"])
-def test_a_destroyed_header_stops_the_run_or_is_skipped(run: Here, tmp_path: Path, verb: str) -> None:
-    data = bytearray(CODECS.read_bytes())
-    start = DAMAGED_BATCH["position"]
-    data[start + 8 : start + 17] = b"\xff" * 9
-    path = tmp_path / "x.log"
-    path.write_bytes(data)
-    stopped = run(verb, path, "--format", "json")
-    assert stopped.status == 1
-    assert f"at byte {start}" in stopped.complaint
-    skipped = run(verb, path, "--format", "json", "--errors", "skip")
-    assert skipped.status == 1
-    rest = BATCHES[3:] if verb == "cat" else BATCHES[4:]  # the checksum, which scan does not read, proves the header
-    assert ("batch length" in skipped.complaint) == (verb == "cat")
-    for ran, batches in ((stopped, BATCHES[:3]), (skipped, BATCHES[:3] + rest)):
-        if verb == "cat":
-            assert [row["offset"] for row in ran.rows] == offsets_of(batches)
-        else:
-            assert [row["position"] for row in ran.rows] == [batch["position"] for batch in batches]
-
-
 def test_a_hole_of_64_gib_takes_no_time(run: Here, tmp_path: Path) -> None:
     """Read, it would take a minute for each of the verbs."""
     data, at, size = CODECS.read_bytes(), DAMAGED_BATCH["position"], 64 << 30
@@ -171,21 +104,6 @@ def test_a_hole_of_64_gib_takes_no_time(run: Here, tmp_path: Path) -> None:
     assert f"lost: {size} bytes in 1 range; all of their offsets are in the new log\n" in salvaged.out.decode()
     assert (tmp_path / "out" / "orders-0" / CODECS.name).read_bytes() == data
     assert {verified.status, skipped.status, salvaged.status} == {1}
-
-
-def test_a_cut_segment_before_another_one_is_damage(run: Here, tmp_path: Path) -> None:
-    folder = tmp_path / "txn-0"
-    folder.mkdir()
-    first, second = sorted((SEGMENTS / "txn-0").glob("*.log"))
-    (folder / first.name).write_bytes(first.read_bytes()[:-10])
-    (folder / second.name).write_bytes(second.read_bytes())
-    stopped = run("cat", folder)
-    assert stopped.status == 1
-    assert "the log goes on after it" in stopped.complaint
-    assert max(row["offset"] for row in stopped.rows) < 30
-    skipped = run("cat", folder, "--errors", "skip")
-    assert skipped.status == 1
-    assert max(row["offset"] for row in skipped.rows) > 30
 
 
 def test_many_damaged_ranges_are_reported_in_few_lines(run: Here, tmp_path: Path) -> None:
@@ -212,18 +130,6 @@ def test_an_exceeded_limit_is_no_damage_and_names_the_option(run: Here) -> None:
     command = shlex.split(stopped.complaint.partition("continue with: ")[2])
     ran = run(*command[1:])
     assert (ran.status, len(ran.rows)) == (0, 1)
-
-
-@pytest.mark.parametrize("case", golden.invalid(), ids=str)
-def test_every_invalid_vector_leads_to_rows_and_a_status(run: Here, case: golden.Case) -> None:
-    for arguments in (["cat"], ["cat", "--errors", "skip", "--control"], ["scan"], ["scan", "--errors", "skip"]):
-        ran = run(*arguments, case.bin_path, "--format", "json")
-        assert ran.status in (0, 1, 3)
-        assert all(line.startswith("kafkarec: ") for line in ran.err.splitlines())
-        assert ran.rows is not None
-        assert "internal error" not in ran.err
-        if ran.status:
-            assert ran.err
 
 
 def test_damage_and_an_unreadable_file_in_one_run(damaged: Path, tmp_path: Path) -> None:

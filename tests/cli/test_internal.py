@@ -1,19 +1,18 @@
 """`kafkarec cat` on internal topics: objects where the folder's name is that of an internal topic, bytes with
-`--raw`."""
+`--raw`, JSON text in Parquet."""
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from command import Here
 from paths import SEGMENTS
 
-from kafkarec import internal_topics
-
-OFFSETS, METADATA = SEGMENTS / "__consumer_offsets-0", SEGMENTS / "__cluster_metadata-0"
+OFFSETS, TXN = SEGMENTS / "__consumer_offsets-0", SEGMENTS / "txn-0"
 
 
 def test_keys_and_values_are_objects(run: Here) -> None:
@@ -40,35 +39,6 @@ def test_the_data_equals_that_of_kafka_dump_log(run: Here) -> None:
     assert [row["value"]["data"] for row in rows] == [payload["data"] for payload in printed]
 
 
-def test_raw_shows_the_bytes_of_the_same_records(run: Here) -> None:
-    shown, raw = run("cat", METADATA).rows, run("cat", METADATA, "--raw").rows
-    assert len(shown) == len(raw) > 100
-    for decoded, stored in zip(shown, raw, strict=True):
-        blob = stored["value"].encode() if "value" in stored else base64.b64decode(stored["value_base64"])
-        assert decoded["value"] == internal_topics.read("__cluster_metadata", None, blob).as_json()["value"]
-
-
-def test_control_records_are_not_messages(run: Here) -> None:
-    first = run("cat", METADATA, "--control", "-n", 4).rows
-    assert [row["control"] and row["control"]["type"] for row in first] == [
-        "LEADER_CHANGE",
-        "KRAFT_VERSION",
-        "KRAFT_VOTERS",
-        None,
-    ]
-    assert isinstance(first[0]["key"], str) and first[3]["value"]["type"] == "BeginTransactionRecord"
-
-
-def test_key_as_and_value_as_show_bytes(run: Here) -> None:
-    (row,) = run("cat", OFFSETS, "--value-as", "hex", "-n", 1).rows
-    assert row["key"]["type"] == "GroupMetadata" and row["value_hex"].startswith("0003")
-
-
-def test_one_column_alone_is_an_object(run: Here) -> None:
-    rows = run("cat", OFFSETS, "--columns", "value,offset", "--last", 1).rows
-    assert rows == [{"value": {"type": "ConsumerGroupMetadata", "version": 0, "data": {"epoch": 3}}, "offset": 17}]
-
-
 def test_the_topic_can_be_given_by_option(run: Here, tmp_path: Path) -> None:
     file = shutil.copy(OFFSETS / "00000000000000000000.log", tmp_path / "rescued.bin")
     assert "value_base64" in run("cat", file, "-n", 1).rows[0]
@@ -76,18 +46,27 @@ def test_the_topic_can_be_given_by_option(run: Here, tmp_path: Path) -> None:
     assert row["value"]["type"] == "GroupMetadata"
 
 
-def test_undecodable_records_are_shown_as_bytes(run: Here) -> None:
-    """Records of another topic in a folder that is named as an internal one."""
-    folder = SEGMENTS / "all-codecs-0"
-    plain = run("cat", folder, "-n", 50).rows
-    named = run("cat", folder, "-n", 50, "--topic", "__transaction_state").rows
-    assert [row | {"topic": "all-codecs"} for row in named] == plain
+def test_keys_and_values_are_json_text_in_parquet(run: Here, tmp_path: Path) -> None:
+    assert run("cat", OFFSETS, "-o", tmp_path / "x.parquet").err == ""
+    table = pq.read_table(tmp_path / "x.parquet")
+    for name in ("key", "value"):
+        cells = [None if text is None else json.loads(text) for text in table[name].to_pylist()]
+        assert cells == [row[name] for row in run("cat", OFFSETS).rows]
+        assert table[f"{name}_base64"].null_count == len(cells)
 
 
-def test_raw_arrow_output_keeps_bytes(run: Here, tmp_path: Path) -> None:
-    import pyarrow as pa
+def test_bytes_that_are_no_message_are_base64(run: Here, tmp_path: Path) -> None:
+    log, rows, again = (tmp_path / name for name in ("__consumer_offsets-3", "x.parquet", "y.log"))
+    (tmp_path / "x.json").write_text('{"key":"k","value":"plain"}\n')
+    for verb, source, to in (("build", tmp_path / "x.json", log), ("cat", log, rows), ("build", rows, again)):
+        assert run(verb, source, "-o", to).status == 0
+    (row,) = pq.read_table(rows).to_pylist()
+    assert (row["key"], row["key_base64"], row["value"], row["value_base64"]) == (None, "aw==", None, "cGxhaW4=")
+    assert run("cat", again, "--columns", "key,value").rows == [{"key": "k", "value": "plain"}]
 
-    out = tmp_path / "offsets.arrows"
-    assert run("cat", OFFSETS, "--raw", "-o", out).status == 0
-    with pa.ipc.open_stream(out) as stream:
-        assert stream.read_all().schema.field("value").type == pa.binary()
+
+def test_beside_other_topics_they_stay_bytes_and_this_is_said(run: Here, tmp_path: Path) -> None:
+    ran = run("cat", OFFSETS, TXN, "-o", tmp_path / "x.parquet")
+    assert ran.status == 0 and "keys and values of internal topics stay bytes" in ran.complaint
+    table = pq.read_table(tmp_path / "x.parquet")
+    assert table.schema.field("key").type == pa.binary() and "key_base64" not in table.schema.names

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 import pytest
-from command import Here
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,32 +54,6 @@ def test_sizes_are_parsed(text: str, size: int) -> None:
 def test_other_texts_are_no_sizes(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a size; write"):
         shared_options.size(text)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["cat", "x", "--from-offset", 2**63], "argument --from-offset: '9223372036854775808' is not an offset of 64"),
-        (["scan", "x", "--to-offset", -(2**63) - 1], "argument --to-offset: '-9223372036854775809' is not an offset"),
-        (["cat", "x", "--from-offset", "x"], "argument --from-offset: 'x' is not an offset of 64 bits"),
-        (["cat", "x", "--to-time", 2**63], "argument --to-time: '9223372036854775808' is not a time of 64 bits"),
-        (["cat", "x", f"--from-time=-{10**18}w"], "is not a time of 64 bits"),
-        (["cat", "x", "--partition", 2**31], "'2147483648' is not a number of a partition, 0 to 2147483647"),
-        (
-            ["salvage", "x", "-o", "a.log", "--topic", "a", "--partition=-1"],
-            "'-1' is not a number of a partition",
-        ),
-        (["convert", "x", "-o", "a.log", "--batch-size", 0], "--batch-size must be 1 or more"),
-        (["compact", "x", "-o", "a.log", "--now", -1], "--now must be in 1970 or later"),
-    ],
-)
-def test_numbers_out_of_range_are_wrong_usage(
-    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[object], message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x").write_bytes(b"")
-    ran = run(*arguments)
-    assert ran.status == 2 and message in ran.complaint and not (tmp_path / "a.log").exists()
 
 
 @given(text=st.text(max_size=8))

@@ -304,20 +304,6 @@ def test_a_full_disk_is_named_by_the_output(run: Here, tree: Path, verb: str) ->
     assert (ran.status, ran.complaint) == (1 if verb == "dump" else 3, "kafkarec: /dev/full: no space left on device")
 
 
-@pytest.mark.parametrize("words", ["--help", "cat --help", "--version", "doctor", "cat {0} -n 1"])
-def test_standard_output_on_a_full_disk_is_status_3(words: str) -> None:
-    with open("/dev/full", "wb") as full:
-        ran = subprocess.run(
-            [*COMMAND, *words.format(SEGMENTS / "txn-0").split()],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
-            timeout=60,
-            check=False,
-        )
-    assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard output: no space left on device\n")
-
-
 def test_a_copy_of_standard_input_that_does_not_fit_is_named() -> None:
     class Full(io.BytesIO):
         def write(self, data: Any, /) -> int:
@@ -393,31 +379,6 @@ def test_standard_output_that_is_an_input_is_refused(tree: Path) -> None:
     with open("list.txt", "wb") as file:  # `ls . > list.txt` is common use
         listed = subprocess.run([*COMMAND, "ls", "."], stdout=file, env=ENVIRONMENT, check=False)
     assert listed.returncode == 0 and Path("list.txt").stat().st_size > 0
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (["cat", "flat/txn-0", "-o", "s3://b/x"], "-o s3://b/x is a URL, and outputs are written on this machine only"),
-        (["convert", "flat/txn-0", "-o", "s3://b/x/"], "name a local file, and upload it afterwards"),
-        (["salvage", "flat/txn-0", "-o", "file:///x"], "name it as a path: /x"),
-        (["verify", "flat/txn-0", "--html", "a", "-o", "./a"], "-o ./a and --html a are the same file"),
-        (["explain", "flat/txn-0", "--html", "-"], "standard output and --html - are the same file"),
-        (["study", "flat/txn-0", "--plot", "a.svg", "-o", "b/../a.svg"], "-o b/../a.svg and --plot a.svg are the same"),
-        (["verify", "flat/txn-0", "--html", "plain.txt", "-o", "same", "--force"], "are the same file"),
-        (["cat", "flat/txn-0", "-o", "flat"], "-o flat is a folder; name a file"),
-        (["cat", "flat/txn-0", "-o", "new/"], "-o new/ is a folder; name a file"),
-        (["cat", "flat/txn-0", "-o", ""], "-o: the name is empty; name a file"),
-        (["cat", "flat/txn-0", "-o", "loop", "--force"], "a symbolic link to itself"),
-    ],
-)
-def test_senseless_names_are_refused(run: Here, tree: Path, call: list[str], message: str) -> None:
-    (tree / "b").mkdir()
-    (tree / "loop").symlink_to("loop")
-    os.link("plain.txt", "same")
-    before = content(tree)
-    ran = run(*call)
-    assert ran.status == 2 and message in ran.complaint and content(tree) == before
 
 
 def test_a_missing_folder_is_reported_before_anything_is_read(

@@ -42,6 +42,10 @@ def pasted(script: str, folder: Path, shell: str = "bash") -> subprocess.Complet
     return done
 
 
+def tried(script: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["sh", "-c", script], cwd=folder, capture_output=True, check=False)
+
+
 def flipped(path: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 0x10
@@ -231,7 +235,7 @@ def test_the_serve_plan_of_another_broker_or_cluster(
     meta_properties(data, **{name.replace(".", "_"): "other"})
     for missing in (name, "cluster.id"):
         before = state(tmp_path)
-        ran = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=False)
+        ran = tried(script, tmp_path)
         assert ran.returncode and not ran.stdout and state(tmp_path) == before
         assert f"STOP: {data}/meta.properties has not {missing}={IDS[missing]} " in ran.stderr.decode()
         assert b"STOP: step 2 failed" in ran.stderr
@@ -245,7 +249,7 @@ def test_the_serve_plan_of_a_running_broker(run: Here, served: tuple[Path, Path]
     before = state(data)
     with open(data / ".lock", "r+b") as held:
         fcntl.lockf(held, fcntl.LOCK_EX)
-        ran = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=False)
+        ran = tried(script, tmp_path)
     assert ran.returncode and state(data) == before
     assert f"STOP: a broker is running on {data}\n" in ran.stderr.decode()
 
@@ -257,7 +261,7 @@ def test_the_serve_plan_of_another_cluster(run: Here, served: tuple[Path, Path],
     lines = steps(run, dead, data, tmp_path / "new", "--new-cluster")
     for name in ("txn-0", "compacted-0"):
         (data / name).rename(tmp_path / name)
-    ran = subprocess.run(["sh", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, check=False)
+    ran = tried("\n".join(lines), tmp_path)
     assert ran.returncode and f"STOP: {data}/compacted-0 does not exist: create the topic" in ran.stderr.decode()
     for name in ("txn-0", "compacted-0"):
         (tmp_path / name).rename(data / name)
@@ -274,7 +278,7 @@ def test_the_serve_plan_of_a_source_without_meta_properties(run: Here, configure
         if step.startswith("  ") and step.strip()[:2] in {f"{number}." for number in range(1, 10)}
     )
     before = state(tmp_path)
-    assert subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=False).returncode
+    assert tried(script, tmp_path).returncode
     assert state(tmp_path) == before
     meta_properties(data)
     text = pasted(script, tmp_path, "sh").stdout.decode()

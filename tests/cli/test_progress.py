@@ -13,6 +13,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -372,3 +373,13 @@ def test_a_shell_gets_completions(line: str, offered: list[str]) -> None:
     run = f"exec 8>&1 9>/dev/null; exec {shlex.join(COMMAND)} >/dev/null"
     ran = subprocess.run(["bash", "-c", run], capture_output=True, env=ENVIRONMENT | variables, timeout=60, check=True)
     assert ran.stdout.decode().splitlines() == offered
+
+
+def test_without_argcomplete_a_shell_gets_no_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "argcomplete", None)
+    monkeypatch.setenv("_ARGCOMPLETE", "1")
+    with pytest.raises(SystemExit):
+        kafkarec.cli.main([])
+    assert capsys.readouterr() == ("", "")

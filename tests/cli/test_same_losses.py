@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 from command import Here
 from plain_logs import batch, log
-from witness_folders import golden
-
-import kafkarec
 
 _OWN = [batch(i * 10, 10, value=b"own value %d") for i in range(100)]
 
@@ -25,29 +22,6 @@ def both(run: Here, folder: Path, tmp_path: Path) -> tuple[Any, Any]:
 
 def damaged_bytes(damage: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
     return {(one["file"], one["position"], one["length"], one["reason"]) for one in damage}
-
-
-@pytest.mark.parametrize("kept", [1, 100, 3000])
-def test_half_a_batch_and_zeros_behind_it(run: Here, tmp_path: Path, kept: int) -> None:
-    """865.snapshot says that the last batch was there, and it is not."""
-    folder = golden(tmp_path, "all-codecs-0")
-    path = folder / f"{0:020}.log"
-    last, size = kafkarec.open(path).last_batch()["position"], 1 << 20
-    path.write_bytes(path.read_bytes()[: last + kept].ljust(size, b"\0"))
-    verified, salvaged = both(run, folder, tmp_path)
-    assert damaged_bytes(verified["files"][0]["damage"]) == damaged_bytes(salvaged["damage"])
-    assert sum(one["length"] for one in salvaged["damage"]) == size - last
-    assert salvaged["lost"] == [[864, None]] and not salvaged["tails"]
-    assert verified["files"][0]["damage"][0]["lost_from"] == 864
-
-
-def test_zeros_without_a_witness_are_no_loss_for_both(run: Here, tmp_path: Path) -> None:
-    folder = log(tmp_path / "orders-0", _OWN[:3])
-    with (folder / f"{0:020}.log").open("ab") as file:
-        file.truncate(1 << 20)
-    verified, salvaged = both(run, folder, tmp_path)
-    assert (verified["state"], verified["lost_offsets"], salvaged["lost"], salvaged["damage"]) == ("ok", 0, [], [])
-    assert [one[3] for one in salvaged["tails"]] == ["preallocated"]
 
 
 @pytest.mark.parametrize("first", [0, 420, 5000, 5_000_000], ids=["lower", "within", "higher", "far"])

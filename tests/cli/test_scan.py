@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import golden
 import pytest
@@ -30,52 +31,28 @@ def test_rows_are_what_kafka_reads(run: Here, case: golden.Case) -> None:
         assert {name: row[name] for name in batch} == batch
 
 
-def test_scan_prints_a_text_table(run: Here) -> None:
-    folder = SEGMENTS / "txn-0"
-    text = run("scan", folder).out.decode()
-    assert str(sorted(folder.glob("*.log"))[0]) in text
-    assert "transactional, control" in text
-    batches = run("scan", folder, "--format", "json").rows
-    records = sum(row["record_count"] for row in batches)
-    size = sum(row["size_in_bytes"] for row in batches)
-    assert text.splitlines()[-1] == f"{len(batches)} batches, {records} records, {size} bytes"
-
-
-def test_legacy_messages_are_counted(run: Here) -> None:
-    case = next(case for case in golden.vectors() if case.json["batches"][0]["magic"] == 1)
-    last = run("scan", case.bin_path).out.decode().splitlines()[-1]
-    assert "1 batch, 0 records (not counting those inside 1 message of magic 0 or 1)" in last
-
-
-@pytest.mark.parametrize("file_format", ["text", "json"])
-def test_columns_can_be_selected(run: Here, file_format: str) -> None:
-    log = SEGMENTS / "all-codecs-0"
-    ran = run("scan", log, "-n", 2, "--columns", "compression,base_offset", "--format", file_format)
-    if file_format == "json":
-        assert [list(row) for row in ran.rows] == [["compression", "base_offset"]] * 2
-    else:
-        assert ran.out.decode().splitlines()[0].split() == ["compression", "base_offset"]
-
-
 @pytest.mark.parametrize(
     ("options", "keep"),
     [
-        (["--from-offset", 100], lambda row: row["last_offset"] >= 100),
-        (["--to-offset", 100], lambda row: row["base_offset"] < 100),
-        (["--from-time", 1700000000300], lambda row: row["max_timestamp"] >= 1700000000300),
-        (["--to-time", 1700000000300], lambda row: row["base_timestamp"] < 1700000000300),
-        (
-            ["--from-offset", 100, "--to-offset", 200],
-            lambda r: r["last_offset"] >= 100 and r["base_offset"] < 200,
-        ),
+        ("--from-offset 100 --to-offset 200", lambda row: row["last_offset"] >= 100 and row["base_offset"] < 200),
+        ("--from-time 1700000000300", lambda row: row["max_timestamp"] >= 1700000000300),
+        ("--to-time 1700000000300", lambda row: row["base_timestamp"] < 1700000000300),
     ],
 )
-def test_options_select_batches(run: Here, options: list[object], keep) -> None:  # type: ignore[no-untyped-def]
-    log = SEGMENTS / "all-codecs-0"
-    everything = run("scan", log, "--format", "json").rows
-    assert run("scan", log, "--format", "json", *options).rows == [row for row in everything if keep(row)]
-    assert run("scan", log, "--format", "json", "--last", 3).rows == everything[-3:]
-    assert run("scan", log, "--format", "json", "-n", 3).rows == everything[:3]
+def test_options_select_batches(run: Here, options: str, keep: Any) -> None:
+    how = ("scan", SEGMENTS / "all-codecs-0", "--format", "json")
+    everything = run(*how).rows
+    assert run(*how, *options.split()).rows == [row for row in everything if keep(row)]
+    columns = run(*how, *options.split(), "--columns", "compression,base_offset", "--last", 2).rows
+    assert [list(row) for row in columns] == [["compression", "base_offset"]] * 2
+
+
+def test_headers_alone_are_read_and_no_checksum_is_checked(run: Here, tmp_path: Path) -> None:
+    data = bytearray((SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes())
+    data[9000] ^= 1
+    (tmp_path / "x.log").write_bytes(data)
+    ran = run("scan", tmp_path / "x.log", "--format", "json")
+    assert (ran.status, len(ran.rows)) == (0, 25)
 
 
 class TestDoctor:
@@ -140,7 +117,3 @@ class TestDoctor:
         problems = json.loads(ran.out)["problems"]
         assert len(problems) == 2
         assert "should be 0xe3069283" in problems[0]
-
-    def test_output_goes_to_a_file(self, run: Here, tmp_path: Path) -> None:
-        assert run("doctor", "-o", tmp_path / "doctor.txt").status == 0
-        assert "kafkarec" in (tmp_path / "doctor.txt").read_text()

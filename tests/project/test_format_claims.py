@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-from paths import ROOT, SEGMENTS
+from loaded_modules import loaded
+from paths import SEGMENTS
 
 import kafkarec
 from kafkarec.experimental import framing, header_first, v3
 
+CLAIMS = loaded("benchmarks/format_claims.py")
 NOW = 1_769_860_800_000
 
 
-@pytest.fixture(scope="module")
-def claims() -> ModuleType:
-    path = ROOT / "benchmarks" / "format_claims.py"
-    spec = importlib.util.spec_from_file_location("format_claims", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    before, sys.modules["format_claims"] = list(sys.path), module
-    spec.loader.exec_module(module)
-    sys.path[:] = before
-    return module
-
-
-def figures(claims: ModuleType, log: Any, *codecs: str) -> dict[str, str]:
+def figures(log: Any, *codecs: str) -> dict[str, str]:
     """The text of each row, by what is claimed."""
     source = io.BytesIO(log) if isinstance(log, bytes) else log
-    return {row.about: row.here for row in claims.rows(kafkarec.open(source), list(codecs))}
+    return {row.about: row.here for row in CLAIMS.rows(kafkarec.open(source), list(codecs))}
 
 
 def batch(count: int, span: int, *, value: bytes = b"v" * 20) -> bytes:
@@ -45,10 +32,10 @@ def batch(count: int, span: int, *, value: bytes = b"v" * 20) -> bytes:
     ("count", "span", "saved"),
     [(64, 64, 11), (65, 64, 10), (64, 8191, 11), (65, 8191, 10), (64, 8192, 10), (65, 8192, 9), (64, 63, 12)],
 )
-def test_bytes_saved_of_a_header(claims: ModuleType, count: int, span: int, saved: int) -> None:
+def test_bytes_saved_of_a_header(count: int, span: int, saved: int) -> None:
     """10 up to 8,191 ms between the first and the last, 9 above, 1 more for a lastOffsetDelta up to 63."""
     data = batch(count, span)
-    found = figures(claims, data)
+    found = figures(data)
     assert found["format 3: bytes saved of a batch's header"] == f"{saved:.2f} of 61, {100 * saved / 61:.1f} %"
     both = ["format 3: ... up to 8,191 ms from base to max time", "format 3: ... above 8,191 ms"]
     wanted = [f"{saved:.2f}, in 100.0 % of batches", "no such batch"]
@@ -61,22 +48,22 @@ def test_bytes_saved_of_a_header(claims: ModuleType, count: int, span: int, save
     assert len(data) - len(v3.from_v2(data)) == saved + count
 
 
-def test_a_header_may_be_larger_than_61_bytes(claims: ModuleType) -> None:
+def test_a_header_may_be_larger_than_61_bytes() -> None:
     data = kafkarec.encode([(0, 2**62, None, b"v", []), (2**31 - 1, 2**63 - 1, None, b"v", [])])
-    assert figures(claims, data)["format 3: size of a batch's header"] == "65 to 65; above 61: 1 of 1 batches"
+    assert figures(data)["format 3: size of a batch's header"] == "65 to 65; above 61: 1 of 1 batches"
     assert len(data) - len(v3.from_v2(data)) == 61 - 65 + 2
 
 
-def test_append_time_is_not_always_set_in_place(claims: ModuleType) -> None:
+def test_append_time_is_not_always_set_in_place() -> None:
     about = "format 3: a broker sets LogAppendTime in place"
-    assert figures(claims, batch(2, 7191))[about].startswith("0.0 % of headers")
-    assert figures(claims, batch(2, 7192))[about].startswith("100.0 % of headers")
-    assert figures(claims, SEGMENTS / "logappend-0")[about] == "every batch has it already"
+    assert figures(batch(2, 7191))[about].startswith("0.0 % of headers")
+    assert figures(batch(2, 7192))[about].startswith("100.0 % of headers")
+    assert figures(SEGMENTS / "logappend-0")[about] == "every batch has it already"
 
 
-def test_format_1_and_2(claims: ModuleType) -> None:
+def test_format_1_and_2() -> None:
     """The text's examples: two messages of 5 bytes (its 95 bytes are 78), and 1,000 of 100 bytes."""
-    found = figures(claims, kafkarec.encode([(n, NOW, None, word, []) for n, word in enumerate((b"hello", b"world"))]))
+    found = figures(kafkarec.encode([(n, NOW, None, word, []) for n, word in enumerate((b"hello", b"world"))]))
     assert found["format 1: bytes of a record other than key and value"] == "34.0"
     assert found["format 2 against 1, none"] == f"{100 * (85 / 78 - 1):+.1f} %"
     about = "records from which format 2 is smaller than 1, none"
@@ -85,29 +72,29 @@ def test_format_1_and_2(claims: ModuleType) -> None:
     v1, v2 = (kafkarec.encode(rows, magic=magic, batch_size=1 << 20) for magic in (1, 2))
     assert len(v1) == 134_000 and 0.15 < 1 - len(v2) / len(v1) < 0.19
     lz4 = [len(kafkarec.encode(rows, magic=magic, batch_size=1 << 20, compression="lz4")) for magic in (1, 2)]
-    found = figures(claims, v2)
+    found = figures(v2)
     assert found["format 2 against 1, none"] == f"{100 * (len(v2) / len(v1) - 1):+.1f} %"
     assert found["format 2 against 1, both lz4"] == f"{100 * (lz4[1] / lz4[0] - 1):+.1f} %"
     assert found["format 2 with lz4 against 1 with none"] == f"{100 * (lz4[1] / len(v1) - 1):+.1f} %"
 
 
-def test_headers_at_batch_level(claims: ModuleType) -> None:
+def test_headers_at_batch_level() -> None:
     """Of each batch, those which all its records have: once instead of each time."""
     rows = [(n, NOW, b"k", b"v", [("app", b"shop"), ("trace", b"%d" % (n % 10))]) for n in range(10)]
     data = kafkarec.encode(rows)
     one, total = 1 + 3 + 1 + 4, 10 * (1 + 3 + 1 + 4 + 1 + 5 + 1 + 1)
     about = "a later format: record headers at batch level"
     wanted = f"{-100 * 9 * one / len(data):+.2f} %; of the headers' bytes {100 * 9 * one / total:.1f} % are the same"
-    assert figures(claims, data)[about].startswith(wanted)
-    assert figures(claims, batch(3, 5))[about] == "no record has headers"
+    assert figures(data)[about].startswith(wanted)
+    assert figures(batch(3, 5))[about] == "no record has headers"
 
 
 # logs that nothing here was made from
 @pytest.mark.parametrize("name", ["logappend-0", "__consumer_offsets-0", "__cluster_metadata-0", "logappend-live-0"])
-def test_the_figures_of_held_back_segments(claims: ModuleType, name: str) -> None:
+def test_the_figures_of_held_back_segments(name: str) -> None:
     """Computed again, from files of each format."""
     log = kafkarec.open(SEGMENTS / name)
-    found = figures(claims, SEGMENTS / name, "lz4", "zstd")
+    found = figures(SEGMENTS / name, "lz4", "zstd")
     plain = b"".join(kafkarec.convert(Path(each.path).read_bytes(), compression="none") for each in log.segments)
     batches = framing.whole_batches(memoryview(v3.from_v2(plain)), 3)
     sizes = [len(each.data) - len(each.payload) for each in batches]
@@ -125,11 +112,11 @@ def test_the_figures_of_held_back_segments(claims: ModuleType, name: str) -> Non
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_prefix_validates_offsets(claims: ModuleType, codec: str) -> None:
+def test_a_prefix_validates_offsets(codec: str) -> None:
     """Bytes of the validation's own counts; batches that a cleaner changed, and markers, are no produced ones."""
     produced = b"".join(batch(200, 100, value=b"%d" % n * 60) for n in range(3))
     gap = kafkarec.encode([(0, NOW, None, b"v", []), (5, NOW, None, b"v", [])])
-    found = figures(claims, produced + gap, codec)
+    found = figures(produced + gap, codec)
     check = header_first.offsets(header_first.from_v2(produced, compression=codec, frames=2))
     made = check.decompressed_bytes / (len(produced) - 3 * 61)
     read = check.compressed_bytes / (len(kafkarec.convert(produced, compression=codec)) - 3 * 61)
@@ -137,9 +124,9 @@ def test_a_prefix_validates_offsets(claims: ModuleType, codec: str) -> None:
     assert made < 0.2 and found[f"header-first: bytes to validate offsets, {codec}"] == wanted
 
 
-def test_logs_without_records_or_with_old_messages(claims: ModuleType) -> None:
-    empty = figures(claims, (SEGMENTS / "compacted-0" / f"{0:020}.log").read_bytes(), "none")
+def test_logs_without_records_or_with_old_messages() -> None:
+    empty = figures((SEGMENTS / "compacted-0" / f"{0:020}.log").read_bytes(), "none")
     assert empty["format 3: size of a batch's header"].endswith(" batches")
-    old = figures(claims, kafkarec.encode([(n, NOW, b"k", b"v" * 10, []) for n in range(10)], magic=1), "lz4")
+    old = figures(kafkarec.encode([(n, NOW, b"k", b"v" * 10, []) for n in range(10)], magic=1), "lz4")
     assert old["format 1: bytes of a record other than key and value"] == "34.0"
     assert old["format 3 against 2, lz4"].startswith("-")

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import platform
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from loaded_modules import loaded
 from paths import ROOT
 
+TOOL = loaded("benchmarks/instructions.py")
 BASE = {"none": 200.0, "lz4": 1000.0}
-
-
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    path = ROOT / "benchmarks" / "instructions.py"
-    spec = importlib.util.spec_from_file_location("instructions", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before = list(sys.path)
-    spec.loader.exec_module(module)
-    sys.path[:] = before
-    return module
 
 
 @pytest.mark.parametrize(
@@ -34,22 +21,20 @@ def tool() -> ModuleType:
         ({"none": 205.0, "lz4": 975.0}, 0, [" +2.5%", " -2.5%"], ["MORE", "less", "to commit"]),
         ({"none": 207.0, "lz4": 1000.0}, 1, [" +3.5%  MORE", "a rise of over 3%", "to commit"], ["less"]),
         ({"none": 200.0, "lz4": 969.0}, 0, [" -3.1%  less", "to commit"], ["MORE", "a rise"]),
-        ({"none": 100.0, "lz4": 1100.0}, 1, ["-50.0%  less", "+10.0%  MORE"], []),
         ({"none": 200.0, "lz4": 1000.0, "new": 5.0}, 0, ["new", "to commit"], ["MORE"]),
-        ({"none": 200.0}, 0, ["to commit"], ["MORE"]),
     ],
 )
 def test_a_rise_fails_and_a_fall_asks_for_a_baseline(
-    tool: ModuleType, now: dict[str, float], status: int, said: list[str], not_said: list[str]
+    now: dict[str, float], status: int, said: list[str], not_said: list[str]
 ) -> None:
-    lines, found = tool.report("gcc 12.2 x86_64", {"gcc 12.2 x86_64": BASE}, now)
+    lines, found = TOOL.report("gcc 12.2 x86_64", {"gcc 12.2 x86_64": BASE}, now)
     text = "\n".join(lines)
     assert found == status, text
     assert all(each in text for each in said) and not any(each in text for each in not_said), text
 
 
-def test_an_unknown_compiler_is_said_and_does_not_fail(tool: ModuleType) -> None:
-    lines, status = tool.report("gcc 99.1 x86_64", {"gcc 12.2 x86_64": BASE}, {"none": 900.0})
+def test_an_unknown_compiler_is_said_and_does_not_fail() -> None:
+    lines, status = TOOL.report("gcc 99.1 x86_64", {"gcc 12.2 x86_64": BASE}, {"none": 900.0})
     assert status == 0
     assert any("no baseline for this compiler" in line and "gcc 12.2 x86_64" in line for line in lines)
     assert json.loads(lines[-1]) == {"gcc 99.1 x86_64": {"none": 900.0}}
@@ -63,24 +48,24 @@ def test_an_unknown_compiler_is_said_and_does_not_fail(tool: ModuleType) -> None
         (b"GCC: (Debian 12.2.0) 12.2.0\0Debian clang version 19.1.7 (3)\0", "clang 19.1"),
     ],
 )
-def test_the_compiler_is_read_from_the_module(tool: ModuleType, tmp_path: Path, comment: bytes, named: str) -> None:
+def test_the_compiler_is_read_from_the_module(tmp_path: Path, comment: bytes, named: str) -> None:
     module = tmp_path / "_core.so"
     module.write_bytes(b"\x7fELF\0" + comment + b"\0.symtab")
-    assert tool.compiler(module) == f"{named} {platform.machine()}"
+    assert TOOL.compiler(module) == f"{named} {platform.machine()}"
 
 
-def test_a_module_or_a_count_without_what_is_looked_for_is_refused(tool: ModuleType, tmp_path: Path) -> None:
+def test_a_module_or_a_count_without_what_is_looked_for_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"\x7fELF\0")
-    for look in (tool.compiler, tool.total):
+    for look in (TOOL.compiler, TOOL.total):
         with pytest.raises(SystemExit):
             look(path)
     path.write_text("events: Ir\ntotals: 4711\n")
-    assert tool.total(path) == 4711
+    assert TOOL.total(path) == 4711
 
 
-def test_every_baseline_has_every_workload(tool: ModuleType) -> None:
+def test_every_baseline_has_every_workload() -> None:
     baselines = json.loads((ROOT / "benchmarks" / "instructions.json").read_text())
     assert baselines
     for key, counts in baselines.items():
-        assert counts.keys() == tool.COUNTED.keys() and all(count > 50 for count in counts.values()), key
+        assert counts.keys() == TOOL.COUNTED.keys() and all(count > 50 for count in counts.values()), key

@@ -41,32 +41,59 @@ def mutated(*lines: str) -> list[str]:
     return [mutant.mutated for mutant in found_in(body(*lines))]
 
 
-def c_mutated(*lines: str) -> list[str]:
-    return [mutant.mutated for mutant in found_in(block(*lines))]
-
-
 def rewritten(text: str, numbers: dict[int, int]) -> list[str]:
     """The lines with some mutants in them. numbers: index of the candidate -> its number."""
     found = found_in(text)
     return mutants.rewritten(text, [replace(found[at], number=number) for at, number in numbers.items()]).splitlines()
 
 
-def test_a_cast_is_no_comparison() -> None:
-    assert mutated("return <int32_t>n < <int64_t*>p") == ["return <int32_t>n <= <int64_t*>p"]
-    assert mutated("x = g(<const uint8_t*>p, <void*>n)") == ["pass"]
+# A line -> its mutants.
+LINES = {
+    "return <int32_t>n < <int64_t*>p": ["return <int32_t>n <= <int64_t*>p"],  # a cast is no comparison
+    "x = g(<const uint8_t*>p, <void*>n)": ["pass"],
+    "if n < 2 and not p:": [
+        *("if True:", "if False:", "if n <= 2 and not p:", "if n < 3 and not p:", "if n < 1 and not p:"),
+        *("if n < 2 or not p:", "if n < 2 and p:"),
+    ],
+    "while n != 0:": ["while False:", "while n == 0:", "while n != 1:"],
+    "x.count += 1": ["pass", "x.count -= 1", "x.count += 2"],
+    "x.count = mark": ["pass"],
+    "memcpy(p, q, n)": ["pass"],
+    "p[0] = n & 0x7F": ["pass", "p[0] = n | 0x7F", "p[0] = n", "p[0] = n & 0x80", "p[0] = n & 0x7e"],
+    "cdef int64_t left, size = n - 1, at = 0": [
+        "cdef int64_t left, size = n + 1, at = 0",
+        "cdef int64_t left, size = n, at = 0",
+        "cdef int64_t left, size = n - 2, at = 0",
+        "cdef int64_t left, size = n - 1, at = 1",
+    ],
+    "for i in range(k, n):": [
+        *("for i in range(k + 1, n):", "for i in range(k - 1, n):"),
+        *("for i in range(k, n + 1):", "for i in range(k, n - 1):"),
+    ],
+    "x = n if p else k": ["pass", "x = n if True else k", "x = n if False else k"],
+    "return True": ["return False"],
+}
+C_LINES = {
+    "n += 8;": [";", "n += 9", "n += 7"],
+    "int k = n - 1;": ["int k = n + 1", "int k = n", "int k = n - 2"],
+    "int k;": [],
+    "/* n + 1 */": [],
+    "#define N 5": [],
+    "free(p);": [";"],
+    "return (int64_t)*p;": [],
+    "return (uint32_t)p[0] << n;": ["return (uint32_t)p[1] << n", "return (uint32_t)p[0] >> n"],
+    "return -1;": ["return -2", "return -0"],
+    "if (n < k && p) return;": ["if (1)", "if (0)", "if (n <= k && p)", "if (n < k || p)"],
+    "for (k = 0; k < n; k++) g(k);": ["for (k = 0; 0; k++)", "for (k = 0; k <= n; k++)", ";"],
+}
 
 
-def test_mutants_of_conditions() -> None:
-    assert mutated("if n < 2 and not p:") == [
-        "if True:",
-        "if False:",
-        "if n <= 2 and not p:",
-        "if n < 3 and not p:",
-        "if n < 1 and not p:",
-        "if n < 2 or not p:",
-        "if n < 2 and p:",
-    ]
-    assert mutated("while n != 0:") == ["while False:", "while n == 0:", "while n != 1:"]
+def test_mutants_of_each_line() -> None:
+    assert {line: mutated(line) for line in LINES} == LINES
+
+
+def test_mutants_of_each_line_of_c() -> None:
+    assert {line: [mutant.mutated for mutant in found_in(block(line))] for line in C_LINES} == C_LINES
 
 
 def test_a_condition_of_several_lines_is_one_line() -> None:
@@ -79,22 +106,16 @@ def test_a_condition_of_several_lines_is_one_line() -> None:
     ]
 
 
-def test_mutants_of_statements() -> None:
-    assert mutated("x.count += 1") == ["pass", "x.count -= 1", "x.count += 2"]
-    assert mutated("x.count = mark") == ["pass"]
-    assert mutated("memcpy(p, q, n)") == ["pass"]
-    assert mutated("p[0] = n & 0x7F") == [
-        "pass",
-        "p[0] = n | 0x7F",
-        "p[0] = n",
-        "p[0] = n & 0x80",
-        "p[0] = n & 0x7e",
-    ]
+def test_lines_are_rewritten_with_their_mutants() -> None:
     assert rewritten(body("n += 1"), {0: 3, 2: 5})[1:4] == [
         "    if kr_m(3): pass",
         "    elif kr_m(5): n += 2",
         "    else: n += 1",
     ]
+    line = "cdef int64_t left, size = n - 1, at = 0"
+    assert rewritten(body(line), {3: 9})[1] == "    cdef int64_t left, size = n - 1, at = ((1) if kr_m(9) else (0))"
+    code = rewritten(body("for i in range(n):", "    g(i)"), {0: 4})
+    assert code[1] == "    for i in range(((n + 1) if kr_m(4) else (n))):"
 
 
 def test_an_operand_is_dropped_only_where_nothing_binds_tighter() -> None:
@@ -103,31 +124,7 @@ def test_an_operand_is_dropped_only_where_nothing_binds_tighter() -> None:
     assert not any("n  << 3" in code for code in mutated("x = n & 1 << 3"))
 
 
-def test_mutants_of_declared_values() -> None:
-    line = "cdef int64_t left, size = n - 1, at = 0"
-    assert mutated(line) == [
-        "cdef int64_t left, size = n + 1, at = 0",
-        "cdef int64_t left, size = n, at = 0",
-        "cdef int64_t left, size = n - 2, at = 0",
-        "cdef int64_t left, size = n - 1, at = 1",
-    ]
-    assert rewritten(body(line), {3: 9})[1] == "    cdef int64_t left, size = n - 1, at = ((1) if kr_m(9) else (0))"
-
-
-def test_mutants_of_loop_bounds() -> None:
-    assert mutated("for i in range(k, n):") == [
-        "for i in range(k + 1, n):",
-        "for i in range(k - 1, n):",
-        "for i in range(k, n + 1):",
-        "for i in range(k, n - 1):",
-    ]
-    code = rewritten(body("for i in range(n):", "    g(i)"), {0: 4})
-    assert code[1] == "    for i in range(((n + 1) if kr_m(4) else (n))):"
-
-
-def test_mutants_of_conditional_expressions_and_returns() -> None:
-    assert mutated("x = n if p else k") == ["pass", "x = n if True else k", "x = n if False else k"]
-    assert mutated("return True") == ["return False"]
+def test_a_reason_that_is_returned_becomes_ok() -> None:
     text = "from s cimport OK\n" + body("return refuse(fault, BAD, n)", "return BAD", "return OK")
     assert [mutant.mutated for mutant in found_in(text)] == ["return OK", "return OK"]
     assert found_in(text.partition("\n")[2].replace("return OK", "pass")) == []  # a name that the file does not have
@@ -149,36 +146,6 @@ def test_the_core_has_mutants_of_every_file() -> None:
     with_functions = {name for name, text in texts.items() if "noexcept nogil:\n" in text}
     assert len(with_functions) > 20
     assert {name for name, text in texts.items() if found_in(text)} >= with_functions
-
-
-def test_mutants_of_c_statements_and_values() -> None:
-    assert c_mutated("n += 8;") == [";", "n += 9", "n += 7"]
-    assert c_mutated("int k = n - 1;") == ["int k = n + 1", "int k = n", "int k = n - 2"]
-    assert c_mutated("int k;", "/* n + 1 */", "#define N 5") == []
-    assert c_mutated("free(p);") == [";"]
-
-
-def test_c_casts_and_signs_are_no_operators() -> None:
-    assert c_mutated("return (int64_t)*p;") == []
-    assert c_mutated("return (uint32_t)p[0] << n;") == [
-        "return (uint32_t)p[1] << n",
-        "return (uint32_t)p[0] >> n",
-    ]
-    assert c_mutated("return -1;") == ["return -2", "return -0"]
-
-
-def test_mutants_of_c_conditions() -> None:
-    assert c_mutated("if (n < k && p) return;") == [
-        "if (1)",
-        "if (0)",
-        "if (n <= k && p)",
-        "if (n < k || p)",
-    ]
-    assert c_mutated("for (k = 0; k < n; k++)", "    g(k);") == [
-        "for (k = 0; 0; k++)",
-        "for (k = 0; k <= n; k++)",
-        ";",
-    ]
 
 
 def test_c_is_rewritten_with_its_mutants() -> None:

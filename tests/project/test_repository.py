@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import mmap
 import os
 import re
@@ -13,9 +12,11 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+import run_demo
+import setup_env
+from loaded_modules import loaded
 from paths import ROOT
 
 import kafkarec
@@ -26,12 +27,6 @@ from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_
 
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 SEGMENT = ROOT / "examples" / "data" / "all-codecs-0" / "00000000000000000000.log"
-
-
-def load(folder: str, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Import a module from a folder that is not a package."""
-    monkeypatch.syspath_prepend(str(ROOT / folder))
-    return importlib.import_module(name)
 
 
 def locked(path: Path) -> dict[str, set[str]]:
@@ -52,24 +47,11 @@ def test_make_alone_lists_the_targets() -> None:
         assert f"make {target} " in completed.stdout
 
 
-def bare_path(tmp_path: Path, *more: str) -> str:
+def bare_path(tmp_path: Path) -> str:
     """A PATH with the tools that every system has, and no compiler."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in (
-        "sh",
-        "dirname",
-        "sed",
-        "head",
-        "tail",
-        "tr",
-        "id",
-        "grep",
-        "readlink",
-        "mkdir",
-        "mv",
-        *more,
-    ):
+    for name in ["sh", "dirname", "sed", "head", "tail", "tr", "id", "grep", "readlink", "mkdir", "mv"]:
         (folder / name).symlink_to(shutil.which(name) or name)
     return str(folder)
 
@@ -130,7 +112,6 @@ def test_set_up_with_an_active_environment_uses_the_interpreter_it_was_made_of(t
 def test_an_environment_of_somebody_else_is_not_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    setup_env = load("tools", "setup_env", monkeypatch)
     monkeypatch.setattr(setup_env, "WORK", tmp_path / "work")
     monkeypatch.setattr(setup_env, "ROOT", tmp_path)
     folder = tmp_path / ".venv"
@@ -259,8 +240,7 @@ def test_links_in_docs_are_valid() -> None:
 # ---- the demo's input ------------------------------------------------------------------------------------
 
 
-def test_repeated_batches_keep_the_brokers_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_demo = load("tools", "run_demo", monkeypatch)
+def test_repeated_batches_keep_the_brokers_checksums() -> None:
     log = SEGMENT.read_bytes()
     once = kafkarec.decode(log)
     repeated, following = run_demo.repeat(log, 3, 5000)
@@ -272,8 +252,7 @@ def test_repeated_batches_keep_the_brokers_checksums(monkeypatch: pytest.MonkeyP
     assert offsets == sorted(set(offsets))
 
 
-def test_the_demo_flips_one_bit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    run_demo = load("tools", "run_demo", monkeypatch)
+def test_the_demo_flips_one_bit(tmp_path: Path) -> None:
     log = SEGMENT.read_bytes()
     run_demo.make_flipped(log, tmp_path)
     damaged = (tmp_path / "all-codecs-0" / SEGMENT.name).read_bytes()
@@ -285,7 +264,7 @@ def test_the_demo_flips_one_bit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 @pytest.fixture
 def pieces_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-untyped-def]
     """bytes -> the pieces of 10 kB into which examples/log_pieces.py cuts a file with these bytes."""
-    log_pieces = load("examples", "log_pieces", monkeypatch)
+    log_pieces = loaded("examples/log_pieces.py")
     monkeypatch.setattr(log_pieces, "PIECE_BYTES", 10_000)
 
     def cut(data: bytes) -> list[tuple[int, int]]:
@@ -318,8 +297,8 @@ def test_pieces_of_damaged_and_preallocated_logs(pieces_of) -> None:  # type: ig
 # ---- the benchmark's input -------------------------------------------------------------------------------
 
 
-def test_workloads_are_readable_and_the_same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    workloads = load("benchmarks", "workloads", monkeypatch)
+def test_workloads_are_readable_and_the_same_every_time() -> None:
+    workloads = loaded("benchmarks/workloads.py")
     for work in workloads.WORKLOADS:
         for small in (work._replace(batches=3), work._replace(batches=3, java=True, random=True)):
             data = workloads.build(small)
@@ -331,9 +310,9 @@ def test_workloads_are_readable_and_the_same_every_time(monkeypatch: pytest.Monk
             assert len(last.headers) == work.headers and (last.key is not None) == work.keys
 
 
-def test_benchmarks_use_names_that_their_modules_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmarks_use_names_that_their_modules_have() -> None:
     texts = [path.read_text() for path in (ROOT / "benchmarks").glob("*.py")]
-    modules = {name: load("benchmarks", name, monkeypatch) for name in ("workloads", "shared")}
+    modules = {name: loaded(f"benchmarks/{name}.py") for name in ("workloads", "shared")}
     for name, module in modules.items():
         used = {word for text in texts for word in re.findall(rf"\b{name}\.([A-Za-z_]\w*)", text)} - {"py"}
         for names in (found for text in texts for found in re.findall(rf"(?m)^from {name} import ([\w, ]+)", text)):
@@ -342,8 +321,8 @@ def test_benchmarks_use_names_that_their_modules_have(monkeypatch: pytest.Monkey
         assert [each for each in sorted(used) if not hasattr(module, each.split()[0])] == [], name
 
 
-def test_the_results_have_a_row_for_every_workload(monkeypatch: pytest.MonkeyPatch) -> None:
-    workloads = load("benchmarks", "workloads", monkeypatch)
+def test_the_results_have_a_row_for_every_workload() -> None:
+    workloads = loaded("benchmarks/workloads.py")
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text()
     for title, rows in workloads.AXES.items():
         section = results.split(f"\n## {title}\n")[1].split("\n## ")[0]

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,17 @@ HERE = wheelhouse_platforms.here()
 assert HERE is not None, "no wheel is made for this platform"
 
 
-def index(fat: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(fat) as archive:
-        contents: dict[str, Any] = json.loads(archive.read(f"{wheelhouse_pack.TREES}/index.json"))
-    return contents
-
-
-def parts(fat: Path) -> Iterator[tuple[str, bytes]]:
+@cache
+def parts(fat: Path) -> dict[str, bytes]:
+    """The files of the trees."""
     files, _ = wheelhouse_pack.read_wheel(fat)
     folder = f"{wheelhouse_pack.TREES}/"
-    return ((name.removeprefix(folder), content) for name, content in files.items() if name.startswith(folder))
+    return {name.removeprefix(folder): content for name, content in files.items() if name.startswith(folder)}
+
+
+def index(fat: Path) -> dict[str, Any]:
+    contents: dict[str, Any] = json.loads(parts(fat)["index.json"])
+    return contents
 
 
 def test_same_files_give_the_same_bytes(tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_fat_wheel_holds_the_package_and_its_trees(fat: Path) -> None:
     }
     assert {name: files[name] for name in sources} == sources
     assert b"Requires-Dist" not in files[f"{dist_info}/METADATA"]  # a cluster has a pyspark of its own
-    assert {name for name, _ in parts(fat)} == {"index.json", *index(fat)["parts"]}
+    assert set(parts(fat)) == {"index.json", *index(fat)["parts"]}
 
 
 def test_pip_accepts_the_fat_wheel(fat: Path, tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_every_promised_interpreter_has_a_complete_tree(fat: Path, python: str) 
     wheels = [wheelhouse.ROOT / "wheelhouse" / name for name in tree["wheels"]]
     found = {parse_wheel_filename(wheel.name)[0] for wheel in wheels}
     assert found == {"kafkarec", *(one.project for one in wheelhouse_platforms.dependencies(HERE))}
-    packed = dict(parts(fat))
+    packed = parts(fat)
     files: dict[str, bytes] = {}
     for name in tree["parts"]:
         assert hashlib.sha256(packed[name]).hexdigest() == index(fat)["parts"][name]["sha256"]
@@ -170,7 +171,7 @@ def test_a_cached_wheel_that_is_not_locked_is_not_used(tmp_path: Path) -> None:
 
 def test_what_is_stripped_is_what_nothing_loads(fat: Path) -> None:
     """Each compiled module of the trees is as small as it can be, and keeps what its program headers name."""
-    for part, content in parts(fat):
+    for part, content in parts(fat).items():
         if part.endswith(".zip"):
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 modules = {name: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
@@ -291,4 +292,4 @@ def test_the_data_of_the_wheel_is_in_the_source_folder(fat: Path, tmp_path: Path
     folder.mkdir(parents=True)
     (folder / "old.zip").touch()
     wheelhouse_pack.unpack_data(fat, tmp_path)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == dict(parts(fat))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == parts(fat)
