@@ -331,31 +331,6 @@ def test_slices_are_whole_batches_and_pass_bytes_unchanged(tmp_path: Path) -> No
     assert one.write_to(memory) == one.size_in_bytes
 
 
-def test_a_data_folder(tmp_path: Path) -> None:
-    for name in ("txn-0", "all-codecs-0"):
-        shutil.copytree(SEGMENTS / name, tmp_path / name)
-    shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-1.0123456789abcdef0123456789abcdef-delete")
-    (tmp_path / "meta.properties").write_text("version=1\n")
-    (tmp_path / "notes.txt").write_text("mine")
-    with kafkarec.open(tmp_path) as folder:
-        assert isinstance(folder, kafkarec.LogDir)
-        assert [(log.topic, log.partition) for log in folder] == [("all-codecs", 0), ("txn", 0)]
-        assert len(folder["txn", 0].segments) == 2
-        with pytest.raises(KeyError):
-            folder["txn", 1]
-        assert ("txn", 0) in folder and ("txn", 1) not in folder and folder["txn", 0] in folder
-        assert folder.folder_file("meta.properties") == b"version=1\n"
-        assert folder.folder_file("none") is None
-        assert {one.name for one in folder.left_out} == {
-            "txn-1.0123456789abcdef0123456789abcdef-delete",
-            "notes.txt",
-        }
-        result = folder.read().to_arrow()
-        assert result.column_names[-3:] == ["topic", "partition", "file"]
-        assert set(result["topic"].to_pylist()) == {"all-codecs", "txn"}
-        assert "2 partitions" in repr(folder) and "2 segments" in repr(folder["txn", 0])
-
-
 def test_an_unlistable_folder_does_not_hide_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("txn-0", "all-codecs-0"):
         shutil.copytree(SEGMENTS / name, tmp_path / name)
@@ -368,46 +343,6 @@ def test_an_unlistable_folder_does_not_hide_others(tmp_path: Path, monkeypatch: 
     ]
     with pytest.raises(OSError, match="Input/output"):
         kafkarec.open(tmp_path / "txn-0")
-
-
-def test_what_a_broker_was_renaming_is_left_out_and_reported(tmp_path: Path) -> None:
-    folder = tmp_path / "txn-0"
-    shutil.copytree(SEGMENTS / "txn-0", folder)
-    for suffix in (".log.deleted", ".log.cleaned", ".log.swap"):
-        shutil.copy(CODECS, folder / f"{7:020}{suffix}")
-    log = kafkarec.open(folder)
-    assert isinstance(log, kafkarec.Log) and len(log.segments) == 2
-    reasons = {one.name: one.why for one in log.left_out}
-    for suffix in (".log.deleted", ".log.cleaned", ".log.swap"):
-        assert "left out" in reasons[f"{7:020}{suffix}"]
-    assert len(list(segment_of(folder / f"{7:020}.log.deleted").read())) == 865
-
-
-def test_lists_of_paths(tmp_path: Path) -> None:
-    first, second = sorted((SEGMENTS / "txn-0").glob("*.log"))
-    log = kafkarec.open([second, first])
-    assert isinstance(log, kafkarec.Log) and [s.base_offset for s in log.segments] == [0, 30]
-    assert list(log.read(isolation="read_committed")) == list(log_of("txn-0").read(isolation="read_committed"))
-    several = kafkarec.open([SEGMENTS / "txn-0", CODECS])
-    assert isinstance(several, kafkarec.LogDir) and len(several) == 2
-    with pytest.raises(ValueError, match="empty list"):
-        kafkarec.open([])
-
-
-def test_file_objects_and_any_blob(tmp_path: Path) -> None:
-    data = CODECS.read_bytes()
-    segment = segment_of(io.BytesIO(data), topic="t", partition=3)
-    assert (segment.topic, segment.partition, segment.size) == ("t", 3, len(data))
-    assert list(segment.read()) == list(kafkarec.decode(data))
-    with open(CODECS, "rb") as file:
-        assert len(segment_of(file).read()) == 865
-    blob = tmp_path / "#12345"
-    blob.write_bytes(data)
-    assert len(segment_of(blob).read()) == 865
-    assert segment_of(str(blob).encode()).base_offset is None
-    empty = tmp_path / "empty.log"
-    empty.write_bytes(b"")
-    assert len(segment_of(empty).read()) == len(segment_of(empty).scan()) == 0
 
 
 def test_what_cannot_be_opened(tmp_path: Path) -> None:
@@ -509,11 +444,3 @@ print(records, damage, peak())
     records, damage, peak = map(int, out.split())
     assert records == (count - 1) * 100 and damage == 1
     assert peak < 48 << 20
-
-
-def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
-    """Opening a pipe for reading would wait for a writer."""
-    os.mkfifo(tmp_path / f"{0:020}.log")
-    for path in (tmp_path / f"{0:020}.log", tmp_path):
-        with pytest.raises(OSError, match="a pipe, which is read only as standard input"):
-            kafkarec.open(path).scan()
