@@ -32,6 +32,7 @@ OF_INNER_MODULES = {
     "unit/storage/test_batch_frames.py": "frames at the end of a file, which a follower compares",
     "unit/storage/test_names.py": "every form of a name",
     "unit/storage/test_rebuild.py": "side files from batches, step by step, also while the disk fails",
+    "unit/storage/test_tiered.py": "that random bytes are no batch",
     "unit/verify/test_audit.py": "each kind of the audit, compared with a slow walk",
     "unit/verify/test_index_checks.py": "the usual way to check an index, compared with the slow one",
 }

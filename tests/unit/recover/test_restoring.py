@@ -218,6 +218,25 @@ def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_squa
     assert len(columns) < 600 and "search_limit" in {each.reason for each in columns.damage}
 
 
+def test_frames_in_a_value_that_lead_to_a_cut_batch_lead_nowhere(tmp_path: Path) -> None:
+    """The frames of the log, which lead there too, were followed before: of them it is the next batch."""
+    nested = builders.good_batch(1, base_offset=5000) + builders.good_batch(1, base_offset=5001)
+    pieces = [
+        builders.good_batch(3, codec="lz4"),
+        builders.good_batch(2, base_offset=3),
+        builders.message(magic=0, offset=5, value=nested),
+        builders.message(magic=0, offset=6, value=b"w" * 80),
+        builders.good_batch(3, base_offset=7),
+        builders.good_batch(3, base_offset=10),
+    ]
+    pieces = hurt(8, (len(pieces[0]) - 13).to_bytes(4, "big"), 0, pieces)
+    pieces = hurt(13, bytes([pieces[2][13] ^ 1]), 2, pieces)
+    pieces = hurt(8, (len(pieces[3]) - 12 | 1 << 17).to_bytes(4, "big"), 3, pieces)
+    columns = in_file(tmp_path, pieces)
+    assert offsets(columns) == [0, 1, 2, 3, 4, *range(7, 13)]
+    assert [one.reason for one in columns.damage] == ["crc_mismatch", "base_offset_undecided"]
+
+
 def test_a_restored_marker_ends_its_transaction() -> None:
     producer = {"producer_id": 7, "producer_epoch": 0}
     data = builders.good_batch(2, attributes=builders.TRANSACTIONAL, base_sequence=0, **producer)

@@ -20,7 +20,7 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.logs import logs_of
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.marker_matching import NOTES
-from kafkarec.sidecars import txn_index
+from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.state import transactions
 from kafkarec.state.transactions import listing
 
@@ -67,6 +67,13 @@ def test_what_was_open_before_deleted_segments(folder: Path) -> None:
     listed = of_folder(folder)
     without = {txn.producer_id for txn in listed.ongoing if not txn.batches}
     assert without == {note.producer_id for note in listed.notes if note.reason == "begun_before"}
+
+
+def test_a_snapshot_that_cannot_be_read_is_a_note() -> None:
+    one = txns.segment(log_of((DATA, 1)))
+    one.evidence = Evidence(snapshot=lambda: producer_snapshot.read(b"\0\1"))
+    result = listing([one])
+    assert [note.reason for note in result.notes] == ["snapshot_unreadable"] and len(result.open) == 1
 
 
 # ---- against the oracle

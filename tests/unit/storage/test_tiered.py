@@ -15,6 +15,7 @@ from tiered_names import SEGMENT_ID, TOPIC_ID
 
 import kafkarec
 from kafkarec import UnsupportedCompressionError
+from kafkarec.storage import tiered
 
 PLAIN = (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes()
 STEM = f"00000000000000000030-{SEGMENT_ID}"
@@ -111,6 +112,13 @@ def test_a_damaged_segment_is_damaged_and_not_encrypted(tmp_path: Path, name: st
     path.write_bytes(NOISE[:1000] + PLAIN[1000:])
     with pytest.raises(kafkarec.CorruptRecordError):
         kafkarec.open(path).read()
+
+
+def test_random_bytes_are_distinguished_from_batches() -> None:
+    assert all(tiered.looks_encrypted(random.Random(seed).randbytes(64 << 10)) for seed in range(20))
+    assert not tiered.looks_encrypted(PLAIN)
+    assert not tiered.looks_encrypted(b"text, repeated. " * 4096)
+    assert not tiered.looks_encrypted(NOISE[:100])
 
 
 @pytest.mark.parametrize("topic", ["my-orders", "my-orders-1"])
