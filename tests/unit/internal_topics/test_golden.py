@@ -13,6 +13,7 @@ from message_bytes import write_key, write_value
 from paths import VECTORS
 
 import kafkarec
+from kafkarec.internal_topics import json_view
 from kafkarec.internal_topics.dump_text import DECODERS, MissingKey
 from kafkarec.internal_topics.topics import TOPICS, read_framed, read_key, read_value
 from kafkarec.storage.names import ALWAYS_COMPACTED
@@ -81,3 +82,29 @@ def test_the_table_has_the_types_that_kafka_4_4_has() -> None:
         "__remote_log_metadata": [0, 1, 2, 3],
     }
     assert {topic.name for topic in TOPICS.values() if topic.has_keys} == {*ALWAYS_COMPACTED}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (1.0, "1.0"),
+        (1e7, "1.0E7"),
+        (12345678.9, "1.23456789E7"),
+        (0.001, "0.001"),
+        (0.00099, "9.9E-4"),
+        (-2.5e-10, "-2.5E-10"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (5e-324, "5.0E-324"),
+        (9007199254740993.0, "9.007199254740992E15"),
+        (2.0**60, "1.152921504606847E18"),
+        (1e23, "1.0E23"),
+        (float("inf"), '"Infinity"'),
+        (float("-inf"), '"-Infinity"'),
+        (float("nan"), '"NaN"'),
+    ],
+)
+def test_doubles_are_printed_as_java_does(value: float, text: str) -> None:
+    """Expected: Double.toString from JDK 19 on, but of 5e-324, which it prints with two digits."""
+    assert json_view.text(value) == text
