@@ -331,6 +331,31 @@ def test_slices_are_whole_batches_and_pass_bytes_unchanged(tmp_path: Path) -> No
     assert one.write_to(memory) == one.size_in_bytes
 
 
+def test_a_data_folder(tmp_path: Path) -> None:
+    for name in ("txn-0", "all-codecs-0"):
+        shutil.copytree(SEGMENTS / name, tmp_path / name)
+    shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-1.0123456789abcdef0123456789abcdef-delete")
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    (tmp_path / "notes.txt").write_text("mine")
+    with kafkarec.open(tmp_path) as folder:
+        assert isinstance(folder, kafkarec.LogDir)
+        assert [(log.topic, log.partition) for log in folder] == [("all-codecs", 0), ("txn", 0)]
+        assert len(folder["txn", 0].segments) == 2
+        with pytest.raises(KeyError):
+            folder["txn", 1]
+        assert ("txn", 0) in folder and ("txn", 1) not in folder and folder["txn", 0] in folder
+        assert folder.folder_file("meta.properties") == b"version=1\n"
+        assert folder.folder_file("none") is None
+        assert {one.name for one in folder.left_out} == {
+            "txn-1.0123456789abcdef0123456789abcdef-delete",
+            "notes.txt",
+        }
+        result = folder.read().to_arrow()
+        assert result.column_names[-3:] == ["topic", "partition", "file"]
+        assert set(result["topic"].to_pylist()) == {"all-codecs", "txn"}
+        assert "2 partitions" in repr(folder) and "2 segments" in repr(folder["txn", 0])
+
+
 def test_an_unlistable_folder_does_not_hide_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("txn-0", "all-codecs-0"):
         shutil.copytree(SEGMENTS / name, tmp_path / name)
