@@ -249,6 +249,14 @@ def test_a_restored_marker_ends_its_transaction() -> None:
     assert offsets(columns) == [3] and columns.restored == () and len(columns.damage) == 1
 
 
+def test_a_base_offset_is_kept_if_the_batch_behind_may_be_the_wrong_one(tmp_path: Path) -> None:
+    """A compacted log: [2, 5) fits exactly before a batch that is hurt itself, 5 instead of 6."""
+    pieces = [builders.good_batch(count, base_offset=base) for base, count in ((0, 2), (3, 3), (6, 1), (8, 2), (10, 2))]
+    hurt_behind = builders.patched(pieces[2], 0, (5).to_bytes(8, "big"))
+    columns = in_file(tmp_path, [*pieces[:2], hurt_behind, *pieces[3:]])
+    assert columns.batches.column("base_offset")[:2] == [0, 3]
+
+
 def test_the_first_base_offset_of_a_segment_is_at_its_name_or_above(tmp_path: Path) -> None:
     """It is below the offset in the file's name, and offsets are missing behind it."""
     pieces = [builders.good_batch(3, base_offset=base) for base in (30, 33, 36)]

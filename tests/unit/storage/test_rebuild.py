@@ -44,6 +44,7 @@ def logs_alone(folder: Path, to: Path) -> Path:
     return to
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("alone", [False, True], ids=["beside the broker's files", "from the log files alone"])
 @pytest.mark.parametrize("name", BROKER)
 def test_rebuilt_files_are_as_the_broker_left_them(name: str, alone: bool, tmp_path: Path) -> None:
