@@ -27,8 +27,6 @@ OF_INNER_MODULES = {
     "unit/internal_topics/test_golden.py": "which topics are compacted, a table of its own",
     "unit/read/test_matched_transactions.py": "all tables of the match of markers, read in steps of any size",
     "unit/read/test_threads.py": "helpers that cannot be started, or are busy",
-    "unit/read/test_walk.py": "the walk, on which the operations stand",
-    "unit/recover/test_aborted_index.py": "lookups of an index, entry by entry",
     "unit/salvage/test_salvage.py": "the longest ascending sequence, compared with a slow search",
     "unit/state/test_index_builders.py": "index entries for batches that no broker writes",
     "unit/state/test_producers.py": "producers after random rows, compared with a slow implementation",
@@ -36,7 +34,7 @@ OF_INNER_MODULES = {
     "unit/storage/test_batch_frames.py": "frames at the end of a file, which a follower compares",
     "unit/storage/test_names.py": "every form of a name",
     "unit/storage/test_rebuild.py": "side files from batches, step by step, also while the disk fails",
-    "unit/storage/test_tiered.py": "that random bytes are no batch, twenty thousand times",
+    "unit/storage/test_tiered.py": "that random bytes are no batch",
     "unit/verify/test_audit.py": "each kind of the audit, compared with a slow walk",
     "unit/verify/test_index_checks.py": "the usual way to check an index, compared with the slow one",
 }
@@ -51,7 +49,6 @@ WITH_PRIVATE_PATCHES = {
     "unit/compact/test_dirty_keys.py": "less memory than 64 MiB",
     "unit/convert/test_convert.py": "runs of a few bytes",
     "unit/read/test_threads.py": "a process has one helper, or two",
-    "unit/sources/test_remote.py": "the library is chosen again",
     "unit/verify/test_index_checks.py": "the slow way to check",
 }
 

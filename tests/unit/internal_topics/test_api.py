@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import doctest
 import json
-import subprocess
-import sys
-from types import SimpleNamespace
 
 import polars
 import pyarrow as pa
 import pytest
-from paths import ROOT, SEGMENTS
+from paths import SEGMENTS
 
 import kafkarec
 from kafkarec import internal_topics
@@ -39,14 +36,6 @@ def test_one_record() -> None:
     with pytest.raises(AttributeError):
         result.type = "GroupMetadata"  # type: ignore[misc]
     assert "readers-classic" in repr(result) and "raw_value" not in repr(result)
-
-
-def test_a_tombstone_has_a_key_and_no_value() -> None:
-    record = OFFSETS[14]
-    result = internal_topics.read("__consumer_offsets", record.key, record.value)
-    assert (result.type, result.version, result.value) == ("ConsumerGroupCurrentMemberAssignment", None, None)
-    assert result.is_tombstone and result.problem is None
-    assert result.as_json() == {"key": {"type": result.type, "data": result.key}, "value": None}
 
 
 def test_members_of_a_classic_group_are_decoded_in_json_and_bytes_in_fields() -> None:
@@ -79,20 +68,6 @@ def test_columns_of_one_type_convert_to_any_table() -> None:
     assert list(internal_topics.columns(OFFSETS, "__consumer_offsets"))[-1] == "problem"
 
 
-def test_an_opened_partition_is_decoded_by_its_topic_and_streamed() -> None:
-    asked: list[list[str]] = []
-
-    def stream(columns: list[str]) -> list[kafkarec.RecordColumns]:
-        asked.append(columns)
-        return [OFFSETS[:3], OFFSETS[3:]]
-
-    opened = SimpleNamespace(topic="__consumer_offsets", stream=stream)
-    assert internal_topics.columns(opened, type="OffsetCommit") == internal_topics.columns(
-        OFFSETS, "__consumer_offsets", type="OffsetCommit"
-    )
-    assert asked == [["offset", "timestamp", "key", "value"]]
-
-
 def test_errors_for_wrong_names_list_the_right_names() -> None:
     with pytest.raises(ValueError, match=r"'orders' is no internal topic; give one of __consumer_offsets, "):
         internal_topics.read("orders", None, None)
@@ -115,29 +90,5 @@ def test_the_schema_lists_types_and_versions() -> None:
     assert members.fields[1].versions == "3-4"
 
 
-def test_unreadable_bytes_of_a_known_type_are_distinguished_from_a_tombstone() -> None:
-    commit, tombstone = OFFSETS[2], OFFSETS[14]
-    bad = [kafkarec.Record(1, 2, 0, commit.key, commit.value[:-1] if commit.value else b"", []), tombstone]
-    result = internal_topics.columns(bad, "__consumer_offsets", type="OffsetCommit")
-    assert (result["is_tombstone"], result["value_offset"], result["key_group"]) == (
-        [False],
-        [None],
-        ["readers-classic"],
-    )
-    assert result["problem"] == ["the message ends inside of field topicId (at least 16, found 15)"]
-
-
-def test_a_missing_key_is_reported() -> None:
-    assert internal_topics.read("__transaction_state", None, b"\0\0").problem == (
-        "the key, which has the record's type, is null"
-    )
-
-
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(records_module).failed == 0
-
-
-def test_the_package_is_available_without_a_separate_import() -> None:
-    code = "import kafkarec; print(len(kafkarec.internal_topics.TOPICS))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert (done.stdout, done.stderr) == ("5\n", "")

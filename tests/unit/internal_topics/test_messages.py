@@ -18,11 +18,10 @@ import kafkarec
 from kafkarec import internal_topics
 from kafkarec.errors import REASONS
 from kafkarec.format.message_schemas import parse
-from kafkarec.format.message_writer import write_message
-from kafkarec.format.messages import MAX_OBJECTS, TAGGED, Cursor, MessageError, read_message
+from kafkarec.format.messages import MAX_OBJECTS, Cursor, MessageError, read_message
 from kafkarec.format.varints import unsigned_varint
 from kafkarec.internal_topics.dump_text import DECODERS
-from kafkarec.internal_topics.topics import TOPICS, read_framed
+from kafkarec.internal_topics.topics import TOPICS
 
 KINDS = list(samples.kinds())
 
@@ -63,13 +62,6 @@ def test_spoiled_bytes_are_read_or_refused(seed: int, at: int) -> None:
         assert repr(strict) == repr(kept)
 
 
-@settings(max_examples=300, deadline=None)
-@given(topic=st.sampled_from(sorted(TOPICS)), key=st.none() | st.binary(max_size=40), value=st.none() | st.binary())
-def test_any_bytes_are_read_or_refused(topic: str, key: bytes | None, value: bytes | None) -> None:
-    kept = internal_topics.read(topic, key, value)
-    assert kept.is_tombstone == (value is None)
-
-
 @pytest.mark.parametrize(("topic", "kind", "version"), KINDS, ids=lambda it: str(getattr(it, "name", it)))
 def test_a_record_cut_anywhere_is_refused_with_expected_and_found(
     topic: internal_topics.Topic, kind: Any, version: int
@@ -101,34 +93,6 @@ def test_what_kafka_does_not_know_stays_bytes() -> None:
     assert framed.problem == "record type 99 of __cluster_metadata is not known to Kafka 4.4"
     newer = internal_topics.read("__cluster_metadata", None, b"\1\x02\7\0")
     assert newer.problem == "version 7 of TopicRecord is not known to Kafka 4.4"
-
-
-def test_what_kafka_4_4_added() -> None:
-    """UnregisterControllerRecord, and two tagged fields of StreamsGroupMetadataValue: -1 where they are not sent."""
-    controller = internal_topics.read("__cluster_metadata", None, b"\1\x1d\0" + b"\0\0\0\7\0", errors="raise")
-    assert (controller.type, controller.version, controller.value) == (
-        "UnregisterControllerRecord",
-        0,
-        {"controllerId": 7},
-    )
-    begin = b"\0\0" + b"\0\0\0\5" + b"\0" * 8
-    absent = {"storedDescriptionTopologyEpoch": -1, "failedDescriptionTopologyEpoch": -1}
-    sent = {"storedDescriptionTopologyEpoch": 3, "failedDescriptionTopologyEpoch": 4}
-    for tags, epochs in ((b"\0", absent), (b"\2" + b"\2\4\0\0\0\3" + b"\3\4\0\0\0\4", sent)):
-        group = internal_topics.read("__consumer_offsets", b"\0\x11\0\1g", begin + tags, errors="raise")
-        assert group.type == "StreamsGroupMetadata"
-        assert {name: group.value[name] for name in epochs} == epochs
-
-
-def test_unknown_tagged_fields_are_kept_as_bytes() -> None:
-    value = b"\1\x17\0" + b"\2" + b"\0\3\x03ab" + b"\x63\4wxyz"
-    record = internal_topics.read("__cluster_metadata", None, value, errors="raise")
-    assert record.value == {"name": "ab", TAGGED: [(99, b"wxyz")]}
-    assert record.as_json()["value"]["data"] == {"name": "ab", TAGGED: [{"tag": 99, "data": "d3h5eg=="}]}
-    (key, payload) = DECODERS["--cluster-metadata-decoder"](None, value, 0)
-    assert (key, payload) == (None, '{"type":"BEGIN_TRANSACTION_RECORD","version":0,"data":{"name":"ab"}}')
-    part = read_framed(TOPICS["__cluster_metadata"], value)
-    assert write_value(TOPICS["__cluster_metadata"], part.type, part.version, part.fields) == value
 
 
 SCHEMA = """
@@ -233,14 +197,3 @@ def test_refusals_carry_kafka_s_text(data: bytes, version: int, kafka: str | Non
     assert caught.value.kafka == kafka
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.reason) == (str(caught.value), "message_invalid")
-
-
-def test_the_writer_names_what_does_not_fit() -> None:
-    fields = {"texts": [], "numbers": [300], "structs": [], "blob": None}
-    with pytest.raises(ValueError, match="numbers"):
-        write_message(HOSTILE, 0, fields)
-    kind = TOPICS["__cluster_metadata"].type_named("TopicRecord")
-    with pytest.raises(ValueError, match="has no key"):
-        write_key(kind, {})
-    with pytest.raises(ValueError, match="versions 0 to 0, not 4"):
-        write_value(TOPICS["__cluster_metadata"], kind, 4, {})

@@ -41,12 +41,21 @@ def test_each_marker_of_real_logs(folder: Path, logs_only: bool, tmp_path: Path)
             assert (len(found), found.undecided) == (176, ()), run
 
 
-def log(folder: Path, events: list[Event], lost: int) -> Path:
-    """Write a log in which the event with the base offset `lost` is zeros."""
+def log(folder: Path, events: list[Event], lost: int, instead: bytes | None = None) -> Path:
+    """Write a log in which the event with the base offset `lost` is zeros, or other bytes."""
     folder.mkdir()
-    data = b"".join(bytes(len(event.batch)) if event.base == lost else event.batch for event in events)
-    (folder / f"{0:020}.log").write_bytes(data)
+    parts = {event.base: event.batch for event in events}
+    parts[lost] = bytes(len(parts[lost])) if instead is None else instead
+    (folder / f"{0:020}.log").write_bytes(b"".join(parts.values()))
     return folder
+
+
+def flipped(batch: bytes, *places: tuple[int, int]) -> bytes:
+    """The batch with bits of some bytes flipped: (byte, bits)."""
+    changed = bytearray(batch)
+    for byte, bits in places:
+        changed[byte] ^= bits
+    return bytes(changed)
 
 
 LOST = [
@@ -141,48 +150,33 @@ def test_a_marker_may_end_a_transaction_without_data(tmp_path: Path) -> None:
 
 def test_a_damaged_data_batch_has_no_marker_in_it(tmp_path: Path) -> None:
     events = [Event(DATA, 7, 0, 3), Event(PLAIN, -1, 3, 4), Event(DATA, 7, 7, 1), Event(COMMIT, 7, 8, 1)]
-    folder = tmp_path / "a-0"
-    folder.mkdir()
-    hit = bytearray(events[1].batch)
-    hit[70] ^= 1
-    (folder / f"{0:020}.log").write_bytes(events[0].batch + hit + events[2].batch + events[3].batch)
-    assert (seen(folder), read(folder).undecided, len(read(folder).damage)) == ({0, 1, 2, 7}, (), 1)
+    found = read(log(tmp_path / "a-0", events, 3, flipped(events[1].batch, (70, 1))))
+    assert (found.column("offset"), found.undecided, len(found.damage)) == ([0, 1, 2, 7], (), 1)
 
 
 @pytest.mark.parametrize("byte", [*range(8, 12), *range(16, 78)])
 def test_one_flipped_bit_of_a_marker(tmp_path: Path, byte: int) -> None:
     """Every byte but base offset and leader epoch, which no checksum covers: the marker is legible."""
-    marker = bytearray(LOST[1].batch)
-    marker[byte] ^= 1 << byte % 8
-    folder = tmp_path / "a-0"
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(LOST[0].batch + marker + b"".join(event.batch for event in LOST[2:]))
-    assert (seen(folder), read(folder).undecided) == ({4, 5, 7}, ())
+    found = read(log(tmp_path / "a-0", LOST, 3, flipped(LOST[1].batch, (byte, 1 << byte % 8))))
+    assert (found.column("offset"), found.undecided) == ([4, 5, 7], ())
 
 
-def test_two_flipped_bits_are_not_guessed(tmp_path: Path) -> None:
-    marker = bytearray(LOST[1].batch)
-    marker[68] ^= 1
-    marker[70] ^= 1
-    folder = tmp_path / "a-0"
-    folder.mkdir()
-    (folder / f"{0:020}.log").write_bytes(LOST[0].batch + marker + b"".join(event.batch for event in LOST[2:]))
-    assert read(folder).undecided == (T,)
-
-
-def test_a_marker_of_which_bytes_are_missing(tmp_path: Path) -> None:
-    """Fewer bytes are left than a marker has, but its offset is missing."""
-    folder = tmp_path / "a-0"
-    folder.mkdir()
-    parts = [event.batch for event in LOST]
-    (folder / f"{0:020}.log").write_bytes(b"".join([parts[0], parts[1][40:], *parts[2:]]))
-    assert (seen(folder), read(folder).undecided) == ({4, 5, 7}, (T,))
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param(flipped(LOST[1].batch, (68, 1), (70, 1)), id="two flipped bits are not guessed"),
+        # fewer bytes are left than a marker has, but its offset is missing
+        pytest.param(LOST[1].batch[40:], id="bytes are missing"),
+    ],
+)
+def test_a_marker_that_is_not_legible(tmp_path: Path, left: bytes) -> None:
+    found = read(log(tmp_path / "a-0", LOST, 3, left))
+    assert (found.column("offset"), found.undecided) == ([4, 5, 7], (T,))
 
 
 def test_open_at_the_damaged_end(tmp_path: Path) -> None:
     events = [*LOST[:1], Event(PLAIN, -1, 3, 1), Event(COMMIT, 7, 4, 1)]
-    folder = log(tmp_path / "a-0", events, 4)
-    (folder / f"{0:020}.log").write_bytes((folder / f"{0:020}.log").read_bytes()[:-78] + b"\xff" * 90)
+    folder = log(tmp_path / "a-0", events, 4, b"\xff" * 90)
     found = read(folder)
     assert (found.column("offset"), found.undecided, found.last_stable_offset) == ([], (), 0)
     index(folder, (7, 0, 4, 5))

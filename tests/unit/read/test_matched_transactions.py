@@ -13,10 +13,9 @@ import pytest
 from reading import FileInMemory
 
 import kafkarec
-from kafkarec._core import Layout, Producers
+from kafkarec._core import Producers
 from kafkarec.errors import InvalidRecordError
 from kafkarec.format import control
-from kafkarec.format.schema import record_schema
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import DecodeRequest
@@ -324,50 +323,3 @@ def test_a_sound_log(producers: int) -> None:
     assert len(found["open"]) >= producers // 4 and len(found["ended"]) > 120
     aborted = [(one[0], one[ROW.index("first_offset")], one[2]) for one in found["ended"] if one[1] == ABORT]
     assert aborted == [(one.producer_id, one.first_offset, one.last_offset) for one in index]
-
-
-def test_a_transaction_begun_before_the_first_segment() -> None:
-    """The .txnindex has its first offset: with data of it in the input, and without."""
-    who = {"producer_id": 3, "producer_epoch": 2}
-    data = builders.good_batch(1, base_offset=10, attributes=builders.TRANSACTIONAL, base_sequence=0, **who)
-    last = builders.end_marker(commit=False, base_offset=11, **who)
-    at = ROW.index("first_offset")
-    for raw, first in ((data + last, 4), (data + last, 10), (last, 4), (last, 11)):
-        found = in_small_steps([(raw, [AbortedTransaction(3, first, 11, 12)])])
-        assert not found["notes"] and len(found["ended"]) == 1
-        assert found["ended"][0][at] == first
-    other = builders.good_batch(1, base_offset=8)
-    for first, notes in ((8, 1), (7, 0), (9, 1), (10, 0), (11, 1)):
-        found = in_small_steps([(other + data + last, [AbortedTransaction(3, first, 11, 12)])])
-        assert len(found["notes"]) == notes
-        assert found["ended"][0][at] == (10 if notes else first)
-
-
-def test_entries_and_markers_with_the_same_offset() -> None:
-    """The producer decides which entry is that of a marker."""
-
-    def of(producer: int, base: int) -> bytes:
-        flags = builders.TRANSACTIONAL
-        return builders.good_batch(1, base_offset=base, attributes=flags, producer_id=producer, base_sequence=0)
-
-    def end(producer: int) -> bytes:
-        return builders.end_marker(commit=False, producer_id=producer, base_offset=4)
-
-    log = b"".join([*(of(producer, producer) for producer in (1, 2, 3)), end(2), end(3), end(1)])
-    index = [AbortedTransaction(producer, producer, 4, 5) for producer in (1, 2, 3)]
-    found = outcome([(log, index)], raises=True)
-    assert not found["notes"] and not found["open"] and len(found["ended"]) == 3
-    found = outcome([(of(1, 1) + end(1), [AbortedTransaction(2, 1, 4, 5)])], raises=False)
-    assert {note.reason for note in found["notes"]} == {"marker_missing", "txnindex_differs"}
-
-
-def test_wrong_arguments_are_refused() -> None:
-    [step] = walk([builders.good_batch(1)], asked(CHECKED_MARKERS))
-    assert Producers().run(step.rows, None, 0, 1, 0) == (b"", b"", b"") and step.rows.ends(None) == set()
-    without_keys = step.rows.chunk(Layout(record_schema((), "ms")))
-    for wrong in (lambda: Producers().run(step.rows, without_keys, 0, 1, 0), lambda: step.rows.ends(without_keys)):
-        with pytest.raises(ValueError, match="keys and values of these batches are needed"):
-            wrong()
-    for start, stop in ((0, 2), (-1, 1), (1, 0)):
-        with pytest.raises(ValueError, match=f"batches {start} to {stop} of 1"):
-            Producers().run(step.rows, step.chunk, start, stop, 0)

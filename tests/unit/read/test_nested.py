@@ -70,52 +70,11 @@ def test_each_value_is_its_own_input(kind: str) -> None:
     assert [damage for piece in pieces for damage in piece.damage] == []
 
 
-@pytest.mark.parametrize("most", [1, 100, 3000, 1 << 20])
-def test_pieces_end_at_value_borders(most: int) -> None:
-    values = [*GOOD[:40], None, b""]
-    pieces = list(kafkarec.decode_each(values, columns=reading.RECORD_FIELDS, max_output_bytes=most))
-    assert [piece.start for piece in pieces[1:]] == [piece.stop for piece in pieces[:-1]]
-    assert (pieces[0].start, pieces[-1].stop) == (0, len(values))
-    assert all(piece.stop > piece.start for piece in pieces)
-    assert lists_of(pieces) == [expected(value) for value in values]
-
-
-@pytest.mark.parametrize("values", [[], pa.array([], pa.binary()), pa.array([None, None], pa.binary())])
-def test_columns_of_nothing(values: Any) -> None:
-    pieces = list(kafkarec.decode_each(values))
-    assert sum(len(pa.array(piece)) for piece in pieces) == len(values)
-    assert sum(len(piece.records) for piece in pieces) == 0
-
-
 def test_an_error_names_its_value() -> None:
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         list(kafkarec.decode_each([GOOD[0], None, BAD]))
     assert caught.value.value_index == 2
     assert caught.value.position == 0
-
-
-def test_skipping_reports_value_row_and_damage() -> None:
-    good = builders.good_batch(2)
-    values = [good, good + BAD + good, None, BAD]
-    [piece] = kafkarec.decode_each(values, errors="skip")
-    assert list(piece.offsets) == [0, 2, 6, 6, 6]
-    assert [(value, row, damaged.position, damaged.reason) for value, row, damaged in piece.damage] == [
-        (1, 4, len(good), "crc_mismatch"),
-        (3, 6, 0, "crc_mismatch"),
-    ]
-
-
-def test_damage_of_one_value_does_not_reach_the_next() -> None:
-    """Offsets restart in each value: no state of the search in one value affects the next."""
-    late, early = builders.good_batch(2, base_offset=1000), builders.good_batch(2)
-    [piece] = kafkarec.decode_each([late + b"garbage garbage garbage", b"junk" * 9 + early], errors="skip")
-    assert [record.offset for record in piece.records] == [1000, 1001, 0, 1]
-    assert [damaged.length for _, _, damaged in piece.damage] == [23, 36]
-
-
-def test_a_cut_tail_in_a_value_is_not_damage() -> None:
-    [piece] = kafkarec.decode_each([GOOD[0] + builders.good_batch(3)[:30]], errors="skip")
-    assert piece.damage == ()
 
 
 def test_options_are_passed_to_the_engine() -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -377,6 +378,20 @@ def test_a_closed_stream_lets_go_of_its_buffer() -> None:
         del pieces
         data.append(0)  # BufferError while anything refers to it
         del data[-1]
+
+
+def test_a_stream_of_many_segments_may_be_left(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{n:020}.log" for n in range(0, 60, 3)]
+    for path in paths:
+        path.write_bytes(builders.good_batch(3, base_offset=int(path.stem)))
+    log = kafkarec.open(tmp_path)
+    with closing(log.stream(threads=2)) as pieces:
+        assert next(pieces).column("offset") == [0, 1, 2]
+    assert [piece.column("offset")[0] for piece in log.stream(threads=4)] == list(range(0, 60, 3))
+    paths[7].unlink()
+    with pytest.raises(FileNotFoundError), closing(log.stream(threads=4)) as pieces:
+        assert [len(next(pieces)) for _ in range(7)] == [3] * 7
+        next(pieces)
 
 
 def test_an_interrupt_ends_a_stream() -> None:

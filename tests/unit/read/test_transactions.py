@@ -19,69 +19,66 @@ def data_batch(base: int, pid: int, count: int = 2, epoch: int = 0, *, transacti
     )
 
 
+def plain(base: int) -> bytes:
+    return data_batch(base, -1, transactional=False)
+
+
 def committed(data: bytes, **options: object) -> list[int]:
     columns = kafkarec.decode(data, isolation="read_committed", **options)
     return [record.offset for record in columns]
 
 
-def test_committed_and_aborted_interleaved() -> None:
-    log = b"".join(
-        [
-            data_batch(0, 1),
-            data_batch(2, 2),
-            builders.end_marker(commit=False, producer_id=1, base_offset=4),
-            data_batch(5, 2),
-            builders.end_marker(commit=True, producer_id=2, base_offset=7),
-            data_batch(8, 1),
-            builders.end_marker(commit=True, producer_id=1, base_offset=10),
-        ]
+def end(base: int, pid: int, epoch: int = 0, *, commit: bool) -> bytes:
+    return builders.end_marker(commit=commit, producer_id=pid, producer_epoch=epoch, base_offset=base)
+
+
+def control_batch(base: int, *types: int) -> bytes:
+    """Of producer 1, a record for each type: 0 is ABORT, 1 is COMMIT."""
+    key = {kind: bytes([0, 0, 0, kind]) for kind in types}
+    records = [
+        builders.record(key=key[kind], value=b"\0\0\0\0\0\5", offset_delta=delta) for delta, kind in enumerate(types)
+    ]
+    return builders.batch(
+        records, base_offset=base, attributes=builders.TRANSACTIONAL | builders.CONTROL, producer_id=1
     )
-    assert committed(log) == [2, 3, 5, 6, 8, 9]
-    assert len(kafkarec.decode(log)) == 8
-    assert kafkarec.decode(log, isolation="read_committed").last_stable_offset in (None, 11)
 
 
-def test_markers_match_by_producer_id_across_epochs() -> None:
-    """KIP-890: the end marker has the epoch after that of its data."""
-    log = data_batch(0, 1, epoch=0) + builders.end_marker(commit=False, producer_id=1, producer_epoch=1, base_offset=2)
-    assert committed(log) == []
+LOGS = {
+    "aborted and committed, interleaved": (
+        [
+            *(data_batch(0, 1), data_batch(2, 2), end(4, 1, commit=False)),
+            *(data_batch(5, 2), end(7, 2, commit=True), data_batch(8, 1), end(10, 1, commit=True)),
+        ],
+        [2, 3, 5, 6, 8, 9],
+    ),
+    # KIP-890: the end marker has the epoch after that of its data.
+    "a marker of the next epoch": ([data_batch(0, 1, epoch=0), end(2, 1, 1, commit=False)], []),
+    "an abort ends its own transaction only": (
+        [data_batch(0, 1), plain(2), end(4, 1, commit=False), data_batch(5, 1), end(7, 1, commit=True)],
+        [2, 3, 5, 6],
+    ),
+    "a marker without data": ([end(0, 9, commit=False), plain(1)], [1, 2]),
+    "idempotent data of a transactional producer": (
+        [data_batch(0, 1, transactional=False), data_batch(2, 1), end(4, 1, commit=False)],
+        [0, 1],
+    ),
+    "ABORT is the first record of the control batch": ([data_batch(0, 1), control_batch(2, 0, 1)], []),
+    "COMMIT is the first record of the control batch": ([data_batch(0, 1), control_batch(2, 1, 0)], [0, 1]),
+    "an empty control batch": ([plain(0), control_batch(2)], [0, 1]),
+    "an open transaction": ([data_batch(0, 1), data_batch(2, 2), end(4, 1, commit=True), plain(5)], [0, 1]),
+}
 
 
-def test_no_records_after_the_first_open_transaction() -> None:
-    log = data_batch(0, 1) + data_batch(2, 2) + builders.end_marker(commit=True, producer_id=1, base_offset=4)
-    log += data_batch(5, -1, transactional=False)
-    columns = kafkarec.decode(log, isolation="read_committed")
-    assert [record.offset for record in columns] == [0, 1]
+@pytest.mark.parametrize("name", LOGS)
+def test_the_committed_records(name: str) -> None:
+    batches, offsets = LOGS[name]
+    assert committed(b"".join(batches)) == offsets
+
+
+def test_the_last_stable_offset_is_that_of_the_first_open_transaction() -> None:
+    columns = kafkarec.decode(b"".join(LOGS["an open transaction"][0]), isolation="read_committed")
     assert columns.last_stable_offset == 2
     assert len(columns.batches) == 4
-
-
-def test_plain_records_pass_and_an_abort_ends_only_its_own_transaction() -> None:
-    log = data_batch(0, 1) + data_batch(2, -1, transactional=False)
-    log += builders.end_marker(commit=False, producer_id=1, base_offset=4) + data_batch(5, 1)
-    log += builders.end_marker(commit=True, producer_id=1, base_offset=7)
-    assert committed(log) == [2, 3, 5, 6]
-
-
-def test_a_marker_without_its_data_is_harmless() -> None:
-    log = builders.end_marker(commit=False, producer_id=9) + data_batch(1, -1, transactional=False)
-    assert committed(log) == [1, 2]
-
-
-def test_idempotent_data_of_a_transactional_producer_is_not_dropped() -> None:
-    log = data_batch(0, 1, transactional=False) + data_batch(2, 1)
-    log += builders.end_marker(commit=False, producer_id=1, base_offset=4)
-    assert committed(log) == [0, 1]
-
-
-def test_only_the_first_record_of_a_control_batch_decides() -> None:
-    abort = builders.record(key=b"\0\0\0\0", value=b"\0\0\0\0\0\5")
-    commit = builders.record(key=b"\0\0\0\1", value=b"\0\0\0\0\0\5", offset_delta=1)
-    flags = builders.TRANSACTIONAL | builders.CONTROL
-    log = data_batch(0, 1) + builders.batch([abort, commit], base_offset=2, attributes=flags, producer_id=1)
-    assert committed(log) == []
-    log = data_batch(0, 1) + builders.batch([commit, abort], base_offset=2, attributes=flags, producer_id=1)
-    assert committed(log) == [0, 1]
 
 
 def test_an_unreadable_marker_is_an_error() -> None:
@@ -91,12 +88,6 @@ def test_an_unreadable_marker_is_an_error() -> None:
         committed(data_batch(0, 1) + bad)
     assert caught.value.position == len(data_batch(0, 1))
     assert len(kafkarec.decode(data_batch(0, 1) + bad)) == 2
-
-
-def test_an_empty_control_batch_ends_no_transaction() -> None:
-    empty = builders.batch([], base_offset=2, attributes=builders.TRANSACTIONAL | builders.CONTROL, producer_id=1)
-    columns = kafkarec.decode(data_batch(0, -1, transactional=False) + empty, isolation="read_committed")
-    assert [record.offset for record in columns] == [0, 1]
 
 
 def test_the_callers_aborted_list_and_last_stable_offset_override_the_markers() -> None:
@@ -123,11 +114,11 @@ def test_numbers_that_are_no_offsets_are_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_control_records_are_left_out_unless_asked_for() -> None:
-    log = data_batch(0, 1) + builders.end_marker(commit=True, producer_id=1, base_offset=2)
+    log = data_batch(0, 1) + end(2, 1, commit=True)
     assert committed(log) == [0, 1]
     assert committed(log, control=True) == [0, 1, 2]
     [marker] = [record for record in kafkarec.decode(log, control=True) if record.control is not None]
-    assert marker.control.type == "COMMIT" or marker.control.type.name == "COMMIT"
+    assert marker.control.type.name == "COMMIT"
 
 
 def test_enums_are_accepted_as_well_as_strings() -> None:

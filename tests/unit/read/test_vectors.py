@@ -19,14 +19,6 @@ def test_reads_as_kafka_reads(case: golden.Case) -> None:
     assert_reads_as(case.bytes, case.json)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_skipping_finds_nothing_to_skip(case: golden.Case) -> None:
-    skipped = kafkarec.decode(case.bytes, columns=reading.RECORD_FIELDS, errors="skip")
-    assert skipped.damage == ()
-    assert reading.arrow_rows(skipped) == reading.by_columns(case.bytes)
-    reading.assert_tiles(case.bytes, skipped)
-
-
 @pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads())
 def test_rows_equal_what_a_real_consumer_returned(folder: str, isolation: str) -> None:
     """All segments of a partition in one buffer: the transactions of txn-0 span two."""
@@ -34,11 +26,6 @@ def test_rows_equal_what_a_real_consumer_returned(folder: str, isolation: str) -
     columns = (*reading.DEFAULT_COLUMNS, "partition_leader_epoch")
     got = reading.arrow_rows(kafkarec.decode(data, columns=columns, isolation=isolation))
     assert got == golden.consumed(folder, isolation)
-
-
-def test_sixty_byte_tail_is_remaining_not_damage() -> None:
-    data = golden.vector("v2-none-single").bytes
-    assert kafkarec.decode(data + data[:60]).remaining == 60
 
 
 def test_all_golden_files_are_present() -> None:

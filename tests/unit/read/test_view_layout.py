@@ -16,7 +16,6 @@ from typing import Any
 
 import builders
 import c_stream
-import duckdb
 import golden
 import polars as pl
 import pyarrow as pa
@@ -110,11 +109,6 @@ def test_the_types() -> None:
     )
 
 
-def test_an_unknown_layout() -> None:
-    with pytest.raises(ValueError, match=r"layout 'views': one of copy, view"):
-        kafkarec.decode(b"", layout="views")
-
-
 def test_values_are_in_the_callers_buffer_and_in_no_copy() -> None:
     data = bytearray(encoded())
     start = pa.py_buffer(data).address
@@ -131,13 +125,6 @@ def test_values_are_in_the_callers_buffer_and_in_no_copy() -> None:
     assert kafkarec.decode(bytes(data), check_crcs=False)[row].value == columns[row].value
 
 
-def test_compressed_values_are_in_the_columns_data() -> None:
-    value = pa.table(viewed(encoded("lz4")))["value"].chunk(0)
-    _, _, in_memory, in_data = value.buffers()
-    assert in_memory.size == 0
-    assert in_data.size == sum(length or 0 for length in map(len, filter(None, value.to_pylist())) if length > 12)
-
-
 def mixed() -> bytes:
     """Batches in memory and decompressed ones, several chunks of each."""
     parts = [kafkarec.encode(of_all_lengths(n * 500, 500), compression=CODECS[n % 5]) for n in range(60)]
@@ -145,12 +132,6 @@ def mixed() -> bytes:
 
 
 MIXED = mixed()
-
-
-def test_many_chunks_of_mixed_batches() -> None:
-    columns = viewed(MIXED)
-    assert len(columns._pieces) > 3
-    assert_viewed_as_copied(MIXED)
 
 
 def test_slices() -> None:
@@ -161,30 +142,10 @@ def test_slices() -> None:
         table = pa.table(part)
         table.validate(full=True)
         assert table.to_pylist() == pa.table(copied[start:stop]).to_pylist()
-        assert polars_rows(part) == polars_rows(copied[start:stop])
+        assert pl.DataFrame(part).rows() == pl.DataFrame(copied[start:stop]).rows()
     assert columns[77] == copied[77]
     assert columns[-1] == copied[-1]
     assert columns[5:9]._repr_html_() == copied[5:9]._repr_html_()
-
-
-def polars_rows(columns: kafkarec.RecordColumns) -> list[Any]:
-    return pl.DataFrame(columns).rows()
-
-
-def test_polars_and_duckdb_read_the_same() -> None:
-    copied, views = kafkarec.decode(MIXED), viewed(MIXED)
-    assert polars_rows(views) == polars_rows(copied)
-    assert pl.DataFrame(views).schema["value"] == pl.Binary
-    queries = [
-        'select "offset", key, value, headers from {} order by 1',
-        "select sum(octet_length(value)), count(value), count(key) from {}",
-    ]
-    with duckdb.connect() as connection:
-        connection.register("viewed", views)
-        connection.register("copied", copied)
-        for query in queries:
-            found = connection.sql(query.format("viewed")).fetchall()
-            assert found == connection.sql(query.format("copied")).fetchall()
 
 
 def test_encode_takes_views() -> None:
@@ -235,18 +196,6 @@ def test_ranges_of_times_leave_no_bytes_of_batches_without_rows(tmp_path: Path) 
     assert sum(part.buffers()[3].size for part in pa.table(columns)["value"].chunks) == 10 * 1000
 
 
-def test_memory_map(tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
-    path.write_bytes(MIXED)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as area:
-        columns = viewed(area)
-        assert columns.tuples() == kafkarec.decode(MIXED).tuples()
-        with pytest.raises(BufferError):
-            area.close()
-        del columns
-        gc.collect()
-
-
 # ---- lifetimes
 
 
@@ -259,29 +208,22 @@ def kept_buffer() -> tuple[Owner, weakref.ref[Owner]]:
     return data, weakref.ref(data)
 
 
-def test_the_buffer_is_kept_until_the_last_consumer_is_gone() -> None:
+KEEPERS: dict[str, Callable[[Any], object]] = {
+    "columns": lambda columns: columns,
+    "a slice": lambda columns: columns[3:9],
+    "a capsule": lambda columns: columns.__arrow_c_stream__(),
+    "a table of pyarrow": pa.table,
+    "a chunk of one column": lambda columns: pa.table(columns)["value"].chunk(0),
+    "a table of polars": pl.DataFrame,
+}
+
+
+@pytest.mark.parametrize("keeper", KEEPERS)
+def test_what_keeps_the_buffer(keeper: str) -> None:
     data, alive = kept_buffer()
-    expected = kafkarec.decode(data).column("value")
-    table = pa.table(viewed(data))
+    kept = KEEPERS[keeper](viewed(data))
     with pytest.raises(BufferError):
         data.append(0)
-    del data
-    gc.collect()
-    assert alive() is not None
-    assert table["value"].to_pylist() == expected
-    child = table["value"].chunk(0)
-    del table
-    gc.collect()
-    assert alive() is not None
-    assert child.to_pylist() == expected
-    del child
-    assert alive() is None
-
-
-@pytest.mark.parametrize("keep", [lambda c: c, lambda c: c[3:9], lambda c: c.__arrow_c_stream__(), pl.DataFrame])
-def test_what_keeps_the_buffer(keep: Callable[[Any], object]) -> None:
-    data, alive = kept_buffer()
-    kept = keep(viewed(data))
     del data
     gc.collect()
     assert alive() is not None

@@ -80,40 +80,6 @@ def test_random_damage_through_random_windows(seed: int) -> None:
         assert outcome(lambda window=window: read(FakeFile(data, window), errors="skip")) == wanted
 
 
-@pytest.mark.parametrize("seed", range(fewer(30, 10)))
-def test_unreadable_pages_are_damage_and_the_rest_is_read(seed: int) -> None:
-    chance = random.Random(1000 + seed)
-    log = make_log(chance, 200)
-    data = log.data
-    starts = [0]
-    for piece in log.pieces:
-        starts.append(starts[-1] + len(piece))
-    bad = []
-    for _ in range(chance.randrange(1, 4)):
-        start = chance.randrange(len(data))
-        bad.append(range(start, min(len(data), start + chance.choice([1, 512, 6000]))))
-    # between two such spans of one page of 4096 bytes nothing is searched
-    pages = [range(b.start // 4096 * 4096, -(-b.stop // 4096) * 4096) for b in bad]
-
-    def hit_by(ranges: list[range]) -> set[int]:
-        return {i for i in range(len(log.pieces)) for r in ranges if starts[i] < r.stop and r.start < starts[i + 1]}
-
-    decoded = read(FakeFile(data, chance.choice([64, 4096, 1 << 20]), 8192, bad), columns=["offset"], errors="skip")
-    kept = pa.table(decoded)["offset"].to_pylist()
-    for i, offsets in enumerate(log.offsets):
-        if i not in hit_by(pages):
-            assert set(offsets) <= set(kept)
-        if i in hit_by(bad):
-            assert not set(offsets) & set(kept)
-    assert kept == sorted(set(kept))
-    assert {one.reason for one in decoded.damage} == {"unreadable"}
-    reading.assert_tiles(data, decoded)
-    assert "input/output error" in decoded.damage[0].detail.lower()
-    with pytest.raises(kafkarec.CorruptRecordError) as refused:
-        read(FakeFile(data, 1 << 20, 8192, bad))
-    assert refused.value.reason == "unreadable"
-
-
 @pytest.mark.parametrize("length", [1, 10, 700, 9000])
 def test_only_batches_with_an_unreadable_byte_are_lost(length: int) -> None:
     log = make_log(random.Random(length), 120)

@@ -87,25 +87,6 @@ def test_errors_raise_stays_the_verdict_of_kafka() -> None:
     assert skipped(b"".join(hurt(8, bytes(4))), check_crcs=False).restored == ()
 
 
-def test_a_batch_in_a_value_is_not_looked_at() -> None:
-    """The claim of the outer batch is followed, so nothing in it is restored."""
-    inside = builders.patched(builders.good_batch(1, base_offset=50), 8, bytes(4))
-    outer = builders.batch([builders.record(value=inside)], base_offset=3)
-    columns = skipped(THREE[0] + outer[:-1] + b"!" + THREE[2])
-    assert columns.restored == () and offsets(columns) == [0, 1, 2, 6, 7, 8]
-
-
-def test_a_hole_that_ends_in_a_header_whose_position_a_length_gives() -> None:
-    data = b"".join(THREE)
-    at = len(THREE[0])
-    data = builders.patched(data, 70, b"\xff" * (at - 70) + bytes(17))
-    columns = skipped(data)
-    assert offsets(columns) == [0, 1, 2, 6, 7, 8]  # in a buffer the stored base offset, 0, is used
-    assert [(one.position, one.length) for one in columns.damage] == [(0, at)]
-    [restored] = columns.restored
-    assert restored.position == at and restored.fields["batch_length"] == (0, len(THREE[1]) - 12)
-
-
 @pytest.mark.parametrize("base", [0, 1, 2, 4, 2, 2**35 + 3, 2**62, -1])
 def test_a_base_offset_that_exactly_fits(base: int, tmp_path: Path) -> None:
     columns = in_file(tmp_path, hurt(0, base.to_bytes(8, "big", signed=True)))
@@ -136,15 +117,6 @@ def test_an_index_entry_gives_the_base_offset(tmp_path: Path) -> None:
     for wrong in (1, 60, 10**6):  # an entry that does not fit either
         columns = in_file(tmp_path, hurt(0, bytes(8), 1, pieces), [(wrong, position)])
         assert columns.restored == ()
-
-
-def test_several_base_offsets_in_a_row(tmp_path: Path) -> None:
-    pieces = [builders.good_batch(2, base_offset=base) for base in range(0, 20, 2)]
-    for number in (3, 4, 5):
-        pieces = hurt(0, (2**40 + number).to_bytes(8, "big"), number, pieces)
-    columns = in_file(tmp_path, pieces)
-    assert offsets(columns) == list(range(20))
-    assert [one.fields["base_offset"][1] for one in columns.restored] == [6, 8, 10]
 
 
 def test_the_last_base_offset_of_a_log_is_undecided(tmp_path: Path) -> None:
@@ -188,23 +160,6 @@ def test_all_seventeen_bytes(tmp_path: Path) -> None:
         assert offsets(columns) == list(range(9)), kind
         [restored] = columns.restored
         assert restored.fields["base_offset"][1] == 3 and restored.fields["batch_length"][1] == len(THREE[1]) - 12
-
-
-def test_stream_splits_and_windows_restore_the_same(tmp_path: Path) -> None:
-    pieces = [builders.good_batch(2, base_offset=base) for base in range(0, 400, 2)]
-    for number in range(10, 190, 20):
-        pieces = hurt((number // 20) % 4 * 4, b"\x55" * 4, number, pieces)
-    whole = in_file(tmp_path, pieces)
-    segment = kafkarec.open(tmp_path / f"{0:020d}.log")
-    assert isinstance(segment, kafkarec.Segment)
-    assert offsets(whole) == list(range(400)) and len(whole.restored) == 9
-    streamed = list(segment.stream(errors="skip", batch_bytes=500, columns=["offset"]))
-    assert [one for piece in streamed for one in piece.restored] == list(whole.restored)
-    parts = [segment.between(*ends).read(errors="skip", columns=["offset"]) for ends in segment.splits(700)]
-    assert [one for part in parts for one in part.restored] == list(whole.restored)
-    assert [one for part in parts for one in offsets(part)] == list(range(400))
-    part = segment.read(errors="skip", start_offset=50, end_offset=61, columns=["offset"])
-    assert offsets(part) == list(range(50, 61))
 
 
 def test_a_restored_batch_above_the_range_is_not_read_by_its_stored_offset(tmp_path: Path) -> None:
@@ -282,25 +237,6 @@ def test_frames_in_a_value_that_lead_to_a_cut_batch_lead_nowhere(tmp_path: Path)
     assert [one.reason for one in columns.damage] == ["crc_mismatch", "base_offset_undecided"]
 
 
-@pytest.mark.parametrize("cut", [b"", builders.good_batch(1, base_offset=1000)[:40]], ids=["whole", "cut"])
-def test_many_wrong_base_offsets_in_a_row(cut: bytes, tmp_path: Path) -> None:
-    """What the frames behind one of them lead to, those behind the next one lead to as well."""
-    raw = [builders.good_batch(1, base_offset=base) for base in range(1000)]
-    wrong = [builders.patched(one, 0, bytes([1 + n * 3 % 7])) if n % 20 else one for n, one in enumerate(raw)]
-    columns = in_file(tmp_path, [*wrong[:981], *raw[981:], cut])
-    assert offsets(columns) == list(range(1000)) and len(columns.restored) == 49 * 19
-    assert columns.damage == () and columns.remaining == len(cut)
-
-
-def test_restore_false_of_open(tmp_path: Path) -> None:
-    in_file(tmp_path, hurt(8, bytes(4)))
-    segment = kafkarec.open(tmp_path / f"{0:020d}.log", restore=False)
-    assert isinstance(segment, kafkarec.Segment)
-    for columns in (segment.read(errors="skip"), segment.between(0, segment.size).read(errors="skip", restore=True)):
-        assert columns.restored == () and offsets(columns) == [0, 1, 2, 6, 7, 8]
-    assert [one.reason for one in segment.verify().damage] == ["size_too_small"]
-
-
 def test_a_restored_marker_ends_its_transaction() -> None:
     producer = {"producer_id": 7, "producer_epoch": 0}
     data = builders.good_batch(2, attributes=builders.TRANSACTIONAL, base_sequence=0, **producer)
@@ -311,25 +247,6 @@ def test_a_restored_marker_ends_its_transaction() -> None:
     assert offsets(columns) == [3] and len(columns.restored) == 1  # aborted
     columns = skipped(both, isolation="read_committed", restore=False)  # legible in the damage, it proves the same
     assert offsets(columns) == [3] and columns.restored == () and len(columns.damage) == 1
-
-
-def test_more_all_seventeen_bytes_in_a_row(tmp_path: Path) -> None:
-    pieces = [builders.good_batch(2, base_offset=base) for base in range(0, 40, 2)]
-    for number in (5, 6, 7, 12):
-        pieces = hurt(0, bytes(17), number, pieces)
-    columns = in_file(tmp_path, pieces)
-    assert offsets(columns) == list(range(40)) and len(columns.restored) == 4
-
-
-def test_a_wrapper_whose_inner_message_is_refused_is_damage() -> None:
-    """The length is proven by the outer checksum, but with check_crcs="all" the batch is refused all the same."""
-    wrapper = builders.wrapper([builders.message(crc=1)])
-    data = builders.patched(wrapper, 8, bytes(4))
-    columns = skipped(data)
-    assert len(columns) == 1 and len(columns.restored) == 1
-    columns = skipped(data, check_crcs="all")
-    assert (len(columns), columns.restored) == (0, ())
-    assert [(one.position, one.length) for one in columns.damage] == [(0, len(data))]
 
 
 def test_a_base_offset_is_kept_if_the_batch_behind_may_be_the_wrong_one(tmp_path: Path) -> None:
@@ -355,43 +272,12 @@ def test_the_first_base_offset_of_a_segment_is_at_its_name_or_above(tmp_path: Pa
         assert kafkarec.open(file).read(errors="skip").restored == ()
 
 
-def test_a_hole_then_a_batch_with_a_right_checksum_and_wrong_records(tmp_path: Path) -> None:
-    """Reading goes on where its length says, although the search for the end of the hole found a batch."""
-    refused = builders.batch([builders.record(value_length=99)], base_offset=6)
-    columns = in_file(tmp_path, [b"\xff" * 99, THREE[1], refused, b"\xff" * 40])
-    assert offsets(columns) == [3, 4, 5]
-    assert [(one.position, one.length) for one in columns.damage] == [
-        (0, 99),
-        (99 + len(THREE[1]), len(refused)),
-        (99 + len(THREE[1]) + len(refused), 40),
-    ]
-
-
 def test_a_copy_of_a_batch_keeps_its_offset(tmp_path: Path) -> None:
     """A block of the disk in the place of another one of the same size: the gap fits, but the records are others."""
     for at in (1, 2):
         pieces = [*THREE[:at], THREE[0], *THREE[at + 1 :]]
         columns = in_file(tmp_path, pieces)
         assert columns.restored == () and columns.batches.column("base_offset")[at] == 0
-
-
-def test_a_copy_costs_no_batch(tmp_path: Path) -> None:
-    """A block that is in the file twice, between two damages: those of which it took the place are read, too."""
-    pieces = [builders.good_batch(2, base_offset=2 * n, base_timestamp=builders.NOW + n) for n in range(14)]
-    hole = b"\xff" * 80
-    columns = in_file(tmp_path, [*pieces[:3], hole, *pieces[6:10], hole, *pieces[3:6], hole, *pieces[6:]])
-    bases = columns.batches.column("base_offset")
-    assert sorted(set(bases)) == list(range(0, 28, 2)) and columns.restored == ()
-
-
-def test_one_wrong_base_offset_that_fits_exactly_costs_no_batch(tmp_path: Path) -> None:
-    """The first batch, 13 instead of 5, seems to be the one before the last ones; those between are found."""
-    counts = {5: 1, 6: 2, 8: 1, 9: 3, 12: 2, 14: 1, 15: 8}
-    pieces = [builders.good_batch(count, base_offset=base) for base, count in counts.items()]
-    pieces[0] = builders.patched(pieces[0], 0, (13).to_bytes(8, "big"))
-    for number in (1, 4):
-        pieces[number] = b"\xff" * len(pieces[number])
-    assert in_file(tmp_path, pieces).batches.column("base_offset") == [13, 8, 9, 14, 15]
 
 
 def test_an_index_entry_of_several_batches_proves_nothing(tmp_path: Path) -> None:
@@ -417,13 +303,6 @@ def test_the_name_of_the_next_segment_is_behind_the_last_batch(tmp_path: Path) -
         assert in_file(tmp_path, pieces).restored == ()
         (tmp_path / f"{12:020d}.log").unlink()
         assert in_file(tmp_path, pieces).restored == ()
-
-
-def test_the_name_of_the_segment_is_before_the_first_batch(tmp_path: Path) -> None:
-    pieces = [builders.good_batch(3, base_offset=base) for base in (100, 103)]
-    for base in (0, 99, 2**40):
-        columns = in_file(tmp_path, hurt(0, base.to_bytes(8, "big"), 0, pieces), base=100)
-        assert [one.fields for one in columns.restored] == [{"base_offset": (base, 100)}]
 
 
 def test_wrapper_messages_prove_no_offsets(tmp_path: Path) -> None:

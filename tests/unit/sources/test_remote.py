@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import functools
 import http.server
-import pickle
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,19 +72,6 @@ def test_only_the_requested_bytes_are_served(server: Server, library: str) -> No
         source.read_at(0, 1)
 
 
-def test_several_threads_may_read(server: Server, library: str) -> None:
-    with closing(remote.open_source(URL, server.options())) as source, ThreadPoolExecutor(8) as pool:
-        pieces = list(pool.map(lambda start: source.read_at(start, 1000), range(0, len(CONTENT), 1000)))
-    assert b"".join(pieces) == CONTENT
-    assert source.fetched == server.served == len(CONTENT)
-
-
-def test_a_known_size_saves_a_request(server: Server) -> None:
-    with closing(remote.open_source(URL, server.options(), size=len(CONTENT))) as source:
-        source.read_at(100, 10)
-    assert server.requests == [("GET", f"/{BUCKET}/{KEY}", "bytes=100-109")]
-
-
 def test_listings(server: Server, library: str) -> None:
     options = server.options()
     folders = remote.listing(f"s3://{BUCKET}/kafka-backup/", options)
@@ -110,23 +95,6 @@ def test_a_new_object_is_seen_at_once(server: Server, library: str) -> None:
     assert [entry.name for entry in remote.listing(folder, server.options())] == ["a"]
     server.put(f"growing-{library}/b", b"1")
     assert [entry.name for entry in remote.listing(folder, server.options())] == ["a", "b"]
-
-
-def test_names_with_special_characters(server: Server, library: str) -> None:
-    url = f"s3://{BUCKET}/odd/NoSuchKey/403 #1?é.log"
-    assert remote.read_whole(url, server.options()) == CONTENT
-    assert remote.read_whole(url + "x", server.options()) is None
-    with pytest.raises(RemoteNotFoundError) as caught:
-        remote.open_source(url + "x", server.options())
-    assert caught.value.kind == "not_found"
-
-
-def test_an_object_that_becomes_shorter_ends_early(server: Server) -> None:
-    server.put("short.log", CONTENT)
-    with closing(remote.open_source(f"s3://{BUCKET}/short.log", server.options())) as source:
-        server.put("short.log", CONTENT[:50])
-        assert source.read_at(40, 100) == CONTENT[40:50]
-        assert source.read_at(1000, 100) == b""
 
 
 AWS = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -163,14 +131,6 @@ def test_each_refusal_is_one_line_with_advice(server: Server, library: str, kind
         assert words in line and line.startswith(f"{URL}: ") and "\n" not in line
         assert "a-secret" not in line
         assert isinstance(caught.value, PermissionError) == (kind != "region")
-
-
-def test_a_bucket_in_another_region(server: Server, library: str) -> None:
-    server.refusal = Refusal(
-        "301 Moved Permanently", "PermanentRedirect", "The bucket must be addressed elsewhere.", "eu-west-1"
-    )
-    with pytest.raises(RemoteError, match=r"bucket my-bucket is in eu-west-1; set AWS_DEFAULT_REGION=eu-west-1"):
-        remote.stat(URL, server.options())
 
 
 def test_a_refusal_while_reading_raises(server: Server, library: str) -> None:
@@ -215,15 +175,6 @@ def test_no_credentials(server: Server, monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
-def test_no_server_at_the_url(library: str) -> None:
-    options = {"key": "a", "secret": "b", "client_kwargs": {"endpoint_url": "http://127.0.0.1:9"}}
-    if library == "s3fs":
-        options["config_kwargs"] = {"retries": {"max_attempts": 1}}  # type: ignore[assignment]
-    with pytest.raises(RemoteError, match=r"cannot reach http://127\.0\.0\.1:9; check the network") as caught:
-        remote.stat(URL, options)
-    assert caught.value.kind == "unreachable"
-
-
 @pytest.mark.parametrize("missing", [("fsspec",), ("fsspec", "pyarrow")])
 def test_a_missing_library_is_reported_with_one_pip_command(
     missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -234,11 +185,6 @@ def test_a_missing_library_is_reported_with_one_pip_command(
         with pytest.raises(RemoteError) as caught:
             kafkarec.open(url)
         assert str(caught.value).endswith(command) and caught.value.kind == "missing"
-
-
-def test_an_unknown_scheme() -> None:
-    with pytest.raises(RemoteError, match="no library here reads nosuch:// URLs"):
-        remote.stat("nosuch://x/y")
 
 
 def test_the_configuration_of_fsspec_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,32 +212,6 @@ def test_secrets_in_urls_are_not_shown() -> None:
     told = remote_error(ValueError("500, url='https://host/x.log?X-Amz-Signature=5'"), "https://host/x.log")
     assert str(told) == "https://host/x.log: 500, url='https://host/x.log'"
     assert "X-Amz" not in str(remote_error(OSError("boom"), "https://host/x?X-Amz-Signature=5"))
-
-
-def test_other_network_errors() -> None:
-    advice_by_message = {
-        "RequestTimeTooSkewed": "the clock of this machine",
-        "InvalidObjectState": "restore it first",
-        "SlowDown": "try again later",
-        "CERTIFICATE_VERIFY_FAILED": "AWS_CA_BUNDLE",
-    }
-    for words, advice in advice_by_message.items():
-        assert advice in str(remote_error(OSError(words), URL))
-    assert "gs://b/k: the server does not accept these" in str(remote_error(OSError("401 Unauthorized"), "gs://b/k"))
-
-
-def test_errors_can_be_pickled() -> None:
-    error = remote_error(PermissionError("AccessDenied"), URL)
-    copy = pickle.loads(pickle.dumps(error))
-    assert (type(copy), str(copy), copy.kind, copy.errno) == (type(error), str(error), "denied", error.errno)
-    assert remote_error(error, "s3://other") is error
-    assert str(remote_error(OSError(5, "odd\nthing"), URL)).count("\n") == 0
-
-
-@pytest.mark.parametrize("name", ["orders-403", "NoSuchBucket-0", "timeout", "x-404"])
-def test_names_are_not_mistaken_for_errors(name: str) -> None:
-    url = f"s3://{name}/{name}/{name}.log"
-    assert remote_error(OSError(f"something about {name}/{name}/{name}.log in bucket {name}"), url).kind == "other"
 
 
 def test_segments_partitions_and_data_folders(server: Server) -> None:
@@ -393,20 +313,6 @@ def test_http(server: Server, tmp_path: Path) -> None:
         pytest.raises(RemoteError, match="does not serve pieces of a file; download it"),
     ):
         source.read_at(10, 10)
-
-
-def test_a_file_url_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_remote_path", None)
-    assert list(kafkarec.open(f"file://{SEGMENTS / SEGMENT}").read()) == list(kafkarec.open(SEGMENTS / SEGMENT).read())
-
-
-def test_any_filesystem_of_fsspec() -> None:
-    fsspec = pytest.importorskip("fsspec")
-    files = fsspec.filesystem("memory")
-    files.pipe("/backup/txn-0/00000000000000000030.log", CONTENT)
-    for url in ("memory://backup/txn-0", "simplecache::memory://backup/txn-0"):
-        log: Any = kafkarec.open(url)
-        assert list(log.read()) == list(kafkarec.decode(CONTENT))
 
 
 def test_segments_that_are_too_old_need_few_bytes(server: Server) -> None:

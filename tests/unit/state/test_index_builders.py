@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkarec.sidecars import leader_epochs, offset_index, time_index
+from kafkarec.sidecars import leader_epochs, offset_index
 from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
 
 pytestmark = pytest.mark.core
@@ -22,10 +22,6 @@ def built(batches: list[Batch], base: int = 0, interval: int = 0) -> SegmentInde
 
 def offsets(made: SegmentIndexes, base: int = 0) -> list[tuple[int, ...]]:
     return [tuple(entry) for entry in offset_index.read(made.offset_index, base)]
-
-
-def times(made: SegmentIndexes, base: int = 0) -> list[tuple[int, ...]]:
-    return [tuple(entry) for entry in time_index.read(made.time_index, base)]
 
 
 def epochs_of(batches: list[Batch], known: list[tuple[int, int]]) -> list[tuple[int, ...]]:
@@ -48,52 +44,6 @@ def test_the_last_offset_and_position_that_fit() -> None:
         assert made[:3] == (b"", b"", b"")
         assert made.problems == (f"offset {last} at byte {position} does not fit an index of base 100",)
     assert "does not fit" in built([(0, 0, 2**63 - 1, 9, 0)], base=-5).problems[0]
-
-
-def test_nothing_of_a_batch_that_does_not_fit_is_used() -> None:
-    """The entry that is due there, its timestamp and its epoch are those of the next batch."""
-    batches: list[Batch] = [(0, 0, 0, 5, 1), (50, 0, 1 + LAST, 90, 7), (90, 2, 2, 6, 2), (95, 3, 2 + LAST, 90, 7)]
-    made = built(batches, interval=40)
-    assert (offsets(made), times(made)) == ([(2, 90)], [(6, 2)])
-    assert made.problems == (f"offset {1 + LAST} at byte 50 does not fit an index of base 0",)
-    assert epochs_of(batches, []) == [(1, 0), (2, 2)]
-
-
-def test_of_equal_timestamps_the_first_batch_has_the_entry() -> None:
-    made = built([(0, 0, 0, 8, 0), (10, 1, 1, 8, 0), (20, 2, 2, 8, 0), (30, 3, 3, 9, 0), (40, 4, 4, None, 0)])
-    assert offsets(made) == [(1, 10), (2, 20), (3, 30), (4, 40)]
-    assert times(made) == [(8, 0), (9, 3)]
-    made = built([(0, 0, 0, None, None), (10, 1, 1, None, None), (20, 2, 2, -7, None)])
-    assert (len(offsets(made)), times(made), made.problems) == (2, [], ())
-    assert times(built([(0, 0, 0, 0, 0)])) == [(0, 0)]
-
-
-def test_offsets_that_fall() -> None:
-    falling: list[Batch] = [(10, 5, 5, 1, 0), (20, 5, 5, 2, 0), (25, 4, 4, 3, 0), (30, 3, 3, 4, 0)]
-    made = built([*falling, (40, 6, 6, 1, 0), (50, 4, 4, 5, 0)])
-    assert (offsets(made), times(made)) == ([(5, 10), (6, 40)], [(1, 5)])
-    assert made.problems == (
-        "offset 5 at byte 20 is not above the previous one, 5",
-        "offset 3 of the largest timestamp is below that of an earlier one",
-    )
-    made = built([(10, 5, 5, 1, 0), (20, 5, 5, 2, 0), (30, 6, 6, 1, 0)])
-    assert times(made) == [(1, 5), (2, 5)]
-
-
-def test_the_interval_counts_from_a_batch_without_its_entry() -> None:
-    made = built([(20, 5, 5, 1, 0), (40, 5, 5, 1, 0), (50, 6, 6, 1, 0), (56, 7, 7, 1, 0)], interval=15)
-    assert (offsets(made), len(made.problems)) == ([(5, 20), (7, 56)], 1)
-
-
-def test_the_last_time_entry_is_not_kept() -> None:
-    builder = SegmentIndexBuilder(0, interval=100)
-    builder.append([(0, 0, 0, 5, 0)], ())
-    assert times(builder.finish()) == times(builder.finish()) == [(5, 0)]
-    builder.append([(200, 1, 1, 6, 0)], ())
-    assert times(builder.finish()) == [(6, 1)]
-    builder.append([(210, 0, 0, 7, 0)], ())
-    assert (builder.entries, times(builder.finish())) == ((1, 1), [(6, 1)])
-    assert "of the largest timestamp" in builder.finish().problems[0]
 
 
 def test_epochs_only_rise() -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
-import builders
 import pytest
-import reading
 from paths import SEGMENTS
 from slow_producers import SlowStates
 
@@ -17,7 +14,6 @@ from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.sidecars import producer_snapshot
 from kafkarec.state.producers import (
     BROKER,
-    CLEANER,
     RECOVERY,
     VIOLATIONS,
     Marker,
@@ -57,15 +53,6 @@ def of(*rows: Any) -> ProducerStates:
 ABORT, COMMIT = Marker(True, 4, 9000), Marker(False, 4, 9000)
 
 
-def test_an_emptied_marker_of_the_same_epoch_is_a_write_only_for_the_cleaner() -> None:
-    for policy, time in ((BROKER, 1000), (RECOVERY, 1000), (CLEANER, 1003)):
-        states = ProducerStates(policy=policy)
-        states.append(row(0, first=0))
-        states.append(marker_row(3), None)
-        known = states.entry(7)
-        assert known is not None and known.timestamp == time
-
-
 _KAFKAS = {
     None: "taken",
     "duplicate": "duplicate",
@@ -103,18 +90,6 @@ def test_a_retry_of_an_older_batch_than_the_last_five_is_out_of_order() -> None:
     assert states.violation(row(18, first=0)) == "out_of_order"
 
 
-def test_a_snapshot_round_trips() -> None:
-    data = (SEGMENTS / "txn-0" / f"{30:020d}.snapshot").read_bytes()
-    entries = producer_snapshot.read(data)
-    states = ProducerStates(entries, 30)
-    assert states.snapshot() == entries
-    assert states.first_undecided_offset == 0 and states.end_offset == 30
-    for producer_id, first, after in ((19, 0, 3), (20, 3, 6), (21, 6, None)):
-        ended = states.end_by_index(AbortedTransaction(producer_id, first, 40, 0))
-        assert ended == AbortedTransaction(producer_id, first, 40, 41 if after is None else after)
-        assert states.first_undecided_offset == after and states.end_by_index(ended) is None
-
-
 def test_the_rows_of_a_scan_yield_the_brokers_snapshot() -> None:
     """As the module's docstring describes it."""
     folder = SEGMENTS / "txn-0"
@@ -128,38 +103,6 @@ def test_the_rows_of_a_scan_yield_the_brokers_snapshot() -> None:
             aborted += ended is not None
     assert aborted == 11
     assert producer_snapshot.write(states.snapshot()) == (folder / f"{293:020d}.snapshot").read_bytes()
-
-
-def test_markers_are_read_from_the_first_record() -> None:
-    raw = builders.end_marker(commit=False, producer_id=1, base_timestamp=5000)
-    assert read_marker(raw) == Marker(True, 5, 5000)
-    assert read_marker(builders.batch(attributes=builders.CONTROL | builders.TRANSACTIONAL, producer_id=1)) is None
-    metadata = kafkarec.open(SEGMENTS / "__cluster_metadata-0").segments[0]
-    first = metadata.scan()[0]
-    assert first["is_control"] and read_marker(metadata.raw(0, first["size_in_bytes"])) is None
-
-
-def test_many_markers_at_once(tmp_path: Path) -> None:
-    spoiled = builders.batch([builders.record(key=b"\0")], attributes=0x30, producer_id=1)
-    empty = builders.batch(attributes=0x30, producer_id=1)
-    abort, commit = (builders.end_marker(commit=c, producer_id=1, base_timestamp=7 + c) for c in (False, True))
-    three = builders.batch(
-        [builders.record(key=bytes([0, 0, 0, n]), value=b"\0\0\0\0\0\5", offset_delta=n) for n in (1, 0, 0)],
-        attributes=0x30,
-        producer_id=1,
-        base_timestamp=9,
-    )
-    path = tmp_path / f"{0:020d}.log"
-    path.write_bytes(b"".join([abort, spoiled, empty, commit, three]))
-    [batches] = reading.walk_markers(kafkarec.open(path), check_crcs=True, errors="skip")
-    states = ProducerStates()
-    taken = states.take(batches)
-    assert taken == ([], [(1, 0)], []) and states.entry(1) == SnapshotEntry(1, -1, -1, -1, 0, 9, 5, -1)
-    for number, expected in enumerate([(7, 5), (-1, -1), (-1, -1), (8, 5), (9, 5)]):
-        one = ProducerStates()
-        one.take(batches, number, number + 1)
-        known = one.entry(1)
-        assert known is not None and (known.timestamp, known.coordinator_epoch) == expected
 
 
 def random_row(chosen: random.Random, base: int) -> tuple[Any, Marker | None]:
@@ -200,11 +143,3 @@ def test_random_batches(policy: int) -> None:
         assert fast.end_offset == slow.end_offset and fast.snapshot() == slow.snapshot()
         assert fast.entries() == list(slow.producers.values())
     assert seen == {None, *VIOLATIONS}
-
-
-def test_a_marker_that_cannot_be_read() -> None:
-    data = builders.batch(
-        [builders.record(key=b"\0", value=b"")], attributes=builders.CONTROL | builders.TRANSACTIONAL, producer_id=1
-    )
-    with pytest.raises(kafkarec.InvalidRecordError):
-        read_marker(data)

@@ -13,7 +13,6 @@ import transaction_logs as txns
 from hypothesis import given
 from hypothesis import strategies as st
 from paths import SEGMENTS
-from reading import FileInMemory
 from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, LogState
 
 import kafkarec
@@ -41,13 +40,6 @@ def of_folder(path: Path, **more: object) -> transactions.TransactionListing:
 # ---- what Kafka wrote
 
 
-@pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads(), ids="/".join)
-def test_a_folder_reads_as_by_a_consumer(folder: str, isolation: str) -> None:
-    result = kafkarec.open(SEGMENTS / folder).read(isolation=isolation)
-    wanted = [(row["offset"], golden.blob(row, "value")) for row in golden.consumer_rows(folder, isolation)]
-    assert [(record.offset, record.value) for record in result] == wanted
-
-
 def test_aborted_transactions_are_those_of_the_golden_index() -> None:
     result = of_folder(SEGMENTS / "txn-0")
     index = txn_index.read((SEGMENTS / "txn-0" / "00000000000000000030.txnindex").read_bytes())
@@ -59,46 +51,12 @@ def test_aborted_transactions_are_those_of_the_golden_index() -> None:
     assert first.segments == ("00000000000000000000.log", "00000000000000000030.log")
 
 
-def test_a_single_segment_gets_a_transactions_start_from_its_index() -> None:
-    result = of_folder(SEGMENTS / "txn-0" / "00000000000000000030.log")
-    assert [(t.producer_id, t.first_offset, t.marker_offset, t.batches) for t in result.aborted][:2] == [
-        (19, 0, 30, 0),
-        (20, 3, 32, 0),
-    ]
-    assert len(result.without_data) == 1  # the COMMIT of a transaction that began before the segment
-    assert result.notes == ()
-
-
-def test_a_first_segment_alone_is_open_from_its_first_transaction_on() -> None:
-    path = SEGMENTS / "txn-0" / "00000000000000000000.log"
-    result = of_folder(path)
-    assert [(t.producer_id, t.first_offset) for t in result.open] == [(19, 0), (20, 3), (21, 6)]
-    assert result.last_stable_offset == 0 and committed(path) == []
-
-
 @pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
 def test_kafkas_log_class_has_the_same_state(folder: Path) -> None:
     """Folders and expected states were made by tests/support/jvm/TransactionLogs.java: UnifiedLog of Kafka 4.3.0."""
     answers = LogState.read(folder / "expected.json")
     assert LogState.of(folder) == answers
     assert of_folder(folder).notes == ()
-
-
-@pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
-def test_without_its_markers_a_segment_is_read_by_its_index(folder: Path) -> None:
-    """P13: with every ABORT removed from the files, the .txnindex alone yields the same aborted transactions."""
-    [log] = logs_of(kafkarec.open(folder))
-    whole = listing(log.segments)
-    aborts = {txn.marker_offset for txn in whole.aborted}
-    inputs = []
-    for one in log.segments:
-        kept = b"".join(bytes(batch.raw) for batch in one.batches() if batch.base_offset not in aborts)
-        inputs.append(FileInMemory(kept, one.name, Evidence(one.evidence.aborted)))
-    result = listing(inputs)
-    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in result.aborted] == [
-        (t.producer_id, t.first_offset, t.marker_offset) for t in whole.aborted if t.marker_offset < result.next_offset
-    ]
-    assert {note.reason for note in result.notes} <= {"marker_missing", "txnindex_ahead"}
 
 
 @pytest.mark.parametrize("folder", DELETED, ids=lambda folder: folder.name)
@@ -109,15 +67,6 @@ def test_what_was_open_before_deleted_segments(folder: Path) -> None:
     listed = of_folder(folder)
     without = {txn.producer_id for txn in listed.ongoing if not txn.batches}
     assert without == {note.producer_id for note in listed.notes if note.reason == "begun_before"}
-
-
-def test_some_transactions_were_begun_in_deleted_segments() -> None:
-    begun = [
-        (txn.batches > 0, txn.first_offset < int(min(folder.glob("*.log")).stem))
-        for folder in DELETED
-        for txn in of_folder(folder).ongoing
-    ]
-    assert set(begun) == {(True, True), (True, False), (False, True)}
 
 
 def test_a_snapshot_that_cannot_be_read_is_a_note() -> None:
@@ -151,15 +100,6 @@ def check(events: list[Event], inputs: list[object]) -> None:
     assert [(t.producer_id, t.first_offset, t.last_offset) for t in result.ongoing] == [
         (data[0].producer, data[0].base, data[-1].last) for data in unended
     ]
-    assert result.last_stable_offset == txns.last_stable_offset(events)
-
-
-@given(txns.logs())
-def test_any_log_of_one_buffer(events: list[Event]) -> None:
-    data = txns.as_bytes(events)
-    check(events, [data])
-    result = kafkarec.decode(data, isolation="read_committed")
-    assert result.column("offset") == txns.committed_offsets(events)
     assert result.last_stable_offset == txns.last_stable_offset(events)
 
 
@@ -235,51 +175,6 @@ def test_an_unreadable_index_is_ignored_for_the_markers() -> None:
         assert len(result.aborted) == 1
 
 
-def test_an_index_that_is_ahead_of_its_log_is_not_used() -> None:
-    """After a broker's crash: the index was written, its batches were not, and other batches have their offsets."""
-    result = listing([txns.segment(log_of((DATA, 1)), [AbortedTransaction(1, 0, 9, 10)])])
-    assert [note.reason for note in result.notes] == ["txnindex_ahead"]
-    assert result.last_stable_offset == 0
-
-
-def test_an_epoch_that_changes_within_a_transaction_is_a_note() -> None:
-    events = log_of((DATA, 1), (DATA, 1), (COMMIT, 1), epochs=(0, 1, 1))
-    result = listing([txns.as_bytes(events)])
-    assert [note.reason for note in result.notes] == ["marker_missing"]
-    assert [(t.first_offset, t.producer_epoch, t.state) for t in result] == [(0, 1, "committed")]
-
-
-def test_an_unreadable_marker_raises_and_under_skip_ends_no_transaction() -> None:
-    flags = builders.TRANSACTIONAL | builders.CONTROL
-    bad = builders.batch([builders.record(key=b"\0\0")], base_offset=1, attributes=flags, producer_id=1)
-    data = txns.as_bytes(log_of((DATA, 1))) + bad + Event(PLAIN, -1, 2, 1).batch
-    with pytest.raises(kafkarec.InvalidRecordError) as caught:
-        kafkarec.decode(data, isolation="read_committed")
-    assert caught.value.reason == "control_record_invalid" and caught.value.base_offset == 1
-    result = kafkarec.decode(data, isolation="read_committed", errors="skip")
-    assert (len(result), result.last_stable_offset) == (0, 0)
-    assert [note.reason for note in listing([data]).notes] == ["marker_unreadable"]
-
-
-def test_a_control_batch_of_the_quorum_is_no_marker() -> None:
-    """It has no producer; a consumer does not look for markers in it, readable or not."""
-    odd = builders.batch([builders.record(key=b"\0\0")], attributes=builders.CONTROL)
-    assert len(listing([odd])) == 0 and listing([odd]).notes == ()
-
-
-def test_damage_that_looks_like_an_open_transaction_opens_none() -> None:
-    """A header with flipped bits would open a transaction without an end: its checksum is checked first."""
-    good = Event(PLAIN, -1, 0, 1).batch
-    lying = bytearray(Event(PLAIN, -1, 1, 1).batch)
-    lying[22] |= builders.TRANSACTIONAL
-    lying[43:51] = (7).to_bytes(8, "big")
-    following = Event(PLAIN, -1, 2, 1).batch
-    result = listing([good + bytes(lying) + following])
-    assert result.last_stable_offset == 3 and len(result) == 0
-    read = kafkarec.decode(good + bytes(lying) + following, isolation="read_committed", errors="skip")
-    assert read.column("offset") == [0, 2]
-
-
 # ---- the listing
 
 
@@ -331,25 +226,3 @@ def test_fields_of_a_transaction() -> None:
     assert result[-1] == unended and result[:1] == [done] and list(result.committed) == [done]
     with pytest.raises(IndexError):
         result[2]
-
-
-def test_stamped_batches_begin_when_the_broker_stamped_them() -> None:
-    """Log append time: the base timestamp is the producer's, and stays in the header (KIP-32)."""
-    for flag in (builders.LOG_APPEND, builders.DELETE_HORIZON):
-        data = builders.good_batch(
-            2,
-            attributes=builders.TRANSACTIONAL | flag,
-            producer_id=1,
-            producer_epoch=0,
-            base_sequence=0,
-            base_timestamp=builders.NOW,
-            max_timestamp=builders.NOW + 500,
-        )
-        [txn] = listing([data])
-        assert txn.first_timestamp == builders.NOW + 500
-
-
-def test_no_batch_no_transaction() -> None:
-    for inputs in ([], [b""], [b"", b""]):
-        result = listing(inputs)
-        assert len(result) == 0 and result.last_stable_offset is None

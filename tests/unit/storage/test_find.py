@@ -100,17 +100,6 @@ def test_a_data_folder_and_what_is_left_out(tmp_path: Path) -> None:
     assert named(kafkarec.find(tmp_path / "a[1]")) == [("ev", 3, 1)]
 
 
-def test_files_without_a_name_of_kafkas(tmp_path: Path) -> None:
-    put(tmp_path / "ev-0 (copy)", (0, CODECS))
-    put(tmp_path / "blobs", (0, CODECS), "a.bin")
-    put(tmp_path / "blobs", (0, CODECS), "b.bin")
-    assert named(kafkarec.find([tmp_path / "ev-0 (copy)", tmp_path / "blobs" / "*.bin"])) == [(None, None, 1)] * 3
-    put(tmp_path / "notes", (0, b""), "notes.txt")
-    with pytest.raises(FileNotFoundError):
-        kafkarec.find(tmp_path / "notes" / "*")  # only files with the name of a segment
-    assert kafkarec.find(tmp_path / "notes" / "*.txt")[0].segments[0].size == 0
-
-
 def test_a_kraft_snapshot_is_a_log_of_its_own(tmp_path: Path) -> None:
     folder = put(tmp_path / "__cluster_metadata-0", (0, CODECS))
     snapshot = put(folder, (30, CODECS), "{:020}-0000000003.checkpoint") / f"{30:020}-0000000003.checkpoint"
@@ -237,11 +226,6 @@ def test_a_where_that_cannot_be_right_is_refused(where: str, message: str, days:
         kafkarec.find(days, where=where)
 
 
-def test_where_without_key_folders_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"where: no folder date=\.\.\. is below the path"):
-        kafkarec.find(SEGMENTS / "txn-0", where="date = '2026-11-01'")
-
-
 # ---- several folders of one partition -------------------------------------------------------------------------------
 
 
@@ -252,21 +236,6 @@ def test_folders_without_keys_are_one_log_too_and_a_gap_is_no_error(tmp_path: Pa
     (_, (second, _), (third, _)) = parts(3)
     kept = [offset for offset in OFFSETS if not second <= offset < third]
     assert offsets(kafkarec.find(tmp_path / "2026-*")) == kept
-
-
-def test_folders_with_no_folder_above_both_are_one_log_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive(tmp_path, "a", "b")
-    monkeypatch.chdir(tmp_path)
-    for paths in ([str(tmp_path / "a"), "b"], ["a", "b"], ["a", str(tmp_path / "b")]):
-        (log,) = kafkarec.find(paths)
-        assert log.path and [record.offset for record in log.read()] == OFFSETS
-
-
-def test_files_of_the_working_directory_are_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for part in parts(2):
-        put(tmp_path / "ev-0", part)
-    monkeypatch.chdir(tmp_path / "ev-0")
-    assert [log.path for log in kafkarec.find("*.log")] == ["."]
 
 
 def test_an_empty_segment_at_a_folders_end_is_no_overlap(days: Path) -> None:
@@ -292,15 +261,6 @@ def test_overlapping_folders_are_refused(kept: str, tmp_path: Path) -> None:
         f"overlap, so records would be read twice. {advice}"
     )
     assert named(kafkarec.find(first)) == [("ev", 0, 1)]
-
-
-def test_a_copy_is_named_as_such(days: Path) -> None:
-    shutil.copytree(days / f"date={DAYS[1]}", days / "date=2026-11-09")
-    with pytest.raises(
-        ValueError, match=r"date=2026-11-02/.* and .*date=2026-11-09/.*: they overlap.* is one a copy\?"
-    ):
-        kafkarec.find(days)
-    assert offsets(kafkarec.find(days, where="date < '2026-11-09'")) == OFFSETS
 
 
 def test_only_the_last_bytes_of_a_folder_are_read_and_none_of_a_compressed_file(days: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import tempfile
@@ -184,14 +183,6 @@ def test_files_with_an_unchanged_mtime_are_read_again(tmp_path: Path, monkeypatc
     assert len(polled(one)) == 1
 
 
-def test_a_compressed_segment_is_read_once(tmp_path: Path) -> None:
-    (tmp_path / f"{0:020}.log.gz").write_bytes(gzip.compress(builders.good_batch(2)))
-    notes: list[str] = []
-    one = follower(tmp_path, on_note=notes.append)
-    assert [len(polled(one)) for _ in range(3)] == [2, 0, 0]
-    assert notes == []
-
-
 def log_folder(tmp_path: Path, *batches: bytes, name: str = "t-0") -> Path:
     folder = tmp_path / name
     folder.mkdir()
@@ -291,14 +282,6 @@ def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path: Path, monk
     assert appended(b"\0") == [5], "after two seconds"
 
 
-def test_zeros_before_more_batches_are_damage(tmp_path: Path) -> None:
-    folder = log_folder(tmp_path, good(0), bytes(4096), good(9))
-    one = follower(folder)
-    ((_, records),) = one.poll()
-    assert records.column("offset") == [0, 9]
-    assert [(damage.position, damage.length) for damage in records.damage] == [(len(good(0)), 4096)]
-
-
 def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
     folder = log_folder(tmp_path, data, bad(1))
@@ -350,33 +333,6 @@ def test_the_logs_of_a_data_folder_are_followed_in_turn(tmp_path: Path) -> None:
         first.append(next(pieces))
     assert [piece.column("partition") for piece in first] == [[0], [1], [0]]
     assert [piece.column("offset") for piece in first] == [[0], [1], [1]]
-
-
-def test_the_files_of_one_partition_among_several_in_a_folder(tmp_path: Path) -> None:
-    for number in range(2):
-        (tmp_path / f"t-{number}-{0:020}.log").write_bytes(good(number))
-    found = [polled(one) for one in kafkarec.open(tmp_path).followers(columns=["offset", "value"])]
-    assert [[offset for offset, _ in rows] for rows in found] == [[0], [1]]
-
-
-def test_notes_are_warnings_unless_they_are_asked_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = log_folder(tmp_path, good(0), good(1))
-    notes: list[str] = []
-    both = [follower(folder), follower(folder, on_note=notes.append)]
-    assert [len(polled(one)) for one in both] == [2, 2]
-    os.truncate(folder / f"{0:020}.log", len(good(0)))
-    assert [polled(one) for one in both] == [[], []]
-    assert notes == caplog.messages == [f"{folder}: the log was truncated; continuing from offset 1"]
-
-
-@pytest.mark.parametrize("alone", [False, True])
-def test_what_no_longer_exists(alone: bool, tmp_path: Path) -> None:
-    folder = log_folder(tmp_path, good(0))
-    one = follower(folder / f"{0:020}.log" if alone else folder)
-    assert len(polled(one)) == 1
-    folder.rename(tmp_path / "t-0.1-delete")
-    with pytest.raises(FileNotFoundError, match="no longer exists: "):
-        polled(one)
 
 
 def test_what_cannot_be_followed_is_refused_at_once(tmp_path: Path) -> None:

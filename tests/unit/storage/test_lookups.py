@@ -29,12 +29,6 @@ def test_no_record_of_the_offset_is_before_its_position() -> None:
     assert [segment.position_of(offset) for offset in (0, 84, 86, 127, 10**12)] == [0, 0, 2583, 2583, 44232]
 
 
-def test_a_position_without_an_index_is_the_start() -> None:
-    segment = kafkarec.open(SEGMENTS / "all-codecs-0" / "00000000000000000000.log.json")
-    assert isinstance(segment, kafkarec.Segment)
-    assert segment.position_of(100) == 0
-
-
 def test_transactions_that_have_ended_and_that_are_open() -> None:
     log = kafkarec.open(TXN)
     assert isinstance(log, kafkarec.Log)

@@ -129,87 +129,6 @@ def test_segment_names(name: str, expected: tuple[object, ...]) -> None:
     assert parsed is not None and parsed[:5] == expected
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["x.bin", "30.log", f"{OFFSET}.log.bak", f"{OFFSET}.txt", f"{OFFSET}.checkpoint", "99999999999999999999.log", "-"],
-)
-def test_no_segment_names(name: str) -> None:
-    assert names.segment(name) is None
-    assert names.base_offset(name) is None
-    assert not names.is_segment(name)
-
-
-def test_which_files_belong_to_a_log() -> None:
-    lying_there = {
-        f"{OFFSET}.log": True,
-        f"{OFFSET}.log.zst": True,
-        f"{OFFSET}-0000000003.checkpoint": True,
-        f"{OFFSET}.log.swap": False,
-        f"{OFFSET}.log.deleted": False,
-        f"{OFFSET}.log.cleaned": False,
-        f"{OFFSET}.index": False,
-        "leader-epoch-checkpoint": False,
-    }
-    assert {name: names.is_segment(name) for name in lying_there} == lying_there
-
-
-def test_names_of_a_segments_side_files() -> None:
-    assert names.side_file_name(f"{OFFSET}.log", ".index") == f"{OFFSET}.index"
-    assert names.side_file_name(f"{OFFSET}.log.gz", ".timeindex") == f"{OFFSET}.timeindex"
-    tiered = f"{OFFSET}-{SEGMENT_UUID}"
-    assert names.side_file_name(f"{tiered}.log", ".rsm-manifest") == f"{tiered}.rsm-manifest"
-    assert names.side_file_name("copy.of.a.log.zst", ".index") == "copy.of.a.index"
-    assert names.side_file_name("copy", ".index") == "copy.index"
-
-
-@pytest.mark.parametrize(
-    ("name", "is_dir", "kind", "words"),
-    [
-        (f"{OFFSET}.log.deleted", False, "deleted", "last copy"),
-        (f"{OFFSET}.log.cleaned", False, "cleaned", "still complete"),
-        (f"{OFFSET}.log.swap", False, "swap", "complete replacement"),
-        (f"{OFFSET}.index.swap", False, "swap", "an offset index of a complete replacement"),
-        (f"{OFFSET}-0000000003.checkpoint.deleted", False, "deleted", "KRaft"),
-        (f"{OFFSET}-0000000003-77.checkpoint.part", False, "part", "KRaft"),
-        (f"{OFFSET}-0000000003.checkpoint", False, "checkpoint", "before offset 30"),
-        (f"{OFFSET}.log.gz", False, "packed", "gzip"),
-        (f"{OFFSET}.log", False, "segment", "from offset 30"),
-        (f"{OFFSET}.txnindex", False, "txnindex", "aborted"),
-        ("meta.properties", False, "file", "cluster"),
-        ("leader-epoch-checkpoint.tmp", False, "temporary", "leader-epoch-checkpoint"),
-        ("orders-7", True, "partition", "orders"),
-        (f"orders-7.{HEX}-delete", True, "delete", "copy them first"),
-        (f"orders-7.{HEX}-stray", True, "stray", "has renamed it"),
-        (f"orders-7.{HEX}-future", True, "future", "another disk"),
-        (f"orders-{UUID}", True, "tiered_topic", "orders"),
-        ("lost+found", True, "foreign", "topic-partition"),
-        ("notes.txt", False, "foreign", "not a name that Kafka gives"),
-        ("remote-log-index-cache", True, "file", "cache"),
-    ],
-)
-def test_explanations(name: str, is_dir: bool, kind: str, words: str) -> None:
-    parsed = names.explain(name, is_dir)
-    assert parsed.kind == kind
-    assert words in parsed.sentence
-    assert "\n" not in parsed.sentence
-
-
-@pytest.mark.parametrize(
-    ("name", "above", "wanted"),
-    [
-        ("orders-7", "data", True),
-        (f"orders-{UUID}", "store", True),
-        (f"orders-7-{UUID}", "store", True),
-        ("7", f"orders-{UUID}", True),
-        ("7", "orders", False),
-        (f"orders-7.{HEX}-delete", "data", False),
-        ("lost+found", "data", False),
-    ],
-)
-def test_folders_of_partitions_and_of_tiered_topics(name: str, above: str, wanted: bool) -> None:
-    assert names.is_log_folder(name, above) is wanted
-
-
 def test_which_swap_files_a_broker_completes() -> None:
     # LogLoader.removeTempFilesAndCollectSwapFiles (KAFKA-6264)
     low, high = "00000000000000000000", "00000000000000000100"
@@ -217,13 +136,6 @@ def test_which_swap_files_a_broker_completes() -> None:
     assert names.swaps_to_take(folder) == [f"{low}.log.swap", f"{high}.log.swap"]
     assert names.swaps_to_take([*folder, f"{high}.log.cleaned"]) == [f"{low}.log.swap"]
     assert names.swaps_to_take([*folder, f"{low}.index.cleaned"]) == []
-
-
-@given(st.text(max_size=80), st.booleans())
-def test_any_name_has_an_explanation(name: str, is_dir: bool) -> None:
-    assert names.explain(name, is_dir).sentence
-    names.segment_owner(name)
-    names.side_file_name(name, ".index")
 
 
 def test_the_page_about_layouts_names_everything() -> None:

@@ -370,46 +370,6 @@ def test_an_unlistable_folder_does_not_hide_others(tmp_path: Path, monkeypatch: 
         kafkarec.open(tmp_path / "txn-0")
 
 
-def test_what_a_broker_was_renaming_is_left_out_and_reported(tmp_path: Path) -> None:
-    folder = tmp_path / "txn-0"
-    shutil.copytree(SEGMENTS / "txn-0", folder)
-    for suffix in (".log.deleted", ".log.cleaned", ".log.swap"):
-        shutil.copy(CODECS, folder / f"{7:020}{suffix}")
-    log = kafkarec.open(folder)
-    assert isinstance(log, kafkarec.Log) and len(log.segments) == 2
-    reasons = {one.name: one.why for one in log.left_out}
-    for suffix in (".log.deleted", ".log.cleaned", ".log.swap"):
-        assert "left out" in reasons[f"{7:020}{suffix}"]
-    assert len(list(segment_of(folder / f"{7:020}.log.deleted").read())) == 865
-
-
-def test_lists_of_paths(tmp_path: Path) -> None:
-    first, second = sorted((SEGMENTS / "txn-0").glob("*.log"))
-    log = kafkarec.open([second, first])
-    assert isinstance(log, kafkarec.Log) and [s.base_offset for s in log.segments] == [0, 30]
-    assert list(log.read(isolation="read_committed")) == list(log_of("txn-0").read(isolation="read_committed"))
-    several = kafkarec.open([SEGMENTS / "txn-0", CODECS])
-    assert isinstance(several, kafkarec.LogDir) and len(several) == 2
-    with pytest.raises(ValueError, match="empty list"):
-        kafkarec.open([])
-
-
-def test_file_objects_and_any_blob(tmp_path: Path) -> None:
-    data = CODECS.read_bytes()
-    segment = segment_of(io.BytesIO(data), topic="t", partition=3)
-    assert (segment.topic, segment.partition, segment.size) == ("t", 3, len(data))
-    assert list(segment.read()) == list(kafkarec.decode(data))
-    with open(CODECS, "rb") as file:
-        assert len(segment_of(file).read()) == 865
-    blob = tmp_path / "#12345"
-    blob.write_bytes(data)
-    assert len(segment_of(blob).read()) == 865
-    assert segment_of(str(blob).encode()).base_offset is None
-    empty = tmp_path / "empty.log"
-    empty.write_bytes(b"")
-    assert len(segment_of(empty).read()) == len(segment_of(empty).scan()) == 0
-
-
 def test_what_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         kafkarec.open(tmp_path / "no.log")
@@ -509,11 +469,3 @@ print(records, damage, peak())
     records, damage, peak = map(int, out.split())
     assert records == (count - 1) * 100 and damage == 1
     assert peak < 48 << 20
-
-
-def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
-    """Opening a pipe for reading would wait for a writer."""
-    os.mkfifo(tmp_path / f"{0:020}.log")
-    for path in (tmp_path / f"{0:020}.log", tmp_path):
-        with pytest.raises(OSError, match="a pipe, which is read only as standard input"):
-            kafkarec.open(path).scan()

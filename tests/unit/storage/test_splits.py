@@ -43,19 +43,6 @@ def test_parts_are_the_whole(path: Path) -> None:
     assert counts[-1] > 1 or len(segment.scan()) == 1
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_damage_belongs_to_one_part(seed: int, tmp_path: Path) -> None:
-    chance = random.Random(seed)
-    data = bytearray(LOGS[seed % len(LOGS)].read_bytes())
-    for _ in range(2):
-        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-    path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(data)
-    segment = kafkarec.open(path)
-    assert isinstance(segment, kafkarec.Segment)
-    compare(segment, 500)
-
-
 def test_a_part_that_ends_inside_a_batch_is_damaged_and_wrong_bounds_are_refused(tmp_path: Path) -> None:
     segment = kafkarec.open(LOGS[0])
     assert isinstance(segment, kafkarec.Segment)
@@ -82,38 +69,6 @@ def test_batches_that_are_present_twice(seed: int, tmp_path: Path) -> None:
     segment = kafkarec.open(path)
     assert isinstance(segment, kafkarec.Segment)
     compare(segment, chance.choice([1, 500, 5000]))
-
-
-def test_damage_ends_where_it_does_in_the_whole_file(tmp_path: Path) -> None:
-    """A batch below the last good offset counts because a good batch follows it, in the next part."""
-    bad = bytearray(kafkarec.encode([(110, 1, None, b"bad", [])]))
-    bad[-1] ^= 1
-    batches = [kafkarec.encode([(offset, 1, None, b"good", [])]) for offset in (100, 10, 20, 30)]
-    batches.insert(1, bytes(bad))
-    path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(b"".join(batches))
-    segment = kafkarec.open(path)
-    assert isinstance(segment, kafkarec.Segment)
-    assert [record.offset for record in segment.read(errors="skip")] == [100, 10, 20, 30]
-    ends = list(itertools.accumulate(map(len, batches)))
-    parts = [segment.between(0, ends[2]), segment.between(ends[2], ends[4])]
-    result = [part.read(errors="skip") for part in parts]
-    assert [[record.offset for record in columns] for columns in result] == [[100, 10], [20, 30]]
-    assert [facts(columns.damage) for columns in result] == [[(ends[0], len(bad), "crc_mismatch")], []]
-
-
-def test_a_growing_file_is_split_at_its_first_size(tmp_path: Path) -> None:
-    path = tmp_path / "00000000000000000000.log"
-    once = kafkarec.encode([(n, 1, None, b"v" * 50, []) for n in range(50)], batch_size=500)
-    path.write_bytes(once)
-    segment = kafkarec.open(path)
-    assert isinstance(segment, kafkarec.Segment)
-    size = segment.size
-    path.write_bytes(once + kafkarec.encode([(n, 1, None, b"v" * 50, []) for n in range(50, 99)], batch_size=500))
-    splits = segment.splits(600)
-    assert splits[-1][1] == size and len(splits) > 2
-    parts = [segment.between(*ends).read() for ends in splits]
-    assert [record.offset for part in parts for record in part] == list(range(50))
 
 
 @pytest.mark.parametrize("cut", [1, 40])

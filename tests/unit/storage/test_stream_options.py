@@ -120,37 +120,6 @@ def test_damage_is_raised_after_the_records_before_it(seed: int, tmp_path: Path)
         assert (found, failed) == (chosen(every)[-5:], False)
 
 
-def test_no_threads_are_refused(tmp_path: Path) -> None:
-    log = kafkarec.open(plain_logs.log(tmp_path / "orders-0", [plain_logs.batch(0, 2)]))
-    for read in (log.read, log.stream):
-        with pytest.raises(ValueError, match="threads 0: 1 or more"):
-            read(threads=0)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"first": -1}, "first -1: 0 or more"),
-        ({"last": 2.5}, "last 2.5: 0 or more"),
-        ({"keys": "user-1"}, "a list of keys, each one bytes or str"),
-        ({"keys": b"user-1"}, "a list of keys, each one bytes or str"),
-        ({"keys": [None]}, "a list of keys, each one bytes or str"),
-    ],
-)
-def test_other_values_are_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:
-    log = kafkarec.open(plain_logs.log(tmp_path / "orders-0", [plain_logs.batch(0, 2)]))
-    for read in (log.stream, log.follow):
-        with pytest.raises(ValueError, match=message):
-            read(**options)
-
-
-def test_keys_are_bytes_str_or_buffers(tmp_path: Path) -> None:
-    parts = [builders.record(offset_delta=row, key=key) for row, key in enumerate(["ä".encode(), b"a", b"b", b"c"])]
-    log = kafkarec.open(plain_logs.log(tmp_path / "orders-0", [builders.batch(parts)]))
-    (piece,) = log.stream(columns=["offset"], keys=("ä", bytearray(b"a"), memoryview(b"b"), b"b"))
-    assert piece.column("offset") == [0, 1, 2]
-
-
 def test_follow_begins_with_the_last_records_and_ends_after_the_first_ones(tmp_path: Path) -> None:
     one = plain_logs.log(tmp_path / "orders-0", *([plain_logs.batch(base, 10)] for base in range(0, 50, 10)))
     plain_logs.log(tmp_path / "orders-1", [plain_logs.batch(0, 10)])
@@ -163,19 +132,3 @@ def test_follow_begins_with_the_last_records_and_ends_after_the_first_ones(tmp_p
         with (one / f"{40:020}.log").open("ab") as file:
             file.write(plain_logs.batch(50, 10))
         assert [piece.column("offset") for piece in found] == [[50, 51, 52]]
-
-
-@pytest.mark.parametrize("options", [{"keys": ["a"]}, {"errors": "skip", "restore": False}])
-def test_a_base_offset_that_is_too_high_is_not_that_of_the_last_record(options: dict[str, Any], tmp_path: Path) -> None:
-    parts = [builders.batch([builders.record(key=b"a")], base_offset=base) for base in (0, 1_000_003, 5, 6)]
-    parts.append(builders.batch([builders.record(key=b"b")], base_offset=7))
-    log = kafkarec.open(plain_logs.log(tmp_path / "orders-0", parts))
-    last = 6 if "keys" in options else 7
-    assert [offset for piece in log.stream(last=1, **options) for offset in piece.column("offset")] == [last]
-
-
-def test_messages_of_unknown_counts_do_not_end_the_search_for_the_last_records(tmp_path: Path) -> None:
-    """A segment of one message, which may have been a wrapper, behind one of batches."""
-    last = kafkarec.encode([{"key": b"a", "value": b"old"}], base_offset=10, magic=1)
-    log = kafkarec.open(plain_logs.log(tmp_path / "orders-0", [plain_logs.batch(0, 10)], [last]))
-    assert [offset for piece in log.stream(last=5) for offset in piece.column("offset")] == [6, 7, 8, 9, 10]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 from pathlib import Path
@@ -16,7 +15,6 @@ from tiered_names import SEGMENT_ID, TOPIC_ID
 
 import kafkarec
 from kafkarec import UnsupportedCompressionError
-from kafkarec.sources.files import FileObject
 from kafkarec.storage import tiered
 
 PLAIN = (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes()
@@ -108,12 +106,6 @@ def test_other_objects_are_refused_in_a_sentence(
     assert "tiered-storage object" in ran.complaint
 
 
-def test_what_the_sentence_advises_works(tmp_path: Path) -> None:
-    path = tmp_path / "00000000000000000030.log.zst"
-    path.write_bytes(compressed())
-    assert list(kafkarec.open(path).read()) == list(kafkarec.decode(PLAIN))
-
-
 @pytest.mark.parametrize("name", [f"{STEM}.log", "00000000000000000030.log"])
 def test_a_damaged_segment_is_damaged_and_not_encrypted(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -122,32 +114,11 @@ def test_a_damaged_segment_is_damaged_and_not_encrypted(tmp_path: Path, name: st
         kafkarec.open(path).read()
 
 
-def test_a_plain_segment_is_recognised_by_one_small_read() -> None:
-    source = FileObject(io.BytesIO(PLAIN), f"{STEM}.log")
-    asked: list[str] = []
-    tiered.refuse_encoded(source, f"{STEM}.log", lambda name: asked.append(name))
-    assert source.fetched == tiered.HEAD_BYTES and asked == []
-
-
 def test_random_bytes_are_distinguished_from_batches() -> None:
     assert all(tiered.looks_encrypted(random.Random(seed).randbytes(64 << 10)) for seed in range(20))
     assert not tiered.looks_encrypted(PLAIN)
     assert not tiered.looks_encrypted(b"text, repeated. " * 4096)
     assert not tiered.looks_encrypted(NOISE[:100])
-
-
-@pytest.mark.parametrize("base_offset", [0, 30, 2**40])
-def test_no_random_bytes_begin_with_a_batch(base_offset: int) -> None:
-    chance = random.Random(base_offset)
-    assert not any(tiered.begins_with_batch(chance.randbytes(64), 1 << 30, base_offset) for _ in range(20_000))
-
-
-def test_every_golden_segment_begins_with_a_batch() -> None:
-    logs = [path for path in sorted(SEGMENTS.rglob("*.log")) if path.stat().st_size]
-    assert len(logs) > 5
-    for path in logs:
-        with path.open("rb") as file:
-            assert tiered.begins_with_batch(file.read(64), path.stat().st_size, int(path.stem)), path
 
 
 @pytest.mark.parametrize("topic", ["my-orders", "my-orders-1"])
@@ -161,18 +132,6 @@ def test_copies_of_a_stores_segments_alone_are_read(tmp_path: Path, topic: str) 
         log_dir: Any = kafkarec.open(path)
         assert [(log.topic, log.partition) for log in log_dir] == [(topic, 7), (topic, 8)]
         assert len(log_dir[topic, 7].segments) == 1
-
-
-def test_local_tiered_storage_is_read(tmp_path: Path) -> None:
-    folder = tmp_path / f"my-orders-1-{TOPIC_ID}"
-    folder.mkdir()
-    for suffix in (".index", ".timeindex", ".snapshot", ".leader_epoch_checkpoint"):
-        (folder / f"{STEM}{suffix}").write_bytes(b"")
-    (folder / f"{STEM}.log").write_bytes(PLAIN)
-    (folder / "7").mkdir()
-    for path in (folder, tmp_path):
-        logs: Any = kafkarec.logs.logs_of(kafkarec.open(path))
-        assert [(log.topic, log.partition, len(log.segments)) for log in logs] == [("my-orders", 1, 1)]
 
 
 @pytest.fixture
@@ -208,14 +167,6 @@ def test_no_verb_reads_a_part_of_a_store(
         assert (ran.status, ran.out) == (3, b"")
         assert str(folder) in ran.complaint and "looks like a part of a store of Aiven's" in ran.complaint
         assert not (tmp_path / "out").exists()
-
-
-def test_a_store_is_no_input_beside_a_data_folder(store: Path) -> None:
-    with pytest.raises(UnsupportedCompressionError, match="does not read these yet"):
-        kafkarec.open([SEGMENTS, store])
-    for call in (kafkarec.verify, kafkarec.study):
-        with pytest.raises(UnsupportedCompressionError, match="does not read these yet"):
-            call(store)
 
 
 def test_a_store_of_kafkas_local_tiered_storage(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkarec.support import durable
-from kafkarec.support.durable import FileGroup, NewFile
+from kafkarec.support.durable import FileGroup
 
 
 @pytest.fixture
@@ -80,22 +80,6 @@ def test_a_full_group_is_synced_before_the_next_file(tmp_path: Path, calls: list
     assert sorted(path.name for path in tmp_path.iterdir()) == [*names, "last.part"]
 
 
-def test_a_file_whose_predecessors_cannot_be_synced_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = FileGroup()
-    for number in range(96):
-        group.write(str(tmp_path), f"{number}", b"x")
-    file = NewFile(str(tmp_path), "last")
-
-    def fsync(descriptor: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(OSError, match="fsync failed: input/output error"):
-        group.add(file)
-    group.drop()
-    assert list(tmp_path.iterdir()) == []
-
-
 def refusing(code: int, monkeypatch: pytest.MonkeyPatch, *, folders: bool) -> None:
     """Makes fsync of folders, or of files, fail."""
     real = os.fsync
@@ -119,41 +103,3 @@ def test_a_filesystem_that_cannot_sync_folders_is_written_to(
     group.sync()
     assert (tmp_path / "a" / "b" / "c").read_bytes() == b"c"
     durable.sync_folder(str(tmp_path))
-
-
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS])
-def test_any_other_error_of_a_folder_is_fatal_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
-    refusing(code, monkeypatch, folders=True)
-    with pytest.raises(OSError, match="fsync of the folder failed: ") as raised:
-        durable.sync_folder(str(tmp_path))
-    assert (raised.value.errno, raised.value.filename) == (code, str(tmp_path))
-
-
-@pytest.mark.parametrize("code", [errno.EINVAL, errno.EIO])
-def test_a_file_must_be_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    refusing(code, monkeypatch, folders=False)
-    with pytest.raises(OSError, match="fsync failed: ") as raised:
-        durable.write_file(str(tmp_path), "a", b"a")
-    assert (raised.value.errno, raised.value.filename) == (code, str(tmp_path / "a.part"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_is_made_although_another_process_removes_its_empty_parent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mkdir, parent, removed = os.mkdir, tmp_path / "_temporary", list[str]()
-
-    def removing(path: str, *mode: int) -> None:
-        if path == str(parent / "job") and not removed:
-            parent.rmdir()
-            removed.append(path)
-        mkdir(path, *mode)
-
-    monkeypatch.setattr(os, "mkdir", removing)
-    durable.make_folder(str(parent / "job"))
-    assert (parent / "job").is_dir() and removed
-    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
-    with pytest.raises(FileNotFoundError):
-        durable.make_folder(str(tmp_path / "nowhere" / "job"))
