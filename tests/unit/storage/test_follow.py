@@ -15,12 +15,13 @@ from typing import Any
 import builders
 import counted_files
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import kafkarec
 from kafkarec.errors import CorruptRecordError
-from kafkarec.sidecars import offset_index
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.sidecars import offset_index, txn_index
 
 PREALLOCATED = 4096
 WINDOW = 64  # batches that are compared with the next one
@@ -141,24 +142,31 @@ TRANSACTIONS = st.tuples(
 
 
 @settings(max_examples=200, deadline=None)
-@given(steps=st.lists(TRANSACTIONS, min_size=6, max_size=30), preallocate=st.booleans())
-def test_committed_records_are_returned_at_their_commit(steps: list[tuple[str, int, bool]], preallocate: bool) -> None:
+@given(steps=st.lists(TRANSACTIONS, min_size=6, max_size=30), preallocate=st.booleans(), is_indexed=st.booleans())
+@example(steps=[(what, 1, True) for what in ("data", "abort", "data", "plain")], preallocate=False, is_indexed=True)
+def test_committed_records_are_returned_at_their_commit(
+    steps: list[tuple[str, int, bool]], preallocate: bool, is_indexed: bool
+) -> None:
+    """is_indexed: as a broker does, each ABORT is entered in its segment's .txnindex."""
     with tempfile.TemporaryDirectory() as name:
         broker = SimulatedLog(Path(name), preallocate)
         one = follower(name, isolation="read_committed")
-        returned = []
+        returned, firsts = [], dict[int, int]()
         for what, producer, then_poll in steps:
             if what == "data":
+                firsts.setdefault(producer, broker.next_offset)
                 broker.batch(2, producer_id=producer, attributes=builders.TRANSACTIONAL)
             elif what == "plain":
                 broker.batch(1)
             elif what == "roll":
                 broker.play("roll", 0)
             else:
-                marker = builders.end_marker(
-                    commit=what == "commit", producer_id=producer, base_offset=broker.next_offset
-                )
-                broker.add(marker, 1)
+                first, last = firsts.pop(producer, None), broker.next_offset
+                broker.add(builders.end_marker(commit=what == "commit", producer_id=producer, base_offset=last), 1)
+                if what == "abort" and first is not None and is_indexed:
+                    entry = AbortedTransaction(producer, first, last, min(firsts.values(), default=last))
+                    with (broker.folder / f"{max(broker.segments):020}.txnindex").open("ab") as file:
+                        file.write(txn_index.write([entry]))
             broker.write()
             if then_poll:
                 returned += polled(one)
