@@ -83,22 +83,6 @@ def test_records_survive_magic_0_and_1(rows: list[Row], magic: int, codec: str, 
     assert set(outer.column("compression")) <= {codec}
 
 
-@given(input_rows(), st.sampled_from(["none", "lz4", "zstd"]), st.sampled_from([0, 100, 300, 16384]))
-def test_columns_and_rows_are_encoded_alike(rows: list[Row], codec: str, batch_size: int) -> None:
-    pairs = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
-    table = pa.table(
-        {
-            "offset": pa.array([row[0] for row in rows], pa.int64()),
-            "timestamp": pa.array([row[1] for row in rows], pa.int64()),
-            "key": pa.array([row[2] for row in rows], pa.binary()),
-            "value": pa.array([row[3] for row in rows], pa.large_binary()),
-            "headers": pa.array([[{"key": k, "value": v} for k, v in row[4]] for row in rows], pairs),
-        }
-    )
-    options = {"compression": codec, "batch_size": batch_size}
-    assert kafkarec.encode(table, **options) == kafkarec.encode(rows, **options)
-
-
 @given(input_rows(), st.integers(0, 2**40))
 def test_a_base_offset_shifts_all_offsets_and_keeps_gaps(rows: list[Row], first: int) -> None:
     shifted = read(kafkarec.encode(rows, base_offset=first))
