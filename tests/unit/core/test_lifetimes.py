@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import gc
-import random
 import subprocess
 import sys
 import threading
@@ -14,13 +12,11 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-import batch_damage
 import builders
 import pytest
 import reading
 from engine_vs_oracle import with_right_checksums
 from fake_file import FakeFile, read
-from long_run import fewer
 from paths import SUPPORT
 
 import kafkarec
@@ -64,32 +60,6 @@ def test_a_file_whose_read_raises_is_let_go(errors: str) -> None:
     del fake
     gc.collect()
     assert alive() is None
-
-
-@dataclass
-class Moody(FakeFile):
-    """A file of which short reads fail by chance, as on a disk that reads a sector again only sometimes."""
-
-    chance: random.Random = field(default_factory=random.Random)
-    share: float = 1
-
-    def read_at(self, position: int, length: int) -> bytes:
-        if length <= 100 and self.chance.random() < self.share:
-            raise OSError(errno.EIO, "Input/output error")
-        return super().read_at(position, length)
-
-
-@pytest.mark.parametrize("share", [0.3, 1])
-def test_damage_is_skipped_where_what_was_read_cannot_be_read_again(share: float) -> None:
-    for seed in range(fewer(100, 40)):
-        chance = random.Random(seed)
-        log = batch_damage.make_log(chance)
-        for i in chance.sample(range(1, len(log.pieces) - 2), chance.randrange(1, 6)):
-            log.touched.add(i)
-            chance.choice(batch_damage.KINDS)(chance, log, i)
-        fake = Moody(log.data, chance.choice([256, 4096, 1 << 16]), chance=chance, share=share)
-        found = kafkarec.open(fake).read(errors="skip")
-        assert {record.offset for record in found} <= {offset for one in log.offsets for offset in one}, seed
 
 
 class Keeping:

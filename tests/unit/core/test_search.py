@@ -352,6 +352,19 @@ def test_a_run_of_more_than_four_mebibytes_is_no_value() -> None:
         assert len(same(b"\xff" * 9 + builders.varint(len(run)) + run + b"\xff" * 40).batches) == batches, size
 
 
+def test_candidates_at_a_records_value_are_no_batches_of_the_log() -> None:
+    """The header's length is wrong, the records are right: a candidate where a value begins is no batch of the log."""
+    inside = builders.good_batch(1, base_offset=5)
+    front, behind = builders.good_batch(4), builders.good_batch(4, base_offset=8)
+    for value in (inside + b"!", inside + b"\xff" * 40, inside + inside[:50], inside):
+        for before in ((), (b"v",), (b"v" * 300, b"w"), (b"",), (None,)):
+            values = enumerate([*before, value, b"last"])
+            rows = [builders.record(offset_delta=n, key=b"key", value=each) for n, each in values]
+            bad = builders.patched(builders.batch(rows, base_offset=4), 8, (10**7).to_bytes(4, "big"))
+            for window in (0, 64, 256):
+                assert same(front + bad + behind, window=window).batches == [0, len(front + bad)]
+
+
 def test_a_batch_is_found_behind_any_number_of_bytes() -> None:
     """Of bytes that may be a magic and of others, in words that begin anywhere; in memory, and where a window ends."""
     first, last = builders.good_batch(2), builders.good_batch(2, base_offset=2)

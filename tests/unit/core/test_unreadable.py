@@ -49,26 +49,6 @@ def test_zeros_of_an_unreadable_span_pass_no_check_of_records_left_out() -> None
             assert (caught.value.reason, caught.value.position) == (verdict, 0)
 
 
-def test_zeros_to_the_end_are_preallocated_if_all_are_readable() -> None:
-    """Even with unreadable bytes before them; but not if one of the zeros, even the last, is unreadable."""
-    first, second = builders.good_batch(3), builders.good_batch(3, base_offset=3)
-    for zeros in (12, 40, 5000, 9000):
-        data = first + second + bytes(zeros)
-        following = len(first + second)
-        for window in (64, 4096, 1 << 20):
-            for bad, lost in (
-                (range(70, 71), (0, len(first))),
-                (range(following - 1, following), (len(first), len(second))),
-                (range(following, following + 1), (following, zeros)),
-                (range(following + 11, following + 12), (following, zeros)),
-                (range(len(data) - 1, len(data)), (following, zeros)),
-            ):
-                decoded = read(FakeFile(data, window, 8192, [bad]), errors="skip")
-                assert [(damage.position, damage.length) for damage in decoded.damage] == [lost], (zeros, window, bad)
-                assert decoded.damage[0].reason == "unreadable", (zeros, window, bad)
-                assert decoded.remaining == (zeros if lost[0] < following else 0)
-
-
 def reasons(data: bytes, *bad: range, window: int = 1 << 20) -> list[tuple[int, int, str]]:
     decoded = read(FakeFile(data, window, 8192, list(bad)), errors="skip")
     return [(damage.position, damage.length, damage.reason) for damage in decoded.damage]
