@@ -157,6 +157,31 @@ def test_a_power_failure_at_any_call(
     assert failures > 30
 
 
+def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
+    """Each run gets a little further than the one before, and the last one finishes."""
+    salvage(source, tmp_path / "whole")
+    out = tmp_path / "out"
+    rng = random.Random(11)
+    for attempt in range(200):
+        call_number = rng.randint(5, 60 + 4 * attempt)  # a whole run makes some 220 calls
+
+        def action(call_number: int = call_number) -> None:
+            def at(number: int, name: str) -> None:
+                if number == call_number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            next(count_calls(WRITING, at))
+            salvage(source, out)
+
+        if run_in_child(action) == 0:
+            break
+        check_reported_work(out, content(tmp_path / "whole"))
+        if (out / "salvage.json").exists():
+            break
+    assert attempt > 10
+    assert logs(content(out)) == logs(content(tmp_path / "whole"))
+
+
 def test_a_finished_partition_is_not_repeated(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     copied: list[str] = []
@@ -296,6 +321,23 @@ def test_how_often_a_source_is_read(tmp_path: Path, read_once: bool) -> None:
     salvage(kafkarec.open(source, topic="orders", partition=0), tmp_path / "out", read_once=read_once)
     assert source.fetched <= 2.02 * source.size
     assert (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes() == source.getvalue()
+
+
+def test_a_file_that_cannot_be_opened_is_damage(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+    bad = str(source / "orders-0" / f"{30:020}.log")
+
+    def opened(path: Any, *args: Any, **kwargs: Any) -> int:
+        if path == bad:
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", opened)
+    report = salvage(source, tmp_path / "out")
+    one = report.partitions[0]
+    size = Path(bad).stat().st_size
+    assert [(d["reason"], d["file"], d["length"]) for d in one.damage] == [("unreadable", bad, size)]
+    assert one.lost == [(30, 59)] and one.batches == 6
 
 
 def test_a_folder_that_cannot_be_listed_is_reported(

@@ -120,6 +120,11 @@ def test_a_key_or_value_of_every_size() -> None:
         )
 
 
+def test_a_header_count_at_the_borders_of_a_varint() -> None:
+    for count in (0, 1, 2, 63, 64, 65, 8191, 8192):
+        whole([(0, 1, None, None, [("", None)] * count), (1, 1, b"k", b"v", [("h", b"")])])
+
+
 def split(rows: Sequence[Row], batch_size: int) -> list[list[Row]]:
     """Return the batches by MemoryRecordsBuilder.hasRoomFor without a codec; the first record always fits."""
     out: list[list[Row]] = []
