@@ -1,4 +1,4 @@
-"""Header keys as Java reads them: all pairs of bytes, and three and four bytes at the limits.
+"""Header keys as Java reads them: all pairs of bytes, and three and four bytes at the limits, cut anywhere.
 
 All are keys of a few records: as text, and as stored bytes under header_keys="binary".
 """
@@ -50,3 +50,27 @@ def test_every_malformed_key_is_replaced_as_java_does() -> None:
     for key, result in zip(keys, header_keys(keys, binary=False), strict=True):
         assert result == java_utf8(key), key.hex()
     assert header_keys(keys, binary=True) == keys
+
+
+def test_the_position_of_a_byte_that_is_not_ascii_does_not_matter() -> None:
+    """Eight bytes are checked at once, the rest one by one."""
+    keys = [
+        b"a" * at + bytes([byte]) + b"b" * following
+        for at in range(20)
+        for following in range(20)
+        for byte in (0x80, 0xC3)
+    ]
+    assert header_keys(keys, binary=False) == [java_utf8(key) for key in keys]
+
+
+def test_a_cut_key_uses_no_byte_after_it() -> None:
+    """The following value's length may look like a continuation byte: 64 is 80 01, 95 is be 01."""
+    cut = [b"\xc3", b"\xe4", b"\xe4\xb8", b"\xed\x9f", b"\xf0", b"\xf0\x90", b"\xf0\x90\x80", b"\xf4\x80\x80"]
+    for size in (64, 72, 80, 95):
+        headers = [(front + key, b"v" * size) for key in cut for front in (b"", b"abc")]
+        for following in (b"", builders.record(value=bytes(100))):
+            row = builders.record(headers=headers)
+            data = builders.batch([row, following] if following else [row])
+            result = kafkarec.decode(data)[0].headers
+            assert [name for name, _ in result] == [java_utf8(key) for key, _ in headers]
+            assert {value for _, value in result} == {b"v" * size}
