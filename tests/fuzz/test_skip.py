@@ -7,7 +7,7 @@ import random
 import builders
 import pytest
 import reading
-from batch_damage import KINDS, Log, make_log, mark_claimed
+from batch_damage import KINDS, Log, cut_header, flip, forge_length, make_log, mark_claimed, splice, zero
 from long_run import LONG, fewer
 
 import kafkarec
@@ -55,6 +55,20 @@ def test_untouched_batches_are_recovered(kind: object) -> None:
         rng = random.Random(f"{name} {seed}")
         log = make_log(rng)
         spoil(rng, log, [kind] if kind else KINDS)
+        try:
+            assert_recovers(log)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("kind", [flip, zero, splice, forge_length, cut_header], ids=lambda kind: kind.__name__)
+def test_batches_in_values_add_no_records(kind: object) -> None:
+    """A topic of archived batches with damage around them."""
+    nested = builders.good_batch(2, base_offset=0)
+    for seed in SEEDS:
+        rng = random.Random(f"nested {kind.__name__} {seed}")
+        log = make_log(rng, 12, nested=nested)
+        spoil(rng, log, [kind])
         try:
             assert_recovers(log)
         except AssertionError as error:
