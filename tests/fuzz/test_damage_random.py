@@ -268,32 +268,6 @@ def test_values_that_hold_a_real_brokers_batches_stay_values(kind: str, begin: i
         run(f"nested {kind} {begin} {seed}", trial)
 
 
-def test_bad_sectors_on_top_of_damage(tmp_path: Path) -> None:
-    """EIO on some ranges of a file that is also damaged; only batches that touch either are lost."""
-
-    def trial(rng: random.Random) -> None:
-        source = rng.choice(SOURCES[:2])
-        log = spoiled(rng, source, ONE_BATCH, 2)
-        data, starts = log.data, borders(log)
-        bad = [range(at, at + rng.choice([1, 512, 3000])) for at in rng.sample(range(len(data)), 2)]
-        pages = [range(one.start // 4096 * 4096, -(-one.stop // 4096) * 4096) for one in bad]
-        # A bad sector may cover a header and so the length of a damaged batch: batches near it may be lost.
-        open_ = {i for i in range(len(log.pieces)) for p in pages if starts[i] < p.stop and p.start < starts[i + 1]}
-        near = {i for i in open_ | log.touched for i in range(i - 1, i + 2)}
-        fake = FakeFile(data, rng.choice([64, 4096, 1 << 20]), 8192, bad)
-        segment = Segment(f"orders-0/{NAME}", NAME, source=fake)
-        records, _, covered = read(segment, 1 << 20)
-        assert covered == len(data)
-        kept = Log(log.pieces, log.offsets, log.touched | (near if log.touched else open_))
-        check_records(kept, rows_of(golden_segment(source)[0]), records)
-        report = verify.verify(segment)
-        assert_tiles(report)
-        assert report.files[0].unreadable_bytes > 0 and "ddrescue" in str(report)
-
-    for seed in SEEDS:
-        run(f"sectors {seed}", trial)
-
-
 class Shrinking(FakeFile):
     """A file that is truncated while it is read: after some calls only `left` bytes remain."""
 

@@ -121,22 +121,3 @@ def test_a_projection_is_a_subset_of_all_columns(parts: list[bytes], data: st.Da
         return
     columns = pa.table(kafkarec.decode(raw, columns=names, timestamp_unit="int64"))
     assert columns.equals(everything.select(names))
-
-
-@given(st.lists(HEADER_KEY | st.binary(max_size=12), min_size=1, max_size=30))
-def test_header_keys_are_decoded_as_in_java(keys: list[bytes]) -> None:
-    assert_agree(builders.batch([builders.record(headers=[(key, b"") for key in keys])]), deep=False)
-
-
-@given(st.lists(BATCH | MESSAGE | WRAPPER, max_size=6))
-def test_stream_returns_the_rows_of_decode(parts: list[bytes]) -> None:
-    raw = b"".join(parts)
-    try:
-        whole = reading.by_columns(raw)
-    except kafkarec.KafkaRecordError:
-        with pytest.raises(kafkarec.KafkaRecordError):
-            for piece in kafkarec.stream(raw):
-                len(piece)
-        return
-    pieces = list(kafkarec.stream(raw, columns=reading.RECORD_FIELDS))
-    assert [row for piece in pieces for row in reading.arrow_rows(piece)] == whole

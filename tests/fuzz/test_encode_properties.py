@@ -25,11 +25,6 @@ HEADERS = st.lists(st.tuples(KEY, BLOB), max_size=4)
 TIMESTAMP = st.none() | st.integers(0, 200) | st.integers(0, 2**63 - 1) | st.integers(builders.NOW, builders.NOW + 300)
 
 
-def sequence_after(sequence: int, steps: int) -> int:
-    """DefaultRecordBatch.incrementSequence: 0 follows 2^31-1."""
-    return (sequence + steps) % 2**31
-
-
 @st.composite
 def input_rows(draw: st.DrawFn, headers: bool = True) -> list[Row]:
     count = draw(st.integers(0, 12))
@@ -86,30 +81,6 @@ def test_records_survive_magic_0_and_1(rows: list[Row], magic: int, codec: str, 
     outer = kafkarec.scan(data)
     assert set(outer.column("magic")) <= {magic}
     assert set(outer.column("compression")) <= {codec}
-
-
-@given(input_rows(), st.sampled_from([0, 100, 300, 16384]), st.integers(0, 2**31 - 1))
-def test_sequences_continue_from_batch_to_batch(rows: list[Row], batch_size: int, sequence: int) -> None:
-    rows = [(number, *row[1:]) for number, row in enumerate(rows)]
-    data = kafkarec.encode(rows, batch_size=batch_size, producer_id=9, producer_epoch=3, base_sequence=sequence)
-    assert [r.sequence for r in kafkarec.decode(data)] == [sequence_after(sequence, n) for n in range(len(rows))]
-    assert {(b.producer_id, b.producer_epoch) for b in kafkarec.batches(data)} <= {(9, 3)}
-
-
-@given(input_rows(), st.sampled_from(["none", "lz4", "zstd"]), st.sampled_from([0, 100, 300, 16384]))
-def test_columns_and_rows_are_encoded_alike(rows: list[Row], codec: str, batch_size: int) -> None:
-    pairs = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
-    table = pa.table(
-        {
-            "offset": pa.array([row[0] for row in rows], pa.int64()),
-            "timestamp": pa.array([row[1] for row in rows], pa.int64()),
-            "key": pa.array([row[2] for row in rows], pa.binary()),
-            "value": pa.array([row[3] for row in rows], pa.large_binary()),
-            "headers": pa.array([[{"key": k, "value": v} for k, v in row[4]] for row in rows], pairs),
-        }
-    )
-    options = {"compression": codec, "batch_size": batch_size}
-    assert kafkarec.encode(table, **options) == kafkarec.encode(rows, **options)
 
 
 @given(input_rows(), st.integers(0, 2**40))
@@ -215,13 +186,6 @@ def test_a_slice_keeps_records_producers_and_sequences(data: bytes, low: int, mo
     same = [name for name in WIDE if name != "base_offset"]
     assert pa.table(encoded).select(same).equals(pa.table(part).select(same))
     assert re_encoded(encoded) == re_encoded(part)
-
-
-@given(producers_log(), st.integers(0, 20), st.integers(0, 20))
-def test_consecutive_slices_are_the_whole(data: bytes, low: int, more: int) -> None:
-    whole = columns_of(data)
-    parts = [whole[:low], whole[low : low + more], whole[low + more :]]
-    assert list(columns_of(b"".join(map(re_encoded, parts)))) == list(whole)
 
 
 @given(BATCHES, st.booleans())

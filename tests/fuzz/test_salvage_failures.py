@@ -301,21 +301,6 @@ class FailingFile(io.BytesIO):
         return self.getvalue()[position : position + length]
 
 
-def test_unreadable_ranges_of_the_source_are_damage(tmp_path: Path) -> None:
-    parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
-    data = b"".join(parts)
-    at = sum(map(len, parts[:5])) + 3000
-    opened = kafkarec.open(FailingFile(data, (at, at + 10, 0)), topic="orders", partition=0)
-    report = salvage(opened, tmp_path / "out")
-    (one,) = report.partitions
-    assert {damage["reason"] for damage in one.damage} <= {"unreadable", "crc_mismatch", "length_beyond_end"}
-    assert any(damage["position"] <= at < damage["position"] + damage["length"] for damage in one.damage)
-    assert one.lost[0][0] is not None and one.lost[0][0] <= 50 <= (one.lost[-1][1] or 119)
-    kept = b"".join(path.read_bytes() for path in sorted((tmp_path / "out" / "orders-0").glob("*.log")))
-    assert all(part in kept for part in parts[:2])
-    assert len(kept) == one.size and one.batches >= 2
-
-
 def test_a_source_that_fails_between_checking_and_copying(tmp_path: Path) -> None:
     parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
     at = sum(map(len, parts[:5])) + 300

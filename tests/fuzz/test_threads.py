@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -96,32 +95,6 @@ def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, 
         assert pieces(read, chosen) == alone, f"{what}, chunks of {chunk_bytes}"
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-def test_pieces_of_golden_files_and_odd_batches(options: dict[str, Any], _short_stretches: int) -> None:
-    asked = decode_options.request(**{name: value for name, value in options.items() if name != "isolation"})
-    for case in [*golden.vectors(), *golden.invalid()][:: fewer(1, 5)]:
-        assert_same_pieces(partial(Source, case.bytes), asked, _short_stretches, case)
-    for seed in SEEDS:
-        chance = random.Random(seed)
-        data = b"".join(odd_batches.odd_batch(chance) for _ in range(chance.choice([2, 10, 40])))
-        for one in (data, spoiled(chance, data)):
-            assert_same_pieces(partial(Source, one), asked, _short_stretches, seed)
-
-
-def test_pieces_of_damaged_files(_short_stretches: int) -> None:
-    for seed in SEEDS:
-        chance = random.Random(seed)
-        log = make_log(chance)
-        for number in chance.sample(range(30), chance.choice([0, 1, 3])):
-            chance.choice(KINDS)(chance, log, number)
-        low, high = sorted(chance.sample(range(400), 2))
-        for errors, chosen in product(("raise", "skip"), ({"audit": True}, {"offsets": (low, high)})):
-            for restore in (True, False):
-                asked = reading.file_request("a.log", errors=errors)
-                asked = asked._replace(options=asked.options._replace(restore=restore, **chosen))
-                assert_same_pieces(partial(Source, log.data), asked, _short_stretches, seed)
-
-
 def spoiled(chance: random.Random, data: bytes) -> bytes:
     """Some bytes changed, cut out, or inserted."""
     raw = bytearray(data)
@@ -137,31 +110,36 @@ def decode_file(data: bytes, *, threads: int = 1, **options: Any) -> kafkarec.Re
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-def test_golden_files(options: dict[str, Any]) -> None:
-    for case in [*golden.vectors(), *golden.invalid()][:: fewer(1, 5)]:
-        assert_same(partial(kafkarec.decode, case.bytes, **options), case)
+def test_golden_files_and_odd_batches(options: dict[str, Any], _short_stretches: int) -> None:
+    asked = decode_options.request(**{name: value for name, value in options.items() if name != "isolation"})
+    inputs: list[tuple[object, bytes]] = [
+        (case, case.bytes) for case in [*golden.vectors(), *golden.invalid()][:: fewer(1, 5)]
+    ]
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        data = b"".join(odd_batches.odd_batch(chance) for _ in range(chance.choice([2, 10, 40])))
+        inputs += [(seed, data), (seed, spoiled(chance, data))]
+    for what, data in inputs:
+        assert_same(partial(kafkarec.decode, data, **options), what)
+        assert_same_pieces(partial(Source, data), asked, _short_stretches, what)
     whole = b"".join(case.bytes for case in golden.vectors() if case.json.get("exception") is None)
     assert_same(partial(kafkarec.decode, whole, **options), "all golden files")
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-def test_odd_and_spoiled_batches(options: dict[str, Any]) -> None:
-    for seed in SEEDS:
-        chance = random.Random(seed)
-        data = b"".join(odd_batches.odd_batch(chance) for _ in range(chance.choice([2, 10, 40])))
-        for one in (data, spoiled(chance, data)):
-            assert_same(partial(kafkarec.decode, one, **options), seed)
-
-
 @pytest.mark.parametrize("restore", [True, False])
-def test_damaged_files(restore: bool) -> None:
+def test_damaged_files(restore: bool, _short_stretches: int) -> None:
     for seed in SEEDS:
         chance = random.Random(seed)
         log = make_log(chance)
         for number in chance.sample(range(30), chance.choice([0, 1, 3])):
             chance.choice(KINDS)(chance, log, number)
+        low, high = sorted(chance.sample(range(400), 2))
         for errors in ("raise", "skip"):
             assert_same(partial(decode_file, log.data, errors=errors, restore=restore), seed)
+            asked = reading.file_request("a.log", errors=errors)
+            for chosen in ({"audit": True}, {"offsets": (low, high)}):
+                options = asked.options._replace(restore=restore, **chosen)
+                assert_same_pieces(partial(Source, log.data), asked._replace(options=options), _short_stretches, seed)
 
 
 def test_offsets_and_epochs_that_the_neighbours_disprove() -> None:

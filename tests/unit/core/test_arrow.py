@@ -162,16 +162,3 @@ def test_a_struct_may_have_any_content_before_it_is_filled() -> None:
             assert bytes(end) == bytes(ctypes.sizeof(end)), "a released array is the end"
         del capsule, stream
     assert (heap.alive, heap.overrun) == (0, 0)
-
-
-@pytest.mark.parametrize("name", ["compression", "topic", "timestamp_type", "control_type", "sequence", "is_control"])
-def test_lists_of_one_derived_column_release_all_memory(name: str) -> None:
-    """A text column has three buffers, its lists two: the most that the array has space for."""
-    values = [FOUR, None, ONE]
-    list(kafkarec.decode_each(values, columns=[name]))
-    with Allocations(_core) as heap:
-        (piece,) = kafkarec.decode_each(values, columns=[name])
-        schema, array = piece.__arrow_c_array__()
-        assert c_stream.array_fields(c_stream.array_of(array))[0] == 3
-        del piece, schema, array
-    assert (heap.alive, heap.overrun) == (0, 0)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import mmap
 import struct
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -60,17 +59,6 @@ def test_cells_of_every_layout() -> None:
         same(table_of(rows, value=pa.array(cells, pa.binary(width))), rows)
 
 
-def test_views_of_12_and_13_bytes_in_several_buffers() -> None:
-    texts = [bytes([65 + n]) * size for n, size in enumerate((0, 1, 11, 12, 13, 14, 12, 13, 40, 12, 13))]
-    parts = [pa.array(texts[:6], pa.binary_view()), pa.array(texts[6:], pa.binary_view())]
-    array = pa.concat_arrays(parts)
-    assert len(array.buffers()) > 3
-    table = pa.table({"value": array, "offset": pa.array(range(11), pa.uint8())})
-    for start in range(11):
-        wanted = kafkarec.encode([(n, None, None, texts[n], []) for n in range(start, 11)])
-        assert kafkarec.encode(table.slice(start)) == wanted
-
-
 def test_views_far_into_a_buffer() -> None:
     """All four bytes of an offset are used."""
     area = mmap.mmap(-1, (1 << 24) + 64)
@@ -81,17 +69,6 @@ def test_views_far_into_a_buffer() -> None:
     views = b"".join(struct.pack("<i4sii", 16, text[:4], 0, place) for place, text in zip(places, result, strict=True))
     column = pa.Array.from_buffers(pa.binary_view(), len(places), [None, pa.py_buffer(views), pa.py_buffer(area)])
     assert kafkarec.decode(kafkarec.encode(pa.table({"value": column}))).column("value") == result
-
-
-def test_numbers_of_every_width() -> None:
-    for type_, nulls in itertools.product(
-        [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()], NULLS
-    ):
-        signed = not str(type_).startswith("u")
-        most = 2 ** min(type_.bit_width - signed, 63) - 1
-        times = [None if n in nulls else most - n * 6 for n in range(COUNT)]
-        rows: list[Row] = [(n, time, None, b"v", []) for n, time in enumerate(times)]
-        same(table_of(rows, timestamp=pa.array(times, type_), offset=pa.array(range(COUNT), type_)), rows)
 
 
 def test_units_are_rounded_down_to_milliseconds() -> None:
@@ -138,70 +115,6 @@ def test_headers_of_every_layout() -> None:
         if not isinstance(type_, pa.MapType) and pa.types.is_large_binary(type_.value_type[0].type):
             lists = [row and [{**pair, "key": pair["key"].encode()} for pair in row] for row in lists]
         same(table_of(rows, headers=pa.array(lists, type_)), rows)
-
-
-def test_an_entry_or_a_key_that_is_null_is_named() -> None:
-    """At any place, after any number of entries; entries that no row uses are not checked."""
-    type_ = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-    for entries in (1, 2, 7, 8, 9, 17):
-        for bad in sorted({0, entries // 2, entries - 1}):
-            for missing in (None, {"key": None, "value": b"x"}):
-                row: list[Any] = [{"key": "k", "value": b"v"} for _ in range(entries)]
-                row[bad] = missing
-                for before in (0, 1, 6, 7, 8, 9):
-                    good = [{"key": "g", "value": None}]
-                    rows = pa.array([good] * before + [row, good], type_)
-                    table = pa.table({"value": ["v"] * len(rows), "headers": rows})
-                    with pytest.raises(ValueError, match=rf"^record {before}: a header key is null"):
-                        kafkarec.encode(table)
-                    assert len(kafkarec.decode(kafkarec.encode(table.slice(before + 1)))) == 1
-
-
-def test_batch_fields_of_every_row() -> None:
-    """Each row is a separate batch, some of its fields null: flags are bits, numbers of several widths."""
-    for nulls, width in itertools.product(NULLS, (pa.int64(), pa.int32())):
-        flags = [n % 3 != 1 for n in range(COUNT)]
-        epochs = [None if n in nulls else n * 5 for n in range(COUNT)]
-        kinds = [None if n in nulls else n % 2 for n in range(COUNT)]
-        table = pa.table(
-            {
-                "value": ["v"] * COUNT,
-                "offset": pa.array(range(COUNT), pa.int64()),
-                "timestamp": pa.array([77 + n for n in range(COUNT)], pa.int64()),
-                "base_offset": pa.array(range(COUNT), width),
-                "producer_id": pa.array([1000 + n for n in range(COUNT)], pa.int64()),
-                "producer_epoch": pa.array(range(COUNT), pa.int16()),
-                "sequence": pa.array([n * 3 for n in range(COUNT)], width),
-                "is_transactional": pa.array(flags),
-                "is_control": pa.array([None if n in nulls else flag for n, flag in enumerate(flags)]),
-                "partition_leader_epoch": pa.array(epochs, pa.int32()),
-                "timestamp_type": pa.array(kinds, pa.int8()),
-            }
-        )
-        for start, length in SLICES:
-            result = kafkarec.scan(kafkarec.encode(table.slice(start, length)))
-            these = range(start, start + length)
-            assert result.column("base_offset") == list(these)
-            assert result.column("producer_id") == [1000 + n for n in these]
-            assert result.column("producer_epoch") == list(these)
-            assert result.column("is_transactional") == [flags[n] for n in these]
-            assert result.column("is_control") == [n not in nulls and flags[n] for n in these]
-            assert result.column("partition_leader_epoch") == [epochs[n] for n in these]
-            assert result.column("timestamp_type") == [kinds[n] or 0 for n in these]
-            assert result.column("base_sequence") == [3 * n for n in these]
-            assert result.column("max_timestamp") == [77 + n for n in these]
-
-
-def test_more_bytes_than_estimated_from_the_columns() -> None:
-    """The reserved memory is an estimate: 8 bytes per cell for layouts without 32-bit offsets, 16 for other fields."""
-    cells = [b"%d" % n * 300 for n in range(700)]
-    rows: list[Row] = [(n, n * 2**50 % 2**62, cell, cell, []) for n, cell in enumerate(cells)]
-    wide = {name: pa.array(cells, pa.large_binary()) for name in ("key", "value")}
-    short: list[Row] = [(n * 2**20, n * 2**50 % 2**62, b"", b"", []) for n in range(2000)]
-    for some, table in ((rows, table_of(rows, **wide)), (short, table_of(short))):
-        for options in ({"batch_size": 2**31 - 1}, {"batch_size": 0}, {}, {"compression": "gzip", "level": 1}):
-            assert kafkarec.encode(table, **options) == kafkarec.encode(some, **options)
-    assert kafkarec.decode(kafkarec.encode(table_of(rows, **wide))).column("value") == cells
 
 
 def test_names_of_codecs() -> None:

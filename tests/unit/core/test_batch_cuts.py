@@ -13,7 +13,7 @@ from typing import Any
 import builders
 import pyarrow as pa
 import pytest
-from core_reading import INT_MAX, LONG_MAX, LONG_MIN
+from core_reading import INT_MAX
 
 import kafkarec
 
@@ -101,31 +101,6 @@ def test_magic_and_codec_begin_a_batch_where_they_are_kept() -> None:
         assert len(merged(b"".join(parts))) <= 2
 
 
-def test_batches_between_messages_are_kept_and_consecutive_messages_become_one_batch() -> None:
-    """Messages cannot be kept in magic 2; what was a batch stays one batch."""
-    both = builders.batch(
-        [builders.record(value=b"v3"), builders.record(value=b"v4", offset_delta=1)],
-        base_offset=3,
-        base_timestamp=50,
-        max_timestamp=50,
-        leader_epoch=-1,
-    )
-    for magic, count in itertools.product((0, 1), (1, 2, 3)):
-
-        def messages(first: int, magic: int = magic, count: int = count) -> bytes:
-            return b"".join(
-                builders.message(magic=magic, offset=first + n, timestamp=50, value=b"m") for n in range(count)
-            )
-
-        log = messages(0) + both + messages(5) + both[:3] + b"\0\0\0\0\x0a" + both[8:] + messages(20)
-        result = kafkarec.encode(kafkarec.decode(log))
-        scanned = kafkarec.scan(result)
-        assert scanned.column("base_offset") == [0, 3, 5, 10, 20]
-        assert scanned.column("record_count") == [count, 2, count, 2, count]
-        assert scanned.column("magic") == [2] * 5
-        assert both in result
-
-
 def test_a_column_of_magics_writes_each_row_in_its_magic() -> None:
     """Magic 2 where it is null or not kept; consecutive rows of one magic are one batch."""
     magics = [0, 0, 1, 2, 2, None, 1, 0, 2, 0]
@@ -179,12 +154,6 @@ def test_empty_batches_stay_where_they_were() -> None:
             assert kafkarec.encode(columns) == before + builders.with_crc(without) + following
             assert kafkarec.encode(columns, magic=1) == kafkarec.encode(list(columns), magic=1)
             assert len(kafkarec.scan(kafkarec.encode(columns, batch_size=16384))) == bool(before or following)
-    for codec, kind in itertools.product(("none", "gzip", "snappy", "lz4", "zstd"), ("keep", "gzip", "zstd")):
-        empty = [builders.batch(base_offset=offset) for offset in (3, 12)]
-        data = one(1, codec=codec) + empty[0] + one(10, codec=codec) + empty[1]
-        result = kafkarec.scan(kafkarec.encode(kafkarec.decode(data), compression=kind))
-        assert result.column("base_offset") == [1, 3, 10, 12], (codec, kind)
-        assert result.column("record_count") == [1, 0, 1, 0]
     two = builders.batch(base_offset=2) + builders.batch(base_offset=3, attributes=builders.DELETE_HORIZON)
     assert kept(two) == two and kept(two + one(9) + two) == two + one(9) + two
 
@@ -198,12 +167,6 @@ def test_options_override_an_empty_batch_too() -> None:
     assert kafkarec.scan(kafkarec.encode(columns, partition_leader_epoch=0)).column("partition_leader_epoch") == [0, 0]
     result = kafkarec.scan(kafkarec.encode(columns, producer_id=1, producer_epoch=0, base_sequence=5))
     assert result.column("producer_id") == [1, 1] and result.column("base_sequence") == [5, 6]
-
-
-def test_the_max_timestamp_is_of_the_records_where_the_type_is_an_option() -> None:
-    columns = kafkarec.decode(one(6, max_timestamp=90))
-    assert kafkarec.scan(kafkarec.encode(columns))[0]["max_timestamp"] == 90
-    assert kafkarec.scan(kafkarec.encode(columns, timestamp_type=0))[0]["max_timestamp"] == 50
 
 
 def test_a_part_of_a_batch_keeps_producer_and_sequences() -> None:
@@ -227,43 +190,6 @@ def test_a_part_of_a_batch_keeps_producer_and_sequences() -> None:
         again = [kafkarec.encode(columns[n : n + 1]) for n in range(5)]
         sequences = [record.sequence for record in kafkarec.decode(b"".join(again))]
         assert sequences == [(sequence + delta) % 2**31 for delta in deltas]
-
-
-def test_offsets_moved_up_to_the_largest_offset() -> None:
-    data = one(3) + one(5)
-    shifted = kafkarec.encode(kafkarec.decode(data), base_offset=LONG_MAX - 2)
-    assert kafkarec.scan(shifted).column("base_offset") == [LONG_MAX - 2, LONG_MAX]
-    with pytest.raises(ValueError, match="above 2\\^63-1"):
-        kafkarec.encode(kafkarec.decode(data), base_offset=LONG_MAX - 1)
-
-
-def test_times_of_a_kept_batch_that_no_builder_would_write() -> None:
-    """Timestamps below -1, 64 bits apart, or without a maximum: header and deltas are kept."""
-    for base, delta, most in itertools.product((0, -5, LONG_MAX, LONG_MIN), (0, -7, LONG_MAX, LONG_MIN), (-1, -9, 4)):
-        rows = [builders.record(timestamp_delta=delta), builders.record(offset_delta=1)]
-        data = builders.batch(rows, base_timestamp=base, max_timestamp=most, base_offset=7)
-        assert kept(data) == data, (base, delta, most)
-
-
-def test_a_base_sequence_option_continues_from_batch_to_batch() -> None:
-    """Over kept batches, small rows and large rows (measured first); an empty batch takes its sequences too."""
-    for first, size in itertools.product((0, 5, INT_MAX - 1, INT_MAX), (1, 3000)):
-        empty = builders.batch(base_offset=1, last_offset_delta=2, **PRODUCER)
-        rows = [builders.record(offset_delta=n, value=b"v" * size) for n in range(2)]
-        two = [builders.batch(rows, base_offset=offset) for offset in (5, 9)]
-        for parts, wanted in (
-            ([*two, one(20)], [0, 2, 4]),
-            ([empty, *two], [0, 3, 5]),
-            ([two[0], builders.batch(base_offset=7), two[1]], [0, 2, 3]),
-            ([two[1]], [0]),
-        ):
-            columns = kafkarec.decode(b"".join(parts))
-            options = {"producer_id": 1, "producer_epoch": 0, "base_sequence": first}
-            result = kafkarec.scan(kafkarec.encode(columns, **options)).column("base_sequence")
-            assert result == [(first + more) % 2**31 for more in wanted], (first, size)
-        far = [(n * INT_MAX, 5, None, b"v", ()) for n in range(3)]
-        result = kafkarec.scan(kafkarec.encode(far, **options))
-        assert result.column("base_sequence") == [first, (first + 2**31) % 2**31]
 
 
 def test_negative_offsets_are_kept_in_kept_batches() -> None:
@@ -353,13 +279,6 @@ def test_contradictory_batch_fields_are_refused() -> None:
     assert len(kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in nothing.items()})))) == 1
     marker = {"producer_id": 5, "producer_epoch": 0, "sequence": None, "is_control": True}
     assert kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in marker.items()})))[0]["is_control"]
-
-
-def test_rows_of_one_base_offset_stay_one_batch_of_any_size() -> None:
-    table = wide(base_offset=[10, 10, 10, 13]).set_column(0, "value", pa.array([b"v" * 20_000] * 4))
-    result = kafkarec.scan(kafkarec.encode(table))
-    assert result.column("base_offset") == [10, 13] and result.column("record_count") == [3, 1]
-    assert kafkarec.scan(kafkarec.encode(table, batch_size=100)).column("base_offset") == [10, 11, 12, 13]
 
 
 def test_an_offset_too_far_from_the_base_it_names() -> None:

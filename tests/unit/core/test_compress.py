@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import random
 import struct
-from pathlib import Path
 
 import builders
 import lz4.block
@@ -134,26 +133,3 @@ def test_output_buffers_fit_incompressible_payloads() -> None:
                 assert 0 <= release_memory() - buffers < 1024, (codec, magic, size)  # and some small ones
                 assert kafkarec.decode(data).column("value") == [value]
                 assert len(contents([value], magic)[0]) == size
-
-
-def resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
-def test_contexts_keep_no_memory() -> None:
-    """One per writer, not one per batch, and none is kept: each takes 16 KiB (lz4) to a megabyte (zstd)."""
-    rows = [(n, 5, None, b"value %d" % n * 20, ()) for n in range(20)]
-    large = [(n, 5, None, bytes(400_000), ()) for n in range(3)]
-    small = [(n, 5, None, b"0123456789" * 8, ()) for n in range(40)]  # a growing buffer, too small to be kept
-    for codec, level, times, some in (
-        ("lz4", 9, 2000, rows[:1]),
-        ("lz4", 3, 150, rows),
-        ("zstd", None, 60, large),
-        ("lz4", None, 2000, small),
-    ):
-        for _ in range(5):
-            kafkarec.encode(some, compression=codec, level=level, batch_size=0)
-        before = resident()
-        for _ in range(times):
-            kafkarec.encode(some, compression=codec, level=level, batch_size=0)
-        assert resident() - before < 12 << 20, (codec, level)

@@ -125,12 +125,6 @@ def test_a_header_count_at_the_borders_of_a_varint() -> None:
         whole([(0, 1, None, None, [("", None)] * count), (1, 1, b"k", b"v", [("h", b"")])])
 
 
-def test_records_of_every_size_around_a_varints_border() -> None:
-    """The record's own length is a varint too: of 63 and 64, 8191 and 8192 bytes."""
-    for size in (*range(50, 64), *range(8178, 8194)):
-        whole([row(0, 5, None, b"x" * size), row(1, 5, None, b"y" * size)])
-
-
 def split(rows: Sequence[Row], batch_size: int) -> list[list[Row]]:
     """Return the batches by MemoryRecordsBuilder.hasRoomFor without a codec; the first record always fits."""
     out: list[list[Row]] = []
@@ -160,12 +154,6 @@ def test_large_records_are_measured_first_and_split_the_same() -> None:
         exact = len(expected_batch(rows[:count]))
         for batch_size in (exact - 1, exact, exact + 1):
             assert in_every_way(rows, batch_size=batch_size) == b"".join(map(expected_batch, split(rows, batch_size)))
-
-
-def test_offsets_further_than_an_int_from_the_first_begin_a_batch() -> None:
-    for gap in (INT_MAX - 1, INT_MAX, INT_MAX + 1, 2**40):
-        rows = [row(7), row(8), row(7 + gap), row(8 + gap)]
-        assert in_every_way(rows) == b"".join(map(expected_batch, split(rows, 16384))), gap
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -214,25 +202,6 @@ def test_sequences_continue_from_the_largest_int_with_0() -> None:
             assert error_as_oracle(data) is None
 
 
-def test_a_base_offset_below_the_first_record_moves_its_sequence_back() -> None:
-    """Compaction removed the first records: base offset and base sequence stay."""
-    for gone in (0, 1, 2, 3):
-        for sequence in (0, 1, 2, 3, INT_MAX):
-            table = as_arrow([row(10 + gone), row(11 + gone)])
-            for name, value, kind in (
-                ("base_offset", 10, pa.int64()),
-                ("producer_id", 7, pa.int64()),
-                ("producer_epoch", 0, pa.int16()),
-            ):
-                table = table.append_column(name, pa.array([value] * 2, kind))
-            table = table.append_column("sequence", pa.array([sequence, (sequence + 1) % 2**31], pa.int32()))
-            data = kafkarec.encode(table)
-            header = kafkarec.scan(data)[0]
-            assert (header["base_offset"], header["last_offset"]) == (10, 11 + gone)
-            assert header["base_sequence"] == (sequence - gone) % 2**31
-            assert [record.sequence for record in kafkarec.decode(data)] == [sequence, (sequence + 1) % 2**31]
-
-
 def test_a_refused_row_is_named() -> None:
     """Offsets must rise, timestamps be -1 or above, header keys not null. Rows of both loops."""
     for before in (0, 1, 2, 5):
@@ -276,20 +245,6 @@ def test_rows_that_a_mask_keeps() -> None:
         for start, stop, size in ((0, 10, 9), (0, 10, 11), (2, 10, 10), (-1, 3, 4), (3, 2, 0), (0, 11, 11)):
             with pytest.raises(ValueError, match="rows"):
                 record_input.write(BatchHeader(), start, stop, bytes(size))
-
-
-def test_rows_without_offsets_are_counted() -> None:
-    """From the base offset on, one by one: in one batch and in several, from one chunk and from several."""
-    rows = [row(7 + n, 1000 + n) for n in range(9)]
-    table = as_arrow(rows).drop_columns(["offset"])
-    for source in (table, pa.concat_tables([table.slice(0, 4), table.slice(4)])):
-        assert record_input_of(source).write(BatchHeader(base_offset=7)) == expected_batch(rows)
-        assert record_input_of(source).write(BatchHeader(base_offset=7), 0, 6) == expected_batch(rows[:6])
-        assert kafkarec.encode(source, base_offset=7) == expected_batch(rows)
-        size = len(expected_batch(rows[:2]))
-        assert kafkarec.encode(source, base_offset=7, batch_size=size) == b"".join(
-            expected_batch(rows[n : n + 2]) for n in range(0, 9, 2)
-        )
 
 
 def test_given_header_fields_are_written_unchanged() -> None:
@@ -384,23 +339,6 @@ def test_messages_of_a_wrapper_that_is_full_to_the_byte() -> None:
                 iter(kafkarec.batches(kafkarec.encode(rows, magic=magic, compression="gzip", batch_size=batch_size)))
             )
             assert len(list(first)) == (2 if batch_size >= head + int(one * 1.05) + one else 1), (magic, batch_size)
-
-
-@pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
-def test_full_batches_of_a_part_of_the_rows_are_those_of_encode(codec: str) -> None:
-    rows = [row(7 + n, 1000 - n, b"k%d" % n, bytes([n % 5]) * (n * 37 % 200)) for n in range(60)]
-    for batch_size in (0, 300, 2000):
-        record_input = record_input_of(as_arrow(rows))
-        start, ratio, written = 0, 1.0, b""
-        while start < len(rows):
-            header = BatchHeader(codec=kafkarec.Compression.of(codec), base_offset=rows[start][0])
-            made = record_input.write_full(header, start, len(rows), batch_size, ratio, may_continue=False)
-            assert made is not None
-            again = record_input.write_full(header, start, len(rows), batch_size, ratio, may_continue=True)
-            assert again == (None if made[1] == len(rows) else made)
-            batch, start, ratio = made
-            written += batch
-        assert written == kafkarec.encode(rows, compression=codec, batch_size=batch_size)
 
 
 def test_full_batches_of_rows_in_any_order() -> None:

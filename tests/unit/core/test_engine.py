@@ -12,7 +12,6 @@ from core_reading import decode_range
 
 import kafkarec
 from kafkarec._core import Decoder, Source
-from kafkarec.format.schema import RECORD_FIELDS
 
 pytestmark = pytest.mark.core
 
@@ -63,30 +62,6 @@ def test_a_chunk_ends_with_the_batch_that_fills_it() -> None:
         assert chunks_of(decoder, data) == wanted, most
         assert chunks_of(decoder, data) == wanted, "the next input begins anew"
     assert chunks_of(decoder_of(chunk_bytes=None), data) == [(60, sum(count for _, count, _ in made))]
-
-
-def test_the_first_tables_of_a_scan_are_small_and_each_is_twice_the_previous() -> None:
-    one = builders.message(magic=0, key=None, value=None)
-    row = decoder_of(payloads=NO_PAYLOADS)
-    row.feed(Source(one))
-    row.run()
-    size = row.take()[1].raw().nbytes
-    for most in (1 << 20, 40_000, 8192, 8191, 100):
-        decoder = decoder_of(payloads=NO_PAYLOADS, chunk_bytes=most, check_crc=NO_CHECKS)
-        steps = [-(-min(8192 << n if n < 8 else most, most) // size) for n in range(60)]
-        total = min(sum(steps), 10_000)
-        wanted, left = [], total
-        for step in steps:
-            if left >= step:
-                wanted.append((step, 0))
-                left -= step
-            else:
-                wanted.append((left, 0))
-                break
-        for _ in range(2):
-            assert chunks_of(decoder, one * total)[: len(wanted)] == wanted, most
-    decoder = decoder_of(payloads=NO_PAYLOADS, chunk_bytes=None)
-    assert chunks_of(decoder, one * 500) == [(500, 0)]
 
 
 def spoiled(raw: bytes) -> bytes:
@@ -169,16 +144,3 @@ def test_the_bytes_of_all_payloads_have_a_limit() -> None:
             with pytest.raises(kafkarec.LimitExceededError) as caught:
                 chunks_of(decoder_of(**limits), data)
             assert caught.value.position == at, (codec, limits)
-
-
-def test_columns_outside_of_the_projection_are_not_filled() -> None:
-    """By the decoder's own count: 32 bytes per row, and the bytes of projected keys, values and headers."""
-    fields = {"key": b"k" * 5, "value": b"v" * 7}
-    rows = [builders.record(offset_delta=n, headers=[(b"hh", b"x")], **fields) for n in range(10)]
-    data = builders.batch(rows) + builders.message(offset=10, **fields)
-    sizes = {"key": 55, "value": 77, "headers": 30, "control_type": 55}
-    for name in RECORD_FIELDS:
-        decoder = reading.decoder(name, control=True)
-        decoder.feed(Source(data))
-        assert not decoder.run()
-        assert decoder.filled == (11, 2, 11 * 32 + sizes.get(name, 0)), name

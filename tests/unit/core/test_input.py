@@ -21,8 +21,6 @@ from fake_file import FakeFile, read
 
 import kafkarec
 from kafkarec import _core
-from kafkarec._core import Source
-from kafkarec.format.schema import BATCH_FIELDS
 from kafkarec.sources.files import LocalFile
 from kafkarec.tables.records import BatchTable
 
@@ -102,20 +100,6 @@ def test_headers_in_the_page_cache_are_read_alone_if_4_kib_apart(tmp_path: Path)
         assert (reads.calls // 2, reads.cached_calls) == (preads, cached_calls), number
 
 
-def test_a_header_that_was_read_alone_may_be_a_whole_batch(tmp_path: Path) -> None:
-    """Markers that the cleaner emptied, whose 61 bytes are looked at again."""
-    marker = builders.batch(base_offset=500, last_offset_delta=0, count=0, attributes=0x30, producer_id=5)
-    path = tmp_path / "0.log"
-    path.write_bytes(log_of([9000] * 130) + marker + log_of([9000] * 2) + marker)
-    found = []
-    for cached in (0, 64):
-        with kafkarec.open(path) as segment, Preads(_core, cached=cached):
-            pieces = reading.walk_markers(segment)
-        found.append([[one.column(name) for name in BATCH_FIELDS] for one in pieces])
-    assert found[0] == found[1]
-    assert sum(sum(one.column("is_control")) for one in pieces) == 2
-
-
 def test_a_scan_is_the_same_whatever_is_in_the_page_cache(tmp_path: Path) -> None:
     chance = random.Random(3)
     for number, sizes in enumerate([(61, 5000), (4096, 4097, 96), (61, 300, 9000), (3000, 70_000, 200_000)] * 2):
@@ -186,15 +170,6 @@ def test_a_hole_is_the_same_as_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert found == damage_and_tail(dense.scan(errors="skip")), seed
 
 
-def test_a_file_that_becomes_shorter_within_a_hole_has_unreadable_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "0.log"
-    for size in (3 << 20, (4 << 20) + 99):
-        write_sparse(path, LOG[:100], 4 << 20)
-        with kafkarec.open(path) as segment, segment.opened():
-            os.truncate(path, size)
-            assert damage_and_tail(segment.scan(errors="skip"))[0] == [(100, 4 << 20, "unreadable")]
-
-
 def test_where_zeros_end() -> None:
     for window, zeros in itertools.product((1, 64, 4096, 1 << 20), (17, 24, 31, 32, 33, 64, 100, 5000)):
         data = LOG[:100] + bytes(zeros)
@@ -202,24 +177,6 @@ def test_where_zeros_end() -> None:
         assert damage_and_tail(to_the_end.scan(errors="skip")) == ([], zeros, [0]), (window, zeros)
         found = [(100, zeros + 1, "size_too_small")]
         assert damage_and_tail(not_quite.scan(errors="skip")) == (found, 0, [0]), (window, zeros)
-
-
-def test_reading_requests_a_window_or_a_batch() -> None:
-    """Bytes in the window are kept; bytes missing from a short read are requested again."""
-    fake = Asked(LOG[:7000], 512, 32)
-    read(fake)
-    assert fake.asked == [(0, 512), (512, 688), (1200, 512), (1712, 4781), (6493, 507)]
-    fake = Asked(LOG[:1200], 512, 32, most=200)
-    read(fake)
-    assert fake.asked == [
-        (0, 512),
-        (200, 312),
-        (400, 112),
-        (512, 688),
-        (712, 488),
-        (912, 288),
-        (1112, 88),
-    ]
 
 
 def test_an_unreadable_byte_is_located_by_halving_from_either_end() -> None:
@@ -292,51 +249,6 @@ def test_an_unreadable_byte_is_located_by_halving_from_either_end() -> None:
                 (5001, 2),
             ],
         ),
-        (
-            range(4095, 4097),
-            1 << 30,
-            [
-                (0, 8192),
-                (0, 4096),
-                (0, 2048),
-                (2048, 1024),
-                (3072, 512),
-                (3584, 256),
-                (3840, 128),
-                (3968, 64),
-                (4032, 32),
-                (4064, 16),
-                (4080, 8),
-                (4088, 4),
-                (4092, 2),
-                (4094, 1),
-                (4096, 4096),
-                (4096, 2048),
-                (4096, 1024),
-                (4096, 512),
-                (4096, 256),
-                (4096, 128),
-                (4096, 64),
-                (4096, 32),
-                (4096, 16),
-                (4096, 8),
-                (4096, 4),
-                (4096, 2),
-                (4096, 1),
-                (6144, 2048),
-                (5120, 1024),
-                (4608, 512),
-                (4352, 256),
-                (4224, 128),
-                (4160, 64),
-                (4128, 32),
-                (4112, 16),
-                (4104, 8),
-                (4100, 4),
-                (4098, 2),
-                (4097, 1),
-            ],
-        ),
     ):
         fake = Asked(LOG, 8192, 32, [bad], most=most)
         decoded = read(fake, errors="skip")
@@ -344,36 +256,6 @@ def test_an_unreadable_byte_is_located_by_halving_from_either_end() -> None:
         assert [(damage.position, damage.length) for damage in decoded.damage] == [(STARTS[n], SIZES[n]) for n in hit]
         assert fake.asked[: len(asked)] == asked
         assert fake.asked[len(asked) :][:3] == [(11808, 61), (11869, 61), (8192, len(LOG) - 8192)]
-
-
-def test_a_failure_after_a_short_answer_is_followed_by_pages() -> None:
-    """Pages are counted from the place of the failure."""
-    fake = Asked(LOG, 8500, 32, [range(5000, 5001)], most=1500)
-    read(fake, errors="skip")
-    assert fake.asked[:8] == [
-        (0, 8500),
-        (1500, 7000),
-        (3000, 5500),
-        (4500, 4000),
-        (4500, 3692),
-        (4500, 1846),
-        (4500, 923),
-        (4500, 461),
-    ]
-
-
-@pytest.mark.parametrize("most", [40, 100, 1000])
-def test_short_reads_lose_no_bytes(most: int) -> None:
-    """No readable byte is lost, before or after an unreadable byte or in another page."""
-    sizes = [70 + 6 * (n % 9) for n in range(70)]
-    data = log_of(sizes)
-    starts = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
-    assert 6000 < len(data) < 8000
-    for window in (64, 1000, 1 << 20):
-        for bad in (range(3), range(1000, 1001), range(4095, 4096), range(4096, 4097), range(5000, 5200)):
-            decoded = read(Asked(data, window, 32, [bad], most=most), errors="skip")
-            kept = [n for n in range(len(sizes)) if starts[n + 1] <= bad.start or starts[n] >= bad.stop]
-            assert [row["offset"] for row in checked_rows(decoded)] == kept, (window, bad)
 
 
 @pytest.mark.parametrize("most", [100, 1 << 30])
@@ -456,35 +338,3 @@ def test_windows_share_one_block() -> None:
         assert (heap.alive, heap.overrun) == (0, 0)
         asked[window] = heap.calls
     assert asked == {512: 13, 2048: 12, 1 << 20: 11}
-
-
-def test_a_part_of_a_file_that_begins_in_a_window_and_ends_in_one() -> None:
-    for window in (64, 512, 1 << 20):
-        for first in range(len(SIZES)):
-            fake = Asked(LOG, window, 32)
-            part = reading.read_batches(fake, STARTS[first], STARTS[-1], named={"file": "test.log"})
-            assert part.remaining == 0 and not part.damage
-            if first < len(SIZES) - 1:
-                assert fake.asked[0] == (STARTS[first], min(window, STARTS[-1] - STARTS[first])) or window == 64
-            assert all(STARTS[first] <= at and at + length <= STARTS[-1] for at, length in fake.asked)
-
-
-def test_unreadable_ranges_are_found_in_whatever_order_they_were_read() -> None:
-    """One of a page at most: all between two of them counts as unreadable."""
-    for seed in range(30):
-        chance = random.Random(seed)
-        pages = 40
-        size = pages * 4096
-        starts = [4096 * page + chance.randrange(4000) for page in chance.sample(range(pages), chance.randrange(1, 40))]
-        bad = [range(at, at + chance.choice([1, 2, 90])) for at in starts]
-        fake = FakeFile(bytes(size), chance.choice([1, 64, 7000]), 32, bad)
-        decoder = reading.file_request().decoder()
-        decoder.feed(Source(file=fake))
-        for start in chance.sample(range(size), 40):
-            decoder.bytes_at(start, min(start + chance.choice([1, 30, 20_000]), size))
-        decoder.bytes_at(0, size)
-        for _ in range(300):
-            start = max(0, chance.choice(starts) + chance.randrange(-100, 100))
-            end = start + chance.choice([1, 2, 50, 9000])
-            touched = any(start < one.stop and one.start < end for one in bad)
-            assert decoder.is_readable(start, end) is not touched, (seed, start, end)

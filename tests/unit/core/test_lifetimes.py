@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import errno
 import gc
-import random
 import subprocess
 import sys
 import threading
 import weakref
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-import batch_damage
 import builders
 import pytest
 import reading
 from engine_vs_oracle import with_right_checksums
 from fake_file import FakeFile, read
-from long_run import fewer
 from paths import SUPPORT
 
 import kafkarec
 from kafkarec import _core, codecs
 from kafkarec._core import Chunk, Decoder, Layout, Rows, Source, Stretches
-from kafkarec._verbs import LastOffsets, writable_view
+from kafkarec._verbs import writable_view
 
 pytestmark = pytest.mark.core
 
@@ -65,32 +60,6 @@ def test_a_file_whose_read_raises_is_let_go(errors: str) -> None:
     del fake
     gc.collect()
     assert alive() is None
-
-
-@dataclass
-class Moody(FakeFile):
-    """A file of which short reads fail by chance, as on a disk that reads a sector again only sometimes."""
-
-    chance: random.Random = field(default_factory=random.Random)
-    share: float = 1
-
-    def read_at(self, position: int, length: int) -> bytes:
-        if length <= 100 and self.chance.random() < self.share:
-            raise OSError(errno.EIO, "Input/output error")
-        return super().read_at(position, length)
-
-
-@pytest.mark.parametrize("share", [0.3, 1])
-def test_damage_is_skipped_where_what_was_read_cannot_be_read_again(share: float) -> None:
-    for seed in range(fewer(100, 40)):
-        chance = random.Random(seed)
-        log = batch_damage.make_log(chance)
-        for i in chance.sample(range(1, len(log.pieces) - 2), chance.randrange(1, 6)):
-            log.touched.add(i)
-            chance.choice(batch_damage.KINDS)(chance, log, i)
-        fake = Moody(log.data, chance.choice([256, 4096, 1 << 16]), chance=chance, share=share)
-        found = kafkarec.open(fake).read(errors="skip")
-        assert {record.offset for record in found} <= {offset for one in log.offsets for offset in one}, seed
 
 
 class Keeping:
@@ -265,17 +234,6 @@ def test_a_cycle_through_a_list_of_headers_that_was_appended_is_collected() -> N
     assert collected(lambda: weakref.ref(Headers()))
 
 
-def test_headers_in_a_list_that_changes_later_are_those_that_were_appended() -> None:
-    builder = kafkarec.RecordBatchBuilder()
-    pairs: list[Any] = [(f"h{n}", b"x%d" % n) for n in range(5)]
-    builder.append(5, b"k", b"v", pairs)
-    expected = list(pairs)
-    pairs.clear()
-    gc.collect()
-    [record] = kafkarec.decode(builder.build())
-    assert record.headers == expected
-
-
 # ---- private objects that are used wrongly
 
 
@@ -365,37 +323,3 @@ def test_a_decoder_that_another_thread_uses_is_refused() -> None:
         assert fake.raised
         assert set(fake.raised) == {"another thread uses this object"}
         assert one.take()[1].count == 4
-
-
-def test_last_offsets_that_another_thread_uses_are_refused() -> None:
-    """Adding a million rows takes some milliseconds, in which the other thread has its turn: at the latest when it is
-    tried again."""
-    rows = 1_000_000
-    ends, offsets = array("i", range(0, 8 * rows + 1, 8)), array("q", range(rows))
-    keys = (None, ends, b"".join(n.to_bytes(8, "big") for n in range(rows)))
-    last = LastOffsets()
-    adding = threading.Event()
-    done: list[bool] = []
-
-    def add() -> None:
-        adding.set()
-        for _ in range(100):
-            try:
-                last.put(keys, offsets, rows)
-            except RuntimeError:
-                done.append(True)
-            if done:
-                return
-
-    thread = threading.Thread(target=add)
-    thread.start()
-    adding.wait()
-    while thread.is_alive() and not done:
-        try:
-            last.latest((None, array("i", [0, 1]), b"k"), array("q", [0]), 1)
-        except RuntimeError as error:
-            assert str(error) == "another thread uses this object"
-            done.append(True)
-    thread.join()
-    assert done
-    assert len(last) == rows

@@ -124,7 +124,6 @@ def lists() -> list[Any]:
 
 WAYS: dict[str, Callable[[], Any]] = {
     "batches": lambda: decoded(PLAIN),
-    "batches after damage": lambda: decoded(PLAIN[:-1] + b"?" + PLAIN, errors="skip"),
     "messages": lambda: decoded(MESSAGES),
     "payloads": lambda: decoded(b"".join(PACKED)),
     "in windows": lambda: through_windows("raise"),
@@ -143,12 +142,6 @@ REFUSED: dict[str, set[Place]] = {
         (0, 0, None, 23045),
         (0, 0, 1, 6000),
         (0, 0, 1, 11011),
-    },
-    "batches after damage": {
-        (23106, 0, None, ROW),
-        (23106, 0, None, 23045),
-        (23106, 0, 1, 6000),
-        (23106, 0, 1, 11011),
     },
     "messages": {
         (0, 0, None, 9026),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from array import array
 from pathlib import Path
 
@@ -55,15 +54,6 @@ def test_keys_of_every_length() -> None:
     assert len(set(sizes)) == len(keys)
 
 
-def test_keys_that_differ_in_one_byte_or_in_length_alone() -> None:
-    keys: list[bytes | None] = []
-    for size in (1, 7, 8, 9, 16, 17, 254, 255, 256):
-        for at in {0, size // 2, size - 1}:
-            keys.append(bytes(at) + b"x" + bytes(size - at - 1))
-        keys.append(bytes(size))
-    agrees(keys, list(range(100, 100 + len(keys))))
-
-
 def test_a_later_row_replaces_an_earlier_one_whatever_its_offset() -> None:
     agrees([b"a", b"b", b"a", b"a"], [9, 3, 5, 7])
     agrees([b"a", b"b", b"a"], [9, 3, 5], 3)
@@ -92,13 +82,6 @@ def test_only_some_rows_are_put() -> None:
             table.put(columns(keys), offsets, 100, [span])
 
 
-def test_growing_past_three_quarters_keeps_every_key() -> None:
-    dice = random.Random(5)
-    for count in (751, 752, 753, 767, 768, 769, 1023, 1025, 4000):
-        keys: list[bytes | None] = [b"%d" % dice.randrange(count * 2) * dice.randrange(1, 4) for _ in range(count)]
-        agrees(keys, list(range(count)), dice.randrange(1, 9))
-
-
 def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters() -> None:
     """Of 1024 slots 768 may be used, and keys are inserted 16 at a time: after 752 keys 16 more fit."""
     table = LastOffsets()
@@ -108,20 +91,6 @@ def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters() -> None
     assert len(table) == 768 and small < table.nbytes < small + 66_000
     table.put(columns([b"0"]), array("q", [5]), 1)
     assert len(table) == 768 and table.nbytes > 2 * small + 65_536
-
-
-def test_a_first_key_longer_than_the_initial_key_memory() -> None:
-    for size in (65_530, 65_531, 65_536, 70_000, 300_000):
-        agrees([b"k" * size, b"k", b"l" * size * 2, b"k" * size], [1, 2, 3, 4])
-
-
-def test_keys_of_16_mib_and_more_have_a_length_of_four_bytes() -> None:
-    key = bytes(1 << 24)
-    table = LastOffsets()
-    for offset, keys in enumerate(([key, b"\0"], [key])):
-        table.put(columns(list(keys)), array("q", [offset] * len(keys)), len(keys))
-    assert len(table) == 2
-    assert [list(table.latest(columns([key]), array("q", [at]), 1)) for at in (0, 1)] == [[0], [1]]
 
 
 def test_a_table_keeps_no_memory() -> None:

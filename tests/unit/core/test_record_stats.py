@@ -16,7 +16,6 @@ from core_reading import INT_MAX, INT_MIN, LONG_MAX, decode_error, error_fields
 from core_records import REFUSED, RULES, stats_of, summed
 
 import kafkarec
-from kafkarec._verbs import stamp_messages, writable_view
 
 pytestmark = pytest.mark.core
 
@@ -79,14 +78,6 @@ def test_the_sums_of_a_batch() -> None:
     assert stats_of(stamped, RULES._replace(create_time=True)).stats == sums(stamped, 2)
     out_of_order = builders.batch([records[1], records[0]])
     assert not stats_of(out_of_order).stats[1]
-
-
-def test_the_sums_of_a_request_can_be_computed_again() -> None:
-    data = builders.batch([LONG, builders.record(key=None)])
-    request = stats_of(data, RULES._replace(compacted=True))
-    before = request.stats, request.refused()
-    request.scan_records(data[61:], RULES._replace(compacted=True), False, RULES.limit)
-    assert (request.stats, request.refused()) == before
 
 
 @pytest.mark.parametrize("reason", REFUSED)
@@ -211,15 +202,6 @@ def test_the_largest_inner_message(magic: int) -> None:
         assert (caught.value.expected, caught.value.found) == (allowed, most)
 
 
-def test_at_most_ten_thousand_refused_records_are_listed() -> None:
-    rules = RULES._replace(compacted=True)
-    least = builders.record(key=None, value=None)
-    for count in (9999, 10000, 10001):
-        result, _, notes = stats_of(builders.batch([least] * count), rules).refused()
-        assert result == count and len(notes) == min(count, 10000)
-        assert [note[0] for note in notes[-2:]] == [len(notes) - 2, len(notes) - 1]
-
-
 def test_what_is_checked_of_a_batch_before_its_records() -> None:
     data = builders.good_batch(2, base_offset=5, leader_epoch=3)
     for most, fits in ((len(data) - 1, False), (len(data), True), (len(data) + 1, True)):
@@ -257,58 +239,6 @@ def test_what_is_checked_of_a_batch_before_its_records() -> None:
             assert (small.value.expected, small.value.found) == (61, 60)
 
 
-def test_every_byte_of_a_request_under_its_checksum() -> None:
-    for data, first in ((builders.good_batch(2), 21), (builders.message(magic=0), 17), (builders.message(magic=1), 17)):
-        for at in range(first, len(data)):
-            with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
-                summed(builders.patched(data, at, bytes([data[at] ^ 1])))
-
-
-def test_messages_are_stamped_with_a_right_checksum() -> None:
-    for magic in (0, 1):
-        data = b"".join(builders.message(magic=magic, offset=n, timestamp=50 + n, value=b"v" * n) for n in range(5))
-        for kind in (0, 1):
-            fresh = bytes(bytearray(data))
-            view = writable_view(fresh)
-            stamp_messages(view, 77, kind, 99)
-            wanted = b"".join(
-                builders.message(
-                    magic=magic,
-                    offset=77 + n,
-                    timestamp=99 if kind else 50 + n,
-                    attributes=8 * kind * magic,
-                    value=b"v" * n,
-                )
-                for n in range(5)
-            )
-            assert bytes(view) == wanted
-
-
-def test_a_message_that_is_listed_is_read_first() -> None:
-    """A message of another magic, or with log append time, is listed only if its fields can be read."""
-    stamped = RULES._replace(create_time=False)
-    lies: list[dict[str, int]] = [{name: length} for name in ("key_length", "value_length") for length in (6, INT_MAX)]
-    for outer, inner, attributes, rules, why in (
-        (1, 0, 0, RULES, OTHER_MAGIC),
-        (0, 1, 0, RULES, OTHER_MAGIC),
-        (1, 1, 8, stamped, APPEND_TIME),
-    ):
-        for wrong in ({}, *lies):
-            one = builders.message(magic=inner, **wrong)
-            request = summed(builders.wrapper(one, magic=outer, attributes=attributes))
-            if wrong:
-                with pytest.raises(kafkarec.KafkaRecordError) as caught:
-                    request.scan_records(one, rules, False, rules.limit)
-                assert caught.value.reason == refusal_of(builders.wrapper(one, magic=inner)), wrong
-            else:
-                request.scan_records(one, rules, False, rules.limit)
-                assert [note[1] for note in request.refused()[2]] == [why]
-            plain = builders.message(attributes=8, **wrong)
-            said = refused(plain, rules=stamped)
-            assert sentence(plain, rules=stamped) == (str(decode_error(plain)) if wrong else "")
-            assert (said[1] if said else "") == (refusal_of(plain) if wrong else "")
-
-
 def test_what_is_listed_of_a_refused_record() -> None:
     """Index in the batch, reason, timestamp, offset and magic; of wrappers the inner messages are counted."""
     rules = RULES._replace(compacted=True)
@@ -331,9 +261,3 @@ def test_what_is_listed_of_a_refused_record() -> None:
         wrong = builders.patched(inside, 2 * len(parts[0]) + 13, b"\0")
         with pytest.raises(kafkarec.CorruptRecordError, match=r"of an inner message .*record 2 of its batch"):
             stats_of(builders.wrapper(wrong, magic=magic, offset=4), payload=wrong)
-
-
-def refusal_of(data: bytes) -> str:
-    error = decode_error(data)
-    assert error is not None
-    return error.reason

@@ -7,15 +7,13 @@ set to the limit of a class: the last byte that fits and the first that does not
 
 from __future__ import annotations
 
-import itertools
 import mmap
 import struct
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from size_classes import CLASSES, class_of
+from size_classes import class_of
 
 import kafkarec
 from kafkarec import release_memory
@@ -58,17 +56,6 @@ def filled(columns: dict[str, Any], promised: int, rows: int) -> None:
                 assert buffer_size(table) == class_of(size + more), (size, more, ends)
 
 
-def test_a_buffer_of_every_class() -> None:
-    for size, larger in itertools.pairwise(CLASSES[1:]):
-        if larger > MOST_KEPT:
-            break
-        claim = size - FIRST - ROW - OTHER_CELL
-        assert buffer_size(pa.table({"value": binary([0, claim])})) == size
-        assert buffer_size(pa.table({"value": binary([0, claim + 1])})) == larger
-    assert buffer_size(pa.table({"value": binary([0, MOST_KEPT - FIRST - ROW - OTHER_CELL])})) == MOST_KEPT
-    assert buffer_size(pa.table({"value": binary([0, MOST_KEPT])})) == 0, "larger than all that is kept"
-
-
 def test_no_more_than_128_mib_are_kept() -> None:
     """In buffers of several classes together; reused buffers and those freed to the system no longer count."""
 
@@ -86,33 +73,6 @@ def test_no_more_than_128_mib_are_kept() -> None:
     assert release_memory() == 0
 
 
-def resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
-def test_released_memory_goes_back_to_the_system() -> None:
-    rows = [(n, 5, None, bytes(50), ()) for n in range(20_000)]
-    for n in range(12):
-        kafkarec.encode(rows)
-        assert release_memory() > 1 << 20
-        if n == 3:
-            before = resident()
-    assert resident() - before < 4 << 20
-
-
-def test_cells_with_32_bit_offsets_are_estimated_by_their_bytes_others_at_eight_bytes() -> None:
-    for rows in (1, 9):
-        texts = [b"abc" * n for n in range(rows)]
-        for type_ in (pa.binary(), pa.string()):
-            filled({"key": pa.array(texts, pa.binary()).cast(type_)}, sum(map(len, texts)), rows)
-            sliced = pa.array([b"front", *texts, b"behind"], pa.binary()).cast(type_).slice(1, rows)
-            filled({"key": sliced}, sum(map(len, texts)), rows)
-        for type_ in (pa.large_binary(), pa.binary_view(), pa.null()):
-            filled({"key": pa.nulls(rows, type_)}, OTHER_CELL * rows, rows)
-        filled({"key": pa.array([b"0123"] * rows, pa.binary(4))}, OTHER_CELL * rows, rows)
-        filled({}, OTHER_CELL * rows, rows)
-
-
 def test_headers_are_estimated_by_their_bytes_and_two_lengths_each() -> None:
     lists = [[{"key": "k" * n, "value": b"v" * (n * i)} for i in range(n % 4)] for n in range(12)]
     for kind in (pa.list_, pa.large_list):
@@ -123,43 +83,6 @@ def test_headers_are_estimated_by_their_bytes_and_two_lengths_each() -> None:
             filled({"headers": column.slice(start, stop - start)}, promised + OTHER_CELL * (stop - start), stop - start)
     loose = pa.struct([pa.field("key", pa.large_string()), pa.field("value", pa.binary_view())])
     filled({"headers": pa.array([[{"key": "k", "value": b"v"}] * 3], pa.list_(loose))}, 3 * (2 * OTHER_CELL + 2) + 8, 1)
-
-
-def test_entries_that_no_row_uses_do_not_lower_the_estimate() -> None:
-    """Their offsets are not checked, so they may have any value."""
-    ends = pa.py_buffer(struct.pack("<5i", 0, 10**6, 3, 5, 10**7))
-    keys = pa.Array.from_buffers(pa.string(), 4, [None, ends, AREA]).slice(1)
-    entries = pa.StructArray.from_arrays([keys, binary([0, 0, 0, 0])], fields=list(ENTRY))
-    headers = pa.Array.from_buffers(
-        pa.list_(ENTRY),
-        2,
-        [pa.py_buffer(b"\2"), pa.py_buffer(struct.pack("<3i", 1, 1, 2))],
-        null_count=1,
-        children=[entries],
-    )
-    filled({"headers": headers}, 2 * 2 + 2 * OTHER_CELL, 2)
-
-
-def test_columns_of_no_rows_are_estimated_at_0() -> None:
-    """Lists of no rows may have no offsets buffer."""
-    entries = pa.array([], ENTRY)
-    headers = pa.Array.from_buffers(pa.list_(ENTRY), 0, [None, None], children=[entries])
-    empty = pa.table({"headers": headers, "value": pa.array([], pa.binary())})
-    assert buffer_size(empty) == FIRST and len(kafkarec.encode(empty)) == 0
-    some = pa.table({"headers": pa.nulls(1, headers.type), "value": binary([0, 5120 - FIRST - ROW - OTHER_CELL])})
-    assert buffer_size(pa.concat_tables([empty, some, empty])) == 5120
-
-
-def test_records_of_more_than_256_bytes_on_average_are_written_in_place() -> None:
-    """They are measured first: they need no buffer and one copy less. Below 32 KiB that would take longer."""
-    for rows in (20, 130, 600):
-        for more in (0, 1):
-            size = 256 * rows - FIRST - ROW * rows - OTHER_CELL * rows + more
-            table = pa.table({"value": binary([0] * rows + [size])})
-            release_memory()
-            data = kafkarec.encode(table)
-            assert release_memory() == (0 if more and rows > 128 else class_of(256 * rows + more))
-            assert kafkarec.decode(data).column("value") == [b""] * (rows - 1) + [bytes(size)]
 
 
 def test_a_batch_holds_a_kib_less_than_2_gib_of_records() -> None:
@@ -178,18 +101,3 @@ def test_a_batch_holds_a_kib_less_than_2_gib_of_records() -> None:
         for source in (table, facts):
             with pytest.raises(ValueError, match=refusal):
                 kafkarec.encode(source, batch_size=2**31 - 1)
-
-
-def test_a_record_that_no_batch_can_hold_is_named() -> None:
-    for more, refusal in ((0, "^a batch of more"), (1, "^record 1: .*2\\^31")):
-        for key, headers in ((None, 0), (b"four", 0), (None, 2)):
-            size = 2**31 - 1 - 64 - len(key or b"") - (0 if key is None else 1) - headers * 5 + more
-            table = pa.table(
-                {
-                    "key": pa.array([None, key], pa.binary()),
-                    "value": binary([0, 0, size]),
-                    "headers": pa.array([[], [{"key": "abc", "value": None}] * headers], pa.list_(ENTRY)),
-                }
-            )
-            with pytest.raises(ValueError, match=refusal):
-                kafkarec.encode(table)

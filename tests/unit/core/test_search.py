@@ -6,7 +6,6 @@ lengths one byte off, batches inside values, candidates without a following fram
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import Counter
 from functools import cache
@@ -26,7 +25,6 @@ from kafkarec.tables.records import BatchTable
 pytestmark = pytest.mark.core
 
 FAR = 2**31
-LEAST = damage_oracle.LEAST_SIZES
 LOGS = 20_000 if LONG else 1200
 FRAMING = {
     "size_too_small",
@@ -286,26 +284,6 @@ def test_random_logs_are_read_as_by_the_damage_oracle() -> None:
     assert set(met) - {"search_limit"} == {*FRAMING, "records"} and min(met.values()) > 10, met
 
 
-def test_zeros_of_any_length_are_passed_over_up_to_the_next_batch() -> None:
-    """Up to the zeros with which it begins: base offset 0, the first bytes of its length."""
-    for seed in range(LOGS // 2):
-        chance = random.Random(f"zeros {seed}")
-        pieces = [chance.choice([b"", b"\xff", builders.good_batch(1, base_offset=1)])]
-        for _ in range(chance.randrange(1, 4)):
-            behind = chance.choice(
-                [
-                    b"",
-                    bytes([chance.randrange(1, 256)]),
-                    builders.message(magic=0, value=bytes(chance.randrange(20))),
-                    builders.good_batch(1, base_offset=chance.choice([0, 5, 1 << 40])),
-                    builders.batch([builders.record(value=bytes(400))]),
-                ]
-            )
-            pieces += [bytes(chance.choice([chance.randrange(20), chance.randrange(200)])), behind]
-        options = {"file": chance.random() < 0.5, "later_segment": chance.random() < 0.5}
-        same(b"".join(pieces), window=chance.choice([0, 1, 61, 64, 300]), **options)
-
-
 def header(size: int, **fields: int) -> bytes:
     """Return 61 bytes that look like the header of a batch of `size` bytes, with a wrong checksum."""
     return builders.batch(count=1, length=size - 12, crc=0, **fields)
@@ -366,68 +344,6 @@ def test_a_run_of_1024_batches_counts_as_continuing() -> None:
         assert len(same(data).batches) == (count if count > 1024 else 0), count
 
 
-def test_a_message_that_ends_within_a_length_is_read_to_its_end() -> None:
-    """At the end of the input, with 0 to 5 bytes where a length of four should be."""
-    for magic, key, rest in itertools.product((0, 1), (None, b"", b"key"), range(6)):
-        whole = builders.message(magic=magic, offset=4, key=key, value=b"value")
-        for at in (18 if magic == 0 else 26, len(whole) - 9):
-            cut = whole[: at + rest]
-            cut += b"!" * (LEAST[magic] - len(cut))
-            raw = builders.with_legacy_crc(builders.patched(cut, 8, (len(cut) - 12).to_bytes(4, "big")))
-            for window in (0, 64):
-                same(b"\xff" * 9 + raw, window=window)
-                same(b"\xff" * 9 + raw + b"\xff" * 30, window=window)
-
-
-def test_no_state_of_one_input_is_used_in_the_next() -> None:
-    """The same positions, with other checksums, other offsets, and no batch at all."""
-    good, low, high = (builders.good_batch(1, base_offset=offset) for offset in (50, 3, 2**40))
-    junk, row = b"\xff" * 20, len(good)
-    bad = good[:-1] + b"!"
-    for first, second in itertools.permutations(
-        (
-            junk + good + junk,
-            junk + bad + junk,
-            bad + bad + good,
-            bad + good + bad,
-            high + junk + good,
-            low + junk + low,
-            junk + bytes(row) + low,
-            bytes(3 * row),
-            junk * 12,
-        ),
-        2,
-    ):
-        same(first)
-        same(second)
-
-
-@pytest.mark.parametrize("spoiled", [False, True])
-def test_a_cached_checksum_does_not_count_against_the_limit(spoiled: bool) -> None:
-    """A candidate is checked after another, and again when the other turns out to be in a value."""
-    looked_at = of_size(200, base_offset=51)
-    front = [builders.good_batch(1), b"\xff" * 30, builders.good_batch(1, base_offset=50)]
-    front += [looked_at[:-1] + b"!" if spoiled else looked_at, b"\xff" * 40, builders.good_batch(1, base_offset=2)]
-    start = b"".join(front) + b"\xff" * 40
-
-    def made(size: int) -> bytes:
-        length = len(start) + 6 * 61 + size
-        fakes = b"".join(header(length - len(start) - 61 * n, base_offset=52 + n) for n in range(6))
-        return start + fakes + of_size(size, base_offset=60)
-
-    def is_found(size: int) -> bool:
-        data = made(size)
-        return len(data) - size in damage_oracle.read(data).batches
-
-    low, high = 200, 12_000
-    assert is_found(low) and not is_found(high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_found(middle) else (low, middle)
-    for size in (low - 1, low, high, high + 1):
-        same(made(size))
-
-
 def test_a_run_of_more_than_four_mebibytes_is_no_value() -> None:
     """Counted from the end of its first batch, whatever varint is stored before it."""
     first = builders.good_batch(1)
@@ -447,12 +363,6 @@ def test_candidates_at_a_records_value_are_no_batches_of_the_log() -> None:
             bad = builders.patched(builders.batch(rows, base_offset=4), 8, (10**7).to_bytes(4, "big"))
             for window in (0, 64, 256):
                 assert same(front + bad + behind, window=window).batches == [0, len(front + bad)]
-
-
-def test_a_length_of_five_bytes_at_the_start_of_an_input() -> None:
-    run = builders.good_batch(2)
-    for front, hidden in ((raw_varint(zigzag(len(run)), 5), True), (raw_varint(zigzag(len(run)), 4), False)):
-        assert len(same(front + run + b"\xff" * 40).batches) == (0 if hidden else 1)
 
 
 def test_a_batch_is_found_behind_any_number_of_bytes() -> None:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import builders
-import golden
 import pytest
 import slow_lines
 from slow_lines import Ready
@@ -233,14 +232,6 @@ def test_numbers_and_times(iso_times: bool) -> None:
     assert csv_of(table, names, forms, iso_times) == slow_lines.csv_rows(rows, names, forms, iso_times)
 
 
-@pytest.mark.parametrize("case", golden.vectors(), ids=lambda case: case.name)
-def test_vectors(case: golden.Case) -> None:
-    names = ["offset", "timestamp", "key", "value", "headers", "compression", "is_control", "sequence"]
-    table = kafkarec.decode(case.bytes, columns=names, control=True, timestamp_unit="int64")
-    columns = {name: table.column(name) for name in names}
-    both(table, [{name: columns[name][row] for name in names} for row in range(len(table))], names, "utf8")
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("more", [b"", b"x", b"\xff", b"\x85", b"\n", b'"'])
 def test_values_of_every_length(form: str, more: bytes) -> None:
@@ -251,15 +242,6 @@ def test_values_of_every_length(form: str, more: bytes) -> None:
     values += [b"v" * n + "\u20ac\u2028\U0001f600".encode() + more for n in range(4080, 4100)]
     values += [more * n for n in (4095, 4096, 4097, 9000)]
     both(one_batch(values), [{"value": value} for value in values], ["value"], form)
-
-
-def test_headers_and_texts_that_need_more_space_than_a_row_has() -> None:
-    headers = [(b"k" * n, b"v" * n if n % 3 else None) for n in (0, 1, 40, 5000, 7, 100)] * 40
-    record = builders.record(headers=headers, value=b"\xff" * 70_000, key=b"\x01" * 70_000)
-    table = kafkarec.decode(builders.batch([record]))
-    row = {name: table.column(name)[0] for name in ("headers", "key", "value")}
-    assert len(row["headers"]) == 240
-    both(table, [row], ["headers", "key", "value"], "utf8")
 
 
 OFFSETS = array("i", [0, 1, 3])
