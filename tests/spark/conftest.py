@@ -7,6 +7,7 @@ does many things and writes one JSON file, which the tests read.
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
@@ -41,6 +42,15 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     started.close()
 
 
+@pytest.fixture(params=["folder", "bucket"])
+def out(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The path or URL that jobs write to. Without fsync: in these tests processes crash, machines do not."""
+    from publish_jobs import new_store
+
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    return new_store(tmp_path, monkeypatch) if request.param == "bucket" else f"{tmp_path}/out"
+
+
 @pytest.fixture(scope="session")
 def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fat wheel of the same kafkarec under another version."""
@@ -66,16 +76,6 @@ def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bare_python() -> Iterator[str]:
     """The path of a Python of this version with pyspark, pyarrow and pandas only."""
     yield from environment(RUNNING)
-
-
-@pytest.fixture(scope="session")
-def other_python() -> Iterator[str]:
-    """The same for another Python version that this machine has."""
-    others = [python for python in wheelhouse.PYTHONS if python != RUNNING]
-    interpreters = [python for python in others if wheelhouse_check.find_interpreter(python)]
-    if not interpreters:
-        pytest.skip(f"no CPython of {', '.join(others)} on this machine")
-    yield from environment(interpreters[0])
 
 
 def environment(python: str) -> Iterator[str]:

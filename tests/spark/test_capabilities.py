@@ -326,27 +326,6 @@ def test_a_task_unpickles_its_own_splits_only() -> None:
     assert list(sent) == [split for task in tasks[1:] for split in task]
 
 
-def test_read_log_has_the_rows_of_the_data_source(spark_session: Any) -> None:
-    path = str(SEGMENTS)
-    for given in (
-        {"subscribe": "txn"},
-        {"assign": {"txn": [0]}, "includeMetadata": True},
-        {"subscribe": "txn", "view": "batches"},
-    ):
-        texts = read_functions.texts(path, given)
-        source = spark_session.read.format("kafkarec").options(**texts).load()
-        log = spark_udfs.read_log(spark_session, path, **given)
-        assert log.schema == source.schema
-        assert sorted(map(repr, log.collect())) == sorted(map(repr, source.collect())) and log.count() > 100
-
-
-def test_read_log_refuses_what_the_data_source_refuses(spark_session: Any) -> None:
-    with pytest.raises(ValueError, match="did you mean subscribe"):
-        spark_udfs.read_log(spark_session, str(SEGMENTS), subscibe="txn")
-    with pytest.raises(Exception, match="PATH_NOT_FOUND"):
-        spark_udfs.read_log(spark_session, "/none/such")
-
-
 def test_write_log_without_data_sources(spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lacking(monkeypatch, DATA_SOURCES="4.0")
     records = spark_session.range(100).selectExpr(

@@ -153,31 +153,6 @@ def test_nothing_to_count(tmp_path: Path) -> None:
     assert (found, found.partitions) == (0, {})
 
 
-# ---- in a session
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_session(spark_session: Any) -> None:
-    options = {"subscribe": "txn,all-codecs", "isolationLevel": "read_committed", "maxPartitionBytes": "4k"}
-    frame = spark_session.read.format("kafkarec").options(**options).load(str(SEGMENTS))
-    found = spark_udfs.count(spark_session, str(SEGMENTS), **options)
-    assert found == frame.count() == 865 + 176 and list(found.partitions) == ["all-codecs-0", "txn-0"]
-    at = spark_udfs.offsets_at(spark_session, str(SEGMENTS), "2023-11-14T22:13:20.005Z", subscribe="all-codecs")
-    assert at == {"all-codecs": {0: kafkarec.open(SEGMENTS / "all-codecs-0").offset_for_timestamp(1700000000005)}}
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_passes_filters_and_nothing_else_to_a_source_in_python(spark_session: Any) -> None:
-    """With columns, aggregates or limits, `df.count()` itself could be cheap: then see docs/explanation/design.md."""
-    builder = "org.apache.spark.sql.execution.datasources.v2.python.PythonScanBuilder"
-    loader = spark_session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    interfaces = spark_session._jvm.java.lang.Class.forName(builder, True, loader).getInterfaces()
-    names = {each.getSimpleName() for each in interfaces}
-    assert names == {"SupportsPushDownFilters"}
-
-
 # ---- damaged logs
 
 

@@ -329,37 +329,3 @@ def test_wrong_ends_are_refused() -> None:
         function_options.from_literal('{"endOfLog": "strict"}')
     with pytest.raises(ValueError, match=r"must be JSON such as \{"):
         function_options.from_literal("{end_of_log: strict}")
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_sql_and_columns_in_a_session(spark_session: Any, tmp_path: Path) -> None:
-    rows = [("good", GOOD), ("cut", GOOD + GOOD[:30]), ("null", None)]
-    frame = spark_session.createDataFrame(rows, "name string, v binary")
-    frame.createOrReplaceTempView("cut_values")
-    strict = """'{"mode": "PERMISSIVE", "end_of_log": "strict"}'"""
-    counts = {"good": 5, "cut": 6, "null": None}
-    for call in (f"kafka_decode(v, {strict})", "kafka_decode(v)"):
-        found = spark_session.sql(f"SELECT name, size({call}) AS n FROM cut_values").collect()
-        expected = counts if strict in call else counts | {"cut": 5}
-        assert {row.name: row.n for row in found} == expected
-    column = functions.kafka_decode("v", "PERMISSIVE", end_of_log="strict")
-    assert {
-        row.name: row.n
-        for row in frame.selectExpr("name", "v")
-        .select("name", column.alias("a"))
-        .selectExpr("name", "size(a) AS n")
-        .collect()
-    } == counts
-    exploded = functions.kafka_explode(frame, "v", "PERMISSIVE", keep=["name"], end_of_log="strict")
-    (bad,) = exploded.where(f"{schema.CORRUPT} IS NOT NULL").collect()
-    assert bad.name == "cut"
-    lateral = "SELECT r.* FROM cut_values, LATERAL kafka_explode(v, mode => 'PERMISSIVE', end_of_log => 'strict') AS r"
-    assert spark_session.sql(lateral).where(f"{schema.CORRUPT} IS NOT NULL").count() == 1
-    scanned = frame.select(functions.kafka_scan("v", "PERMISSIVE", end_of_log="strict").alias("a"))
-    assert sorted(row.n or 0 for row in scanned.selectExpr("size(a) AS n").collect()) == [0, 1, 2]
-    log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
-    reader = spark_session.read.format("kafkarec")
-    assert reader.load(str(tmp_path)).count() == OFFSET
-    with pytest.raises(Exception, match=f"at byte {AT} .*left 100, the file ends in mid-batch"):
-        reader.option("endOfLog", "strict").load(str(tmp_path)).count()
