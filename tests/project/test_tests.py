@@ -42,7 +42,6 @@ OF_INNER_MODULES = {
 PRIVATE_PATCH = re.compile(r"""\b(?:setattr|patch)\(\s*(?:[\w.]+,\s*)?["'](?:[\w.]+\.)?_[A-Za-z]\w*["']""")
 WITH_PRIVATE_PATCHES = {
     "fuzz/test_salvage_failures.py": "files are synced two at a time: the kill at any call would take hours with 96",
-    "spark/test_capabilities.py": "pyspark's: values are not converted",
     "support/spark/publish_jobs.py": "a bucket of files, in which each request can fail; locks are asked for more often",
     "unit/compact/test_dirty_keys.py": "less memory than 64 MiB",
     "unit/convert/test_convert.py": "runs of a few bytes",

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import counted_files
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -28,8 +27,6 @@ import kafkarec
 import spark_udfs
 from kafkarec.distributed import inferred_type
 from spark_udfs.source.listing import DataLoss
-
-pytestmark = pytest.mark.spark
 
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 TXN = SEGMENTS / "txn-0"
@@ -83,12 +80,6 @@ def test_date_folders_are_one_log_in_order_of_offsets(days: Path) -> None:
     assert values(read(days, startingOffsets=json.dumps({"ev": {"0": FIRSTS[1] + 5}}))) == [
         each for each in EXPECTED if each[0] >= FIRSTS[1] + 5
     ]
-
-
-def test_folders_without_keys_are_one_log_too(tmp_path: Path) -> None:
-    archive(tmp_path, *DAYS)
-    rows = read(tmp_path / "2026-*")
-    assert values(rows) == EXPECTED and "date" not in rows[0]
 
 
 def test_keys_above_and_below_the_partitions_folder(tmp_path: Path) -> None:
@@ -180,15 +171,6 @@ def test_one_record_too_many_is_an_overlap_and_none_is_not(tmp_path: Path) -> No
         read(tmp_path / "1")
 
 
-def test_a_copy_is_refused(days: Path) -> None:
-    shutil.copytree(days / f"date={DAYS[1]}", days / "date=2026-11-09")
-    with pytest.raises(
-        ValueError, match=r"date=2026-11-02/.* and .*date=2026-11-09/.*: they overlap.* is one a copy\?"
-    ):
-        read(days)
-    assert values(read(days, where="date < '2026-11-09'")) == EXPECTED
-
-
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
 def test_an_overlap_of_compressed_segments_is_found_when_they_are_read(tmp_path: Path, mode: str) -> None:
     batches, half = list(kafkarec.batches(LOG)), parts(2)[1]
@@ -208,40 +190,7 @@ def test_an_overlap_of_compressed_segments_is_found_when_they_are_read(tmp_path:
         Query(tmp_path, mode=mode).run()
 
 
-def test_only_the_last_bytes_of_a_folders_last_segment_are_read(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = days / f"date={DAYS[0]}" / "ev-0" / f"{0:020}.log"
-    last = list(kafkarec.batches(first.read_bytes()))[-1]
-    damaged = bytearray(first.read_bytes())
-    damaged[100:4000] = os.urandom(3900)
-    first.write_bytes(damaged)
-    rows = read(days, mode="PERMISSIVE")
-    assert (last.next_offset - 1) in {row["offset"] for row in rows}
-    log_folder(days / f"date={DAYS[1]}" / "ev-0", (last.next_offset - 1, b"junk"))
-    with pytest.raises(ValueError, match=f"has offsets 0 to {last.next_offset - 1}, .* they overlap"):
-        read(days, mode="PERMISSIVE")
-
-
 # ---- transactions ---------------------------------------------------------------------------------------------------
-
-
-def test_a_transaction_across_two_folders(tmp_path: Path) -> None:
-    """txn-0 has transactions that begin in its first segment and end in the second one."""
-    expected = [(each.offset, each.value) for each in kafkarec.open(TXN).read(isolation="read_committed")]
-    assert kafkarec.open(TXN / f"{0:020}.log").last_stable_offset == 0, "no transaction is open at the segment's end"
-    for base, day, suffixes in ((0, DAYS[0], (".log", ".index", ".txnindex")), (30, DAYS[1], None)):
-        folder = tmp_path / f"date={day}" / "txn-0"
-        folder.mkdir(parents=True)
-        for path in TXN.glob(f"{base:020}.*"):
-            if suffixes is None or path.suffix in suffixes:
-                shutil.copy(path, folder)
-    assert values(read(tmp_path, isolationLevel="read_committed")) == expected
-    only_second = json.dumps({"txn": {"0": 40}})
-    assert values(read(tmp_path, isolationLevel="read_committed", startingOffsets=only_second)) == [
-        each for each in expected if each[0] >= 40
-    ]
-    query = Query(tmp_path, isolationLevel="read_committed", maxOffsetsPerTrigger="25")
-    query.run()
-    assert query.rows["txn", 0] == expected and len(query.sizes) > 5
 
 
 def test_a_marker_in_the_next_folder_ends_a_transaction(tmp_path: Path) -> None:
@@ -333,6 +282,7 @@ def one_row(folder: Path) -> None:
     pq.write_table(pa.table({"id": [0]}), folder / "rows.parquet")
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("kind", INFERRED)
 def test_names_values_and_types_are_those_of_sparks_file_sources(kind: str, tmp_path: Path, spark_session: Any) -> None:
     folders = [f"k%20ey={value}" for value in INFERRED[kind]]
@@ -349,6 +299,7 @@ def test_names_values_and_types_are_those_of_sparks_file_sources(kind: str, tmp_
     assert Counter(next(rows)) == Counter(next(rows))
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("value", "spark"), [("1.5", "double"), ("1e5", "decimal(6,0)"), ("2026-11-01 05%3A00%3A00", "timestamp")]
 )
@@ -455,12 +406,6 @@ def test_the_schema_is_the_same_whatever_where_excludes(tmp_path: Path) -> None:
     assert Read({"path": str(tmp_path)}).reader.columns in schemas
 
 
-def test_an_archive_without_any_log_has_its_columns(tmp_path: Path) -> None:
-    (tmp_path / "date=2026-11-01" / "hour=05").mkdir(parents=True)
-    job = Read({"path": str(tmp_path)})
-    assert [column.name for column in job.reader.columns[-2:]] == ["date", "hour"] and job.rows == []
-
-
 # ---- streams --------------------------------------------------------------------------------------------------------
 
 
@@ -523,55 +468,13 @@ def test_a_folder_that_appears_after_its_offsets_is_a_loss(days: Path, caplog: p
     assert caplog.text.count("has appeared") == 1
 
 
-def test_an_idle_stream_reads_no_borders_again(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    query = Query(days)
-    query.run()
-    readings = counted_files.counted(monkeypatch)
-    last = days / "date=2026-11-03" / "ev-0"
-    assert query.run() == 0 and {Path(one.path).parent for one in readings} == {last}, "which may have grown"
-    new = log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
-    assert query.run() == 1 and {Path(one.path).parent for one in readings} == {last, new}
-
-
 # ---- folders that change -------------------------------------------------------------------------------------------
-
-
-def test_a_folder_that_is_relisted_keeps_its_keys(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.scandir
-    grown: list[str] = []
-
-    def scandir(folder: str = ".") -> Any:
-        if folder.endswith("2026-11-03/ev-0") and len(grown) < 3:
-            grown.append(folder)
-            log_folder(Path(folder), (865 + len(grown), kafkarec.encode([(865 + len(grown), 0, None, b"x", [])])))
-        return real(folder)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    rows = read(days)
-    assert len(grown) == 3 and values(rows)[:865] == EXPECTED and None not in {row["date"] for row in rows}
-
-
-def test_a_key_folder_that_cannot_be_listed(
-    days: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    unreadable, real = str(days / f"date={DAYS[1]}"), os.scandir
-
-    def scandir(path: Any = ".") -> Any:
-        if path == unreadable:
-            raise PermissionError(13, "Permission denied", path)
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(PermissionError, match=f"Permission denied: '{unreadable}'"):
-        read(days)
-    kept = [each for each in EXPECTED if not FIRSTS[1] <= each[0] < FIRSTS[2]]
-    assert values(read(days, failOnDataLoss="false")) == kept
-    assert f"Permission denied: '{unreadable}': left out; failOnDataLoss is false" in caplog.text
 
 
 # ---- in a session ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spark
 def test_spark_reads_archives(days: Path, tmp_path: Path, spark_session: Any) -> None:
     reader = spark_session.read.format("kafkarec")
     frame = reader.load(str(days))
@@ -593,13 +496,7 @@ def test_spark_reads_archives(days: Path, tmp_path: Path, spark_session: Any) ->
     assert spark_session.table("archived").count() == 865 and spark_session.table("archived").dtypes[0][1] == "date"
 
 
-def test_spark_names_both_files_of_an_overlap(days: Path, spark_session: Any) -> None:
-    shutil.copytree(days / f"date={DAYS[1]}", days / "date=2026-11-09")
-    message = r"date=2026-11-02/ev-0/\d+\.log has offsets .*date=2026-11-09/ev-0/\d+\.log has offsets"
-    with pytest.raises(Exception, match=message):
-        spark_session.read.format("kafkarec").load(str(days)).count()
-
-
+@pytest.mark.spark
 def test_a_damage_report_has_the_keys_of_the_folders(days: Path, spark_session: Any) -> None:
     path = next((days / f"date={DAYS[1]}" / "ev-0").glob("*.log"))
     damaged = bytearray(path.read_bytes())
@@ -644,30 +541,3 @@ def test_archives_in_a_bucket(bucket: Server) -> None:
     assert values(read(f"s3://{BUCKET}/txn", isolationLevel="read_committed", **options)) == committed
     with pytest.raises(ValueError, match=rf"s3://{BUCKET}/overlap/date=2026-11-01/.* and .*date=2026-11-09/.*overlap"):
         read(f"s3://{BUCKET}/overlap", **options)
-
-
-def test_folders_of_a_bucket_that_where_excludes_are_not_listed(bucket: Server) -> None:
-    options = {"storageOptions": json.dumps(bucket.options()), "path": f"s3://{BUCKET}/arch"}
-    lists: dict[str, Counter[str]] = {}
-    application = bucket._application
-
-    def counting(environ: dict[str, Any], start_response: Any) -> Any:
-        from urllib.parse import parse_qs
-
-        query = parse_qs(environ.get("QUERY_STRING", ""))
-        if "list-type" in query:
-            seen.update(query.get("prefix", [""]))
-        return application(environ, start_response)
-
-    bucket._application = counting
-    try:
-        for where in ("date = '2026-11-02'", "date >= '2026-11-01'"):
-            seen = lists[where] = Counter[str]()
-            assert Read({**options, "where": where}).rows
-    finally:
-        bucket._application = application
-    one, every = lists.values()
-    assert not any("2026-11-01" in prefix or "2026-11-03" in prefix for prefix in one)
-    assert any("2026-11-02" in prefix for prefix in one) and any("2026-11-03" in prefix for prefix in every)
-    # planning lists each folder once; the schema and the reader list those on the way to one log
-    assert one["arch/date=2026-11-02/"] == 3 and every["arch/date=2026-11-03/"] == 1

@@ -14,8 +14,6 @@ from stream_engine import Query
 from spark_udfs import lag
 from spark_udfs.stream_lag import Lag
 
-pytestmark = pytest.mark.spark
-
 
 def progress(done: Any, latest: Any) -> dict[str, Any]:
     return {"sources": [{"description": "x", "endOffset": done, "latestOffset": latest}]}
@@ -65,6 +63,7 @@ def test_the_lag_of_a_log_with_a_late_start_and_new_partitions(broker: Broker) -
     assert lag(latest_progress) == Lag({"late-0": 10, "late-1": 0})
 
 
+@pytest.mark.spark
 def test_the_lag_of_a_spark_query(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
     for _ in range(10):
         broker.write(10)

@@ -58,11 +58,6 @@ def test_paths_and_globs_are_read(paths: list[str], topics: Any) -> None:
     assert counted == expected
 
 
-@pytest.mark.parametrize("prefix", ["file://", "file:"])
-def test_file_urls_are_read(prefix: str) -> None:
-    assert counts(f"{prefix}{SEGMENTS}/txn-0") == {"txn": 267}
-
-
 def test_a_single_file_with_and_without_a_segments_name(tmp_path: Path) -> None:
     assert counts(SEGMENTS / "txn-0" / f"{30:020}.log") == {"txn": 237}
     for name in ("backup.bin", f"{0:020}.log"):
@@ -72,11 +67,6 @@ def test_a_single_file_with_and_without_a_segments_name(tmp_path: Path) -> None:
     (tmp_path / "orders-7-00000000000000000000.log.gz").write_bytes(gzip.compress(LOG))
     rows = read(tmp_path / "orders-7-00000000000000000000.log.gz", maxPartitionBytes="1000")
     assert len(rows) == 865 and {(row["topic"], row["partition"]) for row in rows} == {("orders", 7)}
-
-
-def test_existing_names_with_glob_characters_are_read_literally(tmp_path: Path) -> None:
-    log_folder(tmp_path / "a[1]" / "t-0", (0, LOG))
-    assert counts(tmp_path / "a[1]" / "t-0") == {"t": 865}
 
 
 def test_deleted_partitions_are_left_out_of_folders_and_globs(tmp_path: Path) -> None:
@@ -181,26 +171,6 @@ def bucket() -> Iterator[Server]:
         server.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
         server.put("plain/orders-0/00000000000000000000.log", LOG)
         yield server
-
-
-@pytest.mark.parametrize(
-    ("path", "topics"),
-    [
-        ("kafka/txn-0", ["txn"]),
-        ("kafka/txn-0/00000000000000000000.log", None),
-        ("kafka", COUNTS),
-        ("kafka/{txn,compacted}-*", ["txn", "compacted"]),
-        ("*/txn-*", ["txn"]),
-        ("kafka/*/00000000000000000030.log", None),
-    ],
-)
-def test_objects_are_read(path: str, topics: Any, bucket: Server) -> None:
-    options = {"storageOptions": json.dumps(bucket.options())}
-    counted = counts(f"s3://{BUCKET}/{path}", **options)
-    if topics is None:
-        assert counted == {"txn": 237 if path.endswith("30.log") else 30}
-    else:
-        assert counted == {topic: COUNTS[topic] for topic in topics}
 
 
 def test_keys_come_from_the_environment_and_missing_objects_are_reported(

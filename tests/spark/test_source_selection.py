@@ -16,7 +16,6 @@ import kafkarec
 
 TXN = SEGMENTS / "txn-0"
 SPLITS = {"maxPartitionBytes": "700"}
-ALL_CODECS = SEGMENTS / "all-codecs-0"
 
 
 def offsets(rows: list[dict[str, Any]]) -> list[int]:
@@ -24,31 +23,6 @@ def offsets(rows: list[dict[str, Any]]) -> list[int]:
 
 
 # ---- partitions -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (
-            {},
-            {
-                "__cluster_metadata",
-                "__consumer_offsets",
-                "all-codecs",
-                "compacted",
-                "logappend",
-                "logappend-live",
-                "txn",
-            },
-        ),
-        ({"subscribe": "txn, compacted"}, {"txn", "compacted"}),
-        ({"subscribePattern": "__.*"}, {"__cluster_metadata", "__consumer_offsets"}),
-        ({"subscribePattern": "none"}, set()),
-        ({"assign": '{"txn": [0]}'}, {"txn"}),
-    ],
-)
-def test_partitions_can_be_selected(options: dict[str, str], expected: set[str]) -> None:
-    assert {row["topic"] for row in read(SEGMENTS, **options)} == expected
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 import golden
 import pytest
 import spark_rows
-from spark_submit import WITH_CODEGEN, Application
+from spark_submit import Application
 
 import kafkarec
 
@@ -24,7 +24,7 @@ def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("everything")
     vectors = str(golden.VECTORS)
     words = ("all_functions.py", fat, bare_python, folder, vectors)
-    return Application(*words, **WITH_CODEGEN).result()
+    return Application(*words).result()
 
 
 @pytest.mark.parametrize("way", ["large", "large_explode"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -243,13 +242,6 @@ def test_partitions_that_are_not_chosen_keep_their_offsets(source: Path, tmp_pat
     assert values(out) == ALL
 
 
-def test_a_batch_that_ends_in_mid_file_is_continued_where_it_was_cut(tmp_path: Path) -> None:
-    out, end = tmp_path / "table", 0
-    for end in (7, 50, 51, 266, 293):
-        write(SEGMENTS / "txn-0", out, endingOffsets={"txn": {"0": end}}, failOnDataLoss=False)
-    assert rows(out) == expected(SEGMENTS / "txn-0")
-
-
 def test_overwrite_and_errorifexists(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "table"
     write(source, out, mode="errorifexists")
@@ -359,60 +351,6 @@ def test_folders_that_where_leaves_out_between_two_calls(tmp_path: Path) -> None
         write(source, out, where="day = 2")
     assert write(source, out, where="day >= 1").offsets == {"t": {0: [1, 3]}}
     assert write(source, out).notes == ()
-
-
-def test_the_next_day(source: Path, tmp_path: Path) -> None:
-    """New segments, partitions and topics; retention and compaction have removed what the table has."""
-    out = tmp_path / "table"
-    write(source, out)
-    with kafkarec.SegmentWriter(source / "t-0", segment_bytes=150) as writer:
-        for number in range(6):
-            writer.write([(0, DAY, None, f"day 2 {number}".encode(), [])])
-    grown(source, "new", partition=2)
-    (source / "t-0" / f"{0:020}.log").unlink()  # by retention
-    (source / "t-1" / f"{0:020}.log").write_bytes(b"")  # compacted to nothing: its key has a newer record
-    (source / "t-1" / f"{1:020}.log").write_bytes(builders.good_batch(1, base_offset=4))
-    assert len(list((source / "t-0").glob("*.log"))) > 2
-    written = write(source, out)
-    assert written.offsets == {"t": {0: [3, 9], 1: [1, 5], 2: [0, 1]}} and written.rows == 6 + 1 + 1
-    day_2 = [f"t-0 {3 + number} day 2 {number}" for number in range(6)]
-    assert [each for each in values(out) if not each.startswith("t-1")] == [*ALL[:3], *day_2, "t-2 0 new"]
-    assert [row["offset"] for row in rows(out) if row["partition"] == 1] == [0, 4]
-    assert write(source, out).rows == 0
-
-
-def test_a_segment_that_is_not_there_yet(tmp_path: Path) -> None:
-    """The table would skip it for good, so that is data loss; within one call its offsets are among the notes."""
-    source, whole, out = tmp_path / "source" / "t-0", tmp_path / "t-0", tmp_path / "table"
-    with kafkarec.SegmentWriter(whole, segment_bytes=150) as writer:
-        for number in range(6):
-            writer.write([(0, DAY, None, f"value {number}".encode(), [])])
-    first, second, *others = sorted(whole.glob("*.log"))
-    missing = range(int(second.stem), int(others[0].stem))
-    source.mkdir(parents=True)
-    for path in (first, others[0]):
-        shutil.copy(path, source)
-    there = f"offsets? {missing[0]}.* missing before the next segment"
-    assert any(re.search(there, note) for note in write(source, tmp_path / "other").notes)
-    (source / others[0].name).unlink()
-    assert write(source, out).offsets["t"][0] == [0, missing[0]]
-    shutil.copy(others[0], source)
-    with pytest.raises(DataLoss, match=f"t-0: the table ends at {missing[0]}, which no segment has: .*failOnDataLoss"):
-        write(source, out)
-    shutil.copy(second, source)
-    assert write(source, out).offsets["t"][0][0] == missing[0]
-    assert len(values(out)) == int(others[0].stem) + len(kafkarec.open(others[0]).read())
-
-
-def test_a_log_whose_last_segment_is_new_and_empty_ends_where_that_begins(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "table"
-    write(source, out)
-    (source / "t-0" / f"{0:020}.log").write_bytes(builders.good_batch(1))  # the others were compacted away
-    (source / "t-0" / f"{3:020}.log").touch()
-    assert write(source, out).offsets["t"][0] == [3, 3]
-    (source / "t-0" / f"{3:020}.log").rename(source / "t-0" / f"{2:020}.log")
-    with pytest.raises(DataLoss, match=r"t-0: the table ends at 3, and the log ends at offset 2"):
-        write(source, out)
 
 
 # ---- damage

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import spark_udfs
 
 OUT, FOLDER, PLACE, MARK, OPTIONS = sys.argv[1:]
-PARTITIONS, ROUNDS, COUNT = 3, 8, 600
+PARTITIONS, ROUNDS, COUNT = 3, 5, 600
 CHECKPOINT, ROWS = f"{FOLDER}/checkpoint", f"{FOLDER}/rows"
 JVM = os.getppid()
 
