@@ -6,17 +6,15 @@ from __future__ import annotations
 import errno
 import json
 import os
-import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import log_cleaning
 import pytest
-from log_cleaning import RepeatingThread
 from pyspark.sql.types import StructType
 from source_rows import Read, read
 from stream_broker import Broker
@@ -296,42 +294,3 @@ def test_a_log_that_is_cleaned_between_planning_and_reading(
     assert all(f"data loss in orders-0: {path}" in caplog.text for path in chosen)
     again = Planned(broker.root, maxPartitionBytes=size).offsets()
     assert again == [offset for offset in everything if not first <= offset < next_base - 1 or third(offset)]
-
-
-# ---- concurrent changes ---------------------------------------------------------------------------------------------
-
-
-def clean_and_truncate(broker: Broker, rng: random.Random) -> Iterator[None]:
-    """At intervals a cleaner replaces some segments by one, and retention deletes the first segment."""
-    while True:
-        broker.write(rng.randint(1, 9))
-        segments = broker.log()
-        if len(segments) > 4 and rng.random() < 0.3:
-            begin = rng.randrange(len(segments) - 3)
-            log_cleaning.clean(segments[begin : begin + rng.randint(1, 3)], third)
-        yield
-
-
-def test_every_load_of_a_log_being_cleaned_has_all_kept_records_or_fails(broker: Broker) -> None:
-    rng = random.Random(11)
-    for _ in range(100):
-        broker.write(5)
-    steps = clean_and_truncate(broker, rng)
-
-    def step() -> None:
-        next(steps)
-        time.sleep(0.02)
-
-    loads = 0
-    with RepeatingThread(step):
-        while loads < 50:
-            last = broker.rows["orders", 0][-1][0]
-            try:
-                offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
-            except DataLoss as error:
-                assert re.search("is another file than|no longer exists", str(error))
-                continue
-            assert offsets == sorted(set(offsets)), "doubled or out of order"
-            kept = [offset for offset in range(max(last, offsets[-1]) + 1) if third(offset)]
-            assert [offset for offset in offsets if third(offset)] == kept, "missing offsets"
-            loads += 1

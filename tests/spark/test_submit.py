@@ -36,8 +36,7 @@ def test_rows_of_large_types_equal_the_standalone_decode(results: dict[str, Any]
     assert sum(map(len, expected.values())) > 1000
 
 
-def test_wrong_use_is_reported_on_the_driver_or_at_the_first_batch(results: dict[str, Any]) -> None:
-    assert "unknown mode 'LENIENT'; the modes are FAILFAST and PERMISSIVE" in results["wrong_mode"]["message"]
+def test_wrong_use_is_reported_on_the_driver(results: dict[str, Any]) -> None:
     assert results["wrong_mode_column"]["type"] == "ValueError"
     assert 'F.col("topic").alias("source_topic")' in results["name_twice"]["message"]
 
@@ -48,7 +47,6 @@ def test_permissive_under_case_when(results: dict[str, Any]) -> None:
 
 def test_null_and_empty_values(results: dict[str, Any]) -> None:
     assert results["few"] == {"null": None, "empty": 0, "one": 5}
-    assert results["few_is_null"] == {"null": True, "empty": False, "one": False}
     assert results["few_inline"] == ["one"] * 5
     assert results["few_inline_outer"] == ["empty", "null", *["one"] * 5]
     assert results["no_rows"] == 0
