@@ -17,7 +17,6 @@ from source_rows import Read, spoil
 from stream_engine import Query
 
 import kafkarec
-from kafkarec.distributed import ended_and_open
 from spark_udfs.source import KafkarecDataSource, options
 from spark_udfs.source.listing import DataLoss
 
@@ -78,24 +77,6 @@ def test_tasks_read_their_bytes_once_and_list_nothing(bucket: Server, library: s
         assert bucket.served == SIZE + 64 * pieces  # the head of a file shows whether it is a plain segment
 
 
-def test_spans_planned_with_their_markers_are_used_unchanged() -> None:
-    log = kafkarec.open(SEGMENTS / "txn-0")
-    expected = log.read(isolation="read_committed")
-    aborted = ended_and_open(log.segments, skip=False).aborted
-    spans = {"aborted": aborted, "last_stable_offset": expected.last_stable_offset}
-    assert [row.offset for row in log.read(isolation="read_committed", **spans)] == [row.offset for row in expected]
-    last = log.segments[-1]
-    of_last_segment = last.read(isolation="read_committed", **spans)
-    assert [row.offset for row in of_last_segment] == [
-        row.offset for row in expected if row.offset >= (last.base_offset or 0)
-    ]
-    producer = aborted[0][0]  # a span beyond its marker
-    hidden = log.read(
-        isolation="read_committed", aborted=[(producer, 0, 293)], last_stable_offset=293, columns=["producer_id"]
-    )
-    assert len(hidden) and producer not in hidden.column("producer_id")
-
-
 def test_messages_show_no_keys(bucket: Server, library: str) -> None:
     with pytest.raises(ValueError) as raised:
         options.parse({"path": "x", "storageOptions": '{"secret": "TOP'}, "read")
@@ -148,18 +129,6 @@ def test_a_stream_follows_an_object_that_is_replaced_by_a_longer_one(bucket: Ser
     bucket.put(f"{folder}/{0:020}.log", LOG[:middle])
     with pytest.raises(RuntimeError, match=r"data loss in t-0: .*866"):
         query.run()
-
-
-def test_an_object_that_stops_in_mid_batch_is_told(bucket: Server, library: str) -> None:
-    position, size = (kafkarec.scan(LOG).column(name)[-1] for name in ("position", "size_in_bytes"))
-    bucket.put(f"cut/t-0/{0:020}.log", LOG[:-7])
-    given = {"path": f"s3://{BUCKET}/cut", "storageOptions": storage_options(bucket, "fsspec")}
-    assert len(Read(given).rows) < 865
-    kept = {"mode": "PERMISSIVE", "endOfLog": "strict", "columnNameOfCorruptRecord": "bad", "maxPartitionBytes": "4k"}
-    (damage,) = (json.loads(row["bad"]) for row in Read({**given, **kept}).rows if row["bad"])
-    assert (damage["position"], damage["length"]) == (position, size - 7)
-    with pytest.raises(kafkarec.CorruptRecordError, match=f"at byte {position} .*left {size - 7}, the file ends"):
-        Read({**given, "endOfLog": "strict"})
 
 
 def test_an_object_replaced_or_deleted_before_it_is_read(bucket: Server) -> None:

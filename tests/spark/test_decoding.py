@@ -208,24 +208,6 @@ def scan(values: list[bytes | None], mode: str = "FAILFAST") -> list[Any]:
     return pa.concat_arrays(pieces).to_pylist()
 
 
-def test_scan_returns_the_headers_of_every_batch() -> None:
-    case = golden.vector("v2-none-logappend")
-    rows = scan([None, case.bytes * 2, b""])
-    assert (rows[0], rows[2]) == (None, [])
-    assert scan([None, b""]) == [None, []]
-    first, second = rows[1]
-    batch = case.json["batches"][0]
-    assert (first["crc"], first["size_in_bytes"], first["record_count"]) == (
-        batch["crc"],
-        batch["sizeInBytes"],
-        5,
-    )
-    assert (first["position"], second["position"]) == (0, len(case.bytes))
-    assert first["timestampType"] == 1
-    assert round(first["max_timestamp"].timestamp() * 1000) == batch["maxTimestamp"]
-    assert first["_corrupt_record"] is None
-
-
 def test_scan_reports_damage() -> None:
     bad = bytearray(GOOD)
     bad[8:12] = (3).to_bytes(4, "big")  # the size field is below that of any header

@@ -25,7 +25,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from s3server import BUCKET, running
 
 from spark_udfs import cluster
 from spark_udfs.source import destination
@@ -490,24 +489,7 @@ def test_staged_files_of_another_machine_are_told(source: Path, tmp_path: Path) 
     assert not (out / "_temporary").exists()
 
 
-# ---- buckets and sessions
-
-
-def test_in_a_bucket(source: Path, tmp_path: Path) -> None:
-    with running("pyarrow") as server:
-        url, storage = f"s3://{BUCKET}/lake/table", {"storageOptions": server.options()}
-        assert write(source, url, **storage).rows == 4
-        grown(source, "e")
-        assert write(source, url, **storage).offsets == {"t": {0: [3, 4], 1: [1, 1]}}
-        with pytest.raises(spark_udfs.Conflict):
-            other = Meanwhile(lambda: write(source, url, mode="overwrite", **storage))
-            spark_udfs.write_table(other, str(source), url, mode="overwrite", **storage)
-        assert [name for name in server.names("lake/") if "_temporary" in name or name.endswith(".staged")] == []
-        for name in server.names("lake/table/"):
-            path = tmp_path / "copy" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(server.get(name))
-    assert values(tmp_path / "copy" / "lake" / "table") == [*ALL[:3], "t-0 3 e", ALL[3]]
+# ---- in a session
 
 
 @pytest.mark.spark
