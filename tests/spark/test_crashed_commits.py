@@ -68,20 +68,24 @@ class Partitions:
     def read(self) -> Any:
         return content(self.out, unfinished=True)
 
+    def last_done(self) -> str | None:
+        success = on_disk(self.out) / "_SUCCESS"
+        return json.loads(success.read_text())["job"] if success.exists() else None
+
     def is_done(self) -> bool:
         if self.job.query is not None:
             return bool(json.loads((on_disk(self.out) / "_streams.json").read_text())["q"]["batch"] == 1)
-        success = on_disk(self.out) / "_SUCCESS"
-        return success.exists() and json.loads(success.read_text())["job"] == "job-2"
+        return self.last_done() == "job-2"
 
     def check_readers(self, found: dict[str, Any], two_renames: bool) -> None:
         """Each partition is the old or the new one; in a bucket the beginning of one of them; between two renames it is
-        missing."""
+        missing. What _SUCCESS says is there as a whole."""
         for name in {*found, *self.before, *self.after}:
             allowed = [self.before.get(name, []), self.after.get(name, [])]
             if "://" in self.out:
                 allowed = [log[:count] for log in allowed for count in range(len(log) + 1)]
             assert found.get(name, []) in [*allowed, *([[]] if two_renames else [])], name
+        assert found == {"job-1": self.before, "job-2": self.after}.get(self.last_done() or "", found)
 
 
 class Table:
