@@ -116,6 +116,31 @@ def test_a_static_overwrite_replaces_all_partitions_of_a_topic(out: str) -> None
         publish(out, "job-5", overwrite="static")
 
 
+def test_a_reader_during_an_overwrite_in_a_bucket_finds_the_start_of_the_old_or_of_the_new_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store(tmp_path, monkeypatch)
+    publish(store, "job-1", {"t-0": ["a", "b"]})
+    publish(store, "job-2", {"t-0": ["c"]})
+    old, new = numbered("a", "b", "c"), numbered("d", "e", "f")
+    found: list[list[tuple[int, str]]] = []
+
+    def reading(verb: str) -> Any:
+        original = getattr(Dying, verb)
+
+        def call(*words: Any) -> Any:
+            found.append(content(store, unfinished=True).get("t-0", []))
+            return original(*words)
+
+        return call
+
+    for verb in ("put", "copy", "delete"):
+        monkeypatch.setattr(Dying, verb, reading(verb))
+    publish(store, "job-3", {"t-0": ["d"]}, {"t-0": ["e", "f"]}, overwrite="static")
+    steps = [each for number, each in enumerate(found) if not number or each != found[number - 1]]
+    assert steps == [old, old[:2], [], new[:1], new]
+
+
 def test_a_log_of_a_later_leader_keeps_its_epoch_and_the_topic_its_id(out: str) -> None:
     with kafkarec.SegmentWriter(on_disk(out) / "t-5", leader_epoch=7) as writer:
         writer.write([(0, NOW, None, b"x", []), (1, NOW, None, b"y", [])])
