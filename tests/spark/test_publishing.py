@@ -145,7 +145,8 @@ def test_a_log_of_a_later_leader_keeps_its_epoch_and_the_topic_its_id(out: str) 
     with kafkarec.SegmentWriter(on_disk(out) / "t-5", leader_epoch=7) as writer:
         writer.write([(0, NOW, None, b"x", []), (1, NOW, None, b"y", [])])
     publish(out, "job-1", {"t-5": ["a"], "t-0": ["b"], "u-0": ["c"]}, {"t-5": ["d"]})
-    assert content(out) == {"t-5": numbered("x", "y", "a", "d"), "t-0": numbered("b"), "u-0": numbered("c")}
+    publish(out, "job-2", {"t-5": ["e"]}, offsets={"t-5": [4]})  # as staged but for the epoch
+    assert content(out) == {"t-5": numbered("x", "y", "a", "d", "e"), "t-0": numbered("b"), "u-0": numbered("c")}
     assert set(kafkarec.open(f"{out}/t-5").scan().column("partition_leader_epoch")) == {7}
     assert topic_id(out, "t-0") == topic_id(out, "t-5") != topic_id(out, "u-0")
 

@@ -158,6 +158,9 @@ def test_null_partitions_are_assigned_and_the_others_kept(tmp_path: Path) -> Non
     columns = {"key": [b"21", b"21", None], "partition": [2, None, 6], "value": [b"a", b"b", b"c"]}
     save(tmp_path, a_table(columns), topic="t", numPartitions="7")
     assert content(tmp_path) == {"t-2": numbered("a"), "t-3": numbered("b"), "t-6": numbered("c")}
+    save(tmp_path, a_table({"value": [b"a", b"b", b"c"]}), topic="without-keys", numPartitions="2")
+    found = {name: rows for name, rows in content(tmp_path).items() if name.startswith("without")}
+    assert found == {"without-keys-0": numbered("a", "c"), "without-keys-1": numbered("b")}
 
 
 X = [b"x", b"y"]
