@@ -110,6 +110,16 @@ def test_options_choose_the_first_offset(broker: Broker, options: dict[str, str]
     assert query.rows["orders", 0] == [row for row in broker.rows["orders", 0] if row[0] >= first]
 
 
+def test_records_appended_while_latest_is_resolved_survive_a_crash(broker: Broker) -> None:
+    broker.write(10)
+    query = Query(broker.root, startingOffsets="latest")
+    query._start()
+    broker.write(10)
+    query.trigger(crash=True)
+    query.run()
+    assert query.rows["orders", 0] == broker.rows["orders", 0][10:]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
