@@ -32,6 +32,15 @@ def test_an_unchanged_log_starts_no_batch(broker: Broker) -> None:
     assert query.log == ['{"orders": {"0": 10, "2": 3, "10": 3}}']
 
 
+def test_offsets_in_another_json_order_start_no_batch(broker: Broker) -> None:
+    broker.write(10)
+    broker.write(3, topic="audit")
+    query = Query(broker.root)
+    query.log, query.committed = ['{"orders":{"0":10},"audit":{"0":3}}'], 1
+    start = query._start()
+    assert query.reader.latestOffset(start, query.reader.getDefaultReadLimit()) is start
+
+
 @pytest.mark.parametrize("cut", [1, 11, 12, 17, 40, 61, 100])
 @pytest.mark.parametrize("zeros", [0, 5000])
 def test_half_a_batch_is_awaited(broker: Broker, cut: int, zeros: int) -> None:
