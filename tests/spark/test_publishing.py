@@ -130,6 +130,8 @@ def test_a_reader_during_an_overwrite_in_a_bucket_finds_the_start_of_the_old_or_
 
         def call(*words: Any) -> Any:
             found.append(content(store, unfinished=True).get("t-0", []))
+            there = objects(store).keys()
+            assert all(name.replace(".log", ".index") in there for name in there if name.endswith(".log"))
             return original(*words)
 
         return call
