@@ -147,6 +147,12 @@ def test_missing_offsets_of_a_compacted_topic_are_listed_as_normal(
     assert read(tmp_path, startingOffsets='{"orders": {"0": 40}}')[0]["offset"] == 60
 
 
+def test_damage_at_a_segments_end_is_no_missing_segment(tmp_path: Path) -> None:
+    without_the_second(tmp_path / "orders-0")
+    log_folder(tmp_path / "orders-0", (0, TXN[:-1] + bytes([TXN[-1] ^ 1])))
+    assert [row["reason"] for row in report(tmp_path).rows] == ["crc_mismatch"]
+
+
 def test_an_offset_of_a_missing_segment_is_data_loss(tmp_path: Path) -> None:
     without_the_second(tmp_path / "orders-0")
     for start, is_lost in ((29, False), (30, True), (59, True), (60, False)):

@@ -118,6 +118,15 @@ def test_failfast_names_byte_and_offset_in_the_first_line() -> None:
     assert b"key-0" not in str(caught.value).encode()
 
 
+def test_explode_splits_a_large_value_between_records() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([GOOD * 50])], ["name", "value"])
+    literal = function_options.to_literal(function_options.make(max_output_bytes=4 * len(GOOD)))
+    pieces = list(decoding.Explode(literal)(iter([batch])))
+    whole = list(decoding.Explode("FAILFAST")(iter([batch])))
+    assert len(whole) == 1 and len(pieces) > 5
+    assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches(whole))
+
+
 def test_an_exceeded_payload_limit_is_an_error_or_a_reason() -> None:
     raw = golden.vector(next(case.name for case in golden.vectors() if case.name.startswith("v2-zstd"))).bytes
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes"):
