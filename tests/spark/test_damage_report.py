@@ -185,6 +185,30 @@ def test_text_names_file_byte_reason_and_offsets() -> None:
     ]
 
 
+def test_text_counts_control_records_apart_and_has_each_incomplete_end() -> None:
+    counts = dict.fromkeys(reading.COUNTS, 0)
+    files = [
+        {"file": f"/logs/t-{number}/0.log"}
+        | counts
+        | {"bytes": 90, "batches": 2, "records": 3, "control_records": number % 2, "remaining": 9, "incomplete": 9}
+        | {"incomplete_position": 81, "last_offset": number or None}
+        for number in range(25)
+    ]
+    files.append(files[0] | {"incomplete": 0})  # preallocated zeros
+    lines = str(damage.DamageReport((), tuple(files), 0, None)).splitlines()
+    assert lines[0] == (
+        "0 of 26 files damaged, 25 end in an incomplete batch: 0 ranges, 0 of 2340 bytes; "
+        "52 batches with 78 records and 12 control records are good"
+    )
+    assert lines[1:5] == [
+        "  /logs/t-0/0.log",
+        "    byte 81, 9 bytes: incomplete batch, without a batch before it",
+        "  /logs/t-1/0.log",
+        "    byte 81, 9 bytes: incomplete batch, after offset 1",
+    ]
+    assert lines[-2] == "  and 5 incomplete batches more" and len(lines) == 43
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
