@@ -29,14 +29,14 @@ spark = SparkSession.builder.getOrCreate()
 spark_udfs.register(spark)
 spark.conf.set("spark.sql.session.timeZone", "America/New_York")
 
+bad = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
+damage = load(DAMAGED, maxPartitionBytes="10000", **bad).where("why IS NOT NULL").select("why")
+results["damage"] = [json.loads(row[0]) for row in damage.collect()]
+
 options = {"storageOptions": STORAGE, "maxPartitionBytes": "2500", "includeHeaders": "true", "includeMetadata": "true"}
 results["bucket"] = {}
 for row in load(BUCKET, **options).selectExpr("_file_path", *COLUMNS).collect():
     results["bucket"].setdefault(row[0], []).append(plain(list(row)[1:]))
-
-bad = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
-damage = load(DAMAGED, maxPartitionBytes="10000", **bad).where("why IS NOT NULL").select("why")
-results["damage"] = [json.loads(row[0]) for row in damage.collect()]
 
 large = load(LARGE, maxPartitionBytes="32m")
 sums = large.selectExpr("count(*)", "sum(offset)", "sum(crc32(value))").first()
