@@ -42,10 +42,7 @@ OF_INNER_MODULES = {
 PRIVATE_PATCH = re.compile(r"""\b(?:setattr|patch)\(\s*(?:[\w.]+,\s*)?["'](?:[\w.]+\.)?_[A-Za-z]\w*["']""")
 WITH_PRIVATE_PATCHES = {
     "fuzz/test_salvage_failures.py": "files are synced two at a time: the kill at any call would take hours with 96",
-    "spark/test_capabilities.py": "pyspark's: values are not converted",
-    "spark/test_killed_commits.py": "locks are asked for more often",
-    "spark/test_table.py": "a bucket of files, in which each request can fail",
-    "support/spark/bucket_jobs.py": "locks are asked for more often",
+    "support/spark/publish_jobs.py": "a bucket of files, in which each request can fail; locks polled faster",
     "unit/compact/test_dirty_keys.py": "less memory than 64 MiB",
     "unit/convert/test_convert.py": "runs of a few bytes",
     "unit/read/test_threads.py": "a process has one helper, or two",

@@ -344,22 +344,6 @@ def test_same_size_but_other_bytes_are_found_by_verify(fat: Path, tmp_path: Path
         assert files(folder) == before
 
 
-def test_byte_code_that_python_adds_changes_nothing(fat: Path, tmp_path: Path) -> None:
-    program = hooked("sys.dont_write_bytecode = False\n")
-    for _ in range(2):
-        outcome = fat_wheels.activate(fat, tmp_path / "root", program)
-        assert outcome["notes"] == []
-        assert list(Path(outcome["path"]).glob("kafkarec/__pycache__/*.pyc"))
-
-
-def test_faulthandler_and_optimised_python(fat: Path, tmp_path: Path) -> None:
-    for flag in ("-Xfaulthandler", "-O", "-OO"):
-        command = fat_wheels.command(fat)
-        process = subprocess.run([command[0], flag, *command[1:]], **fat_wheels.settings(tmp_path / "root"))
-        assert json.loads(process.stdout)["notes"] == [], process.stderr
-    assert len(keys(tmp_path / "root")) == 1
-
-
 def test_the_import_opens_no_file_and_starts_no_thread(fat: Path, tmp_path: Path) -> None:
     program = (
         "import json, os, sys, threading\nsys.path.insert(0, sys.argv[1])\n"

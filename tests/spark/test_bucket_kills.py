@@ -54,3 +54,5 @@ def test_a_stream_into_a_bucket_stores_every_record_once_in_order(bare_python: s
         assert [name for name in server.names("out/") if "_temporary" in name] == []
         (entry,) = json.loads(server.get("out/_streams.json")).values()
         assert entry["batch"] == batches - 1
+    files = [path for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
+    assert files and not [path for path in files if server.options()["secret"].encode() in path.read_bytes()]

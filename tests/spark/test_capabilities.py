@@ -6,7 +6,6 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,6 @@ from spark_udfs.arrow_in_pandas import ArrowInPandas
 from spark_udfs.capabilities import Capability
 from spark_udfs.source import KafkarecDataSource, options
 from spark_udfs.source.listing import DataLoss
-
-pytestmark = pytest.mark.spark
 
 NAMES = ("v2-none-logappend", "v2-gzip-headers", "v2-ts-large-deltas", "v2-null-key-null-value", "empty-buffer")
 VALUES = pa.array([golden.vector(name).bytes for name in NAMES] + [None], pa.binary())
@@ -137,96 +134,6 @@ def test_times_without_a_zone_are_refused() -> None:
         list(ArrowInPandas(encoding.kafka_encode)(iter([records])))
 
 
-class Serializer:
-    """The methods of the worker's serializer in pyspark 3.5 and 4.0 that matter here."""
-
-    def arrow_to_pandas(self, arrow_column: pa.ChunkedArray) -> Any:
-        return to_objects(arrow_column)
-
-    def _create_batch(self, series: Any) -> pa.RecordBatch:
-        values, wanted = series
-        return pa.RecordBatch.from_arrays([pa.array(values.tolist(), wanted)], ["_0"])
-
-
-class Worker:
-    """Calls a function as the worker does; its file's name ends as that of the worker's module."""
-
-    def __init__(self) -> None:
-        namespace: dict[str, Any] = {}
-        exec(
-            compile("def map_batch(batch):\n    return batch if len(batch) > 1 else batch[0]\n", "worker.py", "exec"),
-            namespace,
-        )
-        self.map_batch, self.serializer = namespace["map_batch"], Serializer()
-
-    def run(self, function: Any, wanted: pa.DataType, *batches: tuple[pa.Array, ...]) -> list[Any]:
-        loaded = (
-            tuple(self.serializer.arrow_to_pandas(pa.chunked_array([each])) for each in batch) for batch in batches
-        )
-        before = dict(vars(Serializer))
-        results = function(map(self.map_batch, loaded))
-        made = [self.serializer._create_batch((result, wanted)) for result in results]
-        assert dict(vars(Serializer)) == before  # the worker may run other functions next
-        return [value for batch in made for value in batch.column(0).to_pylist()]
-
-
-@pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
-    monkeypatch.setattr(arrow_in_pandas, "worker_serializer", lambda: Serializer)
-    return Worker()
-
-
-def as_it_is(values: pd.Series) -> pd.Series:
-    assert isinstance(values, pd.Series)
-    return values
-
-
-def refuse(*arguments: Any) -> Any:
-    raise AssertionError("converted")
-
-
-def test_values_stay_arrow_arrays(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Serializer, "arrow_to_pandas", refuse)
-    monkeypatch.setattr(Serializer, "_create_batch", refuse)
-    result = schema.arrow_result(schema.RECORD_COLUMNS)
-    assert worker.run(ArrowInPandas(decoding.kafka_decode), result, (VALUES,), (VALUES,)) == DECODED.to_pylist() * 2
-    again = pa.concat_arrays(encoding.kafka_encode(iter([DECODED])))
-    assert worker.run(ArrowInPandas(encoding.kafka_encode), pa.large_binary(), (DECODED,)) == again.to_pylist()
-    topics = pa.array(["orders", "__consumer_offsets"])
-    arguments = (topics, pa.array([b"k", b"\0\1\xff"]), pa.array([b"v", b""]))
-    rows = worker.run(ArrowInPandas(internal.kafka_internal), schema.arrow_struct(internal.COLUMNS), arguments)
-    assert rows[0] is None and rows[1]["problem"]
-
-
-def test_a_function_gets_the_arrays_of_another_one(worker: Worker) -> None:
-    decode, encode = ArrowInPandas(decoding.kafka_decode), ArrowInPandas(encoding.kafka_encode)
-    result = schema.arrow_result(schema.RECORD_COLUMNS)
-    rows = worker.run(lambda batches: decode(encode(decode(batches))), result, (VALUES,))
-    assert rows == DECODED.to_pylist()
-
-
-def test_a_users_function_gets_and_returns_pandas(worker: Worker) -> None:
-    decode = ArrowInPandas(decoding.kafka_decode)
-
-    def twice(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
-        for values in batches:
-            assert isinstance(values, pd.Series)
-            yield values.map(lambda value: None if value is None else value * 2)
-
-    counts = [None if rows is None else len(rows) for rows in DECODED.to_pylist()]
-    result = schema.arrow_result(schema.RECORD_COLUMNS)
-    doubled = worker.run(lambda batches: decode(twice(batches)), result, (VALUES,))
-    assert [None if rows is None else len(rows) for rows in doubled] == [count and 2 * count for count in counts]
-    mapped = worker.run(lambda batches: decode(map(as_it_is, batches)), result, (VALUES,))
-    assert mapped == DECODED.to_pylist()
-
-    def sizes(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
-        for values in batches:
-            yield pd.Series([None if rows is pd.NA else len(rows) for rows in values], dtype=object)
-
-    assert worker.run(lambda batches: sizes(decode(batches)), pa.int64(), (VALUES,)) == counts
-
-
 # ---- streams of a Spark that says neither where a batch begins nor how much it may read -------------------------
 
 
@@ -283,35 +190,6 @@ def test_a_simple_stream_reports_a_truncated_log(broker: Broker, restarted: bool
     assert [offset for offset, _ in lenient.rows["orders", 0]] == [*range(15), *range(5, 8)]
 
 
-@pytest.mark.usefixtures("simple")
-def test_a_simple_stream_reports_a_partition_that_is_gone_after_a_restart(broker: Broker) -> None:
-    broker.write(5)
-    broker.write(5, partition=1)
-    query = Query(broker.root)
-    query.run()
-    for path in (broker.root / "orders-1").iterdir():
-        path.unlink()
-    query.restart()
-    with pytest.raises(DataLoss, match=r"orders-1 \(next offset 5\): no segments are left"):
-        query.run()
-
-
-@pytest.mark.usefixtures("simple")
-def test_a_simple_stream_leaves_out_aborted_transactions_after_a_restart(broker: Broker) -> None:
-    broker.write_in_transaction(7, 4)
-    broker.write(2)
-    broker.end_transaction(7, commit=False)
-    broker.write(2)
-    query = Query(broker.root, **{"kafka.isolation.level": "read_committed"})
-    query.run()
-    broker.write_in_transaction(8, 3)
-    broker.end_transaction(8, commit=True)
-    query.restart()
-    query.run()
-    assert query.rows["orders", 0] == broker.visible()
-    assert len(query.rows["orders", 0]) == 7
-
-
 # ---- read_log and write_log without data sources ----------------------------------------------------------------
 
 
@@ -326,27 +204,7 @@ def test_a_task_unpickles_its_own_splits_only() -> None:
     assert list(sent) == [split for task in tasks[1:] for split in task]
 
 
-def test_read_log_has_the_rows_of_the_data_source(spark_session: Any) -> None:
-    path = str(SEGMENTS)
-    for given in (
-        {"subscribe": "txn"},
-        {"assign": {"txn": [0]}, "includeMetadata": True},
-        {"subscribe": "txn", "view": "batches"},
-    ):
-        texts = read_functions.texts(path, given)
-        source = spark_session.read.format("kafkarec").options(**texts).load()
-        log = spark_udfs.read_log(spark_session, path, **given)
-        assert log.schema == source.schema
-        assert sorted(map(repr, log.collect())) == sorted(map(repr, source.collect())) and log.count() > 100
-
-
-def test_read_log_refuses_what_the_data_source_refuses(spark_session: Any) -> None:
-    with pytest.raises(ValueError, match="did you mean subscribe"):
-        spark_udfs.read_log(spark_session, str(SEGMENTS), subscibe="txn")
-    with pytest.raises(Exception, match="PATH_NOT_FOUND"):
-        spark_udfs.read_log(spark_session, "/none/such")
-
-
+@pytest.mark.spark
 def test_write_log_without_data_sources(spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lacking(monkeypatch, DATA_SOURCES="4.0")
     records = spark_session.range(100).selectExpr(

@@ -1,8 +1,7 @@
 """What a user reads first when something fails is the cause: on each Spark, for options, paths, schema and damage.
 
-Counted are the lines of `str(error)` before the cause, and those before it when a bare ValueError is raised in the same
-place by a data source, table function, Arrow function or mapInArrow of a user. Without KAFKAREC_SPARK_ENVIRONMENTS only
-the newest Spark; with it all others.
+Counted are the lines of `str(error)` before the cause. Without KAFKAREC_SPARK_ENVIRONMENTS only the newest Spark; with
+it all others.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class Run(NamedTuple):
 
     version: str
     cases: dict[str, dict[str, Any]]
-    bare: dict[str, str]
     early: list[int]
     stderr: str
 
@@ -43,7 +41,7 @@ def run(request: pytest.FixtureRequest, fat: Path, tmp_path_factory: pytest.Temp
         words = ("causes.py", fat, python, folder, *arguments)
         found = Application(*words, master=ONE_EXECUTOR, **twice).result()
         (folder / "log.txt").write_text(found["log"])
-        yield Run(version, found["cases"], found["bare"], found["early"], executor_stderr(python))
+        yield Run(version, found["cases"], found["early"], executor_stderr(python))
 
 
 def lines_before(message: str | None, cause: str) -> int:
@@ -54,14 +52,10 @@ def lines_before(message: str | None, cause: str) -> int:
     return found[0]
 
 
-def test_the_cause_stands_before_that_of_a_bare_error(run: Run) -> None:
-    places = {place: lines_before(message, "bare cause") for place, message in run.bare.items()}
+def test_the_cause_stands_in_the_first_lines(run: Run) -> None:
+    """After Spark's own sentence, and before 4.2 an empty line."""
     read = {name: lines_before(each["message"], each["cause"]) for name, each in run.cases.items()}
-    print(f"Spark {run.version}: lines before the cause, and before that of a bare ValueError")
-    for name, lines in read.items():
-        print(f"  {name:<28} {lines:>3} {places[run.cases[name]['place']]:>3}  ({run.cases[name]['place']})")
-    assert {name: lines for name, lines in read.items() if lines > places[run.cases[name]["place"]]} == {}
-    assert max(read.values()) <= 2  # Spark's own sentence, and before 4.2 an empty line
+    assert {name: lines for name, lines in read.items() if lines > 2} == {}
 
 
 def test_no_frame_of_ours_is_shown(run: Run) -> None:

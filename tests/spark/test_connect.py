@@ -57,10 +57,8 @@ def results(both_clients: Any) -> dict[str, Any]:
 def test_every_function_returns_the_records_of_the_local_api(results: dict[str, Any]) -> None:
     assert results["records"] == sum(len(kafkarec.open(path).read()) for path in TXN)
     assert results["ways"] == dict.fromkeys(("sql", "column", "explode", "lateral"), True)
-    assert results["scan"] == [sum(len(kafkarec.open(path).scan()) for path in TXN)] * 2
-    assert results["view"] == results["scan"][0]
-    assert results["encode"] == [len(TXN)] * 2
-    assert results["internal"] > 0
+    assert results["view"] == sum(len(kafkarec.open(path).scan()) for path in TXN)
+    assert results["encode"] == len(TXN)
 
 
 def test_a_missing_register_is_reported_and_a_second_register_changes_nothing(results: dict[str, Any]) -> None:
@@ -83,7 +81,6 @@ def test_streams_are_read_written_and_restarted(results: dict[str, Any]) -> None
     assert first >= 2 and second >= 1  # at most 400 offsets each
     assert results["copied"] is True
     assert results["copied rows"] == 900
-    assert results["blobs"] == results["records"]
 
 
 def test_damage_report_reads_files_of_the_cluster(both_clients: Any) -> None:

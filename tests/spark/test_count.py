@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import golden
@@ -16,7 +14,6 @@ from damage_reports import Frames, nothing_is_shipped  # noqa: F401
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paths import SEGMENTS
-from s3server import BUCKET, WITH_INDEXES, Server, running
 from source_rows import Read, log_folder, repeated, spoil
 
 import kafkarec
@@ -75,18 +72,6 @@ def test_real_logs(options: dict[str, Any]) -> None:
     assert found.partitions == expected and found == sum(expected.values()) > 0
 
 
-@pytest.mark.parametrize("name", ["txn", "compacted", "all-codecs", "logappend"])
-def test_each_range_of_offsets(name: str) -> None:
-    log = kafkarec.open(SEGMENTS / f"{name}-0")
-    offsets = [each.offset for each in log.read(control=True)]
-    edges = sorted({offsets[0], offsets[-1] + 1, *offsets[1::17], *(each + 1 for each in offsets[5::23])})
-    for number, start in enumerate(edges):
-        for end in edges[number + 1 :: 5]:
-            bounds = {"startingOffsets": {name: {"0": start}}, "endingOffsets": {name: {"0": end}}}
-            options = {"failOnDataLoss": False, "isolationLevel": "read_committed"} | bounds
-            assert counted(SEGMENTS / f"{name}-0", **options) == read(SEGMENTS / f"{name}-0", **options), bounds
-
-
 @pytest.mark.parametrize("case", golden.vectors(), ids=str)
 def test_each_magic_and_codec(tmp_path: Path, case: golden.Case) -> None:
     log_folder(tmp_path / "t-0", (0, case.bytes))
@@ -110,16 +95,6 @@ def test_nothing_is_decompressed_but_batches_that_a_bound_cuts(tmp_path: Path) -
     assert count(tmp_path, startingOffsets=within) == 865 - compressed["base_offset"] - 1
     with pytest.raises(kafkarec.LimitExceededError):
         count(tmp_path, startingOffsets=within, **ONE_BYTE)
-
-
-def test_a_compressed_file_of_old_messages(tmp_path: Path) -> None:
-    """It would be unpacked again for each range of bytes, so it is read once more as a whole."""
-    import gzip
-
-    old = b"".join(golden.vector(name).bytes for name in ("v1-gzip-gaps", "v1-none"))
-    folder = log_folder(tmp_path / "t-0")
-    (folder / f"{0:020}.log.gz").write_bytes(gzip.compress(old))
-    assert counted(tmp_path) == read(tmp_path) and count(tmp_path) > 0
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -151,31 +126,6 @@ def test_nothing_to_count(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     found = count(tmp_path)
     assert (found, found.partitions) == (0, {})
-
-
-# ---- in a session
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_session(spark_session: Any) -> None:
-    options = {"subscribe": "txn,all-codecs", "isolationLevel": "read_committed", "maxPartitionBytes": "4k"}
-    frame = spark_session.read.format("kafkarec").options(**options).load(str(SEGMENTS))
-    found = spark_udfs.count(spark_session, str(SEGMENTS), **options)
-    assert found == frame.count() == 865 + 176 and list(found.partitions) == ["all-codecs-0", "txn-0"]
-    at = spark_udfs.offsets_at(spark_session, str(SEGMENTS), "2023-11-14T22:13:20.005Z", subscribe="all-codecs")
-    assert at == {"all-codecs": {0: kafkarec.open(SEGMENTS / "all-codecs-0").offset_for_timestamp(1700000000005)}}
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_passes_filters_and_nothing_else_to_a_source_in_python(spark_session: Any) -> None:
-    """With columns, aggregates or limits, `df.count()` itself could be cheap: then see docs/explanation/design.md."""
-    builder = "org.apache.spark.sql.execution.datasources.v2.python.PythonScanBuilder"
-    loader = spark_session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    interfaces = spark_session._jvm.java.lang.Class.forName(builder, True, loader).getInterfaces()
-    names = {each.getSimpleName() for each in interfaces}
-    assert names == {"SupportsPushDownFilters"}
 
 
 # ---- damaged logs
@@ -249,15 +199,6 @@ def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path: Path, caplog: p
     assert told[1].startswith("kafkarec count: ") and ": 1 damaged range is left out; " in told[1]
 
 
-def test_the_task_logs_what_it_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log_folder(tmp_path / "t-0", (0, TXN))
-    with caplog.at_level("INFO", "spark_udfs"):
-        count(tmp_path)
-    batches = kafkarec.scan(TXN)
-    expected = f"kafkarec count files=1 bytes={len(TXN)} batches={len(batches)} records=30 damaged=0"
-    assert expected in caplog.text
-
-
 # ---- options
 
 
@@ -275,26 +216,4 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
         count(SEGMENTS / "txn-0", **options)
 
 
-def test_options_for_columns_change_nothing() -> None:
-    options = {"columns": ["value"], "includeHeaders": True, "includeMetadata": True, "maxRecordsPerBatch": 3}
-    assert count(SEGMENTS / "txn-0", **options) == 267
-
-
 # ---- buckets
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[Server]:
-    with running("s3fs") as server:
-        server.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
-        yield server
-
-
-def test_a_bucket(bucket: Server) -> None:
-    options = {"storageOptions": bucket.options(), "subscribe": ["txn", "all-codecs"]}
-    level = {"isolationLevel": "read_committed"}
-    found = count(f"s3://{BUCKET}/kafka", **options, **level)
-    assert found.partitions == {"all-codecs-0": 865, "txn-0": 176}
-    expected = spark_udfs.offsets_at(SimpleNamespace(), str(SEGMENTS), 1700000000005, subscribe=["txn", "all-codecs"])
-    at = spark_udfs.offsets_at(SimpleNamespace(), f"s3://{BUCKET}/kafka", 1700000000005, **options)
-    assert at == expected

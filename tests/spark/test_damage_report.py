@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from damage_reports import Frames, nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
-from source_rows import LOGS, log_folder, read, repeated, spoil
+from source_rows import log_folder, read, repeated, spoil
 
 import kafkarec
 from spark_udfs import count, damage, damage_report, schema
@@ -18,13 +18,6 @@ from spark_udfs.source.batch import BatchReader
 from spark_udfs.source.stream import StreamReader
 
 TXN = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
-
-
-def test_good_files_have_no_damage_and_every_byte_is_counted() -> None:
-    result = report([str(path.parent) for path in LOGS])
-    assert result.rows == () and result.left_out == 0
-    assert {each["file"] for each in result.files} == {str(path) for path in LOGS}
-    assert str(result).startswith(f"0 of {len(LOGS)} files damaged: 0 ranges, 0 of ")
 
 
 @pytest.mark.parametrize("cut", ["64k", "1g"])
@@ -50,32 +43,6 @@ def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path: Pa
     assert sum(each["records"] for each in result.files) == len(good)
     control = sum(record.is_control for record in log.read(errors="skip", control=True, columns=["is_control"]))
     assert sum(each["control_records"] for each in result.files) == control
-
-
-def test_an_unfinished_batch_at_the_end_is_no_damage(tmp_path: Path) -> None:
-    log_folder(tmp_path / "orders-0", (0, TXN[:-5]))
-    (file,) = report(tmp_path).files
-    assert file["damaged"] == 0 and 0 < file["remaining"] < 1000
-
-
-def test_unreadable_files_are_damage_and_the_others_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log_folder(tmp_path / "orders-0", (0, TXN))
-    log_folder(tmp_path / "orders-1", (0, TXN))
-    really = kafkarec.open
-
-    def opened(path: str, **options: Any) -> Any:
-        if path.endswith("orders-1/00000000000000000000.log"):
-            raise OSError(5, "Input/output error", path)
-        return really(path, **options)
-
-    monkeypatch.setattr(kafkarec, "open", opened)
-    result = report(tmp_path)
-    (row,) = result.rows
-    assert (row["partition"], row["position"], row["length"], row["reason"]) == (1, 0, len(TXN), "unreadable")
-    assert "Input/output error" in row["detail"]
-    assert [each["records"] > 0 for each in result.files] == [True, False]
 
 
 def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,17 +220,3 @@ def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, Any], mess
     log_folder(tmp_path / "orders-0", (0, TXN))
     with pytest.raises(ValueError, match=message):
         report(tmp_path, **options)
-
-
-def test_options_of_the_data_source_are_accepted(tmp_path: Path) -> None:
-    for topic in ("orders", "payments"):
-        log_folder(tmp_path / f"{topic}-0", (0, spoil(TXN, 1)))
-    result = report(tmp_path, subscribe=["orders"], checkCrcs=True)
-    assert {each["topic"] for each in result.files} == {"orders"} and result.rows
-    assert report(tmp_path, assign={"payments": [0]}).files[0]["topic"] == "payments"
-
-
-def test_an_empty_folder_has_no_damage(tmp_path: Path) -> None:
-    (tmp_path / "orders-0").mkdir()
-    result = damage_report(Frames(), str(tmp_path))
-    assert (result.rows, result.files) == ((), ())

@@ -82,24 +82,6 @@ def test_null_gives_null_and_empty_gives_empty(type_: pa.DataType) -> None:
     assert rows.to_pylist()[2][0]["key"] == b"key-0"
 
 
-def test_an_empty_array_gives_an_empty_array() -> None:
-    assert decode([]).to_pylist() == []
-    assert decode([None, b""]).to_pylist() == [None, []]
-
-
-def test_sliced_input_is_decoded() -> None:
-    values = pa.array([b"not a batch, and never looked at", None, GOOD, b""])[1:]
-    (rows,) = decoding.decode_values(values, function_options.FunctionOptions())
-    assert [None if row is None else len(row) for row in rows.to_pylist()] == [None, 5, 0]
-
-
-def test_magic_0_has_timestamp_type_minus_1_and_no_headers() -> None:
-    name = next(case.name for case in golden.vectors() if case.name.startswith("v0-none"))
-    rows = decode([golden.vector(name).bytes]).to_pylist()[0]
-    assert rows
-    assert {(row["timestampType"], row["timestamp"], row["headers"]) for row in rows} == {(-1, None, None)}
-
-
 def test_damage_is_one_element_between_the_good_records() -> None:
     rows = decode([GOOD, None, GOOD + spoiled(GOOD) + GOOD, b"", spoiled(GOOD)], "PERMISSIVE").to_pylist()
     assert [None if row is None else len(row) for row in rows] == [5, None, 11, 0, 1]
@@ -113,16 +95,6 @@ def test_damage_is_one_element_between_the_good_records() -> None:
     assert damage["next_position"] == 2 * len(GOOD)
     assert middle[:5] == middle[6:] == rows[0]
     assert json.loads(rows[4][0]["_corrupt_record"])["position"] == 0
-
-
-def test_damage_at_both_ends_and_twice_in_a_row() -> None:
-    bad = spoiled(GOOD)
-    (rows,) = decode([bad + GOOD + bad + bad + GOOD + bad], "PERMISSIVE").to_pylist()
-    good = [row for row in rows if row["_corrupt_record"] is None]
-    damage = [json.loads(row["_corrupt_record"]) for row in rows if row["_corrupt_record"]]
-    assert [row["offset"] for row in good] == [10, 11, 12, 13, 14] * 2
-    assert sum(each["length"] for each in damage) == 4 * len(GOOD)
-    assert rows[0]["_corrupt_record"] and rows[-1]["_corrupt_record"]
 
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)
@@ -144,12 +116,6 @@ def test_failfast_names_byte_and_offset_in_the_first_line() -> None:
     assert "base offset 10" in first
     assert any("in row 1 of an input batch of 2" in note for note in caught.value.__notes__)
     assert b"key-0" not in str(caught.value).encode()
-
-
-def test_output_is_split_between_values() -> None:
-    options = function_options.make(max_output_bytes=1)
-    pieces = list(decoding.decode_values(pa.array([GOOD] * 5), options))
-    assert [len(piece) for piece in pieces] == [1] * 5
 
 
 def test_explode_splits_a_large_value_between_records() -> None:
@@ -251,24 +217,6 @@ def scan(values: list[bytes | None], mode: str = "FAILFAST") -> list[Any]:
     return pa.concat_arrays(pieces).to_pylist()
 
 
-def test_scan_returns_the_headers_of_every_batch() -> None:
-    case = golden.vector("v2-none-logappend")
-    rows = scan([None, case.bytes * 2, b""])
-    assert (rows[0], rows[2]) == (None, [])
-    assert scan([None, b""]) == [None, []]
-    first, second = rows[1]
-    batch = case.json["batches"][0]
-    assert (first["crc"], first["size_in_bytes"], first["record_count"]) == (
-        batch["crc"],
-        batch["sizeInBytes"],
-        5,
-    )
-    assert (first["position"], second["position"]) == (0, len(case.bytes))
-    assert first["timestampType"] == 1
-    assert round(first["max_timestamp"].timestamp() * 1000) == batch["maxTimestamp"]
-    assert first["_corrupt_record"] is None
-
-
 def test_scan_reports_damage() -> None:
     bad = bytearray(GOOD)
     bad[8:12] = (3).to_bytes(4, "big")  # the size field is below that of any header
@@ -349,14 +297,3 @@ def test_options_have_the_defaults_of_decode() -> None:
     assert source["restore"] == standalone["restore"].default
     assert source["includeControl"] == standalone["control"].default
     assert source["maxDecompressedBytes"] == standalone["max_decompressed_bytes"].default
-
-
-def test_headers_are_null_only_where_there_are_none() -> None:
-    (rows,) = decode([GOOD]).to_pylist()
-    expected = [
-        [{"key": key, "value": None if value is None else base64.b64decode(value)} for key, value in record["headers"]]
-        for batch in golden.vector("v2-none-logappend").json["batches"]
-        for record in batch["records"]
-    ]
-    assert [row["headers"] or [] for row in rows] == expected
-    assert None in [row["headers"] for row in rows]

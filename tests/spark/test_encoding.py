@@ -34,10 +34,6 @@ def records_of(rows: list[dict[str, Any] | None], **types: pa.DataType) -> pa.Li
     return pa.array([rows], pa.list_(pa.struct(list(types.items()))))
 
 
-def magics(raw: bytes | None) -> set[int]:
-    return set(kafkarec.scan(raw or b"").column("magic"))
-
-
 @pytest.mark.parametrize("codec", CODECS)
 def test_decode_of_encode_returns_the_same_rows(codec: str) -> None:
     """All vectors in one column, as in a job. Only magic 0's lack of a timestamp type cannot be expressed in magic
@@ -56,49 +52,11 @@ def test_decode_of_encode_returns_the_same_rows(codec: str) -> None:
     assert codecs == {codec}
 
 
-@pytest.mark.parametrize("magic", [0, 1])
-def test_old_magics_are_encoded_unchanged(magic: int) -> None:
-    values = [case.bytes for case in READABLE if magics(case.bytes) == {magic}]
-    list_array = decoded(values)
-    kinds = {kind for rows in list_array.to_pylist() for kind in [row["timestampType"] for row in rows]}
-    assert len(values) > 10 and (kinds == {-1} if magic == 0 else kinds <= {0, 1, -1})
-    encoded_again = encoded(list_array, magic=magic)
-    assert {each for raw in encoded_again for each in magics(raw)} == {magic}
-    same = [one == other for one, other in zip(list_array.to_pylist(), decoded(encoded_again).to_pylist(), strict=True)]
-    odd = [name for name, equal in zip(names_of(magic), same, strict=True) if not equal]
-    # a wrapper of magic 1 with messages of magic 0: they have no timestamp type, the new messages do
-    assert odd == (["v1-wrapper-with-v0-inner"] if magic else [])
-
-
-def names_of(magic: int) -> list[str]:
-    return [case.name for case in READABLE if magics(case.bytes) == {magic}]
-
-
-def test_canonical_batches_are_encoded_byte_for_byte() -> None:
-    raw = kafkarec.encode([(offset, 5, b"k", b"v", [("h", None)]) for offset in (3, 4, 9)])
-    assert encoded(decoded([raw, raw + raw[:0]])) == [raw, raw]
-
-
-def test_missing_columns_are_null_and_offsets_are_counted() -> None:
-    list_array = records_of([{"value": b"a"}, {"value": None}], value=pa.binary())
-    (raw,) = encoded(list_array)
-    actual = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in kafkarec.decode(raw or b"")]
-    assert actual == [(0, None, None, b"a", []), (1, None, None, None, [])]
-
-
 def test_strings_and_milliseconds_are_accepted() -> None:
     types = {"offset": pa.int32(), "timestamp": pa.int64(), "key": pa.string(), "value": pa.string()}
     (raw,) = encoded(records_of([{"offset": 7, "timestamp": 1, "key": "ä", "value": "b"}], **types))
     (one,) = kafkarec.decode(raw or b"")
     assert (one.offset, one.timestamp, one.key, one.value) == (7, 1, "ä".encode(), b"b")
-
-
-def test_slices_and_large_lists_are_encoded() -> None:
-    list_array = decoded([b"", None, *(case.bytes for case in READABLE[:4])])
-    expected = encoded(list_array)
-    assert encoded(list_array[1:5]) == expected[1:5]
-    large = list_array.cast(pa.large_list(list_array.type.value_field))
-    assert encoded(large[3:]) == expected[3:]
 
 
 def test_a_null_list_with_children_below_it_is_null() -> None:
@@ -161,11 +119,6 @@ def test_damage_of_a_permissive_decode_is_refused_and_can_be_filtered() -> None:
 def test_a_wrong_type_is_refused(array: pa.Array, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         list(encoding.kafka_encode(iter([array])))
-
-
-def test_unknown_field_is_named() -> None:
-    with pytest.raises(ValueError, match="unknown column 'valeu'"):
-        encoded(records_of([{"valeu": b"", "value": b""}], valeu=pa.binary(), value=pa.binary()))
 
 
 # ---- options ----

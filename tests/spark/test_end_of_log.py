@@ -13,12 +13,11 @@ import golden
 import pytest
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
-from source_rows import Read, log_folder, read, repeated, spoil
+from source_rows import Read, log_folder, read, repeated
 
 import kafkarec
 from spark_udfs import decoding, function_options, functions, schema, udtf
-from spark_udfs.damage import check_split
-from spark_udfs.source import options, reading
+from spark_udfs.source import options
 
 LOG = (SEGMENTS / "all-codecs-0" / "00000000000000000000.log").read_bytes()
 TXN = [(SEGMENTS / "txn-0" / f"{base:020}.log").read_bytes() for base in (0, 30)]
@@ -147,16 +146,6 @@ def test_an_earlier_segment_that_is_cut_is_damage_in_both(tmp_path: Path, end_of
 
 
 @pytest.mark.parametrize("view", options.VIEWS)
-def test_every_view_has_it(tmp_path: Path, view: str) -> None:
-    log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
-    rows = read(tmp_path, mode="PERMISSIVE", endOfLog="strict", view=view, **CORRUPT)
-    assert len(rows) == {"records": OFFSET, "batches": 14}[view] + 1
-    assert damage_of(rows)[0]["position"] == AT
-    with pytest.raises(kafkarec.CorruptRecordError, match=f"byte {AT}"):
-        read(tmp_path, endOfLog="strict", view=view)
-
-
-@pytest.mark.parametrize("view", options.VIEWS)
 @pytest.mark.parametrize(("end", "is_told"), [(OFFSET - 300, False), (OFFSET - 1, False), (OFFSET, False)])
 def test_offsets_that_end_before_it_are_complete(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, view: str, end: int, is_told: bool
@@ -187,31 +176,6 @@ def test_read_committed_tells_it_behind_an_open_transaction(tmp_path: Path, left
         read(tmp_path, **given | {"mode": "FAILFAST"})
 
 
-@pytest.mark.parametrize("end", [AT + 200, AT + SIZE, AT + SIZE + 600, len(LOG)])
-@pytest.mark.parametrize("split", ["4k", "1g"])
-def test_a_log_that_is_written_to_between_listing_and_reading(tmp_path: Path, end: int, split: str) -> None:
-    """The rows are those of the planned bytes, whatever follows them by now; with strict they end in mid-batch."""
-    folder = log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
-    job = Read({"path": str(tmp_path), "maxPartitionBytes": split})
-    (folder / f"{0:020}.log").write_bytes(LOG[:end])
-    splits = [split for task in job.tasks for split in task.value]
-
-    def rows(**given: str) -> list[Any]:
-        chosen = options.parse({"path": str(tmp_path), **given}, "read")
-        return [row for batch in reading.read_splits(splits, chosen, job.reader.columns) for row in batch.to_pylist()]
-
-    for mode in options.MODES:
-        assert rows(mode=mode) == job.rows and len(job.rows) == OFFSET
-    counters = reading.TaskCounters()
-    for each in splits:
-        check_split(each, options.parse({"path": str(tmp_path)}, "read"), counters)
-    assert [sum(each[name] for each in counters.rows) for name in ("damaged", "incomplete", "bytes")] == [
-        *(0, 100, AT + 100)
-    ]
-    with pytest.raises(kafkarec.CorruptRecordError, match="left 100, the file ends in mid-batch"):
-        rows(endOfLog="strict")
-
-
 def test_a_stream_takes_the_tail_only() -> None:
     with pytest.raises(ValueError, match="endOfLog=strict is for read, not for stream: a stream reads whole batches"):
         options.parse({"endoflog": "STRICT"}, "stream")
@@ -220,39 +184,9 @@ def test_a_stream_takes_the_tail_only() -> None:
         options.parse({"endOfLog": "lenient"}, "read")
 
 
-# ---- what the two reports count -------------------------------------------------------------------------------------
-
-NAMES = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
-
-
-@pytest.mark.parametrize("end_of_log", options.ENDS)
-@pytest.mark.parametrize("restore", ["true", "false"])
-@pytest.mark.parametrize("folder", ["all-codecs-0", "txn-0", "compacted-0", "logappend-0"])
-def test_rows_of_permissive_are_those_of_the_report(tmp_path: Path, folder: str, end_of_log: str, restore: str) -> None:
-    for seed in range(6):
-        for path in (SEGMENTS / folder).glob("*.log"):
-            data = spoil(path.read_bytes(), seed, 3)
-            log_folder(tmp_path / str(seed) / folder, (int(path.stem), data[: len(data) - 7 * (seed % 3)]))
-        given = {"endOfLog": end_of_log, "restore": restore, "maxPartitionBytes": "4k"}
-        found = report(tmp_path / str(seed), **given)
-        rows = read(tmp_path / str(seed), mode="PERMISSIVE", **given, **CORRUPT)
-        damage = damage_of(rows)
-        assert [{"path": row["file"]} | {name: row[name] for name in NAMES} for row in found.rows] == damage
-        assert sum(each["damaged"] for each in found.files) == len(damage)
-        assert sum(each["damaged_bytes"] for each in found.files) == sum(each["length"] for each in damage)
-        assert sum(each["records"] for each in found.files) == len(rows) - len(damage)
-        control = read(tmp_path / str(seed), mode="DROPMALFORMED", includeControl="true", **given)
-        assert sum(each["records"] + each["control_records"] for each in found.files) == len(control)
-        apart = sum(each["control_records"] for each in found.files)
-        assert apart or folder != "txn-0"
-        assert (f" and {apart} control record" in str(found)) == bool(apart)
-        printed = [line for line in str(found).splitlines() if ", offset" in line or "no offset lost" in line]
-        known = [row for row in found.rows if row["lost_from"] is not None or row["lost_to"] is not None]
-        assert len(printed) == len(known) <= 20
-
-
 # ---- values ---------------------------------------------------------------------------------------------------------
 
+NAMES = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
 GOOD = golden.vector("v2-none-logappend").bytes
 CUT_VALUES = [GOOD + GOOD[:left] for left in (1, 11, 12, 16, 17, 60, 61, len(GOOD) - 1)]
 
@@ -329,37 +263,3 @@ def test_wrong_ends_are_refused() -> None:
         function_options.from_literal('{"endOfLog": "strict"}')
     with pytest.raises(ValueError, match=r"must be JSON such as \{"):
         function_options.from_literal("{end_of_log: strict}")
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_sql_and_columns_in_a_session(spark_session: Any, tmp_path: Path) -> None:
-    rows = [("good", GOOD), ("cut", GOOD + GOOD[:30]), ("null", None)]
-    frame = spark_session.createDataFrame(rows, "name string, v binary")
-    frame.createOrReplaceTempView("cut_values")
-    strict = """'{"mode": "PERMISSIVE", "end_of_log": "strict"}'"""
-    counts = {"good": 5, "cut": 6, "null": None}
-    for call in (f"kafka_decode(v, {strict})", "kafka_decode(v)"):
-        found = spark_session.sql(f"SELECT name, size({call}) AS n FROM cut_values").collect()
-        expected = counts if strict in call else counts | {"cut": 5}
-        assert {row.name: row.n for row in found} == expected
-    column = functions.kafka_decode("v", "PERMISSIVE", end_of_log="strict")
-    assert {
-        row.name: row.n
-        for row in frame.selectExpr("name", "v")
-        .select("name", column.alias("a"))
-        .selectExpr("name", "size(a) AS n")
-        .collect()
-    } == counts
-    exploded = functions.kafka_explode(frame, "v", "PERMISSIVE", keep=["name"], end_of_log="strict")
-    (bad,) = exploded.where(f"{schema.CORRUPT} IS NOT NULL").collect()
-    assert bad.name == "cut"
-    lateral = "SELECT r.* FROM cut_values, LATERAL kafka_explode(v, mode => 'PERMISSIVE', end_of_log => 'strict') AS r"
-    assert spark_session.sql(lateral).where(f"{schema.CORRUPT} IS NOT NULL").count() == 1
-    scanned = frame.select(functions.kafka_scan("v", "PERMISSIVE", end_of_log="strict").alias("a"))
-    assert sorted(row.n or 0 for row in scanned.selectExpr("size(a) AS n").collect()) == [0, 1, 2]
-    log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
-    reader = spark_session.read.format("kafkarec")
-    assert reader.load(str(tmp_path)).count() == OFFSET
-    with pytest.raises(Exception, match=f"at byte {AT} .*left 100, the file ends in mid-batch"):
-        reader.option("endOfLog", "strict").load(str(tmp_path)).count()

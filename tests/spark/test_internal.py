@@ -45,36 +45,6 @@ def test_other_topics_and_bad_bytes_never_fail() -> None:
     assert unknown["problem"] == "record type 99 of __cluster_metadata is not known to Kafka 4.4"
 
 
-@pytest.fixture
-def source(spark_session: Any) -> Any:
-    """The columns of Spark's Kafka source: topic, partition, offset, key, value."""
-    import spark_udfs
-
-    summary = str(spark_udfs.register(spark_session))
-    assert "kafka_internal(topic, key, value)" in summary
-    rows = [("__consumer_offsets", 0, record.offset, record.key, record.value) for record in OFFSETS]
-    rows.append(("orders", 0, 1, b"key", b"value"))
-    ddl = "topic string, partition int, offset bigint, key binary, value binary"
-    frame = spark_session.createDataFrame([(*row[:3], *(b and bytearray(b) for b in row[3:])) for row in rows], ddl)
-    frame.createOrReplaceTempView("source")
-    return frame
-
-
-@pytest.mark.spark
-def test_kafka_internal_in_sql(spark_session: Any, source: Any) -> None:
-    rows = spark_session.sql(
-        "SELECT offset, r.type, r.version, get_json_object(r.key, '$.group') AS g, "
-        "get_json_object(r.value, '$.offset') AS committed "
-        "FROM (SELECT offset, kafka_internal(topic, key, value) AS r FROM source) WHERE r.type = 'OffsetCommit'"
-    ).collect()
-    assert [tuple(row) for row in rows][:2] == [
-        (2, "OffsetCommit", 4, "readers-classic", "10"),
-        (3, "OffsetCommit", 4, "readers-classic", "20"),
-    ]
-    assert len(rows) == 6
-    assert source.count() == 19
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -88,16 +58,3 @@ def test_kafka_internal_in_sql(spark_session: Any, source: Any) -> None:
 def test_wrong_arguments_are_refused(given: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         list(internal.kafka_internal(iter([given])))
-
-
-@pytest.mark.spark
-def test_kafka_internal_as_a_column_function(source: Any) -> None:
-    from pyspark.sql import functions as F
-
-    from spark_udfs import functions as K
-
-    frame = source.where("topic <> 'orders'").select(
-        K.kafka_internal(F.lit("__consumer_offsets"), "key", F.col("value")).alias("r")
-    )
-    kinds = {row["type"] for row in frame.select("r.type").distinct().collect()}
-    assert {"OffsetCommit", "GroupMetadata", "ConsumerGroupMetadata"} <= kinds

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 from stream_broker import Broker
-from stream_engine import Query
 
 from spark_udfs import lag
 from spark_udfs.stream_lag import Lag
-
-pytestmark = pytest.mark.spark
 
 
 def progress(done: Any, latest: Any) -> dict[str, Any]:
@@ -54,17 +51,7 @@ def test_other_sources_are_ignored(other: Any) -> None:
     assert lag(both) == EXPECTED_LAG
 
 
-def test_the_lag_of_a_log_with_a_late_start_and_new_partitions(broker: Broker) -> None:
-    broker.writer("late", 0, start_offset=1_000_000_000)
-    for _ in range(4):
-        broker.write(10, topic="late")
-    broker.writer("late", 1)  # it holds no records
-    query = Query(broker.root, maxOffsetsPerTrigger="30")
-    query.trigger()
-    latest_progress = progress(query.texts()[-1], query.reader.reportLatestOffset())
-    assert lag(latest_progress) == Lag({"late-0": 10, "late-1": 0})
-
-
+@pytest.mark.spark
 def test_the_lag_of_a_spark_query(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
     for _ in range(10):
         broker.write(10)

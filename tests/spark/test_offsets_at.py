@@ -96,13 +96,6 @@ def test_ways_to_write_a_time(tmp_path: Path, time: Any) -> None:
     assert offsets_at(tmp_path, time) == {"t": {0: 2}}
 
 
-def test_a_date_is_its_start_in_utc(tmp_path: Path) -> None:
-    midnight = MS - 12 * 3_600_000
-    rows = [(n, midnight - 2 + n, None, b"", []) for n in range(5)]
-    log_folder(tmp_path / "t-0", (0, kafkarec.encode(rows)))
-    assert offsets_at(tmp_path, date(2026, 11, 1)) == offsets_at(tmp_path, "2026-11-01") == {"t": {0: 2}}
-
-
 @pytest.mark.parametrize(
     ("time", "message"),
     [
@@ -130,28 +123,9 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
         offsets_at(SEGMENTS, 0, **options)
 
 
-def test_a_missing_path() -> None:
-    from pyspark.errors import AnalysisException
-
-    with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
-        offsets_at("/no/such/folder", 0)
-
-
 def test_damage_before_the_time_is_an_error(tmp_path: Path) -> None:
     """As for startingTimestamp: the header of a damaged batch cannot tell whether an earlier record is late enough."""
     log_folder(tmp_path / "t-0", (0, spoil(CODECS, 4, 20)))
     late = records("all-codecs-0").column("timestamp")[-1]
     with pytest.raises(kafkarec.KafkaRecordError):
         offsets_at(tmp_path, int(late.timestamp() * 1000) if hasattr(late, "timestamp") else int(late))
-
-
-def test_times_as_options_of_the_other_functions() -> None:
-    from spark_udfs.read_functions import texts
-
-    assert texts("x", {"startingTimestamp": NOON, "endingTimestamp": date(2026, 11, 2)}) == {
-        "path": "x",
-        "startingTimestamp": "2026-11-01T12:00:00+00:00",
-        "endingTimestamp": "2026-11-02",
-    }
-    with pytest.raises(ValueError, match="no time zone"):
-        texts("x", {"startingTimestamp": datetime(2026, 11, 1)})

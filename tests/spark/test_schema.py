@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
@@ -68,13 +67,3 @@ def test_every_column_exists_in_kafkarec() -> None:
     records = kafkarec.decode(b"", columns=schema.sources(schema.RECORD_COLUMNS))
     assert list(records.schema.names) == schema.sources(schema.RECORD_COLUMNS)
     assert set(schema.sources(schema.BATCH_COLUMNS)) == set(kafkarec.scan(b"").schema.names)
-
-
-def test_every_default_column_of_kafkarec_is_listed() -> None:
-    """Spark has all default columns of kafkarec, and all batch columns."""
-    assert set(kafkarec.decode(b"").schema.names) <= set(schema.sources(schema.RECORD_COLUMNS))
-
-
-def test_sql_and_ddl_name_every_column() -> None:
-    assert schema.sql_struct(schema.RECORD_COLUMNS).startswith("struct<topic:string,partition:int,offset:bigint,")
-    assert pa.types.is_struct(schema.arrow_struct(schema.RECORD_COLUMNS))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from paths import SEGMENTS
 from pyspark.sql import types as T
-from source_rows import LOGS, Read, log_folder, read, spoil
+from source_rows import LOGS, log_folder, read, spoil
 
 import kafkarec
 from spark_udfs import schema
@@ -106,24 +106,6 @@ def test_wrong_options_are_refused(source_options: dict[str, str], message: str)
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("1700000000000", 1700000000000),
-        ("2023-11-14", 1699920000000),
-        ("2023-11-14 22:13:20", 1700000000000),
-        ("2023-11-14T22:13:20.0001Z", 1700000000001),  # the first millisecond that is not before it
-        ("2023-11-15T00:13:20+02:00", 1700000000000),
-    ],
-)
-def test_times_are_parsed(text: str, number: int) -> None:
-    given = {"startingtimestamp": text, "endingtimestamp": text}
-    parsed = options.parse(given, "read")
-    assert parsed.startingTimestamp == parsed.endingTimestamp == number
-    shown = options.instant_text(number)
-    assert options.instant(shown.partition(" ")[0]) == number and shown.endswith(f" ({number} ms)")
-
-
-@pytest.mark.parametrize(
     ("text", "number"), [("1", 1), ("64m", 64 << 20), ("64MB", 64 << 20), ("2 GiB", 2 << 30), ("8k", 8 << 10)]
 )
 def test_sizes_are_parsed(text: str, number: int) -> None:
@@ -194,24 +176,3 @@ def test_the_corrupt_column_can_be_renamed_and_be_in_a_users_schema(tmp_path: Pa
     rows = read(path, some, mode="PERMISSIVE")
     assert len(rows) - len(damage) == len(kafkarec.open(path).read(errors="skip"))
     assert {row["topic"] for row in rows} == {"t"}
-
-
-def test_checksums_can_be_unchecked_and_payloads_be_limited(tmp_path: Path) -> None:
-    good = kafkarec.encode([(0, 1, None, bytes(100_000), [])], compression="gzip")
-    bad = good[:17] + bytes([good[17] ^ 1]) + good[18:]
-    path = log_folder(tmp_path / "t-0", (0, bad))
-    with pytest.raises(kafkarec.CorruptRecordError):
-        read(path)
-    assert len(read(path, checkCrcs="false")) == 1
-    with pytest.raises(kafkarec.LimitExceededError):
-        read(path, checkCrcs="false", maxDecompressedBytes="64k")
-    rows = Read(
-        {
-            "path": str(path),
-            "checkCrcs": "false",
-            "maxDecompressedBytes": "64k",
-            "mode": "PERMISSIVE",
-            "columnNameOfCorruptRecord": "why",
-        }
-    ).rows
-    assert [row["why"] is None for row in rows] == [False] and "limit_exceeded" in rows[0]["why"]

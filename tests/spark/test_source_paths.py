@@ -1,8 +1,8 @@
-"""The paths of `load`: folders, data folders, globs, files, tiered layouts, URLs; the errors of wrong paths."""
+"""The paths of `load`: several, and URLs; the errors of wrong paths; what the driver logs of them. Which logs a path
+names: tests/unit/storage/test_find.py."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections import Counter
@@ -20,80 +20,11 @@ from tiered_names import SEGMENT_ID, TOPIC_ID
 from spark_udfs.source import destination
 
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
-COUNTS = {
-    "__cluster_metadata": 142,
-    "__consumer_offsets": 18,
-    "all-codecs": 865,
-    "compacted": 25,
-    "logappend": 150,
-    "logappend-live": 150,
-    "txn": 267,
-}
 
 
 def counts(*paths: Path | str, **options: str) -> dict[Any, int]:
     where = {"path": str(paths[0])} if len(paths) == 1 else {"paths": json.dumps([str(each) for each in paths])}
     return dict(Counter(row["topic"] for row in Read({**where, **options}).rows))
-
-
-@pytest.mark.parametrize(
-    ("paths", "topics"),
-    [
-        ([""], COUNTS),
-        (["/txn-0"], ["txn"]),
-        (["/txn-0/"], ["txn"]),
-        (["/txn-0", "/compacted-0"], ["txn", "compacted"]),
-        (["/txn-0", "/txn-*", "/*/00000000000000000030.log"], ["txn"]),
-        (["/*"], COUNTS),
-        (["/__*"], ["__cluster_metadata", "__consumer_offsets"]),
-        (["/{txn,log*}-[0-9]"], ["txn", "logappend", "logappend-live"]),
-        (["/*-0/*"], COUNTS),
-        (["/**/*.log"], COUNTS),
-        (["/{txn-0,compacted-0}/*.log"], ["txn", "compacted"]),
-    ],
-)
-def test_paths_and_globs_are_read(paths: list[str], topics: Any) -> None:
-    expected = {topic: COUNTS[topic] for topic in topics}
-    counted = counts(*(f"{SEGMENTS}{each}" for each in paths))
-    assert counted == expected
-
-
-@pytest.mark.parametrize("prefix", ["file://", "file:"])
-def test_file_urls_are_read(prefix: str) -> None:
-    assert counts(f"{prefix}{SEGMENTS}/txn-0") == {"txn": 267}
-
-
-def test_a_single_file_with_and_without_a_segments_name(tmp_path: Path) -> None:
-    assert counts(SEGMENTS / "txn-0" / f"{30:020}.log") == {"txn": 237}
-    for name in ("backup.bin", f"{0:020}.log"):
-        (tmp_path / name).write_bytes(LOG)
-        rows = read(tmp_path / name)
-        assert len(rows) == 865 and {(row["topic"], row["partition"]) for row in rows} == {(None, None)}
-    (tmp_path / "orders-7-00000000000000000000.log.gz").write_bytes(gzip.compress(LOG))
-    rows = read(tmp_path / "orders-7-00000000000000000000.log.gz", maxPartitionBytes="1000")
-    assert len(rows) == 865 and {(row["topic"], row["partition"]) for row in rows} == {("orders", 7)}
-
-
-def test_existing_names_with_glob_characters_are_read_literally(tmp_path: Path) -> None:
-    log_folder(tmp_path / "a[1]" / "t-0", (0, LOG))
-    assert counts(tmp_path / "a[1]" / "t-0") == {"t": 865}
-
-
-def test_deleted_partitions_are_left_out_of_folders_and_globs(tmp_path: Path) -> None:
-    log_folder(tmp_path / "orders-0", (0, LOG))
-    deleted = log_folder(tmp_path / f"orders-1.{'0123456789abcdef' * 2}-delete", (0, LOG))
-    (tmp_path / "orders-0" / f"{900:020}.log.deleted").write_bytes(LOG)
-    assert counts(tmp_path) == counts(tmp_path / "*") == {"orders": 865}
-    assert sum(counts(deleted).values()) == 865
-
-
-def test_files_of_write_jobs_are_no_data(tmp_path: Path) -> None:
-    log_folder(tmp_path / "orders-0", (0, LOG))
-    log_folder(tmp_path / "_temporary" / "job" / "orders-1", (0, LOG))
-    (tmp_path / "_SUCCESS").touch()
-    for path in (tmp_path, tmp_path / "**" / "*.log", tmp_path / "*"):
-        assert counts(path) == {"orders": 865}
-    assert counts(tmp_path / "_temporary" / "job" / "*") == {"orders": 865}
 
 
 def test_an_empty_folder_has_no_rows_and_other_folders_are_refused(tmp_path: Path) -> None:
@@ -106,11 +37,15 @@ def test_an_empty_folder_has_no_rows_and_other_folders_are_refused(tmp_path: Pat
     assert counts(tmp_path / "*") == {"orders": 865}
 
 
-def test_one_partition_in_two_folders_is_refused(tmp_path: Path) -> None:
-    for broker in "12":
-        log_folder(tmp_path / broker / "orders-0", (0, LOG))
-    with pytest.raises(ValueError, match=r"orders-0: .*/1/orders-0/.* and .*/2/orders-0/.*: they overlap"):
-        read(tmp_path / "*" / "orders-0")
+def test_several_paths_are_read_once() -> None:
+    """A folder, a glob and a file of it, and a URL of another one."""
+    paths = (
+        SEGMENTS / "txn-0",
+        f"{SEGMENTS}/txn-*",
+        SEGMENTS / "txn-0" / f"{30:020}.log",
+        f"file:{SEGMENTS}/compact*-0",
+    )
+    assert counts(*paths) == {"txn": 267, "compacted": 25}
 
 
 @pytest.mark.parametrize(
@@ -150,17 +85,6 @@ def test_no_path_and_index_files_are_refused() -> None:
         read(SEGMENTS / "txn-0" / f"{0:020}.index")
 
 
-def test_tiered_layouts_are_read(tmp_path: Path) -> None:
-    aiven = tmp_path / "a" / f"orders-{TOPIC_ID}" / "7"
-    local = tmp_path / "b" / f"orders-3-{TOPIC_ID}"
-    for folder in (aiven, local):
-        folder.mkdir(parents=True)
-        (folder / f"{0:020}-{SEGMENT_ID}.log").write_bytes(LOG)
-    for path, partition in ((tmp_path / "a", 7), (aiven, 7), (aiven.parent, 7), (tmp_path / "b", 3), (local, 3)):
-        rows = read(path)
-        assert len(rows) == 865 and {(row["topic"], row["partition"]) for row in rows} == {("orders", partition)}
-
-
 def test_a_plugins_store_is_refused(tmp_path: Path) -> None:
     """Also below key folders: the plugin's key.prefix may be `env=prod/kafka-`."""
     folder = tmp_path / "env=prod" / f"kafka-orders-1-{TOPIC_ID}" / "7"
@@ -181,26 +105,6 @@ def bucket() -> Iterator[Server]:
         server.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
         server.put("plain/orders-0/00000000000000000000.log", LOG)
         yield server
-
-
-@pytest.mark.parametrize(
-    ("path", "topics"),
-    [
-        ("kafka/txn-0", ["txn"]),
-        ("kafka/txn-0/00000000000000000000.log", None),
-        ("kafka", COUNTS),
-        ("kafka/{txn,compacted}-*", ["txn", "compacted"]),
-        ("*/txn-*", ["txn"]),
-        ("kafka/*/00000000000000000030.log", None),
-    ],
-)
-def test_objects_are_read(path: str, topics: Any, bucket: Server) -> None:
-    options = {"storageOptions": json.dumps(bucket.options())}
-    counted = counts(f"s3://{BUCKET}/{path}", **options)
-    if topics is None:
-        assert counted == {"txn": 237 if path.endswith("30.log") else 30}
-    else:
-        assert counted == {topic: COUNTS[topic] for topic in topics}
 
 
 def test_keys_come_from_the_environment_and_missing_objects_are_reported(

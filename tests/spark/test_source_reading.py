@@ -55,11 +55,6 @@ def same(rows: list[dict[str, Any]], expected_rows: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=names)
-def test_rows_equal_those_of_the_local_api(path: Path) -> None:
-    assert read(path, **EVERYTHING) == local(path)
-
-
-@pytest.mark.parametrize("path", LOGS, ids=names)
 @pytest.mark.parametrize("size", ["4000", "300", "1"])
 def test_rows_of_many_splits_equal_those_of_the_file(path: Path, size: str) -> None:
     job = Read({"path": str(path), "maxPartitionBytes": size, **EVERYTHING})
@@ -92,25 +87,6 @@ def test_damaged_copies_are_read_in_all_modes(seed: int, tmp_path: Path, caplog:
             first = str(refused.value).splitlines()[0]
             assert str(path) in first and f"at byte {refused.value.position}" in first
             assert "PERMISSIVE" in refused.value.__notes__[0]
-
-
-def test_damage_of_several_files_in_one_folder(tmp_path: Path) -> None:
-    """A PERMISSIVE job finishes and reports the damaged bytes of each file."""
-    data = ALL_CODECS.read_bytes()
-    for number, seed in enumerate((1, 2, 3)):
-        log_folder(tmp_path / f"orders-{number}", (0, spoil(data, seed, 1)), (10_000, spoil(data, seed + 10, 1)))
-    (tmp_path / "orders-3").mkdir()
-    (tmp_path / "orders-3" / f"{0:020}.log").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(range(256)) * 9)
-    job = Read({"path": str(tmp_path), "mode": "PERMISSIVE", "maxPartitionBytes": "20000", **EVERYTHING})
-    damaged = [json.loads(row[schema.CORRUPT]) for row in job.rows if row[schema.CORRUPT]]
-    ranges = {(each["path"], each["position"], each["length"]) for each in damaged}
-    expected_ranges = set()
-    for path in sorted(tmp_path.glob("*/*.log")):
-        try:
-            expected_ranges |= {each[:3] for each in kafkarec.open(path).read(errors="skip").damage}
-        except kafkarec.KafkaRecordError:
-            expected_ranges.add((str(path), 0, path.stat().st_size))
-    assert len(damaged) == len(ranges) and ranges == expected_ranges and len({path for path, _, _ in ranges}) == 7
 
 
 def test_arrow_batches_have_a_limited_size_and_number_of_rows(tmp_path: Path) -> None:
@@ -147,19 +123,6 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
             [batch for task in source.tasks for batch in source.reader.read(task)]
 
 
-def test_the_driver_and_each_task_write_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "spark_udfs"):
-        job = Read({"path": str(SEGMENTS / "txn-0")})
-    planned, line = caplog.messages
-    size = sum(path.stat().st_size for path in (SEGMENTS / "txn-0").glob("*.log"))
-    assert planned == f"kafkarec planned 1 task, 2 splits, {size} bytes: path={SEGMENTS / 'txn-0'}"
-    size = sum(path.stat().st_size for path in (SEGMENTS / "txn-0").glob("*.log"))
-    assert len(job.tasks) == 1
-    assert line.startswith(
-        f"kafkarec read files=2 bytes={size} batches=149 records=267 damaged=0 incomplete=0 seconds="
-    )
-
-
 @pytest.mark.parametrize("indexed", [True, False])
 def test_large_segments_are_split_at_index_entries_or_headers(indexed: bool, tmp_path: Path) -> None:
     data = repeated(ALL_CODECS.read_bytes(), 40, 865)
@@ -181,12 +144,3 @@ def test_large_segments_are_split_at_index_entries_or_headers(indexed: bool, tmp
     narrow = Read({"path": str(path), "maxPartitionBytes": "150000", **ends})
     assert [row["offset"] for row in narrow.rows] == list(range(20000, 21000))
     assert len(narrow.tasks) < 4 or not indexed
-
-
-def test_a_wrong_index_is_not_trusted(tmp_path: Path) -> None:
-    data = ALL_CODECS.read_bytes()
-    path = log_folder(tmp_path / "orders-0", (0, data)) / f"{0:020}.log"
-    entries = b"".join((i * 100).to_bytes(4, "big") + (i * 4000 + 7).to_bytes(4, "big") for i in range(1, 8))
-    path.with_suffix(".index").write_bytes(entries)
-    job = Read({"path": str(path), "maxPartitionBytes": "8000"})
-    assert job.rows == read(path) and len(job.rows) == 865 and len(job.tasks) > 1

@@ -39,7 +39,7 @@ def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactor
     heavy = large(folder / "large-0")
     with running("pyarrow") as bucket:
         bucket.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
-        arguments = [SEGMENTS, folder / "damaged", heavy, folder / "killed", BUCKET_URL, json.dumps(bucket.options())]
+        arguments = [folder / "damaged", heavy, folder / "killed", BUCKET_URL, json.dumps(bucket.options())]
         plain = {"PYSPARK_PYTHON": bare_python}  # workers with little memory load nothing that they do not use
         result = Application(
             "source.py", fat, bare_python, folder / "app", *map(str, arguments), environ=plain, **CONF
@@ -47,37 +47,16 @@ def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactor
     return result | {"folder": folder, "executors": executor_stderr(bare_python)}
 
 
-def local(path: Path, **options: Any) -> list[list[Any]]:
-    return [record_row(each)[:6] for each in kafkarec.open(path).read(**options)]
-
-
-def test_source_udf_and_local_api_return_the_same_rows(results: dict[str, Any]) -> None:
-    expected = {str(path): local(path) for path in LOGS}
-    assert results["source"] == {path: each for path, each in expected.items() if each}
-    assert results["splits"] == results["udf"] == results["source"]
-
-
 def test_executors_read_a_bucket_with_pyarrow_and_the_fsspec_of_the_wheel(results: dict[str, Any]) -> None:
-    on_disk = results["source"].items()
-    assert results["bucket"] == {path.replace(str(SEGMENTS), BUCKET_URL): rows for path, rows in on_disk}
-
-
-def test_read_committed_across_splits(results: dict[str, Any]) -> None:
-    for topic in ("txn", "all-codecs", "compacted"):
-        log = kafkarec.open(SEGMENTS / f"{topic}-0")
-        assert results["committed"][topic] == [each.offset for each in log.read(isolation="read_committed")]
+    expected = {str(path).replace(str(SEGMENTS), BUCKET_URL): kafkarec.open(path).read() for path in LOGS}
+    assert results["bucket"] == {url: [record_row(each)[:6] for each in rows] for url, rows in expected.items() if rows}
 
 
 def test_a_permissive_job_finishes_and_reports_files_and_byte_ranges(results: dict[str, Any]) -> None:
     paths = sorted((results["folder"] / "damaged").glob("*/*.log"))
-    columns_by_path = {str(path): kafkarec.open(path).read(errors="skip") for path in paths}
-    expected = sorted(each[:3] for columns in columns_by_path.values() for each in columns.damage)
+    expected = sorted(each[:3] for path in paths for each in kafkarec.open(path).read(errors="skip").damage)
     assert sorted((each["path"], each["position"], each["length"]) for each in results["damage"]) == expected
     assert len({path for path, _, _ in expected}) > 4
-    assert results["good"] == {path: len(columns) for path, columns in columns_by_path.items() if len(columns)}
-    assert results["batches"] == sum(len(kafkarec.open(path).scan(errors="skip")) for path in paths)
-    stored = [one for path in paths for one in kafkarec.open(path).read(errors="skip", restore=False).damage]
-    assert any(f"{one.file} at byte {one.position}" in results["failfast"] for one in stored)  # it restores nothing
 
 
 def test_a_large_segment_is_read_in_512_mib(results: dict[str, Any]) -> None:
@@ -103,5 +82,5 @@ def test_one_line_per_task_in_the_executors_log(results: dict[str, Any]) -> None
         r"kafkarec read files=\d+ bytes=\d+ batches=\d+ records=\d+ damaged=(\d+) incomplete=0 seconds=[\d.]+ first=\S+"
     )
     counts = re.findall(line, results["executors"])
-    assert len(counts) > 50 and any(int(each) for each in counts)
+    assert len(counts) > 20 and any(int(each) for each in counts)
     assert "damaged: {" in results["executors"]

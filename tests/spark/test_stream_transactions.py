@@ -20,22 +20,6 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     started.close()
 
 
-def test_an_open_transaction_stops_the_query_at_its_first_offset(broker: Broker) -> None:
-    broker.write(10)
-    query, other = Query(broker.root, isolationLevel="read_committed"), Query(broker.root)
-    assert query.run() == 1
-    broker.write_in_transaction(7, 5)
-    broker.write(5)
-    assert query.run() == 0
-    query.restart()
-    assert query.run() == 0
-    broker.end_transaction(7, commit=True)
-    assert query.run() == 1
-    assert [offset for offset, _ in query.rows["orders", 0]] == list(range(20))
-    other.run()
-    assert other.rows == query.rows
-
-
 def test_an_aborted_transaction_is_left_out_also_from_its_middle(broker: Broker) -> None:
     broker.write(10)
     for _ in range(3):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -26,18 +25,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from bucket_jobs import Dying, an_hour_later, new_store
-from publish_jobs import Crash, crash_at
-from s3server import BUCKET, running
 
 from spark_udfs import cluster
 from spark_udfs.source import destination
 from spark_udfs.source.listing import DataLoss
-from spark_udfs.source.publishing import UnfinishedCommit
 from spark_udfs.table_writing import WrittenTable
 
 DAY = 86_400_000
-NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def write(source: Path | str, out: Path | str, **options: Any) -> WrittenTable:
@@ -162,31 +156,16 @@ def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path: Path, by: tuple[
         assert [time for time in day if day[time] is None] == [253_402_300_800_000, -62_135_596_800_001]
 
 
-def test_duckdb_reads_it_with_any_glob_and_files_are_sorted(source: Path, tmp_path: Path) -> None:
-    write(source, tmp_path / "table")
-    for glob in ("*/*/*.parquet", "**/*.parquet"):
-        found = duckdb.sql(
-            f"select topic, date, partition, \"offset\", decode(value) from read_parquet('{tmp_path}/table/{glob}', "
-            "hive_partitioning=true) order by all"
-        ).fetchall()
-        assert [(topic, str(date), *rest) for topic, date, *rest in found] == [
-            ("t", "1970-01-02", 0, 0, "a"),
-            ("t", "1970-01-02", 1, 0, "d"),
-            ("t", "1970-01-03", 0, 1, "b"),
-            ("t", "1970-01-04", 0, 2, "c"),
-        ]
-    for name in files(tmp_path / "table"):
-        table = pq.ParquetFile(tmp_path / "table" / name).read().to_pylist()
-        assert [(row["partition"], row["offset"]) for row in table] == sorted(
-            (row["partition"], row["offset"]) for row in table
-        )
-
-
-def test_partitions_of_a_task_share_files(tmp_path: Path) -> None:
+def test_partitions_of_a_task_share_files_in_their_order(tmp_path: Path) -> None:
     for number in range(20):
         grown(tmp_path / "source", "a", "b", partition=number)
     written = write(tmp_path / "source", tmp_path / "table")
     assert written.rows == 40 and len(written.files) == 2
+    for name in written.files:
+        table = pq.ParquetFile(tmp_path / "table" / name).read(["partition", "offset"]).to_pylist()
+        assert [(row["partition"], row["offset"]) for row in table] == [
+            (number, table[0]["offset"]) for number in range(20)
+        ]
 
 
 @pytest.mark.parametrize("by", [(), "topic", ["date"], ("date", "topic"), ("partition", "date")], ids=str)
@@ -202,13 +181,6 @@ def test_other_partition_columns(source: Path, tmp_path: Path, by: Any) -> None:
     assert set(names) <= set(table.schema.names)
     write(source, tmp_path / "table", partition_by=by, columns=["topic", "partition", "offset", "value"])
     assert ds.dataset(tmp_path / "table").count_rows() == 4
-
-
-def test_null_times(tmp_path: Path) -> None:
-    log_folder(tmp_path / "source" / "t-0", (0, builders.message(magic=0, value=b"x")))
-    write(tmp_path / "source", tmp_path / "table")
-    assert [(row["timestamp"], row["date"], row["value"]) for row in rows(tmp_path / "table")] == [(None, None, b"x")]
-    assert [name.split("/")[1] for name in files(tmp_path / "table")] == [f"date={NULL}"]
 
 
 def test_keys_of_folders_are_columns_and_date_is_theirs_if_they_have_it(tmp_path: Path) -> None:
@@ -267,13 +239,6 @@ def test_partitions_that_are_not_chosen_keep_their_offsets(source: Path, tmp_pat
     assert values(out) == [*ALL[:2], ALL[3]]
     assert write(source, out).offsets == {"t": {0: [2, 3], 1: [1, 1]}}
     assert values(out) == ALL
-
-
-def test_a_batch_that_ends_in_mid_file_is_continued_where_it_was_cut(tmp_path: Path) -> None:
-    out, end = tmp_path / "table", 0
-    for end in (7, 50, 51, 266, 293):
-        write(SEGMENTS / "txn-0", out, endingOffsets={"txn": {"0": end}}, failOnDataLoss=False)
-    assert rows(out) == expected(SEGMENTS / "txn-0")
 
 
 def test_overwrite_and_errorifexists(source: Path, tmp_path: Path) -> None:
@@ -385,60 +350,6 @@ def test_folders_that_where_leaves_out_between_two_calls(tmp_path: Path) -> None
         write(source, out, where="day = 2")
     assert write(source, out, where="day >= 1").offsets == {"t": {0: [1, 3]}}
     assert write(source, out).notes == ()
-
-
-def test_the_next_day(source: Path, tmp_path: Path) -> None:
-    """New segments, partitions and topics; retention and compaction have removed what the table has."""
-    out = tmp_path / "table"
-    write(source, out)
-    with kafkarec.SegmentWriter(source / "t-0", segment_bytes=150) as writer:
-        for number in range(6):
-            writer.write([(0, DAY, None, f"day 2 {number}".encode(), [])])
-    grown(source, "new", partition=2)
-    (source / "t-0" / f"{0:020}.log").unlink()  # by retention
-    (source / "t-1" / f"{0:020}.log").write_bytes(b"")  # compacted to nothing: its key has a newer record
-    (source / "t-1" / f"{1:020}.log").write_bytes(builders.good_batch(1, base_offset=4))
-    assert len(list((source / "t-0").glob("*.log"))) > 2
-    written = write(source, out)
-    assert written.offsets == {"t": {0: [3, 9], 1: [1, 5], 2: [0, 1]}} and written.rows == 6 + 1 + 1
-    day_2 = [f"t-0 {3 + number} day 2 {number}" for number in range(6)]
-    assert [each for each in values(out) if not each.startswith("t-1")] == [*ALL[:3], *day_2, "t-2 0 new"]
-    assert [row["offset"] for row in rows(out) if row["partition"] == 1] == [0, 4]
-    assert write(source, out).rows == 0
-
-
-def test_a_segment_that_is_not_there_yet(tmp_path: Path) -> None:
-    """The table would skip it for good, so that is data loss; within one call its offsets are among the notes."""
-    source, whole, out = tmp_path / "source" / "t-0", tmp_path / "t-0", tmp_path / "table"
-    with kafkarec.SegmentWriter(whole, segment_bytes=150) as writer:
-        for number in range(6):
-            writer.write([(0, DAY, None, f"value {number}".encode(), [])])
-    first, second, *others = sorted(whole.glob("*.log"))
-    missing = range(int(second.stem), int(others[0].stem))
-    source.mkdir(parents=True)
-    for path in (first, others[0]):
-        shutil.copy(path, source)
-    there = f"offsets? {missing[0]}.* missing before the next segment"
-    assert any(re.search(there, note) for note in write(source, tmp_path / "other").notes)
-    (source / others[0].name).unlink()
-    assert write(source, out).offsets["t"][0] == [0, missing[0]]
-    shutil.copy(others[0], source)
-    with pytest.raises(DataLoss, match=f"t-0: the table ends at {missing[0]}, which no segment has: .*failOnDataLoss"):
-        write(source, out)
-    shutil.copy(second, source)
-    assert write(source, out).offsets["t"][0][0] == missing[0]
-    assert len(values(out)) == int(others[0].stem) + len(kafkarec.open(others[0]).read())
-
-
-def test_a_log_whose_last_segment_is_new_and_empty_ends_where_that_begins(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "table"
-    write(source, out)
-    (source / "t-0" / f"{0:020}.log").write_bytes(builders.good_batch(1))  # the others were compacted away
-    (source / "t-0" / f"{3:020}.log").touch()
-    assert write(source, out).offsets["t"][0] == [3, 3]
-    (source / "t-0" / f"{3:020}.log").rename(source / "t-0" / f"{2:020}.log")
-    with pytest.raises(DataLoss, match=r"t-0: the table ends at 3, and the log ends at offset 2"):
-        write(source, out)
 
 
 # ---- damage
@@ -578,129 +489,21 @@ def test_staged_files_of_another_machine_are_told(source: Path, tmp_path: Path) 
     assert not (out / "_temporary").exists()
 
 
-def test_the_sweep_removes_what_dead_drivers_left_and_nothing_of_the_table(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "table"
-    write(source, out)
-    grown(source, "e")
-
-    def dies() -> None:
-        raise Crash("the driver")
-
-    def abort_is_not_reached(*_: Any) -> None:
-        raise Crash("the driver")
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(destination.Publisher, "abort", abort_is_not_reached)
-        spark_udfs.write_table(Meanwhile(dies), str(source), str(out))
-    assert list(out.rglob("*.staged")) and values(out) == ALL
-    assert spark_udfs.sweep(str(out)) == []  # it may still be running
-    assert len(spark_udfs.sweep(str(out), 0)) == 1
-    assert not (out / "_temporary").exists() and values(out) == ALL
-    write(source, out)
-    assert values(out) == [*ALL[:3], "t-0 3 e", ALL[3]]
+# ---- in a session
 
 
-def old_and_new(source: Path, out: Path | str, first: Callable[[], Any]) -> None:
-    """A table of two files, and a log that has grown by three days."""
-    shutil.rmtree(source)
-    shutil.rmtree(str(out).removeprefix("file://"), ignore_errors=True)
-    grown(source, "a", "b")
-    first()
-    grown(source, "c", "d", "e", time=5 * DAY)
+@pytest.mark.spark
+def test_the_table_is_the_one_that_spark_writes(spark_session: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
 
-
-@pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_driver_that_is_killed_at_any_step(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: str
-) -> None:
-    """The next call, or a sweep, finishes what was committed; before that nothing is there."""
-    out, number, completed, seen = tmp_path / "table", 0, False, set[int]()
-    old = ["t-0 0 a", "t-0 1 b"]
-    new = [*old, "t-0 2 c", "t-0 3 d", "t-0 4 e"]
-    while not completed:
-        old_and_new(source, out, lambda: write(source, out))
-        try:
-            with crash_at(monkeypatch, number):
-                write(source, out, mode=mode)
-                completed = True
-        except (Crash, UnfinishedCommit):
-            pass
-        decided = completed or bool(list(out.glob("_temporary/*/commit.json"))) or values(out) == new
-        seen.add(len(values(out)))
-        assert decided or values(out) == old, number
-        if number % 2:
-            spark_udfs.sweep(str(out), 0)
-            assert values(out) == (new if decided else old), number
-            assert not list(out.glob("_temporary/*")), number
-        write(source, out)
-        assert values(out) == new, number
-        spark_udfs.sweep(str(out), 0)
-        assert not list(out.glob("_temporary/*")), number
-        number += 1
-    assert (
-        f"{out}: the commit of job " in caplog.text
-        and ", which its driver had not finished, is finished" in caplog.text
-    )
-    assert number > 20 and len(seen) > 3  # some readers have seen a part of the commit, as the page says
-
-
-# ---- buckets
-
-
-@pytest.fixture
-def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a table in a bucket whose requests can fail."""
-    url = new_store(tmp_path, monkeypatch)
-
-    def listed(path: str, storage: Any) -> tuple[str, list[str]]:
-        store = Dying(path, storage)
-        return path, [*store.folders(), *(one.name for one in store.names(below=False))]
-
-    monkeypatch.setattr(destination, "_listed", listed)
-    return url
-
-
-@pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_driver_that_is_killed_at_any_request(source: Path, bucket: str, mode: str) -> None:
-    out, number, completed = bucket.removeprefix("file://"), 0, False
-    old = ["t-0 0 a", "t-0 1 b"]
-    new = [*old, "t-0 2 c", "t-0 3 d", "t-0 4 e"]
-    while not completed:
-        Dying.number = None
-        old_and_new(source, bucket, lambda: write(source, bucket))
-        Dying.number, Dying.log = number, []
-        try:
-            write(source, bucket, mode=mode)
-            completed = True
-        except (Crash, UnfinishedCommit):
-            pass
-        Dying.number = None
-        an_hour_later(bucket)
-        decided = completed or bool(list(Path(out).glob("_temporary/*/commit.json"))) or values(out) == new
-        assert decided or values(out) == old, number
-        if number % 2:
-            spark_udfs.sweep(bucket, 0)
-            assert values(out) == (new if decided else old), number
-        write(source, bucket)
-        assert values(out) == new, number
-        spark_udfs.sweep(bucket, 0)
-        assert not list(Path(out).rglob("*.staged")), number
-        number += 1
-    assert number > 20
-
-
-def test_in_a_bucket(source: Path, tmp_path: Path) -> None:
-    with running("pyarrow") as server:
-        url, storage = f"s3://{BUCKET}/lake/table", {"storageOptions": server.options()}
-        assert write(source, url, **storage).rows == 4
-        grown(source, "e")
-        assert write(source, url, **storage).offsets == {"t": {0: [3, 4], 1: [1, 1]}}
-        with pytest.raises(spark_udfs.Conflict):
-            other = Meanwhile(lambda: write(source, url, mode="overwrite", **storage))
-            spark_udfs.write_table(other, str(source), url, mode="overwrite", **storage)
-        assert [name for name in server.names("lake/") if "_temporary" in name or name.endswith(".staged")] == []
-        for name in server.names("lake/table/"):
-            path = tmp_path / "copy" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(server.get(name))
-    assert values(tmp_path / "copy" / "lake" / "table") == [*ALL[:3], "t-0 3 e", ALL[3]]
+    spark, ours, theirs = spark_session, str(tmp_path / "ours"), str(tmp_path / "theirs")
+    options = {"includeHeaders": "true", "minPartitions": "3"}
+    written = spark_udfs.write_table(spark, str(SEGMENTS), ours, **options)
+    source = spark.read.format("kafkarec").options(**options).load(str(SEGMENTS))
+    source.withColumn("date", F.to_date("timestamp")).write.partitionBy("topic", "date").parquet(theirs)
+    one, other = spark.read.parquet(ours), spark.read.parquet(theirs)
+    assert one.schema == other.schema
+    assert one.exceptAll(other).count() == other.exceptAll(one).count() == 0
+    assert written.rows == one.count() == 1617
+    assert spark_udfs.write_table(spark, str(SEGMENTS), ours, **options).rows == 0
+    assert spark.read.parquet(ours).count() == 1617

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import pickle
-from datetime import UTC, datetime
 from typing import Any
 
 import golden
@@ -54,28 +52,6 @@ def test_damage_has_its_position() -> None:
     ) >= 2
     with pytest.raises(kafkarec.CorruptRecordError, match="at byte 0"):
         list(udtf.rows(value, function_options.FunctionOptions()))
-
-
-def test_a_value_above_the_limit_is_a_reason() -> None:
-    raw = golden.vector("v2-zstd-create").bytes
-    (row,) = rows_of_udtf(raw, function_options.make(mode="PERMISSIVE", max_decompressed_bytes=1))
-    assert json.loads(row[schema.CORRUPT])["reason"] == "limit_exceeded"
-    with pytest.raises(kafkarec.LimitExceededError):
-        list(udtf.rows(raw, function_options.make(max_decompressed_bytes=1)))
-
-
-@pytest.mark.parametrize(
-    ("microseconds", "expected"),
-    [
-        (None, None),
-        (0, datetime(1970, 1, 1, tzinfo=UTC)),
-        (-1000, datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)),
-        (2**62, None),
-        (253_402_300_799_000_000, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
-    ],
-)
-def test_timestamps_are_datetimes(microseconds: int | None, expected: datetime | None) -> None:
-    assert udtf._time(microseconds) == expected
 
 
 def test_null_has_no_rows_and_the_handler_is_pickled_by_reference() -> None:

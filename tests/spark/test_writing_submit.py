@@ -1,5 +1,5 @@
-"""Partition folders written by spark-submit on bare executors, one of which is killed in every job: each record is
-stored once, on a disk and in a bucket."""
+"""Partition folders written by spark-submit on bare executors, one of which is killed in a job: each record is stored
+once, on a disk and in a bucket."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def written(
     folder = tmp_path_factory.mktemp("writing")
     arguments = (str(folder / "out"), f"s3a://{BUCKET}/out", json.dumps(bucket.options()))
     results = Application("writing.py", fat, bare_python, folder / "app", *arguments).result()
-    for name in ("log", "assigned", "stream", "bucket-log", "bucket-more"):
+    for name in ("log", "stream", "bucket-more"):
         assert (folder / "out" / f"{name}.killed").exists(), f"{name}: no executor was killed"
     return folder / "out", results
 
@@ -69,18 +69,15 @@ def test_a_bucket_keeps_every_offset_of_two_jobs(written: tuple[Path, dict[str, 
     assert written[1]["bucket"] == [COUNT, COUNT * (COUNT - 1) // 2, COUNT]
 
 
-@pytest.mark.parametrize("name", ["assigned", "stream"])
-def test_each_record_is_stored_once_under_offsets_without_gaps(written: tuple[Path, dict[str, Any]], name: str) -> None:
-    for partition, records in enumerate(content(written[0] / name)):
+def test_a_stream_stores_each_record_once_under_offsets_without_gaps(written: tuple[Path, dict[str, Any]]) -> None:
+    for partition, records in enumerate(content(written[0] / "stream")):
         assert [one.offset for one in records] == list(range(COUNT // 4))
         actual = sorted((one.timestamp, one.key, one.value, one.headers) for one in records)
         assert actual == [expected_record(number) for number in range(partition, COUNT, 4)]
-        if name == "assigned":  # the tasks' parts in task order, which is the frame's order
-            assert [one.timestamp for one in records] == [one[0] for one in actual]
 
 
 def test_files_staged_by_killed_executors_are_removed(written: tuple[Path, dict[str, Any]]) -> None:
     folder, results = written
-    assert results["read"] == dict.fromkeys(("log", "assigned", "stream"), COUNT)
-    assert [name for name in ("log", "assigned", "stream") if (folder / name / "_temporary").exists()] == []
+    assert results["read"] == dict.fromkeys(("log", "stream"), COUNT)
+    assert [name for name in ("log", "stream") if (folder / name / "_temporary").exists()] == []
     assert results["swept"] == []

@@ -1,13 +1,14 @@
-"""Write jobs that stage and publish without Spark, the records that a reader then finds, and crashes at any step."""
+"""Write jobs that stage and publish without Spark, in a folder or in a bucket on this disk; the records that a reader
+then finds; and the death of the driver at any of its changes."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,11 +17,13 @@ import kafkarec
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
-from spark_udfs.source import destination, folders  # noqa: E402
-from spark_udfs.source.publishing import Publisher  # noqa: E402
+from spark_udfs.source import bucket_lock, bucket_publishing, destination, folders  # noqa: E402
+from spark_udfs.source.publishing import Publisher, UnfinishedCommit  # noqa: E402
 from spark_udfs.source.staging import StagedPartition, StagingWriter, WriteJob, WriteSettings  # noqa: E402
 
 NOW = 1_700_000_000_000
+Rows = dict[str, list[str]]
+Offsets = dict[str, list[int]]
 
 
 def table(values: Iterable[str], offsets: list[int] | None = None) -> Any:
@@ -32,64 +35,98 @@ def table(values: Iterable[str], offsets: list[int] | None = None) -> Any:
     return pa.table(columns)
 
 
-def stage(
-    job: WriteJob, task: int, rows: dict[str, list[str]], offsets: dict[str, list[int]] | None = None
-) -> list[StagedPartition]:
-    """Stage the rows of one task. rows: by partition folder."""
-    with staging_of(job, task) as made:
-        for name, values in rows.items():
-            topic, _, partition = name.rpartition("-")
-            given = (offsets or {}).get(name)
-            made.put(topic, int(partition), table(values, given), given is not None)
-        return list(made.close())
-
-
-def staging_of(job: WriteJob, task: int = 0) -> AbstractContextManager[StagingWriter]:
-    """The writer of a task, also of a job that was not begun."""
-    if "://" not in job.path:
-        os.makedirs(job.folder, exist_ok=True)
-    return publisher(job).staging_writer(job, task, 0)
-
-
-def job(path: Path, name: str = "job-1", **options: Any) -> WriteJob:
+def job(path: Path | str, name: str = "job-1", **options: Any) -> WriteJob:
     settings = WriteSettings(**{key: options.pop(key) for key in list(options) if key in WriteSettings._fields})
     return WriteJob(str(path), name, options.pop("overwrite", None), settings, **options)
+
+
+def begun(path: Path | str, name: str = "job-1", **options: Any) -> WriteJob:
+    made = job(path, name, **options)
+    publisher(made).begin(made)
+    return made
 
 
 def publisher(made: WriteJob) -> Publisher:
     return destination.publisher(made.path, made.storage)
 
 
-def publish(path: Path, name: str, rows: dict[str, list[str]], **options: Any) -> None:
-    made = job(path, name, **options)
-    publisher(made).commit(made, stage(made, 0, rows))
+def staging_of(job: WriteJob, task: int = 0) -> AbstractContextManager[StagingWriter]:
+    return publisher(job).staging_writer(job, task, 0)
 
 
-def records(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Verify each log, and return its records (offset, timestamp, key, value, headers) by partition folder."""
+def stage(job: WriteJob, *tasks: Rows, offsets: Offsets | None = None) -> list[StagedPartition]:
+    """Stage the rows of each task, by partition folder."""
+    staged: list[StagedPartition] = []
+    for task, rows in enumerate(tasks):
+        with staging_of(job, task) as made:
+            for name, values in rows.items():
+                topic, _, partition = name.rpartition("-")
+                given = (offsets or {}).get(name)
+                made.put(topic, int(partition), table(values, given), given is not None)
+            staged += made.close()
+    return staged
+
+
+def publish(path: Path | str, name: str, *tasks: Rows, offsets: Offsets | None = None, **options: Any) -> Any:
+    made = begun(path, name, **options)
+    return publisher(made).commit(made, stage(made, *tasks, offsets=offsets))
+
+
+def records(path: Path | str, *, unfinished: bool = False) -> dict[str, list[tuple[Any, ...]]]:
+    """Verify each log, and return its records (offset, timestamp, key, value, headers) by partition folder, of those
+    that have some.
+
+    unfinished: in the middle of a commit an index may be there before its segment, and says that more was there."""
     found = {}
-    with kafkarec.open(path) as opened:
-        assert isinstance(opened, kafkarec.LogDir)
-        for log in opened:
-            report = kafkarec.verify(log.path)
-            assert report.ok, report
-            found[os.path.basename(log.path)] = [
-                (row.offset, row.timestamp, row.key, row.value, row.headers) for row in log.read()
-            ]
-    return found
+    try:
+        opened = kafkarec.open(path)
+    except FileNotFoundError:
+        return {}
+    with opened:
+        for log in opened:  # type: ignore[union-attr]
+            report = log.verify()
+            errors = {one.kind for one in report.findings if one.severity == "error"}
+            assert report.ok or (unfinished and errors == {"end_was_longer"}), report
+            rows = [(row.offset, row.timestamp, row.key, row.value, row.headers) for row in log.read()]
+            found[os.path.basename(log.path)] = rows
+    return {name: rows for name, rows in found.items() if rows}
 
 
-def content(path: Path) -> dict[str, list[tuple[int, str]]]:
-    """Verify each log, and return its (offset, value) pairs by partition folder."""
-    return {name: [(row[0], (row[3] or b"").decode()) for row in rows] for name, rows in records(path).items()}
+def content(path: Path | str, *, unfinished: bool = False) -> dict[str, list[tuple[int, str]]]:
+    """Verify each log, and return its (offset, value) pairs by partition folder, of those that have some."""
+    found = records(path, unfinished=unfinished)
+    return {name: [(row[0], (row[3] or b"").decode()) for row in rows] for name, rows in found.items()}
 
 
 def numbered(*values: str, start: int = 0) -> list[tuple[int, str]]:
     return list(enumerate(values, start))
 
 
-def leftovers(path: Path) -> list[str]:
-    return sorted(str(each.relative_to(path)) for each in (path / "_temporary").rglob("*"))
+def on_disk(path: Path | str) -> Path:
+    """The folder of a path, or of a bucket on this disk."""
+    return Path(str(path).removeprefix("file://"))
+
+
+def objects(path: Path | str) -> dict[str, bytes]:
+    """The content of all files by name, without locks and what marks a job as done."""
+    root = on_disk(path)
+    found = {str(each.relative_to(root)): each.read_bytes() for each in sorted(root.rglob("*")) if each.is_file()}
+    return {name: data for name, data in found.items() if name != "_SUCCESS" and not name.endswith(".lock")}
+
+
+def left(path: Path | str) -> list[str]:
+    """What jobs have left."""
+    return [name for name in objects(path) if name.startswith("_temporary")]
+
+
+def an_hour_later(path: Path | str) -> None:
+    """Make all files an hour older, so that locks count as left by dead drivers."""
+    for each in on_disk(path).rglob("*"):
+        before = each.stat().st_mtime - 3600
+        os.utime(each, (before, before))
+
+
+# ---- a driver that dies
 
 
 class Crash(BaseException):
@@ -112,7 +149,6 @@ class crashing:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Callable[[str, tuple[Any, ...]], bool]) -> None:
         self._patch, self._at, self.calls, self.dead = monkeypatch, at, 0, False
-        self.names: list[str] = []
 
     def __enter__(self) -> crashing:
         self._context = self._patch.context()
@@ -127,7 +163,6 @@ class crashing:
                 self.dead = True
                 raise Crash(name)
             self.calls += 1
-            self.names.append(os.path.basename(str(words[0])))
             return real(*words, **more)
 
         return call
@@ -136,6 +171,68 @@ class crashing:
         self._context.__exit__(None, None, None)
 
 
-def crash_at(monkeypatch: pytest.MonkeyPatch, number: int) -> crashing:
-    made = crashing(monkeypatch, lambda name, words: made.calls == number)
-    return made
+class Dying(bucket_publishing.PublishingBucket):
+    """A bucket whose objects are local files. The first `number` requests succeed, the next raises Crash. `log`: the
+    requests made."""
+
+    number: ClassVar[int | None] = None
+    log: ClassVar[list[str]] = []
+
+    def _made(self, name: str) -> str:
+        os.makedirs(os.path.dirname(self._path(name)), exist_ok=True)
+        return name
+
+
+def _watched(verb: str) -> Callable[..., Any]:
+    real = getattr(bucket_publishing.PublishingBucket, verb)
+
+    def call(self: Dying, *words: Any, **more: Any) -> Any:
+        if Dying.number is not None and len(Dying.log) >= Dying.number:
+            raise Crash(verb)
+        Dying.log.append(f"{verb} {words[0] if words else ''}")
+        if verb in ("put", "upload", "copy"):
+            self._made(words[0 if verb == "put" else 1])
+        return real(self, *words, **more)
+
+    return call
+
+
+for _verb in ("put", "upload", "copy", "delete", "drop", "read", "download", "names", "folders"):
+    setattr(Dying, _verb, _watched(_verb))
+
+
+def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the URL of a new folder in such a bucket; requests are sequential."""
+    listed = destination._listed
+
+    def of_bucket(path: str, storage: Any) -> Any:
+        if "://" not in path:
+            return listed(path, storage)
+        store = Dying(path, storage)
+        return path, [*store.folders(), *(one.name for one in store.names(below=False))]
+
+    monkeypatch.setattr(destination, "PublishingBucket", Dying)
+    monkeypatch.setattr(destination, "_listed", of_bucket)
+    monkeypatch.setattr(bucket_publishing, "AT_ONCE", 1)
+    monkeypatch.setattr(bucket_lock, "_POLL", 0.05)
+    Dying.number, Dying.log = None, []
+    return f"file://{tmp_path}/bucket/out"
+
+
+@contextmanager
+def dying(path: str, number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """The driver dies before its change of that number, and what it was doing ends there; the list is true then."""
+    died: list[bool] = []
+    Dying.log.clear()
+    Dying.number = number
+    folder = crashing(monkeypatch, lambda name, words: folder.calls == number)
+    try:
+        if "://" in path:
+            yield died
+        else:
+            with folder:
+                yield died
+    except (Crash, UnfinishedCommit):
+        died.append(True)
+    finally:
+        Dying.number = None

@@ -178,9 +178,3 @@ def executor_stderr(python: str) -> str:
     """Return standard error of all executors of this environment's Spark."""
     work = Path(python).parents[1].glob("lib/python*/site-packages/pyspark/work/*/*/stderr")
     return "".join(path.read_text(errors="replace") for path in work)
-
-
-def lines_of_tasks(python: str, what: str, below: Path) -> list[str]:
-    """Return the log lines of tasks of this kind ("read", "staged", ...) about files in a folder."""
-    lines = executor_stderr(python).splitlines()
-    return [line for line in lines if f": kafkarec {what} " in line and str(below) in line and "seconds=" in line]

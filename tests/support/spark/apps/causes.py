@@ -1,16 +1,14 @@
-"""What a user reads when something fails: the text of each error, and of a bare ValueError raised in the same place.
+"""What a user reads when something fails: the text of each error.
 
 Arguments: the result's path, the vectors' folder, a folder to write to. The result: {case: {place, cause, message}},
-{place: message} of the bare errors, and what a DataFrame did that was made before `register`.
+and what a DataFrame did that was made before `register`.
 """
 
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -22,8 +20,7 @@ OUT, VECTORS, WORK = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 SEGMENTS = VECTORS / "segments"
 TXN = str(SEGMENTS / "txn-0")
 DAMAGED = WORK / "damaged"
-BARE = "bare cause"
-cases, bare = {}, {}
+cases = {}
 
 
 def message(action):
@@ -78,22 +75,6 @@ def save(frame, path="made", **given):
 # ---- functions: every Spark
 
 
-def bare_functions():
-    def arrays(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        for _ in batches:
-            raise ValueError(BARE)
-            yield
-
-    def rows(batches):
-        for _ in batches:
-            raise ValueError(BARE)
-            yield
-
-    function = capabilities.arrow_function(arrays, "binary")
-    bare["function"] = message(lambda: good.select(function("v")).collect())
-    bare["map"] = message(lambda: good.mapInArrow(rows, "v binary").collect())
-
-
 def functions():
     damage = "CorruptRecordError: crc mismatch at byte "
     case("decode", "function", damage, lambda: bad.select(K.kafka_decode("v")).collect())
@@ -128,136 +109,6 @@ def functions():
 
 
 # ---- table functions and data sources: Spark 4.0 and later
-
-
-def bare_source():
-    from pyspark.sql import datasource as D
-    from pyspark.sql.functions import udtf
-
-    def fail(source, place):
-        if source.options["at"] == place:
-            raise ValueError(BARE)
-
-    class Reader(D.DataSourceReader):
-        def __init__(self, options):
-            self.options = options
-
-        def partitions(self):
-            fail(self, "partitions")
-            return [D.InputPartition(0)]
-
-        def read(self, partition):
-            raise ValueError(BARE)
-            yield (0,)
-
-    class Writer(D.DataSourceArrowWriter):
-        def __init__(self, options):
-            self.options = options
-
-        def write(self, iterator):
-            fail(self, "write")
-            return D.WriterCommitMessage()
-
-        def commit(self, messages):
-            fail(self, "commit")
-
-    class StreamWriter(D.DataSourceStreamWriter):
-        def __init__(self, options):
-            self.options = options
-
-        def write(self, iterator):
-            fail(self, "stream write")
-            return D.WriterCommitMessage()
-
-        def commit(self, messages, batchId):
-            fail(self, "stream commit")
-
-    class StreamReader(D.DataSourceStreamReader):
-        def __init__(self, options):
-            self.options = options
-
-        def initialOffset(self):
-            fail(self, "initialOffset")
-            return {"n": 0}
-
-        def latestOffset(self, *limits):
-            fail(self, "latestOffset")
-            return {"n": 1}
-
-        def partitions(self, start, end):
-            fail(self, "stream partitions")
-            return [D.InputPartition(0)]
-
-        def read(self, partition):
-            raise ValueError(BARE)
-            yield (0,)
-
-    class Source(D.DataSource):
-        @classmethod
-        def name(cls):
-            return "bare"
-
-        def schema(self):
-            fail(self, "schema")
-            return "n int"
-
-        def reader(self, schema):
-            fail(self, "reader")
-            return Reader(self.options)
-
-        def writer(self, schema, overwrite):
-            fail(self, "writer")
-            return Writer(self.options)
-
-        def streamReader(self, schema):
-            fail(self, "streamReader")
-            return StreamReader(self.options)
-
-        def streamWriter(self, schema, overwrite):
-            fail(self, "streamWriter")
-            return StreamWriter(self.options)
-
-    spark.dataSource.register(Source)
-    for place in ("schema", "reader", "partitions", "read"):
-        bare[place] = message(lambda at=place: spark.read.format("bare").option("at", at).load().collect())
-    for place in ("writer", "write", "commit"):
-        writer = spark.range(1).write.format("bare").option("at", place).mode("append")
-        bare[place] = message(writer.save)
-    for place in ("streamReader", "initialOffset", "latestOffset", "stream partitions", "stream read"):
-
-        def run(at=place):
-            writer = spark.readStream.format("bare").option("at", at).load().writeStream.format("noop")
-            writer = writer.option("checkpointLocation", str(WORK / f"checkpoint-bare-{at}"))
-            query = writer.start()
-            try:
-                finished(query)
-            finally:
-                query.stop()
-
-        bare[place] = message(run)
-
-    for place in ("streamWriter", "stream write", "stream commit"):
-        sink = streamed().writeStream.format("bare").option("at", place)
-        sink = sink.option("checkpointLocation", str(WORK / f"checkpoint-bare-{place}"))
-        bare[place] = message(lambda sink=sink: finished(sink.trigger(availableNow=True).start()))
-
-    class Planned:
-        @staticmethod
-        def analyze(value):
-            raise ValueError(BARE)
-
-        def eval(self, value):
-            yield (1,)
-
-    class Evaluated:
-        def eval(self, value):
-            raise ValueError(BARE)
-            yield (1,)
-
-    spark.udtf.register("planned", udtf(Planned))
-    spark.udtf.register("evaluated", udtf(Evaluated, returnType="n int"))
-    bare["analyze"] = message(lambda: spark.sql("SELECT * FROM good, LATERAL planned(v)"))
-    bare["eval"] = message(lambda: spark.sql("SELECT * FROM good, LATERAL evaluated(v)").collect())
 
 
 def table_function():
@@ -368,10 +219,10 @@ before = K.kafka_explode(good, "v"), good.select(F.size(K.kafka_decode("v")).ali
 spark_udfs.register(spark)
 early = [before[0].count(), before[1].first().n]
 
-steps = [bare_functions, functions]
+steps = [functions]
 if not capabilities.missing(capabilities.READ):
-    steps += [bare_source, table_function, source, sink, stream_sink, streams]
+    steps += [table_function, source, sink, stream_sink, streams]
 for step in steps:
     step()
-Path(OUT).write_text(json.dumps({"cases": cases, "bare": bare, "early": early}))
+Path(OUT).write_text(json.dumps({"cases": cases, "early": early}))
 spark.stop()

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import spark_udfs
 
 OUT, FOLDER, PLACE, MARK, OPTIONS = sys.argv[1:]
-PARTITIONS, ROUNDS, COUNT = 3, 8, 600
+PARTITIONS, ROUNDS, COUNT = 3, 5, 600
 CHECKPOINT, ROWS = f"{FOLDER}/checkpoint", f"{FOLDER}/rows"
 JVM = os.getppid()
 
@@ -82,9 +82,8 @@ frame = spark.readStream.format("kafkarec").options(**json.loads(OPTIONS)).load(
 frame = frame.selectExpr("partition", "offset", "string(value) AS value")
 if PLACE == "reading":
     frame = frame.mapInArrow(in_a_task(batch), frame.schema)
-paths = {"planned": f"{CHECKPOINT}/offsets/{batch}", "in the sink": f"{ROWS}/_spark_metadata/{batch}"}
-if PLACE in paths:
-    threading.Thread(target=when_there_is, args=(paths[PLACE], batch), daemon=True).start()
+if PLACE == "planned":
+    threading.Thread(target=when_there_is, args=(f"{CHECKPOINT}/offsets/{batch}", batch), daemon=True).start()
 query = frame.writeStream.format("parquet").option("checkpointLocation", CHECKPOINT)
 query = query.trigger(processingTime="50 milliseconds").start(ROWS)
 for number in range(first_round, ROUNDS):

@@ -1,5 +1,5 @@
-"""Kills a driver where one of its processes, or of its executors', touches a chosen file: a copy of this module named
-sitecustomize is on the path of all of them.
+"""Kills a driver where one of its processes touches a chosen file: a copy of this module named sitecustomize is on the
+path of all of them.
 
 KILLING names a folder with `rule.json` (what test_stream_kills.py has chosen) and `driver`, the process id of the
 driver's JVM. The rule holds while its micro-batch is in the checkpoint's offsets and not in its commits. The file that
@@ -70,8 +70,7 @@ def kill():
     os.write(mark, json.dumps({"offsets": numbers("offsets"), "commits": numbers("commits")}).encode())
     os.close(mark)
     os.kill(driver, signal.SIGKILL)
-    if RULE["with_process"]:
-        os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if RULE is not None:

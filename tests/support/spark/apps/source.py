@@ -1,7 +1,7 @@
-"""Reads folders of segments with the data source on executors where kafkarec is not installed.
+"""Reads a bucket, damaged logs and a large segment with the data source on executors where kafkarec is not installed.
 
-Arguments: the result's path, the vectors' segments, a folder of damaged copies, a large segment's folder, a file to
-make when a worker has killed itself, the URL of a copy of the segments and its storageOptions.
+Arguments: the result's path, a folder of damaged logs, a large segment's folder, a file to make when a worker has
+killed itself, the URL of segments and its storageOptions.
 """
 
 import json
@@ -13,12 +13,10 @@ from pathlib import Path
 
 from json_values import plain
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 import spark_udfs
-from spark_udfs import functions as K
 
-OUT, SEGMENTS, DAMAGED, LARGE, KILLED, BUCKET, STORAGE = sys.argv[1:]
+OUT, DAMAGED, LARGE, KILLED, BUCKET, STORAGE = sys.argv[1:]
 COLUMNS = ["offset", "unix_micros(timestamp)", "timestampType", "key", "value", "headers"]
 results = {}
 
@@ -27,43 +25,18 @@ def load(path, **given):
     return spark.read.format("kafkarec").options(**given).load(path)
 
 
-def rows(frame):
-    """Return rows by file, in order."""
-    by_file = {}
-    for row in frame.collect():
-        by_file.setdefault(row[0], []).append(plain(list(row)[1:]))
-    return by_file
-
-
 spark = SparkSession.builder.getOrCreate()
 spark_udfs.register(spark)
 spark.conf.set("spark.sql.session.timeZone", "America/New_York")
 
-both = {"includeHeaders": "true", "includeMetadata": "true"}
-results["source"] = rows(load(SEGMENTS, **both).selectExpr("_file_path", *COLUMNS))
-results["splits"] = rows(load(SEGMENTS, maxPartitionBytes="2500", **both).selectExpr("_file_path", *COLUMNS))
-blobs = spark.read.format("binaryFile").load(f"{SEGMENTS}/*-0/*.log").withColumn("path", F.expr("substr(path, 6)"))
-results["udf"] = rows(K.kafka_explode(blobs, "content", keep=["path"]).selectExpr("path", *COLUMNS))
-results["committed"] = {
-    row[0]: row[1]
-    for row in load(SEGMENTS, **{"kafka.isolation.level": "read_committed", "maxPartitionBytes": "2500"})
-    .groupBy("topic")
-    .agg(F.sort_array(F.collect_list("offset")))
-    .collect()
-}
-results["bucket"] = rows(
-    load(BUCKET, storageOptions=STORAGE, maxPartitionBytes="2500", **both).selectExpr("_file_path", *COLUMNS)
-)
-
 bad = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
-frame = load(DAMAGED, maxPartitionBytes="10000", includeMetadata="true", **bad)
-results["damage"] = [json.loads(row[0]) for row in frame.where("why IS NOT NULL").select("why").collect()]
-results["good"] = dict(tuple(row) for row in frame.where("why IS NULL").groupBy("_file_path").count().collect())
-results["batches"] = load(DAMAGED, view="batches", mode="DROPMALFORMED").count()
-try:
-    load(DAMAGED).count()
-except Exception as error:
-    results["failfast"] = str(error)
+damage = load(DAMAGED, maxPartitionBytes="10000", **bad).where("why IS NOT NULL").select("why")
+results["damage"] = [json.loads(row[0]) for row in damage.collect()]
+
+options = {"storageOptions": STORAGE, "maxPartitionBytes": "2500", "includeHeaders": "true", "includeMetadata": "true"}
+results["bucket"] = {}
+for row in load(BUCKET, **options).selectExpr("_file_path", *COLUMNS).collect():
+    results["bucket"].setdefault(row[0], []).append(plain(list(row)[1:]))
 
 large = load(LARGE, maxPartitionBytes="32m")
 sums = large.selectExpr("count(*)", "sum(offset)", "sum(crc32(value))").first()

@@ -59,9 +59,6 @@ rows = spark.range(0, COUNT, 1, 4).selectExpr(*RECORDS)
 ordered = deadly(rows.repartition("topic", "partition").sortWithinPartitions("partition", "offset"), "log")
 ordered.write.format("kafkarec").mode("append").option("compression", "lz4").save(f"{FOLDER}/log")
 
-plain = deadly(rows.drop("offset"), "assigned")
-plain.write.format("kafkarec").mode("append").option("segmentBytes", "100k").save(f"{FOLDER}/assigned")
-
 rows.drop("offset").write.parquet(f"{FOLDER}/source")
 stream = spark.readStream.schema(rows.drop("offset").schema).option("maxFilesPerTrigger", 2).parquet(f"{FOLDER}/source")
 query = deadly(stream, "stream").writeStream.format("kafkarec").option("checkpointLocation", f"{FOLDER}/checkpoint")
@@ -70,14 +67,12 @@ query.trigger(availableNow=True).start(f"{FOLDER}/stream").awaitTermination()
 remote = {"storageOptions": STORAGE, "compression": "zstd"}
 for name, frame in (("log", rows.where("offset < 30000")), ("more", rows.where("offset >= 30000"))):
     ordered = frame.repartition("topic", "partition").sortWithinPartitions("partition", "offset")
-    made = deadly(ordered, f"bucket-{name}").write.format("kafkarec").mode("append").options(**remote)
-    made.save(BUCKET)
+    made = (deadly(ordered, f"bucket-{name}") if name == "more" else ordered).write.format("kafkarec").mode("append")
+    made.options(**remote).save(BUCKET)
 read = spark.read.format("kafkarec").option("storageOptions", STORAGE).option("maxPartitionBytes", "100k").load(BUCKET)
 results["bucket"] = list(read.selectExpr("count(*)", "sum(offset)", "count(DISTINCT offset)").first())
 
-results["read"] = {
-    name: spark.read.format("kafkarec").load(f"{FOLDER}/{name}").count() for name in ("log", "assigned", "stream")
-}
-results["swept"] = spark_udfs.sweep(f"{FOLDER}/assigned", older_than_hours=0)
+results["read"] = {name: spark.read.format("kafkarec").load(f"{FOLDER}/{name}").count() for name in ("log", "stream")}
+results["swept"] = spark_udfs.sweep(f"{FOLDER}/log", older_than_hours=0)
 Path(OUT).write_text(json.dumps(results))
 spark.stop()

@@ -1,5 +1,5 @@
-"""The requests of a task to a bucket, counted by the server; options in both libraries' spelling; secrets in
-messages."""
+"""Buckets: the requests of a task, counted by the server; options in both libraries' spelling; secrets in messages,
+plans and logs; what cannot be read or written."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 from paths import SEGMENTS
-from s3server import BUCKET, WITH_INDEXES, Server, running, without_s3fs
+from pyspark.sql import types as T
+from s3server import BUCKET, WITH_INDEXES, Refusal, Server, running, without_s3fs
 from source_rows import Read, spoil
 from stream_engine import Query
 
 import kafkarec
-from kafkarec.distributed import ended_and_open
-from spark_udfs.source import options
-
-pytestmark = [pytest.mark.spark]
+from spark_udfs.source import KafkarecDataSource, options
+from spark_udfs.source.listing import DataLoss
 
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 SIZE = sum(path.stat().st_size for path in (SEGMENTS / "txn-0").glob("*.log"))
@@ -40,6 +39,10 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "pyarrow":
         without_s3fs(monkeypatch)
     return str(request.param)
+
+
+def url(path: str) -> str:
+    return f"s3://{BUCKET}/{path}"
 
 
 def storage_options(bucket: Server, spelling: str) -> str:
@@ -72,24 +75,6 @@ def test_tasks_read_their_bytes_once_and_list_nothing(bucket: Server, library: s
         assert Counter(method for method, _, _ in bucket.requests) == {"HEAD": 2 * pieces, "GET": 2 * pieces}
         assert all(path.endswith(".log") for _, path, _ in bucket.requests)
         assert bucket.served == SIZE + 64 * pieces  # the head of a file shows whether it is a plain segment
-
-
-def test_spans_planned_with_their_markers_are_used_unchanged() -> None:
-    log = kafkarec.open(SEGMENTS / "txn-0")
-    expected = log.read(isolation="read_committed")
-    aborted = ended_and_open(log.segments, skip=False).aborted
-    spans = {"aborted": aborted, "last_stable_offset": expected.last_stable_offset}
-    assert [row.offset for row in log.read(isolation="read_committed", **spans)] == [row.offset for row in expected]
-    last = log.segments[-1]
-    of_last_segment = last.read(isolation="read_committed", **spans)
-    assert [row.offset for row in of_last_segment] == [
-        row.offset for row in expected if row.offset >= (last.base_offset or 0)
-    ]
-    producer = aborted[0][0]  # a span beyond its marker
-    hidden = log.read(
-        isolation="read_committed", aborted=[(producer, 0, 293)], last_stable_offset=293, columns=["producer_id"]
-    )
-    assert len(hidden) and producer not in hidden.column("producer_id")
 
 
 def test_messages_show_no_keys(bucket: Server, library: str) -> None:
@@ -146,13 +131,80 @@ def test_a_stream_follows_an_object_that_is_replaced_by_a_longer_one(bucket: Ser
         query.run()
 
 
-def test_an_object_that_stops_in_mid_batch_is_told(bucket: Server, library: str) -> None:
-    position, size = (kafkarec.scan(LOG).column(name)[-1] for name in ("position", "size_in_bytes"))
-    bucket.put(f"cut/t-0/{0:020}.log", LOG[:-7])
-    given = {"path": f"s3://{BUCKET}/cut", "storageOptions": storage_options(bucket, "fsspec")}
-    assert len(Read(given).rows) < 865
-    kept = {"mode": "PERMISSIVE", "endOfLog": "strict", "columnNameOfCorruptRecord": "bad", "maxPartitionBytes": "4k"}
-    (damage,) = (json.loads(row["bad"]) for row in Read({**given, **kept}).rows if row["bad"])
-    assert (damage["position"], damage["length"]) == (position, size - 7)
-    with pytest.raises(kafkarec.CorruptRecordError, match=f"at byte {position} .*left {size - 7}, the file ends"):
-        Read({**given, "endOfLog": "strict"})
+def test_an_object_replaced_or_deleted_before_it_is_read(bucket: Server) -> None:
+    name, given = f"going/t-0/{0:020}.log", {"path": url("going"), "storageOptions": json.dumps(bucket.options())}
+    bucket.put(name, LOG)
+    strict, lenient = Read(given), Read({**given, "failOnDataLoss": "false"})
+    for change, message, left in (
+        (lambda: bucket.put(name, LOG[:5169]), f"{url(name)} has 5169 bytes, and had {len(LOG)} when", LOG[:5169]),
+        (lambda: bucket.remove(name), "", b""),
+    ):
+        change()
+        with pytest.raises(DataLoss, match=rf"data loss in t-0: {message}"):
+            list(strict.reader.read(strict.tasks[0]))
+        rows = sum(batch.num_rows for task in lenient.tasks for batch in lenient.reader.read(task))
+        assert rows == len(kafkarec.decode(left))
+
+
+# ---- writing ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("s3://no-such-bucket/x", "there is no bucket no-such-bucket"),
+        (f"s3://{BUCKET}/kafka/txn-0", "is one partition's folder: name the folder above it"),
+        ("https://example.invalid/x", r"kafkarec cannot write to https://\. It reads and writes folders"),
+        (f"s3://{BUCKET}/denied", r"s3://my-bucket/denied.*access denied.*s3:PutObject"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_tasks_run(bucket: Server, path: str, message: str) -> None:
+    given = {"path": path, "storageoptions": json.dumps(bucket.options())}
+    if path.endswith("denied"):
+        bucket.refusal = Refusal("403 Forbidden", "AccessDenied", "Access Denied")
+    try:
+        with pytest.raises(Exception, match=message) as raised:
+            KafkarecDataSource(given).writer(T.StructType().add("topic", "string").add("value", "binary"), False)
+    finally:
+        bucket.refusal = None
+    assert bucket.options()["secret"] not in str(raised.value)
+
+
+# ---- in a session -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_no_secret_is_shown(spark_session: Any, bucket: Server, pytestconfig: pytest.Config) -> None:
+    """Neither in plans, nor in the UI and the event log, nor in errors, nor in the executors' log."""
+    host = bucket.url.partition("//")[2]
+    keys = {"access_key": "an-id", "secret_key": "TOP-SECRET", "scheme": "http", "region": "us-east-1"}
+    storage = json.dumps({**keys, "endpoint_override": host})
+
+    def load(path: str) -> Any:
+        return spark_session.read.format("kafkarec").option("storageOptions", storage).load(path)
+
+    frame = load(url("kafka/txn-0"))
+    frame.explain(True)
+    frame.write.format("kafkarec").mode("append").option("storageOptions", storage).save(url("secret"))
+    spark_session.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW hidden USING kafkarec OPTIONS (path '{url('kafka/txn-0')}', "
+        f"storageOptions '{storage}')"
+    )
+    spark_session.sql("SELECT count(*) FROM hidden").explain(True)
+    problems = []
+    for broken in ("not JSON TOP-SECRET", '{"secret_key": "TOP-SECRET", "endpointt": 1}', '{"secret": "TOP-SECRET"}'):
+        with pytest.raises(Exception) as raised:
+            spark_session.read.format("kafkarec").option("storageOptions", broken).load(url("kafka")).count()
+        problems.append(str(raised.value))
+    with pytest.raises(Exception, match="a URL must not contain keys") as raised:
+        load(f"s3://an-id:TOP-SECRET@{BUCKET}/kafka")
+    problems.append(str(raised.value))
+    with pytest.raises(Exception) as raised:
+        load(url("damaged")).count()
+    problems.append(str(raised.value))
+    kept = spark_session._jsparkSession.sharedState().statusStore().executionsList()
+    plans = [kept.apply(number).physicalPlanDescription() for number in range(kept.size())]
+    out, errors = pytestconfig.pluginmanager.getplugin("capturemanager").read_global_capture()
+    assert [each for each in (*problems, *plans, out, errors) if "TOP-SECRET" in each] == []
+    assert any("kafkarec" in each for each in plans)
+    assert "kafkarec read files=" in errors and "RelationV2" in out
