@@ -22,7 +22,6 @@ OF_INNER_MODULES = {
     "fuzz/test_threads.py": "threads read logs of a few batches, which a program reads alone",
     "unit/compact/test_dirty_keys.py": "keys that wait for the end of a transaction, in less memory",
     "unit/diff/test_diff.py": "truncation by histories of epochs, without logs for them",
-    "unit/dump/test_dump.py": "the memory of pairs of offsets",
     "unit/format/test_c_names.py": "numbers that C and Python must have alike",
     "unit/internal_topics/test_golden.py": "which topics are compacted, a table of its own",
     "unit/read/test_matched_transactions.py": "all tables of the match of markers, read in steps of any size",

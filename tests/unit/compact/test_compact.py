@@ -278,22 +278,6 @@ def test_a_stream_yields_what_compact_returns() -> None:
         assert (going.stats, going.aborted_transactions) == (whole.stats, whole.aborted_transactions)
 
 
-def test_sums_of_the_stats() -> None:
-    for seed in range(40):
-        data = broker_logs.Log(seed).data
-        left = compact(data, now=NOW, first_uncleanable_offset=2**40)
-        stats = left.stats
-        assert stats.bytes_read + stats.bytes_left_alone == len(data)
-        assert stats.bytes_retained + stats.bytes_left_alone == len(left)
-        batches = (stats.batches_copied, stats.batches_rewritten, stats.batches_emptied, stats.batches_removed)
-        assert sum(batches) == stats.batches_read
-        lost = stats.messages_read - stats.messages_retained
-        assert lost - stats.messages_superseded - stats.messages_invalid - stats.tombstones_removed >= 0
-        assert lost <= stats.messages_superseded + stats.messages_invalid + stats.tombstones_removed + (
-            stats.messages_aborted + stats.markers_removed
-        )
-
-
 @pytest.mark.parametrize("data", [b"", bytearray(), memoryview(b"")], ids=["bytes", "bytearray", "memoryview"])
 def test_an_empty_input_gives_an_empty_output(data: bytes) -> None:
     left = compact(data)

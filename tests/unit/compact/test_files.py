@@ -32,12 +32,6 @@ def one(key: bytes, value: bytes | None, base: int, **fields: object) -> bytes:
     return builders.batch([builders.record(key=key, value=value)], base_offset=base, **fields)
 
 
-def test_a_log_is_cleaned_across_its_segments(tmp_path: Path) -> None:
-    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0) + one(b"b", b"2", 1), one(b"a", b"3", 2))
-    left = compact(kafkarec.open(folder), now=NOW)
-    assert [record.offset for record in kafkarec.decode(left)] == [1, 2]
-
-
 def test_files_and_bytes_give_the_same_result(tmp_path: Path) -> None:
     for seed in range(25):
         log = broker_logs.Log(seed, ((2,), (1, 2))[seed % 2], codecs=("none",))
@@ -49,12 +43,6 @@ def test_files_and_bytes_give_the_same_result(tmp_path: Path) -> None:
         assert from_files == from_bytes, seed
         assert from_files.aborted_transactions == from_bytes.aborted_transactions
         assert from_files.stats == from_bytes.stats
-
-
-def test_each_segment_is_a_piece_of_the_output(tmp_path: Path) -> None:
-    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"b", b"2", 1), one(b"c", b"3", 2))
-    pieces = cleaned(kafkarec.open(folder), now=NOW)
-    assert [kafkarec.scan(stretch)[0]["base_offset"] for stretch in pieces] == [0, 1, 2]
 
 
 def aborted_log(folder: Path) -> Path:
@@ -136,14 +124,6 @@ def test_a_log_that_a_broker_cleaned_is_unchanged() -> None:
     assert broker_logs.rows(left) == broker_logs.rows(data)
 
 
-def test_a_log_that_a_broker_cleaned_can_be_cleaned_further() -> None:
-    folder = golden.VECTORS / "segments" / "compacted-0"
-    left = compact(kafkarec.open(folder), now=2**42)
-    assert left.stats.batches_removed > 5
-    assert all(record.value is not None for record in kafkarec.decode(left))
-    assert all(row["record_count"] for row in kafkarec.scan(left)), "every producer has expired"
-
-
 @pytest.mark.parametrize(
     "folder", sorted(path.name for path in (golden.VECTORS / "segments").iterdir() if path.name[-1] == "0")
 )
@@ -164,26 +144,12 @@ def test_damage_is_reported_with_its_file(tmp_path: Path) -> None:
     assert caught.value.file == str(folder / f"{1:020}.log")
 
 
-def test_a_length_beyond_the_end_of_a_file_is_damage_where_more_follows(tmp_path: Path) -> None:
-    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0))
-    (folder / f"{0:020}.log").write_bytes(one(b"a", b"1", 0) + one(b"a", b"2", 1, length=5000) + one(b"b", b"3", 2))
-    with pytest.raises(kafkarec.CorruptRecordError):
-        compact(kafkarec.open(folder), now=NOW)
-
-
 def test_a_cut_segment_in_the_middle_of_a_log_is_damage(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0) + one(b"b", b"1", 1), one(b"c", b"2", 2))
     path = folder / f"{0:020}.log"
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(kafkarec.KafkaRecordError):
         compact(kafkarec.open(folder), now=NOW)
-
-
-def test_preallocated_zeros_are_left_out(tmp_path: Path) -> None:
-    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0))
-    (folder / f"{0:020}.log").write_bytes(one(b"a", b"1", 0) + bytes(5000))
-    left = compact(kafkarec.open(folder), now=NOW)
-    assert (bytes(left), left.remaining) == (one(b"a", b"1", 0), 5000)
 
 
 def test_a_data_folder_is_refused(tmp_path: Path) -> None:

@@ -132,45 +132,6 @@ def test_all_vectors_are_covered() -> None:
     assert names == {*FILTERED, "v0-gzip-filtered"}
 
 
-@pytest.mark.parametrize("case", [case for case in golden.vectors() if case.name.startswith("v2")], ids=str)
-def test_a_filter_that_keeps_everything_copies_batches(case: golden.Case) -> None:
-    """Except that batches without records are removed, and tombstones get a horizon."""
-    source = list(kafkarec.batches(case.bytes))
-    wanted = [
-        bytes(batch.raw)
-        for batch in source
-        if list(batch) and (batch.delete_horizon_ms is not None or not _has_tombstone(batch))
-    ]
-    filtered = filter_to(case.bytes, Keeping(everything), now=0, delete_retention_ms=0)
-    left = [bytes(batch.raw) for batch in kafkarec.batches(filtered)]
-    assert [raw for raw in left if raw in case.bytes] == wanted
-    assert len(left) == sum(1 for batch in source if list(batch))
-    assert filtered.stats.batches_copied == len(wanted)
-    assert filtered.remaining == kafkarec.scan(case.bytes).remaining
-
-
-def _has_tombstone(batch: kafkarec.RecordBatch) -> bool:
-    return any(record.value is None for record in batch)
-
-
-def test_a_batch_kept_whole_is_copied_even_where_a_writer_would_write_other_bytes() -> None:
-    odd = golden.invalid_case("v2-gzip-file-name").bytes
-    kept = filter_to(odd, Keeping(everything), now=0, delete_retention_ms=0)
-    assert kept == odd
-
-
-def test_a_horizon_is_set_once() -> None:
-    source = builders.batch([builders.record(value=None), builders.record(offset_delta=1)])
-    first = filter_to(source, Keeping(everything), now=NOW, delete_retention_ms=DAY)
-    [batch] = kafkarec.batches(first)
-    assert batch.delete_horizon_ms == NOW + DAY
-    assert [record.timestamp for record in batch] == [builders.NOW, builders.NOW]
-    assert filter_to(first, Keeping(everything), now=NOW + 5, delete_retention_ms=DAY) == first
-    thinned = filter_to(first, Keeping(lambda offset: offset == 1), now=NOW + 5, delete_retention_ms=DAY)
-    assert [batch.delete_horizon_ms for batch in kafkarec.batches(thinned)] == [NOW + DAY]
-    assert first.stats.horizons_set == 1
-
-
 def test_a_horizon_that_overflows_a_long_is_none() -> None:
     """Java's sum overflows, and a negative horizon is not set."""
     source = builders.batch([builders.record(value=None)])
@@ -178,14 +139,6 @@ def test_a_horizon_that_overflows_a_long_is_none() -> None:
     [batch] = kafkarec.batches(filtered)
     assert batch.delete_horizon_ms is None
     assert filtered.stats.horizons_set == 0
-
-
-def test_a_marker_of_an_empty_transaction_gets_a_horizon() -> None:
-    marker = builders.end_marker(commit=True, producer_id=7)
-    filtered = filter_to(marker, Keeping(everything, empty_transaction=True), now=NOW, delete_retention_ms=DAY)
-    [batch] = kafkarec.batches(filtered)
-    assert (batch.delete_horizon_ms, batch.is_control, batch.is_transactional) == (NOW + DAY, True, True)
-    assert next(iter(batch)).control.type is kafkarec.ControlRecordType.COMMIT
 
 
 def test_an_emptied_batch_keeps_offsets_sequences_and_max_timestamp() -> None:
@@ -205,13 +158,6 @@ def test_an_emptied_batch_keeps_offsets_sequences_and_max_timestamp() -> None:
     assert (batch.producer_id, batch.producer_epoch, batch.partition_leader_epoch) == (7, 3, 4)
     assert (batch.base_timestamp, batch.max_timestamp, batch.timestamp_type) == (None, 99, 1)
     assert (batch.size_in_bytes, batch.record_count, batch.compression, batch.is_transactional) == (61, 0, "none", True)
-
-
-def test_a_message_of_magic_1_is_emptied_to_a_batch_of_magic_2() -> None:
-    [batch] = kafkarec.batches(
-        filter_to(builders.message(), Keeping(nothing, RETAIN), now=NOW, delete_retention_ms=DAY)
-    )
-    assert (batch.magic, batch.size_in_bytes, batch.record_count) == (2, 61, 0)
 
 
 REFUSED = {
@@ -250,62 +196,8 @@ class ThinsLast(Keeping):
         return bytes(keep)
 
 
-def test_a_negative_offset_is_refused_even_if_no_record_is_removed() -> None:
-    with pytest.raises(kafkarec.InvalidRecordError, match="negative"):
-        filter_to(builders.good_batch(1, base_offset=-5), Keeping(everything), now=NOW, delete_retention_ms=DAY)
-
-
-def test_a_deleted_batch_is_not_read() -> None:
-    broken = builders.batch([builders.record(key_length=100)], base_offset=1)
-    good = builders.good_batch(2, base_offset=2)
-    source = builders.good_batch(1) + broken + good
-    filtered = filter_to(source, Keeping(everything, deleted=[1]), now=NOW, delete_retention_ms=DAY)
-    assert filtered == builders.good_batch(1) + good
-    assert (filtered.stats.bytes_read, filtered.stats.messages_read) == (len(source), 3)
-    with pytest.raises(kafkarec.InvalidRecordError):
-        filter_to(source, Keeping(everything, deleted=[0]), now=NOW, delete_retention_ms=DAY)
-
-
-def test_a_wrong_checksum_is_refused_even_in_a_deleted_batch() -> None:
-    source = builders.good_batch(1) + builders.good_batch(1, base_offset=1, crc=1)
-    with pytest.raises(kafkarec.CorruptRecordError):
-        filter_to(source, Keeping(everything, deleted=[1]), now=NOW, delete_retention_ms=DAY)
-    unchecked = filter_to(source, Keeping(everything), now=NOW, delete_retention_ms=DAY, check_crcs=False)
-    assert unchecked == source
-
-
 def test_header_keys_keep_their_bytes() -> None:
     headers = [(b"\xff\xed\xa0\x80", b"x"), ("ü".encode(), None)]
     source = builders.batch([builders.record(headers=headers), builders.record(offset_delta=1)])
     filtered = filter_to(source, Keeping(lambda offset: offset == 0), now=NOW, delete_retention_ms=DAY)
     assert kafkarec.decode(filtered, header_keys="binary").column("headers") == [tuple(headers)]
-
-
-def test_decisions_see_every_batch_once_and_in_order() -> None:
-    data = b"".join(case.bytes for case in golden.vectors() if case.name[:2] == "v2")
-    keeping = Keeping(everything)
-    filter_to(data, keeping, now=NOW, delete_retention_ms=DAY)
-    wanted = [(row["position"], row["base_offset"], row["last_offset"]) for row in kafkarec.scan(data)]
-    assert [(batch.position, batch.base_offset, batch.last_offset) for batch in keeping.seen] == wanted
-
-
-@pytest.mark.parametrize("data", [b"", builders.good_batch(2)[:40]], ids=["nothing", "a cut batch"])
-def test_an_empty_input_has_an_empty_result(data: bytes) -> None:
-    filtered = filter_to(data, Keeping(everything), now=NOW, delete_retention_ms=DAY)
-    assert (bytes(filtered), filtered.remaining, filtered.stats.max_offset) == (b"", len(data), -1)
-
-
-class Private(Keeping):
-    """Removes a person's records: by key, and by value."""
-
-    def records(self, verdicts: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes:
-        return bytes(key != b"anna" and value != b"secret" for key, value in zip(rows.keys, rows.values, strict=True))
-
-
-def test_decisions_may_look_at_keys_and_values() -> None:
-    pairs = [(b"anna", b"1"), (b"bert", b"secret"), (None, None), (b"bert", b"2")]
-    source = builders.batch(
-        [builders.record(offset_delta=i, key=key, value=value) for i, (key, value) in enumerate(pairs)], codec="gzip"
-    )
-    filtered = filter_to(source, Private(everything), now=NOW, delete_retention_ms=DAY)
-    assert [(record.offset, record.key) for record in kafkarec.decode(filtered)] == [(2, None), (3, b"bert")]

@@ -48,12 +48,6 @@ def test_a_log_is_the_same_as_itself(folder: str) -> None:
     )
 
 
-def test_preallocated_space_is_no_difference(tmp_path: Path) -> None:
-    a = log(tmp_path / "a", [batch(0, 10)])
-    b = log(tmp_path / "b", [batch(0, 10), bytes(4096)])
-    assert compare(a, b).identical and not compare(a, b).b.damage
-
-
 def test_two_leaders_wrote_the_same_offsets(tmp_path: Path) -> None:
     common = [batch(0, 10), batch(10, 10, epoch=1)]
     a = log(tmp_path / "a", [*common, batch(20, 5, epoch=1)], epochs=[(0, 0), (1, 10)])
@@ -122,47 +116,6 @@ def test_damage_is_not_a_gap(tmp_path: Path) -> None:
     assert len(difference.b.damage) == 1 and not difference.a.damage
     assert any(note.startswith("B is damaged: 1 range") for note in difference.notes)
     assert mirrored(difference, compare(b, a))
-
-
-def test_different_start_and_end_offsets(tmp_path: Path) -> None:
-    a = log(tmp_path / "a", [batch(0, 10), batch(10, 10)])
-    b = log(tmp_path / "b", [batch(10, 10), batch(20, 10)])
-    difference = compare(a, b)
-    assert spans(difference.only_a) == [(0, 9, "head")] and spans(difference.only_b) == [(20, 29, "tail")]
-    assert difference.first == (20, "only one of the two continues here")
-    assert difference.identical_to == 20
-    assert mirrored(difference, compare(b, a))
-
-
-def test_nothing_in_common(tmp_path: Path) -> None:
-    a = log(tmp_path / "a", [batch(0, 10)])
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / f"{0:020}.log").write_bytes(b"")
-    difference = compare(a, tmp_path / "b")
-    assert spans(difference.only_a) == [(0, 9, "tail")] and difference.b.end is None
-    assert compare(tmp_path / "b", tmp_path / "b").identical
-
-
-def test_wrapper_messages(tmp_path: Path) -> None:
-    def wrapper(first: int, last: int, codec: str) -> bytes:
-        inner = b"".join(builders.message(offset=i - first, value=b"%d" % i, magic=1) for i in range(first, last + 1))
-        return builders.message(
-            offset=last,
-            magic=1,
-            attributes=builders.CODEC_IDS[codec],
-            key=None,
-            value=builders.compress(codec, inner, 1),
-        )
-
-    a = log(tmp_path / "a", [wrapper(0, 4, "gzip"), wrapper(5, 9, "gzip")])
-    b = log(tmp_path / "b", [wrapper(0, 4, "gzip"), wrapper(5, 9, "lz4")])
-    difference = compare(a, b)
-    assert difference.same and not difference.identical and difference.identical_to == 5
-
-
-def test_one_partition_and_a_folder_of_several_are_not_compared() -> None:
-    with pytest.raises(ValueError, match="partitions; one is expected"):
-        compare(SEGMENTS, SEGMENTS / "txn-0")
 
 
 def test_differences_of_random_histories_are_found(tmp_path: Path) -> None:
@@ -303,14 +256,6 @@ def test_a_wrong_base_offset_reorders_no_segment_and_is_noticed(tmp_path: Path) 
     assert any(
         "are listed for both: in one of the two, batches do not come in the order" in n for n in difference.notes
     )
-
-
-def test_random_bytes_are_one_damaged_place(tmp_path: Path) -> None:
-    a = log(tmp_path / "a", [batch(0, 10)])
-    b = log(tmp_path / "b", [random.Random(5).randbytes(3000)])
-    difference = compare(a, b)
-    assert spans(difference.only_a) == [(0, 9, "damaged")] and not difference.only_b
-    assert any(note.startswith("B is damaged: 1 range, 3000 bytes; ") for note in difference.notes)
 
 
 def test_progress_ends_at_the_sizes_of_both(tmp_path: Path) -> None:

@@ -9,12 +9,11 @@ from pathlib import Path
 import builders
 import pytest
 from command import Here
-from dump_comparison import DumpResult, ours
+from dump_comparison import ours
 from paths import SEGMENTS
 
 from kafkarec.errors import CorruptRecordError
 from kafkarec.ops.dump import DumpOptions, dump
-from kafkarec.ops.dump.mismatches import Mismatches
 from kafkarec.sources.files import FileObject, LocalFile
 
 STEM = "00000000000000000000"
@@ -47,23 +46,6 @@ def log(folder: Path, *parts: bytes, stem: str = STEM) -> Path:
     return path
 
 
-def test_a_file_name_without_an_offset_is_reported_and_the_file_is_read(tmp_path: Path) -> None:
-    dumped = ours([log(tmp_path, builders.good_batch(1), stem="rescued")])
-    assert dumped.status == 0
-    assert dumped.err == (f"{tmp_path}/rescued.log: its name has no offset; Kafka's tool would refuse it",)
-    assert "Log starting offset" not in dumped.out
-    snapshot = tmp_path / "some.checkpoint"
-    snapshot.write_bytes(builders.good_batch(1))
-    assert "has no offset and epoch" in ours([snapshot]).err[0]
-
-
-def test_indexes_need_an_offset_in_their_name(tmp_path: Path) -> None:
-    for suffix in (".index", ".timeindex", ".txnindex"):
-        index = tmp_path / f"rescued{suffix}"
-        index.write_bytes(b"")
-        assert ours([index]) == DumpResult(1, f"Dumping {index}\n", ())
-
-
 def test_an_index_is_never_changed(tmp_path: Path) -> None:
     """Kafka's tool truncates an index that does not end with a whole entry, and creates a missing index."""
     log(tmp_path, builders.good_batch(1))
@@ -76,17 +58,6 @@ def test_an_index_is_never_changed(tmp_path: Path) -> None:
     assert index.stat().st_size == 13
 
 
-def test_pairs_of_offsets_take_sixteen_bytes_each() -> None:
-    tracemalloc.start()
-    complaints = Mismatches()
-    for number in range(0, 400_000, 2):
-        complaints.add("not_consecutive", "/a.log", number, number + 2)
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert used < 200_000 * 20
-    assert list(complaints.lines())[1:3] == ["  0 is followed by 2", "  2 is followed by 4"]
-
-
 def test_memory_is_flat(tmp_path: Path) -> None:
     batch = builders.batch(builders.records(200, value=b"x" * 100))
     path = log(tmp_path, *[batch] * 1000)  # 22 MB
@@ -96,12 +67,6 @@ def test_memory_is_flat(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert lines == 2 + 1000 * 201
     assert peak < 16 << 20
-
-
-def test_a_batch_larger_than_a_window(tmp_path: Path) -> None:
-    large = builders.batch(builders.records(50, value=b"x" * 100_000))
-    path = log(tmp_path, large, builders.good_batch(1, base_offset=50))
-    assert ours([path], deep=True).out.count("\n| offset: ") == 51
 
 
 def test_a_file_that_shrinks(tmp_path: Path) -> None:
@@ -123,20 +88,6 @@ def test_decoder_classes(tmp_path: Path, capfdbinary: pytest.CaptureFixture[byte
     path = SEGMENTS / "__consumer_offsets-0" / f"{STEM}.log"
     by_flag = run("dump", path, "--offsets-decoder").out
     assert run("dump", path, "--offsets-decoder", "--value-decoder-class", "com.example.Mine").out == by_flag != b""
-
-
-@pytest.mark.parametrize(
-    ("path", "shown"),
-    [("a//b/", "a/b"), ("/", "/"), ("//", "/"), ("./a", "./a"), ("a/../b", "a/../b"), ("", "")],
-)
-def test_paths_of_java_io_file(path: str, shown: str) -> None:
-    assert ours([path]) == DumpResult(0, f"Dumping {shown}\n", (f"Ignoring unknown file {shown}",))
-
-
-def test_absolute_paths_of_java_io_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    log(tmp_path, builders.good_batch(1, base_offset=3))
-    assert ours([f".//{STEM}.log"], deep=True).err[0] == f"Non-consecutive offsets in {tmp_path}/./{STEM}.log"
 
 
 def test_offsets_of_names_are_those_of_parse_long(tmp_path: Path) -> None:

@@ -47,14 +47,6 @@ def test_the_text_of_each_block() -> None:
     assert "".join(report.text(iter(BLOCKS))) == TEXT.partition("\n")[2]
 
 
-def test_a_document_without_a_title_begins_with_its_first_section() -> None:
-    sections = [ReportSection(name, ["fine"]) for name in "ab"]
-    assert "".join(report.text(Document("study", sections))) == "a\nfine\n\nb\nfine\n"
-    lines = [ReportSection(name, blocks) for name, blocks in (("a", []), ("b", []), ("c", ["fine"]), ("d", []))]
-    assert "".join(report.text(Document("salvage", lines))) == "a\nb\n\nc\nfine\n\nd\n"
-    assert list(report.text(Document("ls", [], "nothing"))) == ["nothing\n"]
-
-
 def test_the_page_has_every_line_and_cell_of_the_text(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("".join(report.html(Document("ls", BLOCKS, "4 files", "damaged"))))
@@ -68,40 +60,12 @@ def test_the_page_has_every_line_and_cell_of_the_text(tmp_path: Path) -> None:
     assert '<header class="damaged">' in path.read_text() and 'rect class="damaged"' in path.read_text()
 
 
-def test_commands_that_need_no_purpose_are_one_under_the_other() -> None:
-    assert "".join(report.text([Commands("next", [("", "kafkarec ls a"), ("", "(a remark)")])])) == (
-        "next: kafkarec ls a\n      (a remark)\n"
-    )
-
-
-def test_states_and_bars_are_drawn_on_the_page_alone(tmp_path: Path) -> None:
-    bars = [Bar("", [("good", 990), ("damaged", 10)]), Bar("", [("good", 7)])]
-    table = ReportTable([("log", ["a", "b"]), ("state", ["DAMAGED", "ok"])], ("map", bars))
-    document = Document("verify", [ReportSection("orders-0", [table], state="damaged")])
-    assert "".join(report.text(document)) == "orders-0\nlog  state\na    DAMAGED\nb    ok\n"
-    page = "".join(report.html(document))
-    for shown in (
-        '<h2>orders-0 <b class="damaged">damaged</b></h2>',
-        '<td><b class="damaged">DAMAGED</b></td>',
-        "<title>damaged: bytes 990 to 999 (10 B)</title>",
-    ):
-        assert shown in page
-    (tmp_path / "page.html").write_text(page)
-    assert parsed(tmp_path / "page.html").seen.count("svg") == 2
-
-
 def test_a_bar_of_many_parts_stays_small_and_each_bad_part_is_seen() -> None:
     parts = [(name, size) for _ in range(20_000) for name, size in (("good", 1000), ("damaged", 1))]
     drawn = Bar("", parts).drawn()
     assert len(drawn) < 250_000
     marked = {int(at) for at in re.findall('class="damaged" x="([0-9]+)" width="3"', drawn)}
     assert marked == set(range(998)) and drawn.rindex('class="good"') < drawn.index('class="damaged"')
-
-
-def test_a_page_without_a_title_names_the_verb(tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    path.write_text("".join(report.html(Document("study", ["fine"]))))
-    assert "<h1>kafkarec study</h1>" in path.read_text() and parsed(path).seen.count("p") == 2
 
 
 class Place(NamedTuple):

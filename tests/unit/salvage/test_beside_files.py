@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,14 +91,6 @@ def test_a_name_below_the_end_of_the_segment_before(tmp_path: Path) -> None:
     assert saved(folder)[0] == WHOLE
 
 
-def test_three_exchanged_names(folder: Path) -> None:
-    content = [(folder / name(base)).read_bytes() for base in BASES]
-    for base, data in zip(BASES, [content[2], content[0], content[1], content[3]], strict=True):
-        (folder / name(base)).write_bytes(data)
-    data, report = saved(folder)
-    assert data == WHOLE and report.ok
-
-
 @pytest.mark.parametrize("rest", [b"", SEGMENTS[1][0][:-10]], ids=["empty", "half a batch"])
 @pytest.mark.parametrize(("gone", "whole"), [(60, 20), (0, 20), (20, 60)])
 def test_exchanged_names_one_of_which_lost_its_content(folder: Path, rest: bytes, gone: int, whole: int) -> None:
@@ -131,27 +124,6 @@ def test_what_a_later_segment_has_ends_a_segment_before_it(folder: Path) -> None
     data, report = saved(folder)
     assert data == WHOLE
     assert [(one.first_offset, one.reason) for one in report.partitions[0].set_aside] == [(40, "outside_of_segment")]
-
-
-def test_offsets_of_batches_that_are_set_aside_are_in_a_source(folder: Path) -> None:
-    (folder / name(20)).unlink()
-    (folder / name(60)).write_bytes(b"".join(SEGMENTS[3] + SEGMENTS[1]))
-    _, report = saved(folder)
-    assert report.partitions[0].missing == [(20, 39)] and report.partitions[0].set_aside
-    assert "offsets 20 to 39: in no source, or only in batches that were set aside, between" in str(report)
-
-
-def test_a_segment_with_a_wrong_name(folder: Path) -> None:
-    (folder / name(20)).rename(folder / name(777))
-    data, report = saved(folder)
-    assert data == WHOLE and used(report) == {name(777): True}
-
-
-def test_foreign_blocks_at_the_start_are_no_exchanged_name(folder: Path) -> None:
-    (folder / name(20)).write_bytes(batch(500, 1) + batch(501, 1) + b"".join(SEGMENTS[1]) + batch(39, 1))
-    data, report = saved(folder)
-    assert used(report) == {} and data.count(SEGMENTS[1][0]) == 1
-    assert {one.reason for one in report.partitions[0].set_aside} >= {"outside_of_segment"}
 
 
 def test_a_swap_is_the_segment_that_is_gone(folder: Path) -> None:
@@ -215,96 +187,43 @@ def test_one_that_has_only_a_part_of_the_hole(folder: Path) -> None:
     assert report.partitions[0].lost == [(20, 29)]
 
 
-def not_used(folder: Path, why: str, state: str = ".deleted", base: int = 20) -> None:
+def deleted(folder: Path, base: int, checkpoint: str = "") -> None:
+    """Mark a segment as deleted, in a data folder if this checkpoint of it says 40."""
+    (folder / name(base)).rename(folder / name(base, ".deleted"))
+    if checkpoint:
+        (folder.parent / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+        (folder.parent / checkpoint).write_text("0\n1\norders 0 40\n")
+
+
+def with_gaps_of_the_cleaner(folder: Path) -> None:
+    deleted(folder, 20)
+    for base in (40, 60):
+        (folder / name(base)).write_bytes(batch(base, 1) + batch(base + 19, 1))
+
+
+NOT_USED: dict[str, tuple[int, Callable[[Path], object], str]] = {
+    "in a compacted log": (20, lambda folder: deleted(folder, 20, "cleaner-offset-checkpoint"), "the log is compacted"),
+    "in a log with gaps of the cleaner": (20, with_gaps_of_the_cleaner, "the log is compacted"),
+    "after the end": (60, lambda folder: deleted(folder, 60), "are after the log's end"),
+    "before the start": (0, lambda folder: deleted(folder, 0), "are before the log's start"),
+    "below the log start offset": (
+        20,
+        lambda folder: deleted(folder, 20, "log-start-offset-checkpoint"),
+        "are before the log's start",
+    ),
+    "where nothing is missing": (
+        20,
+        lambda folder: (folder / name(20, ".deleted")).write_bytes(b"".join(SEGMENTS[1])),
+        "offsets 20 to 39 are in the log already",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_USED)
+def test_a_deleted_segment_is_not_used(case: str, folder: Path) -> None:
+    base, change, why = NOT_USED[case]
+    change(folder)
     _, report = saved(folder)
-    assert used(report) == {name(base, state): False}
-    assert f"not used: {folder / name(base, state)}: " in str(report) and why in str(report)
+    assert used(report) == {name(base, ".deleted"): False}
+    assert f"not used: {folder / name(base, '.deleted')}: " in str(report) and why in str(report)
     assert "--use FILE" in str(report)
-
-
-def deleted_below_40(folder: Path, checkpoint: str) -> None:
-    """Mark the segment of offset 20 as deleted in a data folder whose checkpoint says 40."""
-    (folder / name(20)).rename(folder / name(20, ".deleted"))
-    (folder.parent / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
-    (folder.parent / checkpoint).write_text("0\n1\norders 0 40\n")
-
-
-def test_not_in_a_compacted_log(folder: Path) -> None:
-    deleted_below_40(folder, "cleaner-offset-checkpoint")
-    not_used(folder, "the log is compacted")
-
-
-def test_not_in_a_log_with_gaps_of_the_cleaner(folder: Path) -> None:
-    (folder / name(20)).rename(folder / name(20, ".deleted"))
-    (folder / name(40)).write_bytes(batch(40, 1) + batch(59, 1))
-    (folder / name(60)).write_bytes(batch(60, 1) + batch(79, 1))
-    not_used(folder, "the log is compacted")
-
-
-def test_not_after_the_end(folder: Path) -> None:
-    (folder / name(60)).rename(folder / name(60, ".deleted"))
-    not_used(folder, "are after the log's end", base=60)
-
-
-def test_not_before_the_start(folder: Path) -> None:
-    (folder / name(0)).rename(folder / name(0, ".deleted"))
-    not_used(folder, "are before the log's start", base=0)
-
-
-def test_not_below_the_log_start_offset(folder: Path) -> None:
-    deleted_below_40(folder, "log-start-offset-checkpoint")
-    not_used(folder, "are before the log's start")
-
-
-def test_not_where_nothing_is_missing(folder: Path) -> None:
-    (folder / name(20, ".deleted")).write_bytes(b"".join(SEGMENTS[1]))
-    not_used(folder, "offsets 20 to 39 are in the log already")
-
-
-def test_a_file_that_the_caller_names(folder: Path) -> None:
-    gone = folder / name(60, ".deleted")
-    (folder / name(60)).rename(gone)
-    data, report = saved(folder, use=[gone])
-    assert data == WHOLE and report.ok and used(report) == {}
-    assert "not read" not in str(report) and "not used" not in str(report)
-
-
-def test_offsets_of_batches_set_aside_are_not_simply_missing(folder: Path) -> None:
-    (folder / name(20)).unlink()
-    (folder / name(40)).write_bytes(b"".join([batch(20, 10), batch(31, 9), *SEGMENTS[2]]))
-    _, report = saved(folder)
-    [aside] = report.partitions[0].set_aside
-    assert (aside.first_offset, aside.last_offset, aside.reason) == (20, 39, "outside_of_segment")
-    assert "  not in the new log, as batches there were set aside: offsets 20 to 39\n" in str(report)
-    assert "in no source" not in str(report)
-
-
-def test_verify_says_what_salvage_finds(folder: Path) -> None:
-    one, other = folder / name(20), folder / name(60)
-    one.rename(folder / "x")
-    other.rename(one)
-    (folder / "x").rename(other)
-    report = verify(folder)
-    assert {found.kind for found in report.findings if found.severity == "error"} == {"segment_misnamed"}
-    assert report.exit_status() == 1 and "lost" not in str(report)
-    assert f"next: kafkarec salvage {folder} -o rescued\n" in str(report)
-    other.rename(folder / name(20, ".deleted"))
-    report = verify(folder)
-    assert "segment_gap" in {found.kind for found in report.findings}
-    assert f"next: kafkarec salvage {folder} -o rescued\n" in str(report)
-
-
-def test_a_file_with_another_name_that_has_what_is_missing(folder: Path) -> None:
-    """It is named, with what to type, and is not read: nothing but its first header says what it is."""
-    (folder / name(20)).rename(folder / "backup.bin")
-    (folder / "notes.txt").write_text("x" * 100)
-    _, report = saved(folder)
-    lines = [line.strip() for line in str(report).splitlines()]
-    why = "it has batches starting at offset 20: to merge it, salvage it with this partition's folder"
-    assert f"not used: {folder / 'backup.bin'}: {why}, with --topic orders --partition 0" in lines
-    assert not any("--use" in line or "notes.txt" in line for line in lines), "--use FILE would make another log of it"
-    assert [Path(path).name for path, _ in report.left_out] == ["notes.txt"]
-    out = folder.parent.parent / "merged"
-    merged = salvage([folder, folder / "backup.bin"], out, topic="orders", partition=0)
-    assert merged.ok and not merged.partitions[0].other_files
-    assert b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log"))) == WHOLE

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Here
 from paths import SEGMENTS
-from plain_logs import batch, log
-from random_transactions import choices, produced, random_log
+from plain_logs import batch
+from random_transactions import choices, random_log
 from salvage_runs import FOLDERS
 from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
 from witness_folders import LOSSES
@@ -40,19 +39,6 @@ def assert_a_dry_run_says_the_same(sources: Any, out: Path, **options: Any) -> S
     assert as_made == str(made).splitlines()[: len(lines)] and "nothing was written" in last
     shutil.rmtree(out)
     return made
-
-
-def test_what_a_broker_would_fail_on(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
-    """A plain batch in an open transaction is set aside with --as-partition."""
-    parts = [batch(0, 3), produced(3, 2, 7, transactional=True), produced(5, 2, 7, transactional=False)]
-    words = ("salvage", log(tmp_path / "orders-0", parts), "-o", tmp_path / "out", "--as-partition")
-    run = Here(capfdbinary)
-    tried, made = run(*words, "--dry-run"), run(*words)
-    assert (tried.status, made.status) == (1, 1)
-    lines = made.out.decode().splitlines()
-    assert lines[0].startswith("orders-0: saved 2 batches, 5 records") and "set aside: 1 batch, " in lines[1]
-    expected = "\n".join(lines).replace("saved", "would save", 1)
-    assert expected.startswith(tried.out.decode().removesuffix("nothing was written (--dry-run)\n"))
 
 
 @pytest.mark.parametrize("count", [1, 2])

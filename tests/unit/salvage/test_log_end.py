@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from jvm_oracle import Oracle
 from salvage_runs import assert_kafka_loads, content, logs
-from verify_reports import data_folder, good, kinds, made, verified
-from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, last_segment_gone, small
+from verify_reports import data_folder, good, made, verified
+from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, small
 
 import kafkarec
 from kafkarec.ops.salvage import salvage
@@ -58,13 +58,6 @@ def test_keep_end_lets_the_log_end_where_it_ended(name: str, tmp_path: Path) -> 
     assert after.exit_status() == 0 and after.partitions[0].end.end.offset == top
 
 
-def test_without_keep_end_it_is_offered(tmp_path: Path) -> None:
-    text = str(salvage(cut_golden(tmp_path / "in", ".snapshot"), tmp_path / "out"))
-    assert "--keep-end lets the log end at 865, so that a broker does not use these offsets again" in text
-    kept = str(salvage(cut_golden(tmp_path / "in2", ".snapshot"), tmp_path / "out2", keep_end=True))
-    assert "--keep-end" not in kept
-
-
 def test_no_epoch_of_the_new_log_begins_above_its_end(tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [good(0, leader_epoch=0)]}, leader_epoch_checkpoint="0\n3\n0 0\n4 5\n6 15\n")
     report = salvage(folder, tmp_path / "out", as_partition=True)
@@ -109,11 +102,6 @@ def test_an_index_proves_that_offsets_between_segments_are_lost(tmp_path: Path) 
     assert verified(tmp_path / "out" / "txn-0").exit_status() == 0
 
 
-def test_a_lost_last_segment_is_no_whole_log(tmp_path: Path) -> None:
-    report = salvage(last_segment_gone(tmp_path / "in", ".snapshot"), tmp_path / "out")
-    assert not report.ok and report.partitions[0].beyond_end == 263
-
-
 @pytest.mark.slow
 def test_kafka_loads_a_log_with_its_end_kept(tmp_path: Path, kafka: Oracle) -> None:
     salvage(cut_golden(tmp_path / "in", ".snapshot"), tmp_path / "out", as_partition=True, keep_end=True)
@@ -134,37 +122,8 @@ def test_a_run_with_keep_end_continues(tmp_path: Path, monkeypatch: pytest.Monke
     assert logs(content(tmp_path / "out")) == logs(content(tmp_path / "whole"))
 
 
-def test_what_verify_will_report_of_a_salvaged_log_is_said_before(tmp_path: Path) -> None:
-    # Epoch 9 is wrong, but whether 1 or 2 was there is not known.
-    folder = made(tmp_path, {0: [good(0, leader_epoch=1), good(5, leader_epoch=9), good(10, leader_epoch=2)]})
-    # With as_partition the new leader-epoch-checkpoint says 1: then verify takes that for the right one.
-    for as_partition, kinds_left in ((False, {"epoch_goes_back"}), (True, {"header_restored"})):
-        out = tmp_path / f"out-{as_partition}"
-        [problem] = salvage(folder, out, as_partition=as_partition).partitions[0].problems[-1:]
-        assert problem == (
-            "the batch at offset 10 has leader epoch 2, after 9: one of them is wrong, and no checksum covers them; "
-            "kafkarec verify will report it (epoch_goes_back, epoch_differs; or header_restored, by the "
-            "leader-epoch-checkpoint)"
-        )
-        assert kinds(verified(out), "error") == kinds_left
-
-
 def full_disk(path: object) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-
-
-def test_a_partition_without_segments_is_not_left_out(tmp_path: Path) -> None:
-    """Beside a whole one: it is reported, and the exit status is not that of a complete rescue."""
-    disk = small(tmp_path / "disk").parent
-    (disk / "gone-0").mkdir()
-    (disk / "new-0").mkdir()
-    data_folder(disk, replication="orders 0 10\ngone 0 300")
-    report = salvage(disk, tmp_path / "out")
-    assert (report.exit_status(), sorted(one.folder for one in report.partitions)) == (1, ["gone-0", "orders-0"])
-    lines = str(report).splitlines()
-    at = lines.index("gone-0: no segment is left of it")
-    assert lines[at + 1] == "  at least 1 offset up to 299 is missing, according to replication-offset-checkpoint"
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["orders-0", "salvage.json"]
 
 
 def test_a_replica_without_segments_takes_nothing_from_the_other_one(tmp_path: Path) -> None:
@@ -222,19 +181,3 @@ def test_gaps_are_a_loss_where_verify_says_so(
     assert len(found) == len(lines) and all(
         line.startswith(f"missing: {part}") for line, part in zip(found, lines, strict=True)
     )
-
-
-def test_lines_about_one_and_about_nothing(tmp_path: Path) -> None:
-    one = made(tmp_path / "one", {0: [good(0, 1), good(1, 1)[:-1] + b"\xff", good(2, 1)]})
-    text = str(salvage(one, tmp_path / "saved"))
-    assert "in 1 range; offset 1 (fewer if" in text
-    nothing = made(tmp_path / "zeros", {0: [bytes(5000)]})
-    lines = str(salvage(nothing, tmp_path / "nothing")).splitlines()
-    assert lines[0] == "orders-0: saved 1 empty segment, from 1 file"
-    assert lines[1].endswith(
-        f"{0:020}.log on: zeros: space reserved by the broker, or records that never reached the disk"
-    )
-    garbage = made(tmp_path / "garbage", {0: [b"x" * 500]})
-    assert str(salvage(garbage, tmp_path / "none")).splitlines()[0] == "orders-0: no good batch in 1 file"
-    empty = made(tmp_path / "empty", {7: []})
-    assert str(salvage(empty, tmp_path / "kept")).splitlines()[0] == "orders-0: saved 1 empty segment, from 1 file"

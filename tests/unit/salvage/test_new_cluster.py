@@ -86,13 +86,6 @@ def test_what_is_decided_of_lost_markers(tmp_path: Path, undecided: str, said: s
     assert [row[0] for row in records(tmp_path / "out" / "orders-0")] == kept
 
 
-def test_a_log_of_aborted_records_only(tmp_path: Path) -> None:
-    source = log(tmp_path / "orders-0", [data(0), builders.end_marker(commit=False, base_offset=2, **_PRODUCER)])
-    report = salvage(source, tmp_path / "out", new_cluster=True)
-    made = tmp_path / "out" / "orders-0"
-    assert report.ok and not records(made) and kafkarec.open(made).next_offset == 3
-
-
 def test_large_batches(tmp_path: Path) -> None:
     """The new checksum follows from the old one, also of more bytes than are taken at once."""
     body = random.Random(1).randbytes(3_000_001)

@@ -27,23 +27,6 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def test_verify_lists_restored_batches_as_errors(folder: Path) -> None:
-    report = kafkarec.verify(folder)
-    assert report.damage == () and not report.ok and report.exit_status() == 1
-    assert [(one.position, *one.fields) for one in report.restored] == [
-        (STARTS[1], "batch_length"),
-        (STARTS[2], "base_offset"),
-        (STARTS[3], "magic"),
-        (STARTS[4], "partition_leader_epoch"),
-    ]
-    [finding] = [one for one in report.findings if one.severity == "error"]
-    assert (finding.kind, finding.count, finding.position) == ("header_restored", 4, STARTS[1])
-    [file] = report.to_dict()["partitions"][0]["files"]
-    assert file["restored"][0]["fields"] == {"batch_length": {"stored": 50, "used": len(BATCHES[1]) - 12}}
-    assert report.total("good_bytes") == sum(map(len, BATCHES))
-    assert "kafkarec salvage" in str(report) and "batch length" in str(report)
-
-
 def test_salvage_writes_the_proven_values(folder: Path, tmp_path: Path) -> None:
     report = kafkarec.salvage(folder, tmp_path / "out")
     assert (tmp_path / "out/orders-0" / f"{0:020d}.log").read_bytes() == b"".join(BATCHES)
@@ -53,17 +36,6 @@ def test_salvage_writes_the_proven_values(folder: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out/salvage.json").read_text())["partitions"][0]["restored"] == partition.restored
     assert f"byte {STARTS[3]}: magic is 2, not 7: proven by the checksum" in str(report)
     assert kafkarec.verify(tmp_path / "out/orders-0").ok
-
-
-def test_restore_false_leaves_them_out(folder: Path, tmp_path: Path) -> None:
-    report = kafkarec.salvage(folder, tmp_path / "out", restore=False)
-    saved = (tmp_path / "out/orders-0" / f"{0:020d}.log").read_bytes()
-    assert saved.startswith(BATCHES[0]) and BATCHES[1] not in saved and BATCHES[3] not in saved
-    assert [(one["position"], one["reason"]) for one in report.damage] == [
-        (STARTS[1], "crc_mismatch"),
-        (STARTS[2], "base_offset_undecided"),  # up to the next batch
-    ]
-    assert report.partitions[0].restored == []
 
 
 def test_batches_of_another_log_between_damage_are_set_aside(tmp_path: Path) -> None:

@@ -198,37 +198,12 @@ def row_at(base: int, last: int) -> good_batches.GoodBatch:
     return good_batches.GoodBatch(base, last, 0, 0, 1, 1, None, 0, False, 0)  # type: ignore[arg-type]
 
 
-def test_batches_of_another_segment_are_set_aside(tmp_path: Path) -> None:
-    source = log(tmp_path / "orders-0", [batch(0, 10), batch(500, 10)], [batch(100, 10)])
-    report = salvage(source, tmp_path / "out")
-    assert copied(tmp_path / "out") == batch(0, 10) + batch(100, 10)
-    assert [(a.reason, a.first_offset) for a in report.partitions[0].set_aside] == [("outside_of_segment", 500)]
-
-
-def test_damage_before_batches_that_are_all_set_aside_lost_offsets(tmp_path: Path) -> None:
-    spoiled = batch(100, 10)[:-1] + b"\xff"
-    report = salvage(log(tmp_path / "orders-0", [spoiled + batch(50, 10)]), tmp_path / "out")
-    assert report.partitions[0].lost == [(None, None)] and "offsets that are not known" in str(report)
-
-
 def test_a_batch_with_a_good_checksum_and_an_unreadable_payload_is_set_aside(tmp_path: Path) -> None:
     broken = builders.batch(payload=b"no gzip at all", codec="gzip", count=3, base_offset=10)
     source = log(tmp_path / "orders-0", [batch(0, 10), broken, batch(13, 1)])
     report = salvage(source, tmp_path / "out")
     assert set_aside(tmp_path / "out") == broken and copied(tmp_path / "out") == batch(0, 10) + batch(13, 1)
     assert report.partitions[0].lost == [(10, 12)] and report.damage[0]["reason"] == "payload_corrupt"
-
-
-@pytest.mark.parametrize("name", ["#12345", "image.bin", "00000000000000000000.log", "x.log"])
-def test_any_file_name(tmp_path: Path, name: str) -> None:
-    data = b"rubbish" * 30 + batch(7, 3) + bytes(512) + batch(10, 2) + b"\0" * 4096
-    (tmp_path / name).write_bytes(data)
-    report = salvage(tmp_path / name, tmp_path / "out")
-    assert copied(tmp_path / "out") == batch(7, 3) + batch(10, 2)
-    assert report.partitions[0].folder == "unnamed-0"
-    report = salvage(tmp_path / name, tmp_path / "named", topic="orders", partition=3)
-    assert report.partitions[0].folder == "orders-3"
-    assert copied(tmp_path / "named") == batch(7, 3) + batch(10, 2)
 
 
 def test_a_file_of_several_logs(tmp_path: Path) -> None:
@@ -267,32 +242,6 @@ def test_an_empty_active_segment_keeps_the_logs_end(tmp_path: Path) -> None:
     report = salvage(source, tmp_path / "out", as_partition=True)
     assert (tmp_path / "out/orders-0" / f"{70:020}.log").read_bytes() == b""
     assert report.partitions[0].next_offset == 70
-
-
-def test_wrapper_messages(tmp_path: Path) -> None:
-    case = next(path for path in (SEGMENTS.parent / "vectors").glob("v1-*gzip*.bin"))
-    data = case.read_bytes()
-    source = tmp_path / "orders-0" / f"{0:020}.log"
-    source.parent.mkdir()
-    source.write_bytes(data + batch(1000, 3))
-    salvage(source.parent, tmp_path / "out")
-    assert copied(tmp_path / "out") == data + batch(1000, 3)
-
-
-def test_a_whole_data_folder(tmp_path: Path) -> None:
-    report = salvage(SEGMENTS, tmp_path / "out")
-    assert len(report.partitions) == len(FOLDERS)
-    for folder in FOLDERS:
-        for path in folder.glob("*.log"):
-            assert (tmp_path / "out" / folder.name / path.name).read_bytes() == path.read_bytes()
-
-
-def test_a_cut_before_a_later_segment_is_a_loss(tmp_path: Path) -> None:
-    source = log(tmp_path / "orders-0", [batch(0, 5), batch(5, 5)[:-3]], [batch(10, 5), batch(15, 5)[:-3]])
-    for name, sources in {"folder": [source], "files": sorted(source.iterdir())}.items():
-        (one,) = salvage(sources, tmp_path / name).partitions
-        assert one.lost == [(5, 9)] and [damage["reason"] for damage in one.damage] == ["length_beyond_end"]
-        assert [tail[3] for tail in one.tails] == ["cut"]
 
 
 def test_opened_sources(tmp_path: Path) -> None:

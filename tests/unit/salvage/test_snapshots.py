@@ -45,30 +45,6 @@ def test_a_whole_snapshot_is_copied_under_its_name(tmp_path: Path) -> None:
     assert [file.name for file in dry.snapshots] == [NAME] and not (tmp_path / "dry").exists()
 
 
-def test_a_controllers_folder(run: Here, tmp_path: Path) -> None:
-    text = run("salvage", METADATA, "-o", tmp_path / "out", "--as-partition").out.decode()
-    assert "__cluster_metadata is in no step" in text and "DATA=" not in text
-    made = tmp_path / "out" / METADATA.name
-    for name in ("quorum-state", "partition.metadata", "leader-epoch-checkpoint"):
-        assert (made / name).read_bytes() == (METADATA / name).read_bytes()
-
-
-def test_lost_metadata_is_said(run: Here, tmp_path: Path) -> None:
-    """A node that starts with such a log stops; above a complete snapshot nothing before it matters."""
-    source = Path(shutil.copytree(METADATA, tmp_path / METADATA.name))
-    log = source / f"{0:020}.log"
-    first = next(row for row in kafkarec.scan(log.read_bytes()) if row["base_offset"] == 71)
-    data = bytearray(log.read_bytes())
-    data[first["position"] + 70] ^= 8
-    log.write_bytes(data)
-    text = run("salvage", source, "-o", tmp_path / "out", "--as-partition", "--dry-run").out.decode()
-    assert "note: records of the metadata log from offset 71 on are lost: a broker or controller" in text
-    [snapshot] = source.glob("*.checkpoint")
-    snapshot.rename(source / f"{76:020}-0000000001.checkpoint")
-    text = run("salvage", source, "-o", tmp_path / "out", "--as-partition", "--dry-run").out.decode()
-    assert "lost: " in text and "records of the metadata log" not in text
-
-
 def first_batch(data: bytes) -> int:
     return int(kafkarec.scan(data)[0]["size_in_bytes"])
 
@@ -169,21 +145,3 @@ def test_compaction_is_no_missing_segment(run: Here, tmp_path: Path) -> None:
     report = salvage(folder, tmp_path / "out")
     assert report.ok and report.partitions[0].missing == [(8, 11)] and report.partitions[0].gaps == 5 + 12
     assert "  missing: " not in str(report)
-
-
-def test_the_worst_partition_is_reported_first(run: Here, tmp_path: Path) -> None:
-    def hit(data: bytes) -> bytes:
-        return data[:70] + bytes([data[70] ^ 1]) + data[71:]
-
-    log(tmp_path / "in" / "__a-0", [hit(batch(0, 5)), batch(5, 5)])
-    log(tmp_path / "in" / "b-0", [batch(0, 3), hit(batch(3, 1)), batch(4, 1), hit(batch(5, 1)), batch(6, 4)])
-    log(tmp_path / "in" / "c-0", [batch(0, 10)])
-    ran = run("salvage", tmp_path / "in", "-o", tmp_path / "out")
-    lines = ran.out.decode().splitlines()
-    assert [line.split(":")[0] for line in lines if ": saved " in line] == ["__a-0", "b-0", "c-0"]
-    assert any(line.startswith(f"      kafkarec cat {tmp_path}/out/b-0 ") for line in lines), "a topic of the user's"
-
-
-def test_zeros_are_called_zeros(run: Here, tmp_path: Path) -> None:
-    folder = log(tmp_path / "orders-0", [batch(0, 5), bytes(500), batch(5, 5)])
-    assert "500 bytes [size_too_small]: zeros" in run("salvage", folder, "--dry-run").out.decode()

@@ -11,11 +11,11 @@ import builders
 import pytest
 from jvm_oracle import Oracle, count
 from plain_logs import batch, log
-from salvage_runs import assert_kafka_loads, leave_unfinished
+from salvage_runs import assert_kafka_loads
 
 import kafkarec
 from kafkarec.cli import main
-from kafkarec.ops.salvage import SalvagedPartition, salvage
+from kafkarec.ops.salvage import salvage
 
 
 def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:
@@ -87,11 +87,6 @@ def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_pa
     assert not again.set_aside
 
 
-def test_without_as_partition_they_stay(source: Path, tmp_path: Path) -> None:
-    salvage(source, tmp_path / "out", undecided="open")
-    assert made(tmp_path / "out") == b"".join([*PARTS[:2], *PARTS[3:]])
-
-
 @pytest.mark.parametrize("last", [False, True])
 def test_the_logs_end_offset_excludes_them(tmp_path: Path, last: bool) -> None:
     parts = [OPEN, PLAIN[0], PLAIN[1]] if last else [OPEN, PLAIN[0], batch(20, 1)]
@@ -112,26 +107,6 @@ def test_a_transaction_that_is_in_the_snapshot(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "files" / f"{16:020}.snapshot", source)
     salvage(source, tmp_path / "out", as_partition=True)
     assert made(tmp_path / "out") == batch(20, 1)
-
-
-@pytest.mark.parametrize("undecided", UNDECIDED)
-def test_a_killed_run_continues(source: Path, tmp_path: Path, undecided: str) -> None:
-    """Killed before each system call, until a run ends."""
-
-    def run(out: Path) -> SalvagedPartition:
-        return salvage(source, out, as_partition=True, undecided=undecided).partitions[0]
-
-    fresh = run(tmp_path / "fresh").to_dict()
-    for number in range(5, 400, 7):
-        out = tmp_path / f"out{number}"
-        if not leave_unfinished(source, out, number, as_partition=True, undecided=undecided):
-            break
-        if (out / "salvage.json").exists():
-            continue
-        again = run(out).to_dict()
-        assert made(out) == made(tmp_path / "fresh")
-        assert str(again).replace(str(out), "") == str(fresh).replace(str(tmp_path / "fresh"), "")
-    assert 40 < number < 398
 
 
 def test_a_broker_starts_on_it(kafka: Oracle, source: Path, tmp_path: Path) -> None:

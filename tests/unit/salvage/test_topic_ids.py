@@ -6,7 +6,6 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from command import Here
 from plain_logs import batch, log
 from salvage_runs import content
 
@@ -15,11 +14,6 @@ from kafkarec.sidecars import partition_metadata
 
 ONE, TWO = (partition_metadata.topic_id_of(UUID(int=number)) for number in (7, 8))
 NAME = f"{0:020}.log"
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capfdbinary)
 
 
 def partition(folder: Path, topic_id: str | None, *batches: bytes) -> Path:
@@ -35,14 +29,6 @@ def two(tmp_path: Path) -> list[Path]:
     one = partition(tmp_path / "a" / "orders-0", ONE, batch(0, 5), batch(5, 4), batch(15, 5))
     other = [batch(0, 5, epoch=1), batch(5, 5, epoch=2), batch(10, 5, epoch=3), batch(15, 5, epoch=3)]
     return [one, partition(tmp_path / "b" / "orders-0", TWO, *other)]
-
-
-@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
-def test_they_are_refused_with_both_ids(run: Here, two: list[Path], tmp_path: Path, dry_run: tuple[str, ...]) -> None:
-    ran = run("salvage", *two, "-o", tmp_path / "out", *dry_run)
-    assert ran.status == 2 and not (tmp_path / "out").exists()
-    assert f"different topics of one name, not replicas: {ONE} in {two[0]}, {TWO} in {two[1]}. " in ran.complaint
-    assert "--merge-different" in ran.complaint
 
 
 def test_named_file_by_file_and_as_data_folders(two: list[Path], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from allocations import Preads
 from plain_logs import batch, log
 from unreadable_files import SPOILS, dangling_link, pipe, refused
+from witness_folders import golden, name_of
 
 import kafkarec
 from kafkarec import _core
@@ -85,23 +86,6 @@ def test_verify_says_why(source: Path, monkeypatch: pytest.MonkeyPatch, name: st
     assert ("ddrescue" in text) is (cause == "disk")
 
 
-@pytest.mark.parametrize("spoil", [dangling_link, pipe])
-def test_damage_and_an_unreadable_file_are_status_3(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: object
-) -> None:
-    damaged = bytearray(SEGMENTS[0])
-    damaged[90] ^= 1
-    (source / "orders-0" / NAMES[0]).write_bytes(damaged)
-    spoil(source / "orders-0" / NAMES[1], monkeypatch)  # type: ignore[operator]
-    report = verify(source)
-    assert report.exit_status() == 3
-    assert str(report).startswith("DAMAGED: 1 range, ")
-    assert "; 1 file or folder could not be read completely\n" in str(report)
-    saved = salvage(source, tmp_path / "out")
-    assert saved.exit_status() == 3 and len(saved.damage) == 1
-    assert saved.partitions[0].lost == [(0, 9), (20, 39)]
-
-
 def test_errors_and_an_unreadable_file(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source / "other-1" / f"{5:020}.log").write_bytes(batch(7, 3))
     (source / "meta.properties").write_text("version=1\nnode.id=0\ncluster.id=c\n")
@@ -136,30 +120,11 @@ def test_files_that_vanish_while_the_log_is_open(source: Path, tmp_path: Path) -
     assert report.partitions[0].lost == [(20, 39)]
 
 
-def test_one_of_several_sources(source: Path, tmp_path: Path) -> None:
-    files = [source / "orders-0" / name for name in (NAMES[0], NAMES[2])]
-    report = salvage([files[0], tmp_path / "gone.log", files[1]], tmp_path / "out")
-    assert report.unreadable == [str(tmp_path / "gone.log")] and report.exit_status() == 3
-    assert report.partitions[0].batches == 4
-    with pytest.raises(FileNotFoundError):
-        salvage(tmp_path / "gone.log", tmp_path / "other")
-
-
 def test_a_snapshot_that_cannot_be_opened(source: Path, tmp_path: Path) -> None:
     os.mkfifo(source / "orders-0" / f"{40:020}-{1:010}.checkpoint")
     report = salvage(source, tmp_path / "out")
     assert [one.cause for one in report.unread] == ["not_a_file"] and report.exit_status() == 3
     assert not report.damage and report.partitions[0].batches == 6
-
-
-def test_an_encoded_object_of_tiered_storage(source: Path, tmp_path: Path) -> None:
-    (source / "orders-0" / NAMES[1]).write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
-    report = salvage(source, tmp_path / "out")
-    assert [one.cause for one in report.unread] == ["encoded"] and report.exit_status() == 3
-    assert report.partitions[0].lost == [(20, 39)]
-    checked = verify(source)
-    assert {one.cause for one in checked.findings if one.severity == "error"} == {"encoded"}
-    assert checked.exit_status() == 3
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
@@ -186,10 +151,35 @@ def test_errors_of_the_process_stop_the_run(source: Path, tmp_path: Path, monkey
     assert salvage(source, tmp_path / "out").ok
 
 
-def test_nothing_is_known_of_the_offsets_of_a_single_file(tmp_path: Path) -> None:
-    log = tmp_path / "in" / "a-0" / f"{30:020}.log"
-    log.parent.mkdir(parents=True)
-    os.mkfifo(log)
-    lines = [line.strip() for line in str(salvage(log.parent, tmp_path / "out")).splitlines()]
-    assert lines[0] == "a-0: no good batch in 1 file"
-    assert lines[1] == "not in the new log, as a file could not be read: offsets that are not known"
+# ---- side files: named by salvage as by verify, and nothing else is lost
+
+SIDE_FILES = ["leader-epoch-checkpoint", "partition.metadata"]
+SIDE_FILES += [name_of(30, suffix) for suffix in (".index", ".timeindex", ".txnindex", ".snapshot")]
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["data folder", "partition"])
+@pytest.mark.parametrize("name", SIDE_FILES)
+def test_a_disk_error_in_a_side_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, alone: bool) -> None:
+    folder = golden(tmp_path / "data", "txn-0")
+    bad = folder / name
+    refused(errno.EIO)(bad, monkeypatch)
+    source = folder if alone else folder.parent
+    verified, report = verify(source), salvage(source, tmp_path / "out")
+    assert (verified.exit_status(), report.exit_status()) == (3, 3)
+    assert list(verified.unread) == report.unreadable == [str(bad)]
+    assert [one.cause for one in report.unread] == ["disk"]
+    text = str(report)
+    assert f"not read: {bad}: cannot be read: input/output error\n" in text and text.count(name) == 1
+    assert "more name" not in text
+    assert (report.partitions[0].batches, report.partitions[0].lost) == (149, [])
+
+
+def test_a_disk_error_in_a_file_of_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = golden(tmp_path / "data", "txn-0")
+    bad = folder.parent / "meta.properties"
+    bad.write_text("version=1\n")
+    refused(errno.EIO)(bad, monkeypatch)
+    verified, report = verify(folder.parent), salvage(folder.parent, tmp_path / "out")
+    assert list(verified.unread) == report.unreadable == [str(bad)]
+    assert (verified.exit_status(), report.exit_status()) == (3, 3)
+    assert "not copied" not in str(report)

@@ -79,20 +79,3 @@ def test_batches_that_a_format_cannot_hold_are_counted() -> None:
     assert (one.refused, one.size) == (1, len(kafkarec.convert(good, magic=1)))
     (two,) = study(io.BytesIO(good + negative), formats=[3], codecs=["none"], batch_sizes=[None]).outcomes
     assert (two.refused, two.size) == (0, len(v3.from_v2(good + negative)))
-
-
-def test_only_format_2_is_advised() -> None:
-    """It loses nothing, and every broker reads it."""
-    report = study(SEGMENTS / "txn-0", formats=FORMATS, codecs=["lz4"], batch_sizes=[1 << 20])
-    assert report.smallest is not None and report.smallest.candidate.format == "2"
-    assert min(report.outcomes, key=lambda one: one.size).candidate.format != "2"
-    assert all(one.is_best for one in report.outcomes)  # each is the only one of its format
-
-
-def test_default_and_wrong_formats() -> None:
-    options: dict[str, Any] = {"codecs": ["none"], "batch_sizes": [None]}
-    (one,) = study(SEGMENTS / "txn-0", **options).outcomes
-    assert one.candidate == Candidate("none", None, None, "2") and one.as_dict()["format"] == "2"
-    for wrong in (4, "v3", "", True):
-        with pytest.raises(ValueError, match="is not a format; there are 0, 1, 2, 3, header-first"):
-            study(SEGMENTS / "txn-0", formats=[wrong], **options)

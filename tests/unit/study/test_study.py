@@ -54,13 +54,6 @@ def test_sizes_are_those_of_convert(name: str) -> None:
         assert outcome.margin is None and outcome.read_rate and outcome.write_rate
 
 
-def test_the_report_describes_the_logs_content(tmp_path: Path) -> None:
-    rows = [(0, 5, b"abc", b"x" * 50, [("h", b"12")]), (1, 5, None, None, [("name", None)]), (2, 5, b"", b"y", [])]
-    made = study(folder_of(tmp_path / "t-0", kafkarec.encode(rows)), codecs=["none"], batch_sizes=[None]).makeup
-    assert (made.records, made.batches, made.plain) == (3, 1, len(kafkarec.encode(rows)))
-    assert made.by_codec == {"none": made.plain}
-
-
 def test_samples_are_whole_batches_spread_over_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [noisy(first, 9000, 0.5, first) for first in (0, 9000, 18000)]
     log = folder_of(tmp_path / "t-0", *parts, bases=(0, 9000, 18000))
@@ -105,16 +98,6 @@ def test_the_sample_is_a_budget_for_all_logs(sizes: list[int], sample: int) -> N
         assert read == sizes
     else:
         assert sum(read) >= 0.8 * sample - max(least)
-
-
-def test_the_logs_that_are_read_are_spread_evenly() -> None:
-    """Also where sizes repeat, as those of partitions of a topic do: each size is read equally often."""
-    sizes = [30_000 + 1000 * (n % 5) for n in range(2000)]
-    read = sample_shares(sizes, 16 << 20)
-    numbers = [number for number, each in enumerate(read) if each]
-    assert {b - a for a, b in pairwise(numbers)} == {3, 4}
-    for kind in range(5):
-        assert sum(number % 5 == kind for number in numbers) == pytest.approx(len(numbers) / 5, rel=0.1)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -190,14 +173,6 @@ def test_a_log_without_records_has_no_estimates(tmp_path: Path, data: bytes) -> 
         study(folder_of(tmp_path / "t-0", data))
 
 
-def test_a_decompression_bomb_is_damage_and_not_decompressed(tmp_path: Path) -> None:
-    bomb = kafkarec.encode([(0, 0, None, bytes(4 << 20), [])], compression="zstd")
-    good = kafkarec.encode([(1, 0, None, b"fine", [])])
-    log = folder_of(tmp_path / "t-0", bomb + good)
-    report = study(log, codecs=["none"], batch_sizes=[None], max_decompressed_bytes=1 << 20)
-    assert (report.damage, report.makeup.records) == (1, 1)
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -231,12 +206,6 @@ def test_codec_and_level(text: kafkarec.Compression | str, wanted: tuple[str, in
 def test_no_such_codec_or_level(text: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         codec_and_level(text)
-
-
-def test_message_sets_whose_offsets_fall_are_not_merged(tmp_path: Path) -> None:
-    data = b"".join(kafkarec.encode([(offset, 1, None, b"v", [])], magic=1) for offset in (5, 3))
-    report = study(folder_of(tmp_path / "t-0", data), codecs=["none"], batch_sizes=[1 << 20]).outcomes[0]
-    assert report.batches == 2 and report.size == len(kafkarec.convert(data, compression="none", batch_size=1 << 20))
 
 
 def test_accepted_sources() -> None:

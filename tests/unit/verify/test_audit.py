@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,24 +105,6 @@ def with_trailing_bytes(magic: int, count: int) -> bytes:
 @pytest.mark.parametrize("count", [1, 2])
 def test_bytes_after_a_message_are_found_from_the_first_one_on(magic: int, count: int) -> None:
     assert [one.kind for one in agree(with_trailing_bytes(magic, count))] == ["message_trailing_bytes"]
-
-
-def test_notes_have_no_other_numbers_than_those_of_their_text() -> None:
-    rng = random.Random(7)
-    kinds = set()
-    for _ in range(ROUNDS):
-        for part in read_pieces(AUDITED, Source(odd_batches.odd_batch(rng))):
-            for rows in part.tables:
-                numbers = iter(rows.audit().cast("q").tolist())
-                for _, kind, _, *values in zip(*[numbers] * 6, strict=True):
-                    kinds.add(kind)
-                    if kind == audit_findings._LARGEST_RECORD:
-                        continue
-                    in_text = {int(number) for number in re.findall(r"\{(\d)", audit_findings._FINDINGS[kind][1])}
-                    if kind == audit_findings._HEADER_KEYS:
-                        in_text = {0, 1}  # the offset, and how many
-                    assert [values[number] for number in {0, 1, 2} - in_text] == [0] * (3 - len(in_text))
-    assert len(kinds) == len(audit_findings._FINDINGS) + 1
 
 
 def test_each_chunk_has_its_own_notes() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import builders
 import pytest
 from paths import SEGMENTS
-from verify_reports import data_folder, good, kinds, made, verified
-from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, flipped_index, golden, written
+from verify_reports import data_folder, good, kinds, verified
+from witness_folders import BORDERS, HEALTHY, LOSSES, cut, flipped_index, golden, written
 
 import kafkarec
 from kafkarec.cli import main
@@ -48,44 +48,6 @@ def test_a_witness_above_the_end_is_a_loss(name: str, tmp_path: Path) -> None:
         assert verified(tmp_path / "data").exit_status() == 1
 
 
-def test_the_strongest_witness_of_all_partitions_is_in_the_headline(tmp_path: Path) -> None:
-    for number in range(3):
-        made(tmp_path, {0: [good(0), good(5)]}, f"orders-{number}")
-    data_folder(tmp_path, replication="orders 0 20\norders 1 99", log_start="orders 2 50")
-    report = verified(tmp_path)
-    assert str(report).startswith(
-        "INCOMPLETE: every batch can be read; at least 89 offsets after 9 are missing, according to "
-        "replication-offset-checkpoint (orders-1); the same in 2 more partitions\n"
-    )
-    assert [(one.name, one.beyond_end) for one in report.partitions] == [
-        ("orders-1", 89),
-        ("orders-0", 10),
-        ("orders-2", 0),
-    ]
-    damaged = "(2 partitions are damaged or incomplete;"
-    assert f"next: kafkarec salvage {tmp_path} -o rescued\n      {damaged}" in str(report)
-
-
-def test_zeros_and_a_cut_batch_are_damage_where_a_witness_reaches_past_them(tmp_path: Path) -> None:
-    zeros = verified(cut_golden(tmp_path, ".snapshot", zeros=True))
-    [damage] = zeros.damage
-    assert (damage.reason, damage.lost_from, damage.lost_to) == ("size_too_small", 345, None)
-    assert [one.state for one in zeros.files[0].ranges] == ["good", "damaged"]
-    assert str(zeros).startswith(
-        "DAMAGED: 1 range, 31.2 KiB lost; at least 520 offsets after 344 are missing, according to "
-        f"{865:020}.snapshot\n"
-    )
-    folder = golden(tmp_path / "cut", "all-codecs-0")
-    log = folder / f"{0:020}.log"
-    cut(log, log.stat().st_size - 1)
-    report = verified(folder)
-    assert [one.reason for one in report.damage] == ["length_beyond_end"]
-    (folder / f"{865:020}.snapshot").unlink()
-    for name in (".index", ".timeindex"):
-        (folder / f"{0:020}{name}").unlink()
-    assert verified(folder).exit_status() == 0  # nothing tells: it may have been written at that moment
-
-
 def test_an_opened_log_is_read_as_before_after_verify_and_salvage(tmp_path: Path) -> None:
     """Both read its last segment as one that others follow, where a file names offsets above its end."""
     folder = golden(tmp_path, "all-codecs-0")
@@ -111,33 +73,9 @@ def test_a_segment_keeps_its_offset_after_salvage(tmp_path: Path) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 30]
 
 
-def test_damage_at_the_end_is_counted_by_a_witness(tmp_path: Path) -> None:
-    folder = golden(tmp_path, "all-codecs-0")
-    log = folder / f"{0:020}.log"
-    raw = bytearray(log.read_bytes())
-    raw[-1] ^= 1
-    log.write_bytes(raw)
-    report = verified(folder)
-    assert "at least 1 offset after 863 is missing, according to" in str(report).splitlines()[0]
-    assert report.partitions[0].lost_offsets == 1
-
-
 def test_a_wrong_index_entry_is_no_witness(tmp_path: Path) -> None:
     report = verified(flipped_index(tmp_path))
     assert kinds(report, "error") == {"index_offset"} and "kafkarec reindex" in str(report)
-
-
-def test_offsets_that_were_not_read_are_not_missing(tmp_path: Path) -> None:
-    folder = golden(tmp_path, "all-codecs-0")
-    limited = kafkarec.verify(folder, max_decompressed_bytes=100)
-    assert {one.reason for one in limited.damage} == {"limit_exceeded"}
-    assert limited.exit_status() == 3 and not kinds(limited) & END_KINDS
-    salvaged = kafkarec.salvage(folder, tmp_path / "out", max_decompressed_bytes=100)
-    assert not salvaged.ok and not salvaged.partitions[0].recorded_ends
-    (folder / f"{0:020}.log").unlink()
-    (folder / f"{0:020}.log").symlink_to(tmp_path / "nowhere")
-    gone = kafkarec.verify(folder)
-    assert gone.exit_status() == 3 and not kinds(gone) & END_KINDS
 
 
 def test_one_segment_of_a_log_is_not_asked_for_the_logs_end(tmp_path: Path) -> None:

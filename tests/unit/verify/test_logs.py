@@ -1,4 +1,4 @@
-"""verify on logs of several segments: offsets, epochs, producers, causes of gaps, parallel workers."""
+"""verify on logs of several segments: offsets, producers, causes of gaps, parallel workers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,6 @@ from kafkarec import codecs
 from kafkarec.ops import verify
 
 # ---- offsets
-
-
-def test_segments_that_continue_where_the_previous_ended(tmp_path: Path) -> None:
-    report = verified(made(tmp_path, {0: [good(0), good(5)], 10: [good(10)]}))
-    assert report.state == "ok"
 
 
 @pytest.mark.parametrize(
@@ -59,12 +54,6 @@ def test_a_file_that_is_no_log_is_named(tmp_path: Path, head: bytes, request: py
     assert report.exit_status() == 1 and "salvage" not in str(report)
 
 
-def test_two_files_of_one_base_offset(tmp_path: Path) -> None:
-    folder = made(tmp_path, {0: [good(0)]})
-    shutil.copy(folder / f"{0:020}.log", folder / f"orders-0-{0:020}.log")
-    assert "duplicate_segment" in kinds(verified(folder), "error")
-
-
 def test_offsets_may_restart_in_a_file_of_archived_batches(tmp_path: Path) -> None:
     """A file name that no broker writes; all batches begin at offset 0. Odd, but no error."""
     path = tmp_path / "archive.bin"
@@ -84,17 +73,6 @@ def test_a_gap_between_segments_is_an_error_only_in_a_log_that_was_never_cleaned
     assert f"{5:020}.index is there, but not its segment" in str(report)
 
 
-def test_zeros_are_preallocated_only_in_the_last_segment(tmp_path: Path) -> None:
-    report = verified(made(tmp_path, {0: [good(0)], 5: [bytes(4096)], 10: [good(10), bytes(4096)]}))
-    assert [[one.state for one in file.ranges] for file in report.files] == [
-        ["good"],
-        ["damaged"],
-        ["good", "preallocated"],
-    ]
-    [damage] = report.damage
-    assert (damage.reason, damage.lost_from, damage.lost_to) == ("size_too_small", 5, 9)
-
-
 def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path: Path) -> None:
     broker = tmp_path / "data"
     never = made(broker, {0: [good(0), good(9)]}, "never-0")
@@ -110,89 +88,12 @@ def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path: Path) -> None:
     assert [one.name for one in whole.partitions] == ["never-0", "cleaned-0"] and whole.partitions[0].state == "error"
 
 
-def test_a_gap_next_to_damage_is_attributed_to_it(tmp_path: Path) -> None:
-    bad = good(5)[:-1] + b"\xff"
-    report = verified(made(tmp_path, {0: [good(0), bad, good(10)]}), sequences=True)
-    assert kinds(report) == set()
-    assert [(one.lost_from, one.lost_to) for one in report.damage] == [(5, 9)]
-    assert "offsets 5 to 9 lost" in str(report)
-
-
 def test_the_loss_at_a_segments_end_follows_from_the_next_segments_name(tmp_path: Path) -> None:
     bad = good(5)[:-1] + b"\xff"
     report = verified(made(tmp_path, {0: [good(0), bad], 10: [bad, good(15)]}))
     assert [(one.lost_from, one.lost_to) for one in report.damage] == [(5, 9), (10, 14)]
     assert report.partitions[0].lost_offsets == 10
     assert kinds(report) == set()
-
-
-def test_a_cut_before_a_later_segment_is_damage(tmp_path: Path) -> None:
-    report = verified(made(tmp_path, {0: [good(0), good(5)[:-9]], 10: [good(10), good(15)[:-9]]}))
-    [damage] = report.damage
-    assert (damage.reason, damage.lost_from, damage.lost_to) == ("length_beyond_end", 5, 9)
-    assert kinds(report, "note") == {"cut_tail"}  # of the last segment
-
-
-def test_a_base_offset_that_no_checksum_covers(tmp_path: Path) -> None:
-    """With one bit flipped the checksum is right, but the offset does not fit the neighbours. It is not restored where
-    a gap follows."""
-    batches = [good(5 * i) for i in range(20)]
-    del batches[10]
-    changed = builders.patched(batches[9], 6, b"\x01")
-    report = verified(made(tmp_path, {0: [*batches[:9], changed, *batches[10:]]}))
-    [finding] = [one for one in report.findings if one.severity == "error"]
-    assert (finding.kind, finding.position) == ("base_offset_wrong", 9 * len(changed))
-    assert finding.detail == (
-        "base offset 301, but the previous batch ends at offset 44, and the next one begins at 55"
-    )
-    assert report.damage == () and report.exit_status() == 1
-    assert report.partitions[0].missing == ((45, 54),)  # as salvage, which sets the batch aside
-
-
-def test_one_flipped_bit_is_no_loss_of_thousands_of_millions_of_offsets(tmp_path: Path) -> None:
-    batches = [good(5 * i) for i in range(20)]
-    for number in (0, 9, 19):
-        changed = builders.patched(batches[number], 3, b"\x08")
-        report = verified(made(tmp_path / str(number), {0: [*batches[:number], changed, *batches[number + 1 :]]}))
-        [finding] = [one for one in report.findings if one.severity == "error"]
-        assert finding.kind == ("base_offset_wrong" if number == 19 else "header_restored")
-        assert (report.damage, report.partitions[0].lost_offsets, report.exit_status()) == ((), 0, 1)
-
-
-# ---- leader epochs
-
-
-def test_falling_epochs_are_reported(tmp_path: Path) -> None:
-    one = made(tmp_path, {0: [good(0, leader_epoch=3), good(5, leader_epoch=2)]}, "one-0")
-    two = made(tmp_path, {0: [good(0, leader_epoch=3)], 5: [good(5, leader_epoch=2)]}, "two-0")
-    fine = made(tmp_path, {0: [good(0, leader_epoch=3)], 5: [good(5, leader_epoch=4)]}, "fine-0")
-    assert kinds(verified(one), "error") == {"epoch_goes_back"}
-    assert kinds(verified(two), "error") == {"epoch_goes_back"}
-    assert kinds(verified(fine)) == set()
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("0\n2\n3 0\n4 5\n", None),
-        ("0\n3\n2 0\n3 0\n4 5\n", None),
-        ("0\n1\n3 0\n", "epoch_differs"),
-        ("0\n2\n3 0\n4 7\n", "epoch_differs"),
-        ("0\n1\n3\n", "small_file_unreadable"),
-        ("what?", "small_file_unreadable"),
-    ],
-    ids=["right", "an epoch without batches", "an epoch is missing", "wrong offset", "cut", "text"],
-)
-def test_the_epoch_file_is_compared_with_the_batches(tmp_path: Path, text: str, kind: str | None) -> None:
-    batches = [good(0, leader_epoch=3), good(5, leader_epoch=4)]
-    folder = made(tmp_path, {0: batches}, leader_epoch_checkpoint=text)
-    assert kinds(verified(folder), "error") == ({kind} if kind else set())
-
-
-def test_partition_metadata_is_read(tmp_path: Path) -> None:
-    folder = made(tmp_path, {0: [good(0)]})
-    (folder / "partition.metadata").write_text("version: 0\ntopic_id: nonsense\n")
-    assert kinds(verified(folder), "error") == {"small_file_unreadable"}
 
 
 # ---- producers
@@ -292,11 +193,3 @@ def test_a_failure_in_a_worker_stops_all(tmp_path: Path, monkeypatch: pytest.Mon
         for threads in (1, 2):
             with pytest.raises(kafkarec.MissingCodecError):
                 verify.verify(folders, threads=threads)
-
-
-def test_a_wrapper_at_the_start_of_a_segment_has_no_gap_before_it(tmp_path: Path) -> None:
-    """Its header has the last offset only, so no gap before it is reported."""
-    rows = [(offset, 0, b"k", b"v", []) for offset in range(9)]
-    data = kafkarec.encode(rows, magic=1, compression="gzip")
-    report = verified(made(tmp_path, {0: [data], 9: [good(9)]}))
-    assert kinds(report) == set()

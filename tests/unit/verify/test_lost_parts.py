@@ -271,8 +271,3 @@ def test_a_start_that_is_explained_is_no_loss(name: str, tmp_path: Path) -> None
     START_EXPLAINED[name](tmp_path / "data")
     assert verified(folder).exit_status() == 0
     assert not any(one.proofs for one in salvage(folder, tmp_path / "out").partitions)
-
-
-def test_a_segment_that_is_named_alone_has_no_first_one(tmp_path: Path) -> None:
-    folder = cluster_folder(tmp_path / "data") / "compacted-0"
-    assert statuses(folder / f"{568:020}.log", tmp_path) == (0, 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +36,7 @@ def words(reported: list[Finding]) -> set[tuple[str, str]]:
 @pytest.fixture
 def txn(tmp_path: Path) -> Path:
     """Return a copy of the broker's log with transactions over two segments."""
-    return Path(shutil.copytree(VECTORS / "segments" / "txn-0", tmp_path / "txn-0"))
+    return golden(tmp_path, "txn-0")
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
@@ -223,23 +222,6 @@ def test_every_comparison_is_tested() -> None:
     assert compared <= {kind for _, kind, _, _ in SPOILED.values()} | elsewhere
 
 
-def test_an_entry_is_named_by_its_number(txn: Path) -> None:
-    changed(INDEX, added(8 * 5 + 4, 7))(txn)
-    (one,) = findings(txn)
-    index = offset_index.read((txn / INDEX).read_bytes(), 30)
-    assert one.detail.startswith(f"entry 5 (offset {index[5].offset} at byte {index[5].position}) ")
-
-
-def test_many_of_a_kind_are_counted(txn: Path) -> None:
-    def change(data: bytearray) -> None:
-        for entry in range(20):
-            added(8 * entry + 4, 1)(data)
-
-    changed(INDEX, change)(txn)
-    [one] = [one for one in findings(txn) if one.kind == "index_position"]
-    assert one.count == 20 and "(20 times)" in str(one)
-
-
 # ---- what only looks wrong
 
 
@@ -300,19 +282,9 @@ def test_wrappers_of_old_messages(tmp_path: Path) -> None:
     assert log_of(tmp_path, *wrappers, index=[(5, size), (8, 2 * size)]) == []
 
 
-def test_entries_into_damage_are_not_index_errors(txn: Path) -> None:
-    log = txn / f"{SECOND}.log"
-    data = bytearray(log.read_bytes())
-    index = offset_index.read((txn / INDEX).read_bytes(), 30)
-    position = index[5].position
-    data[position + 8 : position + 12] = struct.pack(">i", 3)
-    log.write_bytes(data)
-    assert not [one for one in findings(txn) if one.kind.startswith("index_")]
-
-
 def test_a_log_that_was_copied_before_its_live_index(tmp_path: Path) -> None:
     """The index of a running broker may be ahead of a copied log; so may one after a crash, which recovery repairs."""
-    folder = Path(shutil.copytree(VECTORS / "segments" / "logappend-live-0", tmp_path / "logappend-live-0"))
+    folder = golden(tmp_path, "logappend-live-0")
     log = folder / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:2466])
     assert kinds(verified(folder)) == {"end_was_longer"}
@@ -323,15 +295,6 @@ def test_a_log_that_was_copied_before_its_live_index(tmp_path: Path) -> None:
     assert all("copied before its index" in one.detail for one in reported)
 
 
-def test_a_cut_index(tmp_path: Path) -> None:
-    value = bytes(60_000)
-    batches = [builders.batch([builders.record(value=value)], base_offset=n) for n in range(40)]
-    positions = [sum(map(len, batches[:n])) for n in range(40)]
-    whole = [(n, positions[n]) for n in range(1, 40)]
-    assert log_of(tmp_path, *batches, index=whole) == []
-    assert words(log_of(tmp_path, *batches, index=whole[:5])) == {("index_coverage", "anomaly")}
-
-
 def test_records_without_timestamps(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}.log").write_bytes(builders.good_batch(2, base_timestamp=-1, max_timestamp=-1))
     (tmp_path / f"{0:020d}.timeindex").write_bytes(b"")
@@ -339,21 +302,6 @@ def test_records_without_timestamps(tmp_path: Path) -> None:
     assert findings(tmp_path) == []
     (tmp_path / f"{0:020d}.timeindex").write_bytes(time_index.write([(5, 1)], 0))
     assert words(findings(tmp_path)) == {("time_largest", "anomaly")}
-
-
-# ---- a data folder
-
-
-def test_checkpoints_of_a_data_folder(tmp_path: Path) -> None:
-    shutil.copytree(VECTORS / "segments" / "txn-0", tmp_path / "txn-0")
-    (tmp_path / "meta.properties").write_bytes(b"version=1\nnode.id=1\ncluster.id=x\n")
-    (tmp_path / "recovery-point-offset-checkpoint").write_bytes(b"0\n1\ntxn 0 293\n")
-    (tmp_path / "replication-offset-checkpoint").write_bytes(b"0\n2\ntxn 0 294\nlost 3 5\n")
-    (tmp_path / "cleaner-offset-checkpoint").write_bytes(b"0\n9\n")
-    reported = list(verified(tmp_path).own_findings)
-    assert words(reported) == {("log_missing", "note"), ("small_file_unreadable", "error")}
-    (tmp_path / "meta.properties").write_bytes(b"version=1\n")
-    assert any("cluster.id and node.id missing" in one.detail for one in verified(tmp_path).own_findings)
 
 
 @pytest.mark.parametrize("byte", [2, 6, 7, 9, 11, 12, 15], ids=lambda byte: f"byte {byte}")

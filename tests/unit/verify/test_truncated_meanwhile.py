@@ -61,13 +61,6 @@ def test_a_log_that_was_truncated_and_written_to(tmp_path: Path, monkeypatch: py
     assert report.exit_status() == 0 and [one.batches for one in report.files] == [4]
 
 
-def test_a_single_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = made(tmp_path, {0: [good(0), bytes(_ZEROS)]}) / f"{0:020}.log"
-    _truncating(monkeypatch, lambda: os.truncate(path, len(good(0))))
-    report = verified(path)
-    assert report.exit_status() == 0 and [one.size for one in report.files] == [len(good(0))]
-
-
 def test_a_log_that_is_changed_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is known of it then; it is said, and ends."""
     folder = made(tmp_path, {0: [good(0), bytes(_ZEROS)]})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +11,8 @@ from pathlib import Path
 import builders
 import pytest
 from fake_file import FakeFile
-from paths import SEGMENTS
 from verify_reports import good, kinds, made, verified
+from witness_folders import golden
 
 import kafkarec
 from kafkarec.logs import Segment
@@ -59,16 +58,6 @@ def test_bad_sectors_are_ranges_and_the_rest_is_read() -> None:
     assert "ddrescue" in str(report) and "?" in str(report)
 
 
-def test_a_file_that_cannot_be_opened_is_reported_and_the_rest_is_verified(tmp_path: Path) -> None:
-    folder = made(tmp_path, {0: [good(0)], 5: [good(5)]})
-    os.unlink(folder / f"{5:020}.log")
-    os.symlink(tmp_path / "gone", folder / f"{5:020}.log")
-    report = verified(folder)
-    assert kinds(report, "error") == {"unreadable_file"}
-    assert report.total("batches") == 1
-    assert report.exit_status() == 3  # unreadable, which is not damaged
-
-
 def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,24 +77,6 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(
     assert "locked-0: cannot be listed: permission denied" in str(report)
     assert report.exit_status() == 3 and report.total("batches") == 1
     assert str(report).startswith("COULD NOT READ EVERYTHING: 1 file or folder; the rest is not damaged")
-
-
-def test_a_partition_that_a_broker_deletes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deleting a topic renames the folders of its partitions, in a live data folder at any moment."""
-    for name in ("good-0", "gone-0"):
-        made(tmp_path, {0: [good(0)]}, name)
-    listed = LocalFolder.entries
-
-    def entries(folder: LocalFolder) -> object:
-        if folder.path.endswith("gone-0"):
-            os.rename(folder.path, f"{folder.path}.{'a' * 32}-delete")
-        return listed(folder)
-
-    monkeypatch.setattr(LocalFolder, "entries", entries)
-    report = verified(tmp_path)
-    [finding] = report.own_findings
-    assert (finding.kind, finding.severity) == ("removed_meanwhile", "note")
-    assert report.exit_status() == 0 and report.total("batches") == 1
 
 
 def test_remote_files_are_fetched_once() -> None:
@@ -128,61 +99,7 @@ def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert "and 7 more ranges" in str(report) and "10 ranges" in str(report)
 
 
-@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-def test_a_batch_without_records_with_a_cut_payload(tmp_path: Path, codec: str) -> None:
-    """Readers only open such a stream and ignore its content."""
-    cut = builders.compress(codec, b"".join(builders.records(50)))[:-9]
-    folder = made(tmp_path, {0: [good(0), builders.batch(codec=codec, payload=cut, count=0, base_offset=5)]})
-    report = verified(folder)
-    assert kinds(report, "anomaly") == {"count_zero_with_payload"} and report.damage == ()
-
-
 # ---- side files
-
-
-def copied(tmp_path: Path, name: str) -> Path:
-    shutil.copytree(SEGMENTS / name, tmp_path / name, ignore=shutil.ignore_patterns("*.json", "*.txt"))
-    return tmp_path / name
-
-
-def test_a_damaged_index_is_an_error_and_reindex_the_advice(tmp_path: Path) -> None:
-    folder = copied(tmp_path, "all-codecs-0")
-    index = folder / f"{0:020}.index"
-    raw = bytearray(index.read_bytes())
-    raw[7] ^= 0xFF
-    index.write_bytes(raw)
-    report = verified(folder)
-    assert kinds(report, "error") & {"index_position", "index_offset", "index_order"}
-    assert report.exit_status() == 1 and report.state == "error" and not report.damage
-    assert f"kafkarec reindex {folder}" in str(report)
-
-
-def test_one_missing_index_of_two_is_an_anomaly(tmp_path: Path) -> None:
-    folder = copied(tmp_path, "all-codecs-0")
-    (folder / f"{0:020}.timeindex").unlink()
-    report = verified(folder)
-    assert kinds(report) == {"index_missing"} and report.ok
-    assert f"next: kafkarec reindex {folder}" in str(report)
-    (folder / f"{0:020}.timeindex").write_bytes(b"no index")
-    report = verified(folder)
-    assert kinds(report, "error") == {"small_file_unreadable"}
-    assert f"next: kafkarec reindex {folder}" in str(report)
-
-
-def test_a_transaction_index_without_an_abort(tmp_path: Path) -> None:
-    folder = copied(tmp_path, "txn-0")
-    index = folder / f"{30:020}.txnindex"
-    index.write_bytes(index.read_bytes()[34:])
-    assert "transaction_missing" in kinds(verified(folder), "error")
-
-
-def test_missing_transaction_indexes_are_one_finding(tmp_path: Path) -> None:
-    folder = copied(tmp_path, "txn-0")
-    whole = verified(folder)
-    (folder / f"{30:020}.txnindex").unlink()
-    [finding] = [one for one in verified(folder).findings if one.kind == "transaction_missing"]
-    assert whole.ok and finding.count == 1 and finding.severity == "error"
-    assert "is missing, and " in finding.detail and "aborted here, the first by producer" in finding.detail
 
 
 def test_a_hanging_transaction_is_reported(tmp_path: Path) -> None:
@@ -201,22 +118,9 @@ def test_a_hanging_transaction_is_reported(tmp_path: Path) -> None:
     assert verified(young).findings == ()
 
 
-def test_the_files_of_a_data_folder_are_compared_with_its_logs(tmp_path: Path) -> None:
-    made(tmp_path, {0: [good(0), good(5)]}, "orders-0")
-    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\norders 0 99\n")
-    (tmp_path / "meta.properties").write_text("version=nonsense\n")
-    (tmp_path / "orders-1.0123456789abcdef0123456789abcdef-delete").mkdir()
-    report = verified(tmp_path)
-    own = {one.kind: one.severity for one in report.own_findings}
-    assert own["small_file_unreadable"] == "error" and own["file_left_out"] == "note"
-    assert "end_lost" in kinds(report, "error") and report.exit_status() == 1
-    assert "at least 89 offsets after 9 are missing, according to replication-offset-checkpoint" in str(report)
-    assert "copy it from a backup" in str(report) and "reindex" not in str(report)
-
-
 def test_side_files_are_not_compared_where_batches_are_lost(tmp_path: Path) -> None:
     """A log whose aborted transaction is in damaged bytes: its .txnindex is right."""
-    folder = copied(tmp_path, "txn-0")
+    folder = golden(tmp_path, "txn-0")
     log = folder / f"{30:020}.log"
     raw = bytearray(log.read_bytes())
     for batch in list(kafkarec.scan(bytes(raw)))[10:60:3]:
@@ -228,21 +132,11 @@ def test_side_files_are_not_compared_where_batches_are_lost(tmp_path: Path) -> N
     assert "kafkarec salvage" in str(report) and "reindex" not in str(report)
 
 
-def test_a_folder_in_place_of_a_segment_leaves_the_indexes_of_the_others(tmp_path: Path) -> None:
-    folder = copied(tmp_path, "txn-0")
-    (folder / f"{0:020}.log").unlink()
-    (folder / f"{0:020}.log").mkdir()
-    index = folder / f"{30:020}.index"
-    index.write_bytes(builders.patched(index.read_bytes(), 8 * 5 + 7, b"\x01"))
-    report = verified(folder)
-    assert report.exit_status() == 3 and {"unreadable_file", "index_position"} <= kinds(report, "error")
-
-
 def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The segments of a large remote log are read by several threads, and once more for the checks along it."""
-    folder = copied(tmp_path, "txn-0")
+    folder = golden(tmp_path, "txn-0")
     batches = verified(folder).total("batches")
 
     def failing(*_: object, **__: object) -> None:
@@ -306,7 +200,7 @@ def test_a_topic_that_is_deleted_at_any_moment(
     topic = name.rpartition("-")[0]
     deleted = operation = 0
     while deleted == operation:
-        folder = copied(tmp_path / f"data-{operation}", name)
+        folder = golden(tmp_path / f"data-{operation}", name)
         for checkpoint in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
             (folder.parent / checkpoint).write_text(f"0\n1\n{topic} 0 60\n")
         left = operation
