@@ -2,11 +2,12 @@
 
 These exceptions are internal: the compiled modules convert them to public ones with position and base offset.
 
-zlib, lz4 and zstandard raise one class without a code for all faults, so their messages are read where they are caught;
-no message of this package is.
+zlib, lz4 and zstandard raise one class without a code for all faults, so their messages are read where they are caught
+and in `fault_of`; no message of this package is.
 """
 
 import importlib
+import re
 from typing import Any
 
 from . import native
@@ -46,6 +47,24 @@ class LimitReached(CodecError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.limit, self.detail)
+
+
+_NO_MEMORY = re.compile("not enough memory|insufficient memory|allocation", re.IGNORECASE)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error of a library says that it could not allocate, which is no fault of the payload."""
+    return isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
+
+
+def fault_of(error: Exception, codec: str, limit: int) -> CodecError:
+    """What an error of lz4, zstandard or cramjam means, or a MemoryError."""
+    if is_out_of_memory(error):
+        return LimitReached(limit, "out of memory before the limit")
+    if "hecksum" in str(error):
+        checked = "content" if codec == "zstd" else "block"
+        return CodecError("payload_checksum_mismatch", f"{codec}: wrong {checked} checksum")
+    return CodecError("payload_corrupt", f"{codec}: a block cannot be decompressed")
 
 
 class MissingCodec(CodecError):

@@ -18,7 +18,15 @@ import zlib
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, first_capacity, load
+from kafkarec.codecs.codec_errors import (
+    CodecError,
+    LimitReached,
+    StreamAudit,
+    fault_of,
+    first_capacity,
+    is_out_of_memory,
+    load,
+)
 
 NAME, PIP_NAME, MODULE = "gzip", "isal", "isal.igzip_lib"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 9, -1  # of Kafka
@@ -68,8 +76,8 @@ def decompress(
                 return _rest_of_member(member, content, limit, payload, seen)
         except library.error:
             pass  # decompressed again below with zlib, which the JVM uses
-        except MemoryError:
-            raise LimitReached(limit, "out of memory before the limit") from None
+        except MemoryError as error:
+            raise fault_of(error, NAME, limit) from None
     return _members(payload, limit, seen)
 
 
@@ -139,10 +147,10 @@ def _inflate(payload: Any, at: int, content: bytearray, limit: int) -> int:
                 raise LimitReached(limit)
             if at >= size and not out and not inflater.eof and not inflater.unconsumed_tail:
                 raise CodecError("payload_truncated", "gzip: the deflate data is cut")
-    except zlib.error as error:
+    except (zlib.error, MemoryError) as error:
+        if is_out_of_memory(error):
+            raise fault_of(error, NAME, limit) from None
         raise CodecError("payload_corrupt", f"gzip: {error}") from None
-    except MemoryError:
-        raise LimitReached(limit, "out of memory before the limit") from None
     at -= len(inflater.unused_data)
     if size - at < TRAILER_SIZE:
         raise CodecError("payload_truncated", "gzip: the trailer is cut")

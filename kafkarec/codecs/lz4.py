@@ -21,7 +21,7 @@ from struct import Struct
 from typing import Any
 
 from kafkarec._core import xxh32_of
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, first_capacity, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, fault_of, first_capacity, load
 
 NAME, PIP_NAME, MODULE = "lz4", "lz4", "lz4.frame"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 17, 9  # of Kafka
@@ -196,19 +196,11 @@ def _decode(parts: list[Any], limit: int, capacity: int) -> bytes | memoryview:
         if not ended:
             raise CodecError("payload_corrupt", "lz4: a block cannot be decompressed")
         return memoryview(content if content is not None else b"")
-    except RuntimeError as error:
-        raise _library_error(error) from None
-    except MemoryError:
-        raise LimitReached(limit, "out of memory before the limit") from None
+    except (RuntimeError, MemoryError) as error:
+        raise fault_of(error, NAME, limit) from None
     finally:
         if not ended:
             thread.context = thread.create()
-
-
-def _library_error(error: RuntimeError) -> CodecError:
-    if "hecksum" in str(error):
-        return CodecError("payload_checksum_mismatch", "lz4: wrong block checksum")
-    return CodecError("payload_corrupt", "lz4: a block cannot be decompressed")
 
 
 def _frame_header(payload: Any) -> tuple[int, int, int]:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, load
+from kafkarec.codecs.codec_errors import CodecError, is_out_of_memory, load
 from kafkarec.codecs.zstd import (
     BLOCK_MAXIMUM,
     CONTENT_SIZE_SIZES,
@@ -103,6 +103,8 @@ def _zstd(data: "_Input") -> Iterator[bytes]:
             yield from _frame(frame, data)
         except zstandard.ZstdError as error:
             message = str(error)
+            if is_out_of_memory(error):
+                raise MemoryError(f"zstd: {message}") from None
             if "checksum" in message:
                 raise CodecError("payload_checksum_mismatch", "zstd: wrong content checksum") from None
             if "too much memory" in message:

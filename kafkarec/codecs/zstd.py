@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, first_capacity, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, fault_of, first_capacity, load
 
 NAME, PIP_NAME, MODULE = "zstd", "zstandard", "zstandard"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = -131072, 22, 3  # of Kafka
@@ -143,10 +143,8 @@ def _decode(frame: Any, content_size: int, max_size: int, window: int, limit: in
                 raise CodecError("payload_corrupt", "zstd: more content than the frame declares")
             return b""
         return _decode_unsized(run, frame, min(max_size, limit), max_size, limit, guess)
-    except thread.error as error:
-        raise _library_error(error) from None
-    except MemoryError:
-        raise LimitReached(limit, "out of memory before the limit") from None
+    except (thread.error, MemoryError) as error:
+        raise fault_of(error, NAME, limit) from None
 
 
 def _decode_beyond_window(frame: Any, content_size: int) -> memoryview:
@@ -185,12 +183,6 @@ def _decode_unsized(run: Any, frame: Any, max_capacity: int, max_size: int, limi
 def _output_too_small(error: Exception) -> bool:
     """Whether an error of the library means that the output was full before the frame's end."""
     return "full frame" in str(error)
-
-
-def _library_error(error: Exception) -> CodecError:
-    if "checksum" in str(error):
-        return CodecError("payload_checksum_mismatch", "zstd: wrong content checksum")
-    return CodecError("payload_corrupt", "zstd: a block cannot be decompressed")
 
 
 def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:

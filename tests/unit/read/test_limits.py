@@ -247,3 +247,25 @@ assert len(kafkarec.decode(builders.good_batch(5))) == 5
 """
     )
     subprocesses.run(code)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_too_little_memory_for_a_compressed_batch_is_no_damage_of_it(codec: str) -> None:
+    """Whatever the codec's library raises then: of zstd an error of the frame, in words."""
+    code = (
+        SETUP.replace("limit_memory(600 << 20)", "")
+        + f"""
+small = builders.good_batch(5, codec="{codec}")
+assert len(kafkarec.decode(small)) == 5
+raw = builders.batch([builders.record(value=bytes(96 << 20))], codec="{codec}")
+limit_memory(40 << 20)
+try:
+    kafkarec.decode(raw)
+except kafkarec.LimitExceededError as error:
+    assert "out of memory before the limit" in str(error), error
+else:
+    raise SystemExit("96 MB fitted into 40")
+assert len(kafkarec.decode(small)) == 5
+"""
+    )
+    subprocesses.run(code)
