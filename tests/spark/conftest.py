@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import spark_versions
+import wheelhouse_check
 import wheelhouse_pack
 from paths import ROOT
 from source_session import spark_environment, spark_session  # noqa: F401
@@ -72,24 +74,47 @@ def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bare_python() -> Iterator[str]:
-    """The path of a Python of this version with pyspark, pyarrow and pandas only: that of the set-up if it fits, else
-    one below .cache that is made once."""
-    folder = ROOT / ".venv-executor"
-    if not (folder / "bin" / "python").exists() or version_of(folder / "bin" / "python") != RUNNING:
-        folder = ROOT / ".cache" / f"executor-{RUNNING}"
-    python = str(folder / "bin" / "python")
-    if folder.name != ".venv-executor" and not (folder / "complete").exists():
+    """The path of a Python of this version with pyspark, pyarrow and pandas only."""
+    yield from environment(RUNNING)
+
+
+@pytest.fixture(scope="session")
+def other_python() -> Iterator[str]:
+    """The same for another Python version that this machine has."""
+    others = [python for python in wheelhouse.PYTHONS if python != RUNNING]
+    interpreters = [python for python in others if wheelhouse_check.find_interpreter(python)]
+    if not interpreters:
+        pytest.skip(f"no CPython of {', '.join(others)} on this machine")
+    yield from environment(interpreters[0])
+
+
+def environment(python: str) -> Iterator[str]:
+    """Yield the environment of the set-up if it fits, else one below .cache that is made once, with the set-up's
+    Spark: it is the same for every Python, and takes a minute to install."""
+    set_up = ROOT / ".venv-executor" / "bin" / "python"
+    folder = ROOT / ".cache" / f"executor-{python}"
+    if python == RUNNING and set_up.exists() and version_of(set_up) == python:
+        folder = set_up.parents[1]
+    elif not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        wanted = ["--no-deps", "-r", str(ROOT / "requirements" / "executor.txt")]
-        done = subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", *wanted], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            pytest.skip(f"no environment of Python {RUNNING} can be made: {done.stderr.strip().splitlines()[-1]}")
+        interpreter = wheelhouse_check.find_interpreter(python) or sys.executable
+        subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
+        wanted = ["-r", str(ROOT / "requirements" / "executor.txt")]
+        if set_up.exists():
+            wanted = spark_versions.libraries()
+            (site,) = folder.glob("lib/python*/site-packages")
+            (shared,) = set_up.parents[1].glob("lib/python*/site-packages")
+            for name in ("pyspark", "py4j"):
+                (site / name).symlink_to(shared / name)
+            for name in ("spark-submit", "find-spark-home", "find_spark_home.py"):
+                (folder / "bin" / name).symlink_to(set_up.parent / name)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", *wanted]
+        completed = subprocess.run(pip, capture_output=True, text=True, check=False)
+        if completed.returncode:
+            pytest.skip(f"no environment of Python {python} can be made: {completed.stderr.strip().splitlines()[-1]}")
         (folder / "complete").touch()
-    with applications_removed(python):
-        yield python
+    with applications_removed(str(folder / "bin" / "python")):
+        yield str(folder / "bin" / "python")
 
 
 def version_of(python: Path) -> str:

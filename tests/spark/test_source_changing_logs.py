@@ -6,15 +6,18 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
 import re
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import log_cleaning
 import pytest
+from log_cleaning import RepeatingThread
 from pyspark.sql.types import StructType
 from source_rows import Read, read
 from stream_broker import Broker
@@ -24,6 +27,7 @@ from kafkarec import distributed
 from kafkarec.sources import folders, remote
 from spark_udfs.source import listing
 from spark_udfs.source.listing import DataLoss
+from spark_udfs.source.paths import finder
 
 OFFSET = StructType().add("offset", "long")  # without options: folders are listed for the plan only
 
@@ -49,6 +53,35 @@ def change_next_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[
 
 
 # ---- changes during the listing -------------------------------------------------------------------------------------
+
+
+def test_a_segment_that_grows_and_rolls_during_the_listing(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.write(10)
+    before = len(broker.log())
+
+    def roll(listed: list[Any]) -> list[Any]:
+        """A listing that returns older sizes for the first names and newer ones for the names that follow."""
+        while len(broker.log()) == before:
+            broker.write(10)
+        old = {each.name: each for each in listed}
+        entries = (remote.FolderEntry(path.name, path.stat().st_size, False) for path in broker.log())
+        return sorted(old.get(entry.name, entry) for entry in entries)
+
+    for look in (lambda: finder(options_of(broker)).logs()[0], lambda: read(broker.root)):
+        change_next_listing(monkeypatch, roll)
+        listed = look()
+        if not isinstance(listed, list):  # the listing has the old size of a segment that another one follows
+            first = listed.segments[0]
+            assert first.later_segment and first.size < os.path.getsize(first.path)
+            before = len(broker.log())
+    offsets = log_cleaning.offsets(listed)  # type: ignore[arg-type]
+    assert offsets == list(range(len(offsets))) and len(offsets) >= int(broker.log()[-2].stem)
+
+
+def options_of(broker: Broker, **source_options: str) -> Any:
+    from spark_udfs.source import options
+
+    return options.parse({"path": str(broker.root), **source_options}, "read")
 
 
 @pytest.mark.parametrize("listed", [(), (0, 1), (1,)])
@@ -158,6 +191,25 @@ def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(
     assert log_cleaning.offsets(read(broker.root, OFFSET)) == [
         each for each in everything if each not in span or third(each)
     ]
+
+
+@pytest.mark.parametrize("step", range(7))
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_every_step_of_a_segment_replacement(broker: Broker, step: int, mode: str) -> None:
+    while len(broker.log()) < 5:
+        broker.write(10)
+    steps = log_cleaning.steps(broker.log()[1:3], third)
+    for _ in range(step):
+        next(steps, None)
+    rest_of_steps = threading.Timer(0.05, lambda: list(steps))
+    rest_of_steps.start()
+    offsets = log_cleaning.offsets(read(broker.root, mode=mode))
+    rest_of_steps.join()
+    first, end = (int(path.stem) for path in (broker.log()[1], broker.log()[2]))
+    expected = [offset for offset, _ in broker.rows["orders", 0]]
+    assert offsets == sorted(set(offsets)) and set(offsets) <= set(expected)
+    missing = set(expected) - set(offsets)
+    assert all(first <= offset < end and not third(offset) for offset in missing)
 
 
 @pytest.mark.parametrize("below", ["", "orders-0", "orders-*", "orders-0/*.log", "orders-{0,1}/0*"])
@@ -294,3 +346,75 @@ def test_a_log_that_is_cleaned_between_planning_and_reading(
     assert all(f"data loss in orders-0: {path}" in caplog.text for path in chosen)
     again = Planned(broker.root, maxPartitionBytes=size).offsets()
     assert again == [offset for offset in everything if not first <= offset < next_base - 1 or third(offset)]
+
+
+def test_a_log_truncated_and_rewritten_between_planning_and_reading(broker: Broker) -> None:
+    while len(broker.log()) < 4:
+        broker.write(10)
+    planned, lenient = (Planned(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
+    path = broker.log()[-1]
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(DataLoss, match=r"data loss in orders-0: .* when the query was planned"):
+        planned.offsets()
+    offsets = lenient.offsets()
+    assert offsets == list(range(len(offsets))) and int(path.stem) <= len(offsets) < len(broker.rows["orders", 0])
+
+
+# ---- concurrent changes ---------------------------------------------------------------------------------------------
+
+
+def test_every_load_of_a_growing_log_is_a_prefix_of_it(broker: Broker) -> None:
+    rng = random.Random(7)
+    broker.write(3)
+
+    def write() -> None:
+        broker.write(rng.randint(1, 9))
+        time.sleep(0.0005)
+
+    lengths: list[int] = []
+    with RepeatingThread(write):
+        while len(lengths) < 12 or len(broker.log()) <= 20:
+            last = broker.rows["orders", 0][-1][0]
+            offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
+            assert offsets == list(range(len(offsets))), "missing offsets"
+            assert len(offsets) > last, "records written before the load are missing"
+            lengths.append(len(offsets))
+    assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
+
+
+def clean_and_truncate(broker: Broker, rng: random.Random) -> Iterator[None]:
+    """At intervals a cleaner replaces some segments by one, and retention deletes the first segment."""
+    while True:
+        broker.write(rng.randint(1, 9))
+        segments = broker.log()
+        if len(segments) > 4 and rng.random() < 0.3:
+            begin = rng.randrange(len(segments) - 3)
+            log_cleaning.clean(segments[begin : begin + rng.randint(1, 3)], third)
+        yield
+
+
+def test_every_load_of_a_log_being_cleaned_has_all_kept_records_or_fails(broker: Broker) -> None:
+    rng = random.Random(11)
+    for _ in range(100):
+        broker.write(5)
+    steps = clean_and_truncate(broker, rng)
+
+    def step() -> None:
+        next(steps)
+        time.sleep(0.02)
+
+    loads = 0
+    with RepeatingThread(step):
+        while loads < 50:
+            last = broker.rows["orders", 0][-1][0]
+            try:
+                offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
+            except DataLoss as error:
+                assert re.search("is another file than|no longer exists", str(error))
+                continue
+            assert offsets == sorted(set(offsets)), "doubled or out of order"
+            kept = [offset for offset in range(max(last, offsets[-1]) + 1) if third(offset)]
+            assert [offset for offset in offsets if third(offset)] == kept, "missing offsets"
+            loads += 1

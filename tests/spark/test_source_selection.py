@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import builders
 import pytest
 from paths import SEGMENTS
 from source_rows import log_folder, read
@@ -15,6 +16,7 @@ import kafkarec
 
 TXN = SEGMENTS / "txn-0"
 SPLITS = {"maxPartitionBytes": "700"}
+ALL_CODECS = SEGMENTS / "all-codecs-0"
 
 
 def offsets(rows: list[dict[str, Any]]) -> list[int]:
@@ -22,6 +24,31 @@ def offsets(rows: list[dict[str, Any]]) -> list[int]:
 
 
 # ---- partitions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {},
+            {
+                "__cluster_metadata",
+                "__consumer_offsets",
+                "all-codecs",
+                "compacted",
+                "logappend",
+                "logappend-live",
+                "txn",
+            },
+        ),
+        ({"subscribe": "txn, compacted"}, {"txn", "compacted"}),
+        ({"subscribePattern": "__.*"}, {"__cluster_metadata", "__consumer_offsets"}),
+        ({"subscribePattern": "none"}, set()),
+        ({"assign": '{"txn": [0]}'}, {"txn"}),
+    ],
+)
+def test_partitions_can_be_selected(options: dict[str, str], expected: set[str]) -> None:
+    assert {row["topic"] for row in read(SEGMENTS, **options)} == expected
 
 
 @pytest.mark.parametrize(
@@ -151,3 +178,49 @@ def test_read_committed_returns_the_records_of_a_consumer(topic: str, size: str,
     consumed = json.loads((SEGMENTS / topic / "read_committed.json").read_text())
     rows = read(SEGMENTS / topic, **{option: "read_committed", "maxPartitionBytes": size})
     assert offsets(rows) == [record["offset"] for record in consumed["records"]]
+
+
+def transactions(seed: int) -> bytes:
+    """Three producers with overlapping transactions that abort and commit in turn; one transaction stays open."""
+    rng, data, at = random.Random(seed), b"", 0
+    running: set[int] = set()
+    for _ in range(120):
+        producer = rng.randrange(3)
+        if producer in running and rng.random() < 0.4:
+            kind = rng.choice(["commit", "abort"])
+            data += builders.end_marker(commit=kind == "commit", producer_id=producer, base_offset=at)
+            running.discard(producer)
+            at += 1
+            continue
+        count = rng.randrange(1, 4)
+        data += builders.batch(
+            builders.records(count),
+            base_offset=at,
+            attributes=builders.TRANSACTIONAL,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=at,
+        )
+        running.add(producer)
+        at += count
+    return data
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_transactions_across_splits_and_segments(seed: int, tmp_path: Path) -> None:
+    data = transactions(seed)
+    cuts = [batch for batch in kafkarec.batches(data) if batch.position > len(data) // 2][:1]
+    middle = cuts[0].position
+    folder = log_folder(tmp_path / "t-0", (0, data[:middle]), (cuts[0].base_offset or 0, data[middle:]))
+    expected = [each.offset for each in kafkarec.open(folder).read(isolation="read_committed")]
+    assert 0 < len(expected) < len(kafkarec.open(folder).read())
+    for size in ("1g", "1000", "1"):
+        assert offsets(read(folder, isolationLevel="read_committed", maxPartitionBytes=size)) == expected
+    some = read(
+        folder,
+        isolationLevel="read_committed",
+        maxPartitionBytes="500",
+        startingOffsets='{"t": {"0": 50}}',
+        endingOffsets='{"t": {"0": 100}}',
+    )
+    assert offsets(some) == [each for each in expected if 50 <= each < 100]

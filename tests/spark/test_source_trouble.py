@@ -18,16 +18,16 @@ import pytest
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from fake_file import FakeFile
 from paths import SEGMENTS
-from source_rows import Read, log_folder, read
+from source_rows import Read, log_folder, read, repeated
 
 import kafkarec
 from kafkarec.sources import folders
 from spark_udfs import schema
-from spark_udfs.source import options, planning
+from spark_udfs.source import KafkarecDataSource, options, planning
 from spark_udfs.source.listing import DataLoss
 from spark_udfs.source.log_end import GAP
 
-FIRST, BAD = (f"{offset:020}.log" for offset in (0, 1000))
+FIRST, BAD, LAST = (f"{offset:020}.log" for offset in (0, 1000, 2000))
 VIEWS = ("records", "batches")
 NOISE = random.Random(1).randbytes(5000)
 
@@ -176,6 +176,22 @@ def test_a_dangling_link_is_a_data_loss(folder: Path, mode: str, caplog: pytest.
     assert (row["file"], row["reason"], row["detail"]) == (str(path), "unreadable", message)
 
 
+def test_a_file_without_a_known_size_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file without stat() result in the listing is not taken for an empty one."""
+    (folder / BAD).write_bytes(batch(1000))
+    real = folders.LocalFolder.entries
+
+    def entries(self: folders.LocalFolder) -> list[Any]:
+        return [each._replace(size=0) if each.name == BAD else each for each in real(self)]
+
+    monkeypatch.setattr(folders.LocalFolder, "entries", entries)
+    assert [row["offset"] for row in read(folder, columns="offset")] == [
+        *range(20),
+        *range(1000, 1020),
+        *range(2000, 2020),
+    ]
+
+
 # ---- tasks ----------------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +203,19 @@ def test_small_files_share_tasks() -> None:
         planned = planning.tasks(chosen, small)
         assert len(planned) == tasks and [split for task in planned for split in task] == small
     assert len(planning.tasks(options.parse({"path": "x"}, "read"), small[:20])) == 1
+
+
+@pytest.mark.parametrize("cores", [2, 4, 16])
+def test_tasks_of_five_equal_files_follow_the_cores(tmp_path: Path, cores: int) -> None:
+    values = [(n, 1, None, random.Random(n).randbytes(16_000), []) for n in range(1000)]
+    data = bytes(kafkarec.encode(values, base_offset=None))
+    logs = repeated(data, 5, 1000)
+    log_folder(tmp_path / "orders-0", *((n * 1000, logs[n * len(data) : (n + 1) * len(data)]) for n in range(5)))
+    source = type("SessionSource", (KafkarecDataSource,), {"cores": cores})({"path": str(tmp_path)})
+    tasks = [task.value for task in source.reader(source.schema()).partitions()]
+    sizes = [sum(split.end - split.begin for split in task) for task in tasks]
+    assert len(tasks) == cores and sum(sizes) == 5 * len(data)
+    assert max(sizes) <= 1.2 * sum(sizes) / cores
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -3,14 +3,18 @@ do not change for a while."""
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import log_cleaning
 import pytest
+from log_cleaning import RepeatingThread
 from stream_broker import Broker
 from stream_engine import Query, Reads
 
@@ -73,6 +77,22 @@ def test_a_segment_replaced_by_one_of_its_name_between_two_plans(broker: Broker)
     assert got(query, planned(query, 0, stop)) == expected
 
 
+def test_the_active_segment_is_rolled_and_cleaned(broker: Broker) -> None:
+    fill(broker, 3)
+    query = Query(broker.root)
+    query.trigger()
+    stop = broker.rows["orders", 0][-1][0] + 1
+    tasks = planned(query, 5, stop)
+    fill(broker, 5)
+    chosen = broker.log()[1:4]
+    first = int(chosen[0].stem)
+    log_cleaning.clean(chosen, third)
+    with pytest.raises(DataLoss, match=f"data loss in orders-0: {chosen[0]} is another file than when the query was"):
+        got(query, tasks)
+    query.restart()
+    assert got(query, planned(query, 5, stop)) == [each for each in range(5, stop) if each < first or third(each)]
+
+
 def test_retention_while_a_micro_batch_runs(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     fill(broker)
     strict, lenient = Query(broker.root), Query(broker.root, failOnDataLoss="false")
@@ -86,6 +106,38 @@ def test_retention_while_a_micro_batch_runs(broker: Broker, caplog: pytest.LogCa
         got(strict, tasks[strict])
     assert got(lenient, tasks[lenient]) == list(range(start, 60))
     assert f"{path} no longer exists; failOnDataLoss is false" in caplog.text
+
+
+def test_a_cleaner_that_runs_all_the_time(broker: Broker) -> None:
+    rng = random.Random(5)
+    fill(broker)
+    query = Query(broker.root, maxOffsetsPerTrigger="150", maxPartitionBytes="900")
+
+    def step() -> None:
+        broker.write(rng.randint(1, 9))
+        segments = broker.log()
+        if len(segments) > 4 and rng.random() < 0.3:
+            begin = rng.randrange(len(segments) - 3)
+            log_cleaning.clean(segments[begin : begin + rng.randint(1, 3)], third)
+        time.sleep(0.005)
+
+    with RepeatingThread(step):
+        while len(query.sizes) < 50:
+            try:
+                if rng.random() < 0.2:
+                    query.restart()
+                query.trigger(crash=rng.random() < 0.2)
+            except DataLoss:  # in a task: the query ends, and its next start repeats the batch
+                failed = True
+                while failed:
+                    with suppress(DataLoss):
+                        query.restart()
+                        failed = False
+    query.run()
+    offsets = [offset for offset, _ in query.rows["orders", 0]]
+    assert offsets == sorted(set(offsets))
+    last = broker.rows["orders", 0][-1][0]
+    assert [each for each in offsets if third(each)] == [each for each in range(last + 1) if third(each)]
 
 
 # ---- unchanged folders ----------------------------------------------------------------------------------------------
@@ -151,3 +203,15 @@ def test_a_segment_with_its_old_size_and_new_content_is_noticed(
     assert os.path.getsize(path) == size
     with pytest.raises(DataLoss, match="the log was truncated before it and written again"):
         query.trigger()
+
+
+def test_new_partitions_segments_and_topics_are_seen_at_once(broker: Broker) -> None:
+    broker.write(3)
+    query = Query(broker.root)
+    for number in range(1, 8):
+        broker.write(3, topic=f"app.log{number}", partition=number)  # a folder may have .log in its name
+        broker.write(40)
+        assert query.run() == 1
+    assert query.rows == broker.rows
+    texts = [json.loads(each) for each in query.log]
+    assert len(texts[-1]) == 8

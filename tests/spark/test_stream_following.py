@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,17 @@ import kafkarec
 from spark_udfs.source.listing import DataLoss
 
 # ---- growth ---------------------------------------------------------------------------------------------------------
+
+
+def test_appended_records_are_returned_once_in_order(broker: Broker) -> None:
+    broker.write(10)
+    query = Query(broker.root)
+    for number in range(40):
+        assert query.run() == 1
+        broker.write(1 + number % 9, compression=CODECS[number % 5])
+    query.run()
+    assert len(broker.log()) >= 3
+    assert query.rows == broker.rows
 
 
 def test_an_unchanged_log_starts_no_batch(broker: Broker) -> None:
@@ -54,6 +66,30 @@ def test_half_a_batch_is_awaited(broker: Broker, cut: int, zeros: int) -> None:
     finish()
     assert query.run() == 1
     assert query.rows == broker.rows
+
+
+def test_half_a_batch_in_an_empty_log_is_awaited(broker: Broker) -> None:
+    broker.writer()
+    query = Query(broker.root)
+    finish = broker.begin_batch(20, cut=80)
+    query.run()
+    assert query.texts() == [{"orders": {"0": 0}}] and query.rows == {}
+    finish()
+    query.run()
+    assert query.rows == broker.rows
+
+
+def test_a_preallocated_file_is_followed(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "data", segment_bytes=4 << 20)
+    broker.writer(preallocate=True)
+    broker.write(10)
+    query = Query(broker.root)
+    for _ in range(5):
+        assert query.run() == 1
+        broker.write(7)
+    query.run()
+    assert query.rows == broker.rows
+    broker.close()
 
 
 def test_new_partitions_begin_at_their_start(broker: Broker) -> None:
@@ -161,6 +197,25 @@ def test_offsets_of_a_batch_are_limited(broker: Broker, compression: str) -> Non
     assert max(query.sizes) <= 10 and len(query.sizes) >= sum(map(len, broker.rows.values())) / 10
 
 
+def test_a_kafka_batch_with_more_offsets_than_the_limit_is_split(broker: Broker) -> None:
+    broker.write(50, compression="gzip")
+    broker.write(50)
+    query = Query(broker.root, maxOffsetsPerTrigger="7")
+    query.run()
+    assert query.rows == broker.rows and max(query.sizes) == 7
+
+
+def test_bytes_of_a_batch_are_limited(broker: Broker) -> None:
+    for _ in range(30):
+        broker.write(5)
+        broker.write(5, partition=1)
+    query = Query(broker.root, maxBytesPerTrigger="600")
+    query.run()
+    each = os.path.getsize(broker.log()[0]) / (int(broker.log()[1].stem) / 5)  # bytes of a batch, about
+    assert query.rows == broker.rows
+    assert 5 <= max(query.sizes) <= 600 / each * 5 + 5
+
+
 def test_a_limit_is_divided_in_proportion_to_the_lag(broker: Broker) -> None:
     for number in range(100):
         broker.write(10, partition=number % 10 // 9)
@@ -215,6 +270,16 @@ def test_all_available_overrides_the_limit(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
+def test_lag_of_a_query(broker: Broker) -> None:
+    for _ in range(10):
+        broker.write(10)
+    query = Query(broker.root, maxOffsetsPerTrigger="30")
+    assert query.reader.reportLatestOffset() is None
+    query.trigger()
+    assert query.reader.reportLatestOffset() == {"orders": {"0": 100}}
+    assert query.texts()[-1] == {"orders": {"0": 30}}
+
+
 def test_large_segments_are_split_into_tasks(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
     for _ in range(100):
@@ -261,7 +326,29 @@ def test_available_now_tells_of_a_batch_that_is_not_whole(broker: Broker, caplog
     assert "orders-0: the log stops in mid-batch after offset 9" in said[0] and "5000 bytes" in said[0]
 
 
+def test_available_now_after_a_crash_in_the_first_batch(broker: Broker) -> None:
+    broker.write(10)
+    query = Query(broker.root, startingOffsets="latest")
+    query.trigger()
+    query.committed = 0
+    broker.write(10)
+    query.restart(available_now=True)
+    query.run()
+    assert query.rows["orders", 0] == broker.rows["orders", 0][10:]
+
+
 # ---- restarts -------------------------------------------------------------------------------------------------------
+
+
+def test_crashes_lose_nothing_and_repeat_nothing(broker: Broker) -> None:
+    rng = random.Random(3)
+    broker.write(5)
+    query = Query(broker.root, maxOffsetsPerTrigger="13")
+    for _ in range(60):
+        broker.write(rng.randint(1, 9), partition=rng.randint(0, 2))
+        query.trigger(crash=rng.random() < 0.4)
+    query.run()
+    assert query.rows == broker.rows
 
 
 class Plan:

@@ -24,6 +24,17 @@ def filled(broker: Broker) -> Query:
     return Query(broker.root, maxOffsetsPerTrigger="100")
 
 
+def test_retention_of_records_already_read_is_no_loss(broker: Broker) -> None:
+    query = filled(broker)
+    query.trigger()
+    query.trigger()
+    rows = list(broker.rows["orders", 0])
+    start = broker.delete_first()
+    assert start <= 200
+    query.run()
+    assert query.rows == {("orders", 0): rows}
+
+
 def test_retention_of_unread_records_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     query, lenient = filled(broker), Query(broker.root, maxOffsetsPerTrigger="10", failOnDataLoss="false")
     strict = Query(broker.root, maxOffsetsPerTrigger="10")
@@ -66,6 +77,26 @@ def test_a_missing_segment_is_told_once_by_driver_and_task(
     assert f"{segments[0]}: offsets {first} to {last} are missing before the next segment" in by_driver
     assert by_driver.endswith(f"spark_udfs.damage_report(spark, {str(broker.root)!r})")
     assert f"offsets {first} to {last} are missing" in by_task
+    assert len(query.rows["orders", 0]) == 400 - (last + 1 - first)
+
+
+@pytest.mark.parametrize("most", ["1000000", "7", "100"])
+def test_a_segment_missing_behind_a_compressed_one_is_told_by_the_task(
+    broker: Broker, caplog: pytest.LogCaptureFixture, most: str
+) -> None:
+    filled(broker)
+    before, missing, after, *_ = sorted((broker.root / "orders-0").glob("*.log"))
+    missing.unlink()
+    before = packed(before)
+    first, last = int(missing.stem), int(after.stem) - 1
+    for offset in (first, last):
+        strict = Query(broker.root, startingOffsets=json.dumps({"orders": {"0": offset}}))
+        with pytest.raises(DataLoss, match=f"asks for {offset}, which no segment has: {first} to {last} are missing"):
+            strict.trigger()
+    query = Query(broker.root, maxOffsetsPerTrigger=most)
+    query.run()
+    assert caplog.text.count(f"offsets {first} to {last} are missing") == caplog.text.count("are missing") == 1
+    assert str(before) in caplog.text
     assert len(query.rows["orders", 0]) == 400 - (last + 1 - first)
 
 
@@ -199,6 +230,39 @@ def test_a_deleted_partition_is_a_loss(broker: Broker, caplog: pytest.LogCapture
 # ---- damage ---------------------------------------------------------------------------------------------------------
 
 
+def test_damage_is_reported_once_and_all_else_is_read(broker: Broker) -> None:
+    broker.write(10)
+    tells = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
+    query, limited = Query(broker.root, **tells), Query(broker.root, maxOffsetsPerTrigger="10", **tells)
+    query.run()
+    limited.run()
+    lost = []
+    for number in range(30):
+        writer = broker.writer()
+        path, position, base = writer.segments[-1].path, writer.position, writer.next_offset
+        broker.write(10)
+        if number % 7 == 3 and writer.segments[-1].path == path:
+            with open(path, "r+b") as file:
+                file.seek(position + 70)
+                file.write(b"\xff\xfe\xfd\xfc")
+            lost.append(range(base, base + 10))
+            assert query.run() == 0  # the last batch of a live log: it may be half written
+            assert limited.run() == 0
+            continue
+        assert query.run() == 1
+        if number % 5 == 0:
+            query.restart()
+            limited.restart()
+        limited.run()
+    query.run()
+    limited.run()
+    good = [row for row in broker.rows["orders", 0] if not any(row[0] in each for each in lost)]
+    for each in (query, limited):
+        assert each.rows["orders", 0] == good
+        assert len(lost) > 2 and len(each.damage) == len(lost)
+        assert len({(report["path"], report["position"]) for report in map(json.loads, each.damage)}) == len(lost)
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("segment_bytes", [3000, 1 << 20])
 def test_micro_batches_have_the_damage_of_one_read(tmp_path: Path, seed: int, segment_bytes: int) -> None:
@@ -243,7 +307,6 @@ def test_failfast_fails_at_damage_before_the_end(broker: Broker) -> None:
     with open(broker.log()[-1], "r+b") as file:
         file.seek(position + 70)
         file.write(b"\xff\xfe\xfd\xfc")
-    assert query.run() == 0  # the last batch of a live log: it may be half written
     broker.write(10)
     with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
         query.trigger()
@@ -265,3 +328,25 @@ def test_damage_at_the_end_of_a_segment_is_reported_after_a_restart(broker: Brok
 
 
 # ---- objects --------------------------------------------------------------------------------------------------------
+
+
+def test_new_objects_in_a_bucket_are_read(broker: Broker) -> None:
+    from s3server import BUCKET, running
+
+    with running("s3fs") as server:
+        query = None
+        for number in range(6):
+            broker.write(80, partition=number // 4)
+            for path in broker.root.glob("*/*.log"):
+                server.put(f"kafka/{path.parent.name}/{path.name}", path.read_bytes())
+            if query is None:
+                storage = json.dumps(server.options())
+                query = Query(f"s3://{BUCKET}/kafka", storageOptions=storage, maxOffsetsPerTrigger="100")
+            query.run()
+            assert query.rows == broker.rows
+            server.reset()
+            assert query.run() == 0
+            assert server.served < 1000, "an idle source reads no segments"
+            if number == 3:
+                query.restart()
+        assert len(broker.log()) > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,28 @@ def log(folder: Path) -> list[Path]:
 
 def offsets(rows: list[dict[str, Any]]) -> list[int]:
     return [row["offset"] for row in rows]
+
+
+class RepeatingThread:
+    """A thread that repeats `step` until the block ends; an exception in it is raised there."""
+
+    def __init__(self, step: Callable[[], None]) -> None:
+        self.step, self.stopped, self.failure = step, threading.Event(), None
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            while not self.stopped.is_set():
+                self.step()
+        except BaseException as error:
+            self.failure: BaseException | None = error
+
+    def __enter__(self) -> RepeatingThread:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.stopped.set()
+        self.thread.join(60)
+        if self.failure is not None:
+            raise self.failure
