@@ -132,6 +132,24 @@ def test_all_vectors_are_covered() -> None:
     assert names == {*FILTERED, "v0-gzip-filtered"}
 
 
+def test_a_batch_kept_whole_is_copied_even_where_a_writer_would_write_other_bytes() -> None:
+    odd = golden.invalid_case("v2-gzip-file-name").bytes
+    kept = filter_to(odd, Keeping(everything), now=0, delete_retention_ms=0)
+    assert kept == odd
+
+
+def test_a_horizon_is_set_once() -> None:
+    source = builders.batch([builders.record(value=None), builders.record(offset_delta=1)])
+    first = filter_to(source, Keeping(everything), now=NOW, delete_retention_ms=DAY)
+    [batch] = kafkarec.batches(first)
+    assert batch.delete_horizon_ms == NOW + DAY
+    assert [record.timestamp for record in batch] == [builders.NOW, builders.NOW]
+    assert filter_to(first, Keeping(everything), now=NOW + 5, delete_retention_ms=DAY) == first
+    thinned = filter_to(first, Keeping(lambda offset: offset == 1), now=NOW + 5, delete_retention_ms=DAY)
+    assert [batch.delete_horizon_ms for batch in kafkarec.batches(thinned)] == [NOW + DAY]
+    assert first.stats.horizons_set == 1
+
+
 def test_a_horizon_that_overflows_a_long_is_none() -> None:
     """Java's sum overflows, and a negative horizon is not set."""
     source = builders.batch([builders.record(value=None)])

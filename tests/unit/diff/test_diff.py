@@ -118,6 +118,23 @@ def test_damage_is_not_a_gap(tmp_path: Path) -> None:
     assert mirrored(difference, compare(b, a))
 
 
+def test_wrapper_messages(tmp_path: Path) -> None:
+    def wrapper(first: int, last: int, codec: str) -> bytes:
+        inner = b"".join(builders.message(offset=i - first, value=b"%d" % i, magic=1) for i in range(first, last + 1))
+        return builders.message(
+            offset=last,
+            magic=1,
+            attributes=builders.CODEC_IDS[codec],
+            key=None,
+            value=builders.compress(codec, inner, 1),
+        )
+
+    a = log(tmp_path / "a", [wrapper(0, 4, "gzip"), wrapper(5, 9, "gzip")])
+    b = log(tmp_path / "b", [wrapper(0, 4, "gzip"), wrapper(5, 9, "lz4")])
+    difference = compare(a, b)
+    assert difference.same and not difference.identical and difference.identical_to == 5
+
+
 def test_differences_of_random_histories_are_found(tmp_path: Path) -> None:
     """The same records in other batches are equal; any changed or missing record is found."""
     random_ = random.Random(7)

@@ -132,6 +132,18 @@ def test_of_compacted_replicas_the_fuller_batch_is_taken(tmp_path: Path) -> None
     assert [one.reason for one in report.partitions[0].set_aside] == ["conflict_content"]
 
 
+def test_epochs_of_one_replica_that_the_merged_log_contradicts(tmp_path: Path) -> None:
+    common = [batch(0, 10), batch(10, 10, epoch=1)]
+    a = log(tmp_path / "a" / "orders-0", common, epochs=[(0, 0), (1, 10), (5, 20)])
+    b = log(tmp_path / "b" / "orders-0", [*common, batch(20, 5, epoch=2)], epochs=[(0, 0), (1, 10), (2, 20)])
+    for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
+        report = salvage(sources, tmp_path / name, as_partition=True)
+        text = (tmp_path / name / "orders-0" / "leader-epoch-checkpoint").read_text()
+        assert text == "0\n3\n0 0\n1 10\n2 20\n"
+        ignored = [one for one in report.partitions[0].problems if "is ignored" in one]
+        assert len(ignored) == (name == "ab")
+
+
 def test_a_deleted_segment_fills_what_is_lost(tmp_path: Path) -> None:
     """Named in addition to its folder, 0.log.deleted is another copy of 0.log."""
     parts = [batch(0, 5), batch(5, 5), batch(10, 5)]

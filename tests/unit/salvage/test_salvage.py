@@ -244,6 +244,16 @@ def test_an_empty_active_segment_keeps_the_logs_end(tmp_path: Path) -> None:
     assert report.partitions[0].next_offset == 70
 
 
+def test_wrapper_messages(tmp_path: Path) -> None:
+    case = next(path for path in (SEGMENTS.parent / "vectors").glob("v1-*gzip*.bin"))
+    data = case.read_bytes()
+    source = tmp_path / "orders-0" / f"{0:020}.log"
+    source.parent.mkdir()
+    source.write_bytes(data + batch(1000, 3))
+    salvage(source.parent, tmp_path / "out")
+    assert copied(tmp_path / "out") == data + batch(1000, 3)
+
+
 def test_opened_sources(tmp_path: Path) -> None:
     with kafkarec.open(SEGMENTS / "txn-0") as opened:
         salvage(opened, tmp_path / "a")

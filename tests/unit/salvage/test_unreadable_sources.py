@@ -120,6 +120,15 @@ def test_files_that_vanish_while_the_log_is_open(source: Path, tmp_path: Path) -
     assert report.partitions[0].lost == [(20, 39)]
 
 
+def test_one_of_several_sources(source: Path, tmp_path: Path) -> None:
+    files = [source / "orders-0" / name for name in (NAMES[0], NAMES[2])]
+    report = salvage([files[0], tmp_path / "gone.log", files[1]], tmp_path / "out")
+    assert report.unreadable == [str(tmp_path / "gone.log")] and report.exit_status() == 3
+    assert report.partitions[0].batches == 4
+    with pytest.raises(FileNotFoundError):
+        salvage(tmp_path / "gone.log", tmp_path / "other")
+
+
 def test_a_snapshot_that_cannot_be_opened(source: Path, tmp_path: Path) -> None:
     os.mkfifo(source / "orders-0" / f"{40:020}-{1:010}.checkpoint")
     report = salvage(source, tmp_path / "out")

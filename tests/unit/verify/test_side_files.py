@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -280,6 +281,16 @@ def test_wrappers_of_old_messages(tmp_path: Path) -> None:
     wrappers = [builders.wrapper([builders.message(offset=i) for i in range(3)], offset=3 * n + 2) for n in range(3)]
     size = len(wrappers[0])
     assert log_of(tmp_path, *wrappers, index=[(5, size), (8, 2 * size)]) == []
+
+
+def test_entries_into_damage_are_not_index_errors(txn: Path) -> None:
+    log = txn / f"{SECOND}.log"
+    data = bytearray(log.read_bytes())
+    index = offset_index.read((txn / INDEX).read_bytes(), 30)
+    position = index[5].position
+    data[position + 8 : position + 12] = struct.pack(">i", 3)
+    log.write_bytes(data)
+    assert not [one for one in findings(txn) if one.kind.startswith("index_")]
 
 
 def test_a_log_that_was_copied_before_its_live_index(tmp_path: Path) -> None:
