@@ -111,26 +111,28 @@ def run(args: argparse.Namespace) -> int:
         report: list[tuple[Log, list[RebuiltFile]]] = []
         values: list[dict[str, Any]] = []
         for log, name in zip(logs, _names(logs), strict=True):
-            rows: dict[str, RebuiltFile] = {}
+            rows: list[RebuiltFile] = []
+            taken: set[str] = set()
             read, folder = len(unread), os.path.join(new.path, name) if new else ""
             for rebuilt in _rebuilt(log, args.index_interval, unread):
                 if rebuilt.segment is not None:
                     tick(rebuilt.segment.path, progress.size_of(rebuilt.segment))
                 for made in _files(log, rebuilt):
                     if path is not None and made.compared != DROPPED:
-                        if made.name in rows:  # of 0.log and 0.log.gz
-                            taken = os.path.join(path, name, made.name)
-                            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), taken)
+                        if made.name in taken:  # of 0.log and 0.log.gz
+                            whole = os.path.join(path, name, made.name)
+                            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), whole)
                         with errors_named(path):
                             files.make_folder(folder)
                             files.write(folder, made.name, rebuilt.files[made.name])
-                    rows[made.name] = made
+                    rows.append(made)
+                    taken.add(made.name)
                 if rebuilt.damage or rebuilt.problems:
                     status = DAMAGED if rebuilt.damage else status
                     _report(log, rebuilt)
             if len(unread) == read:
-                report.append((log, list(rows.values())))
-                values += _values(log, report[-1][1], None if path is None else os.path.join(path, name))
+                report.append((log, rows))
+                values += _values(log, rows, None if path is None else os.path.join(path, name))
             elif path is not None and name:
                 with errors_named(path):
                     files.sync()

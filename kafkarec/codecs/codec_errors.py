@@ -49,7 +49,7 @@ class LimitReached(CodecError):
         return type(self), (self.limit, self.detail)
 
 
-_NO_MEMORY = re.compile("not enough memory|insufficient memory|allocation", re.IGNORECASE)
+_NO_MEMORY = re.compile("not enough memory|allocation|^Error -4 ", re.IGNORECASE)  # -4: zlib's Z_MEM_ERROR
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -73,6 +73,8 @@ def _gzip(read: Read) -> Iterator[bytes]:
             try:
                 piece = member.decompress(data, _PIECE)
             except zlib.error as error:
+                if is_out_of_memory(error):
+                    raise MemoryError(f"gzip: {error}") from None
                 wrong = "data check" in str(error) or "length check" in str(error)
                 reason = "payload_checksum_mismatch" if wrong else "payload_corrupt"
                 raise CodecError(reason, f"gzip: {error}") from None

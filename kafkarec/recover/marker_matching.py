@@ -141,7 +141,7 @@ class Match:
         self.decisions: list[Decision] = []
         self.ahead: dict[int, AbortedTransaction] = {}
         self._producers = Producers()
-        self._number: int | None = None  # of the segment that is read, which a log that grows opens again and again
+        self._read: tuple[int, str | None] | None = None  # number and path of the segment
         self._segment = -1
         self._segment_start: int | None = None
         self._index: dict[tuple[int, int], AbortedTransaction] | None = None
@@ -234,8 +234,10 @@ class Match:
 
     def take(self, step: Step) -> None:
         """The next step of a walk with the MARKER_COLUMNS of control batches."""
-        if step.number != self._number:
-            self._number = step.number
+        # A log that grows is opened again and again; of segments that are walked one by one each is number 0.
+        read = step.number, step.segment.path
+        if read != self._read:
+            self._read = read
             self._begin(step.segment)
         self.damage += step.damage
         self._waiting += [_Lost(self._segment, damage.position, damage.length) for damage in step.damage]

@@ -19,7 +19,7 @@ from kafkarec.support.text_table import counted
 
 from . import names, tiered
 from .log_reading import next_offset
-from .segment_file import FolderEvidence, InFolder, SegmentFile
+from .segment_file import InFolder, SegmentFile
 
 
 class LeftOut(NamedTuple):
@@ -78,10 +78,7 @@ class PartitionFiles(FolderFiles):
     ) -> None:
         self.path, self.topic, self.partition = path, topic, partition
         followed, last = segments[:-1], segments[-1:]
-        beside = {one.folder.path: FolderEvidence(one.folder) for one in followed if one.folder}
-        # not the last one: by the time that it is read, it may have a next one
-        shared = (one.copy(later_segment=True, beside=one.folder and beside[one.folder.path]) for one in followed)
-        self.segments = (*shared, *last)
+        self.segments = (*(one.copy(later_segment=True) for one in followed), *last)
         self.left_out = tuple(left_out)
         self.checkpoints: tuple[SegmentFile, ...] = ()
         self._folder = folder

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
@@ -71,7 +70,6 @@ class SegmentFile(InFolder):
         restore: bool = True,
         one_log: bool = True,
         prepared: Callable[[SegmentFile], dict[tuple[int, int], bool]] = lambda segment: {},
-        beside: FolderEvidence | None = None,
     ) -> None:
         self.path, self.name = path, name
         self.topic, self.partition = topic, partition
@@ -79,7 +77,7 @@ class SegmentFile(InFolder):
         self.one_log = one_log
         self.base_offset = names.base_offset(name) if base_offset is None else base_offset
         self.keys: dict[str, str | None] = {}
-        self._prepared, self._shared = prepared, beside
+        self._prepared = prepared
         self._folder, self._given = folder, source
         self._size = size
         self._known_size: int | None = None
@@ -180,7 +178,7 @@ class SegmentFile(InFolder):
     @property
     def evidence(self) -> Evidence:
         """What the files beside it say of its transactions."""
-        return Evidence(self._aborted, self._producers, lambda: self._beside().snapshots, partial(self._prepared, self))
+        return Evidence(self._aborted, self._producers, self._folder_snapshots, partial(self._prepared, self))
 
     def _aborted(self) -> Sequence[AbortedTransaction] | None:
         data = self.sidecar(txn_index.SUFFIX)
@@ -189,6 +187,19 @@ class SegmentFile(InFolder):
     def _producers(self) -> Sequence[SnapshotEntry] | None:
         data = self.sidecar(producer_snapshot.SUFFIX)
         return None if data is None else producer_snapshot.read(data)
+
+    def _folder_snapshots(self) -> list[tuple[int, Sequence[SnapshotEntry]]]:
+        """The intact producer snapshots of the folder, by offset. Those that cannot be read are left out."""
+        folder, found = self._folder, []
+        if folder is None:
+            return []
+        with suppress(OSError):
+            for entry in folder.entries():
+                prefix, suffix = os.path.splitext(entry.name)
+                if suffix == producer_snapshot.SUFFIX and prefix.isdecimal():
+                    with suppress(OSError, KafkaRecordError):
+                        found.append((int(prefix), producer_snapshot.read(folder.read(entry.name) or b"")))
+        return sorted(found, key=lambda one: one[0])
 
     def open_source(self, suffix: str | None = None) -> ByteSource | None:
         """Opens this file, or the segment's side file with this suffix. The caller closes it. None: there is none."""
@@ -222,12 +233,8 @@ class SegmentFile(InFolder):
         base = self.base_offset if self.one_log and self.name.split(".")[1:2] == ["log"] else None
         if base is None:
             return NO_FACTS._replace(one_log=self.one_log)
-        beside, index = self._beside(), _IndexEvidence(self, base)
-        next_name = partial(beside.next_name, self.name, base)
-        return LogFacts((base, base + MAX_OFFSETS), index.last_offset, next_name, beside.epoch_at)
-
-    def _beside(self) -> FolderEvidence:
-        return self._shared or FolderEvidence(self._folder)
+        beside = _FilesBeside(self, base)
+        return LogFacts((base, base + MAX_OFFSETS), beside.last_offset, beside.next_name, beside.epoch_at)
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -261,7 +268,6 @@ class SegmentFile(InFolder):
             "restore": self.restore,
             "one_log": self.one_log,
             "prepared": self._prepared,
-            "beside": self._shared,
         }
         other = type(self)(**(same | changes))
         other.keys, other._known_size = self.keys, self._known_size
@@ -277,8 +283,9 @@ class SegmentFile(InFolder):
         return f"<{type(self).__name__} {self._names()}: {size}, base offset {base}>"
 
 
-class _IndexEvidence:
-    """The last offsets of the batches to which a segment's .index has entries; none, if it cannot be read."""
+class _FilesBeside:
+    """What the files beside a segment say of its batches: each is read when it is first needed, and what cannot be read
+    says nothing. For restoring.LogFacts."""
 
     def __init__(self, segment: SegmentFile, base: int) -> None:
         self._segment, self._base = segment, base
@@ -294,53 +301,33 @@ class _IndexEvidence:
     def last_offset(self, position: int) -> int | None:
         return self._by_position.get(position)
 
-
-class FolderEvidence:
-    """What the other files of a partition's folder say of the batches in its segments. Each is read when it is first
-    needed, once for all segments that share this object; what cannot be read says nothing."""
-
-    def __init__(self, folder: Folder | None) -> None:
-        self._folder = folder
-
     @cached_property
-    def _base_offsets(self) -> dict[tuple[object, ...], list[int]]:
-        """Those in the segments' names, sorted, by topic, partition and suffix, if the names have these."""
-        found: dict[tuple[object, ...], list[int]] = {}
-        with suppress(OSError):
-            for entry in self._folder.entries() if self._folder else ():
-                named = names.segment(entry.name) if not entry.is_dir and names.is_segment(entry.name) else None
-                if named:
-                    found.setdefault((named.topic, named.partition, named.suffix), []).append(named.base_offset)
-        return {log: sorted(bases) for log, bases in found.items()}
+    def _next_name(self) -> int | None:
+        folder = self._segment.folder
+        try:
+            entries = () if folder is None else folder.entries()
+        except OSError:
+            return None
+        own = names.segment(self._segment.name)
+        of_log = own and (own.topic, own.partition, own.suffix)
+        parsed = (names.segment(one.name) for one in entries if not one.is_dir and names.is_segment(one.name))
+        bases = (one.base_offset for one in parsed if one and (one.topic, one.partition, one.suffix) == of_log)
+        return min((base for base in bases if base > self._base), default=None)
 
-    def next_name(self, name: str, base: int) -> int | None:
-        """The base offset in the next segment's name, after the segment of this name and base offset."""
-        own = names.segment(name)
-        bases = self._base_offsets.get((own.topic, own.partition, own.suffix), ()) if own else ()
-        return next((later for later in bases[bisect_right(bases, base) :]), None)
+    def next_name(self) -> int | None:
+        return self._next_name
 
     @cached_property
     def _epochs(self) -> Sequence[leader_epochs.EpochEntry]:
+        folder = self._segment.folder
         try:
-            data = None if self._folder is None else self._folder.read(leader_epochs.NAME)
+            data = None if folder is None else folder.read(leader_epochs.NAME)
             return () if data is None else leader_epochs.read(data)
         except (OSError, KafkaRecordError):
             return ()
 
     def epoch_at(self, offset: int) -> int | None:
         return leader_epochs.epoch_at(self._epochs, offset)
-
-    @cached_property
-    def snapshots(self) -> list[tuple[int, Sequence[SnapshotEntry]]]:
-        """The intact producer snapshots, by offset."""
-        found, folder = [], self._folder
-        with suppress(OSError):
-            for entry in folder.entries() if folder else ():
-                prefix, suffix = os.path.splitext(entry.name)
-                if folder and suffix == producer_snapshot.SUFFIX and prefix.isdecimal():
-                    with suppress(OSError, KafkaRecordError):
-                        found.append((int(prefix), producer_snapshot.read(folder.read(entry.name) or b"")))
-        return sorted(found, key=lambda one: one[0])
 
 
 def known_size(segment: SegmentFile) -> int:

@@ -12,7 +12,9 @@ from verify_reports import data_folder, good, kinds, made, sequenced, verified
 
 import kafkarec
 from kafkarec import codecs
+from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.ops import verify
+from kafkarec.sidecars import txn_index
 
 # ---- offsets
 
@@ -148,6 +150,25 @@ def test_sequences_continue_over_segments(tmp_path: Path) -> None:
 
 
 # ---- places, workers, files that cannot be read
+
+
+def test_transactions_of_later_segments(tmp_path: Path) -> None:
+    """Of one that is open for hours, the append time of its batch and the index beside its own segment tell."""
+
+    def at(base: int, hours: int, attributes: int = builders.LOG_APPEND, producer_id: int = -1) -> bytes:
+        time = builders.NOW + hours * 3_600_000
+        stamps = {"base_timestamp": time, "max_timestamp": time}
+        return good(base, 1, attributes=attributes, producer_id=producer_id, **stamps)
+
+    def log(number: int, attributes: int) -> Path:
+        second = [at(10, 0, builders.TRANSACTIONAL | attributes, producer_id=1), at(12, 0)]
+        return made(tmp_path, {0: [at(0, 0)], 10: second, 20: [at(20, 9)]}, f"t-{number}")
+
+    open_for_hours, of_create_time, aborted = log(0, builders.LOG_APPEND), log(1, 0), log(2, builders.LOG_APPEND)
+    entry = AbortedTransaction(1, 10, 11, 12)
+    (aborted / f"{10:020}.txnindex").write_bytes(txn_index.write([entry]))
+    assert "transaction_hanging" in kinds(verified(open_for_hours))
+    assert "transaction_hanging" not in kinds(verified(of_create_time)) | kinds(verified(aborted))
 
 
 def test_many_places_of_a_kind_are_one_finding(tmp_path: Path) -> None:
