@@ -33,7 +33,8 @@ def test_names_of_codecs_and_the_ids_that_have_none() -> None:
 
 
 def test_flags_of_batches_over_the_borders_of_bytes() -> None:
-    """One bit per row: batches of 1 to 17 rows, every second is transactional, every third a control batch."""
+    """One bit per row: batches of 1 to 17 rows, every second is transactional, every third a control batch; in the
+    attributes of old messages these bits mean nothing."""
     data, wanted, base = b"", [], 0
     for count in range(1, 18):
         flags = 0x10 * (count % 2) | 0x20 * (count % 3 == 0)
@@ -47,10 +48,13 @@ def test_flags_of_batches_over_the_borders_of_bytes() -> None:
         )
         wanted += [(bool(flags & 0x10), bool(flags & 0x20), count if flags & 0x20 else None)] * count
         base += count
+    old = b"".join(builders.message(magic=magic, offset=base + magic, attributes=0x30) for magic in (0, 1))
+    data, wanted = data + old, [*wanted, (False, False, None), (False, False, None)]
     names = ["is_transactional", "is_control", "control_type"]
     table = checked_table(kafkarec.decode(data, columns=names, control=True))
     for name, cells in zip(names, zip(*wanted, strict=True), strict=True):
         counted(table, name, list(cells))
+    assert not any(batch.is_transactional or batch.is_control for batch in kafkarec.batches(old))
 
 
 def test_a_text_column_of_more_than_two_gigabytes_is_refused() -> None:
