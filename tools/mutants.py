@@ -204,9 +204,9 @@ class Statement:
             elif word == "not":
                 yield i, i + 1, ""
             elif word == "if":
-                other = self.outside(i + 1, stop, {"else"})[0]
-                yield i + 1, other, "True"
-                yield i + 1, other, "False"
+                end = self.outside(i + 1, stop, {"else", *")]}"})[0]  # a condition, or the last part of a comprehension
+                yield i + 1, end, "True"
+                yield i + 1, end, "False"
             elif word in swapped and self.operand(i - 1, start) and following not in ")],":
                 yield i, i + 1, swapped[word]
                 tighter = TIGHTER_THAN_AND if word == "&" else TIGHTER

@@ -71,6 +71,7 @@ LINES = {
         *("for i in range(k, n + 1):", "for i in range(k, n - 1):"),
     ],
     "x = n if p else k": ["pass", "x = n if True else k", "x = n if False else k"],
+    "x = [k for k in p if k]": ["pass", "x = [k for k in p if True]", "x = [k for k in p if False]"],
     "return True": ["return False"],
 }
 C_LINES = {
