@@ -81,6 +81,13 @@ def test_any_records_come_back_from_their_csv(run: Here, tmp_path: Path, records
     assert [{name: value or "" for name, value in row.items()} for row in rows] == plain
 
 
+def test_times_as_iso_8601_in_json_lines_and_csv(run: Here, tmp_path: Path) -> None:
+    path = written_log([{"timestamp_delta": 7}], tmp_path / "one.log")
+    options = ("--columns", "offset,timestamp", "--time-format", "iso")
+    assert run("cat", path, *options).out == b'{"offset":7,"timestamp":"2023-11-14T22:13:20.007Z"}\n'
+    assert run("cat", path, *options, "--format", "csv").out == b'offset,timestamp\n7,"2023-11-14T22:13:20.007Z"\n'
+
+
 def test_a_file_name_does_not_break_a_csv(run: Here, tmp_path: Path) -> None:
     path = written_log([{}, {}], tmp_path / 'a\x1b\n,".log')
     out = run("cat", path, "--format", "csv", "--columns", "file").out
