@@ -398,11 +398,13 @@ def open(  # the name that users call: kafkarec.open
     storage_options: for a URL, those of fsspec's filesystem
 
     Raises the system's FileNotFoundError, PermissionError and other OSErrors; ValueError for files that have no batches
-    according to their names, such as an .index; UnsupportedCompressionError (reason tiered_object) for a store of a
-    tiered-storage plugin, which is not read yet.
+    according to their names, such as an .index, and for a folder whose segments are in folders key=value, which `find`
+    reads; UnsupportedCompressionError (reason tiered_object) for a store of a tiered-storage plugin, which is not read
+    yet.
     """
     opener = opening.Opener(LogDir, Segment, restore)
     opened = opener.open(path, topic=topic, partition=partition, storage_options=storage_options)
+    opening.demand_no_archive(opened)
     assert isinstance(opened, Segment | Log | LogDir)
     return opened
 

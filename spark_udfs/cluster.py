@@ -22,7 +22,7 @@ from .worker_errors import cause_first
 
 # Errors of a call that are raised again here with the same message, without the worker's traceback. A subclass arrives
 # as one of these: a client may not have kafkarec.
-_ERRORS = (AnalysisException, Conflict, DataLoss, FileNotFoundError, PermissionError, ValueError)
+_RAISED_AGAIN = (AnalysisException, Conflict, DataLoss, FileNotFoundError, PermissionError, ValueError)
 RESULT = "result binary"
 # Of sessions of Spark Connect.
 _cores: dict[str, int] = {}
@@ -69,8 +69,8 @@ def _called(function: Callable[..., Any], arguments: tuple[Any, ...], batches: I
         outcome: tuple[type[Exception] | None, Any]
         try:
             outcome = None, function(*arguments)
-        except _ERRORS as error:
-            outcome = next(each for each in _ERRORS if isinstance(error, each)), str(error)
+        except _RAISED_AGAIN as error:
+            outcome = next(each for each in _RAISED_AGAIN if isinstance(error, each)), str(error)
         yield as_result(outcome)
 
 

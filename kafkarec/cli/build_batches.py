@@ -34,7 +34,7 @@ _DELTAS = 1 << 31
 _OFFSET_LIMIT = (1 << 63) - 1  # offsets are below it, as the next offset must fit int64
 
 
-class Key(NamedTuple):
+class BatchKey(NamedTuple):
     """Header fields that all rows of a batch have in common, by their names in BatchHeader, which has others for
     `compression` and `sequence` and none for `number`. None: not in the input."""
 
@@ -52,7 +52,7 @@ class Key(NamedTuple):
     number: int | None = None  # row number of a control record, which is a separate batch
 
 
-# Columns whose values are fields of `Key` unchanged.
+# Columns whose values are fields of `BatchKey` unchanged.
 _PLAIN = (
     "magic",
     "compression",
@@ -70,8 +70,8 @@ _PLAIN = (
 class BuildSettings:
     """The options of `build`.
 
-    fields     field of `Key` -> its value for all rows; other fields are read from the columns
-    defaults   field of `Key` -> its value if it is neither in `fields` nor in the columns
+    fields     field of `BatchKey` -> its value for all rows; other fields are read from the columns
+    defaults   field of `BatchKey` -> its value if it is neither in `fields` nor in the columns
     """
 
     fields: dict[str, Any]
@@ -187,7 +187,7 @@ class RowBatches:
                 written, start = made
                 yield written
 
-    def _runs(self, rows: InputRows) -> Iterator[tuple[Key, int, int]]:
+    def _runs(self, rows: InputRows) -> Iterator[tuple[BatchKey, int, int]]:
         """Yield consecutive rows with the same header fields: (fields, start, stop)."""
         columns = self._columns(rows)
         changing = [name for name, cells in columns.items() if len(set(cells)) > 1]
@@ -196,10 +196,10 @@ class RowBatches:
             cells = list(zip(*(columns[name] for name in changing), strict=True))
             cuts[1:1] = [row for row in range(1, len(rows)) if cells[row] != cells[row - 1]]
         for start, stop in pairwise(cuts):
-            yield Key(**{name: cells[start] for name, cells in columns.items()}), start, stop
+            yield BatchKey(**{name: cells[start] for name, cells in columns.items()}), start, stop
 
     def _columns(self, rows: InputRows) -> dict[str, Sequence[Any]]:
-        """Return the fields of `Key` that the input or the settings have, each with a cell per row."""
+        """Return the fields of `BatchKey` that the input or the settings have, each with a cell per row."""
         count = len(rows)
         fields = self._settings.fields
         columns: dict[str, Sequence[Any]] = {}
@@ -234,7 +234,7 @@ class RowBatches:
             ]
         return columns
 
-    def _demand(self, key: Key, rows: InputRows, start: int, stop: int, offsets: Sequence[int]) -> None:
+    def _demand(self, key: BatchKey, rows: InputRows, start: int, stop: int, offsets: Sequence[int]) -> None:
         """Raise WrongUse, with the row, for fields that a batch cannot store."""
         magic = 2 if key.magic is None else key.magic
         place = rows.where(start)
@@ -252,7 +252,7 @@ class RowBatches:
         if key.base_offset is not None and not -_DELTAS <= offsets[stop - 1] - base < _DELTAS:
             raise WrongUse(f"{rows.where(stop - 1)}: more than 2^31-1 away from its base_offset {base}")
 
-    def _demand_legacy(self, key: Key, magic: int, rows: InputRows, start: int, stop: int) -> None:
+    def _demand_legacy(self, key: BatchKey, magic: int, rows: InputRows, start: int, stop: int) -> None:
         with_headers = next((row for row in range(start, stop) if rows.has_headers(row)), None)
         unsupported = {
             "headers": with_headers is not None,
@@ -266,7 +266,7 @@ class RowBatches:
                 place = rows.where(start if with_headers is None else with_headers)
                 raise WrongUse(f"{place}: magic {magic} cannot store {what}; magic 2 can")
 
-    def _header(self, key: Key, offset: int) -> BatchHeader:
+    def _header(self, key: BatchKey, offset: int) -> BatchHeader:
         """Return the header of a batch that begins with this offset."""
         given = {name: value for name, value in key._asdict().items() if value is not None}
         codec = CODEC_NAMES.index(given.pop("compression", "none"))
@@ -282,7 +282,13 @@ class RowBatches:
         return header
 
     def _next(
-        self, record_input: RecordInput, key: Key, start: int, stop: int, offsets: Sequence[int], may_continue: bool
+        self,
+        record_input: RecordInput,
+        key: BatchKey,
+        start: int,
+        stop: int,
+        offsets: Sequence[int],
+        may_continue: bool,
     ) -> tuple[bytes, int] | None:
         """Return the batch of the first rows of [start, stop), and the row after it: all rows if their base offset is
         given, else those that fit. None if the batch takes all rows and `may_continue`."""

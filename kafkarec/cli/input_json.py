@@ -112,12 +112,12 @@ def _parser(raw: Sequence[str]) -> Callable[[str], Any]:
             whole, end = None, -1
         if end != len(text):
             whole = decoder.decode(text)  # with spaces around it, or invalid
-        return _with_texts(text, scan, raw) if raw and isinstance(whole, dict) else whole
+        return _members_with_texts(text, scan, raw) if raw and isinstance(whole, dict) else whole
 
     return parse
 
 
-def _with_texts(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
+def _members_with_texts(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
     """Return the members of an object, those of `raw` as JsonText. The text must be valid JSON."""
     out: dict[str, Any] = {}
     at = _next(text, _next(text, 0) + 1)

@@ -10,14 +10,14 @@ from typing import TypeVar
 
 import kafkarec
 from kafkarec.errors import KafkaRecordError
-from kafkarec.logs import Log, LogDir, Segment, logs_of
+from kafkarec.logs import Log, LogDir, LogFinder, Segment, logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import MISSING, of_one_file, read_failure
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import globs, names, other_file_types
-from kafkarec.storage.finding import is_archive
+from kafkarec.storage.opening import is_archive
 from kafkarec.storage.partition_folder import LeftOut, by_base_offset
 from kafkarec.support.text_table import system_reason
 
@@ -127,11 +127,12 @@ def found_at(path: str, topic: str | None, partition: int | None) -> Segment | L
     that kafkarec.find finds: several folders of one partition are one log."""
     left_out: list[LeftOut] = []
     try:
-        found = kafkarec.open(path, topic=topic, partition=partition)
+        found = LogFinder.opener.open(path, topic=topic, partition=partition)
     except FileNotFoundError:
         if not globs.is_glob(path):
             raise
     else:
+        assert isinstance(found, Segment | Log | LogDir)
         if isinstance(found, Segment) or not is_archive(found):
             return found
         left_out = [each for each in found.left_out if "=" not in each.name]

@@ -138,10 +138,8 @@ def _counted(segments: Iterable[Segment], tick: progress.Tick) -> Iterator[Segme
 
 def _opened(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDir:
     try:
-        if len(named) == 1:
-            found = input_logs.found_at(named[0], args.topic, args.partition)
-        else:
-            found = kafkarec.open(named, topic=args.topic, partition=args.partition)
+        each = [input_logs.found_at(path, args.topic, args.partition) for path in named]
+        found = each[0] if len(each) == 1 else kafkarec.open(each, topic=args.topic, partition=args.partition)
         input_logs.demand_log(found)
         return found
     except KafkaRecordError:

@@ -14,13 +14,13 @@ def versions() -> dict[str, dict[str, str | None]]:
     Imports all the libraries.
     """
     return {
-        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _calls(codec)}
+        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _how_called(codec)}
         for codec in CODECS
         if codec.pip_name and codec.module
     }
 
 
-def _calls(codec: Codec) -> str | None:
+def _how_called(codec: Codec) -> str | None:
     """The module in use, and what is done by direct calls of its C functions, or by ours; None: it is not installed."""
     try:
         load(str(codec.module), codec.name, str(codec.pip_name))

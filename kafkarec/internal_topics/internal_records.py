@@ -103,8 +103,11 @@ def _topic(name: str) -> Topic:
 
 
 def _name_of_topic(records: Any, topic: str | None) -> str:
-    """`topic`, by default that of the Log or Segment. ValueError if it is no internal topic."""
-    return _topic(topic or getattr(records, "topic", None) or "").name
+    """`topic`, by default that of the Log or Segment. ValueError if it is no internal topic, or not known."""
+    name = topic or getattr(records, "topic", None)
+    if name is None:
+        raise ValueError(f"records without the name of their topic: pass topic=, one of {', '.join(TOPICS)}")
+    return _topic(name).name
 
 
 _HEAD_COLUMNS = ("offset", "timestamp")

@@ -234,7 +234,7 @@ def _html_of(blocks: Iterable[Block]) -> Iterator[str]:
 
 _WIDTH, _MIN_WIDTH = 1000, 3  # of a bar and of its parts
 # state or severity -> its colour
-_WORDS = {
+_COLOURS = {
     "ok": "good",
     "damaged": "damaged",
     "unchecked": "tail",
@@ -250,5 +250,5 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 h2 b { font-size: .8rem; margin-left: 8px; }
 """
     + "".join(f"i.{name} {{ background: var(--{name}); }} rect.{name} {{ fill: var(--{name}); }}\n" for name in STATES)
-    + "".join(f"b.{word} {{ color: var(--{colour}); }}\n" for word, colour in _WORDS.items())
+    + "".join(f"b.{word} {{ color: var(--{colour}); }}\n" for word, colour in _COLOURS.items())
 )

@@ -256,14 +256,6 @@ class Finder:
         return segment.base_offset if end is None else end
 
 
-def is_archive(opened: opening.Opened) -> bool:
-    """Whether a folder has folders key=value, and no segments outside of them."""
-    logs = opening.logs(opened)
-    folders: list[FolderFiles] = [*logs, opened] if isinstance(opened, DataFolderFiles) else [*logs]
-    below = (each.name for folder in folders for each in folder.left_out if each.is_folder)
-    return not any(log.segments for log in logs) and any("=" in name for name in below)
-
-
 def _full(path: str) -> str:
     return path if "://" in path else os.path.abspath(path)
 

@@ -19,7 +19,7 @@ from kafkarec.tables.records import RecordColumns
 
 from . import log_reading, names
 from .data_folder import DataFolderFiles, partitions_of_topic
-from .partition_folder import PartitionFiles
+from .partition_folder import FolderFiles, PartitionFiles
 from .segment_file import SegmentFile
 
 Opened = SegmentFile | PartitionFiles | DataFolderFiles
@@ -53,7 +53,10 @@ class Opener:
             raise ValueError(f"topic {topic!r}: a name (str) or None")
         number = number_or_none("partition", partition, f"0 to {INT_MAX}, or None", 0, INT_MAX)
         if isinstance(path, list | tuple):
-            return self._several([self.open(one, storage_options=storage_options) for one in path], topic, number)
+            several = [
+                one if isinstance(one, Opened) else self.open(one, storage_options=storage_options) for one in path
+            ]
+            return self._several(several, topic, number)
         if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
             source = path if hasattr(path, "is_damage") else FileObject(path)
             return self.make(
@@ -149,6 +152,7 @@ class Opener:
         by_partition: dict[object, list[SegmentFile]] = {}
         listed: list[PartitionFiles] = []
         for one in opened:
+            demand_no_archive(one)
             if isinstance(one, SegmentFile):
                 named = one.copy(topic=topic or one.topic, partition=one.partition if partition is None else partition)
                 owner = named.topic, named.partition
@@ -162,6 +166,19 @@ class Opener:
         if len(listed) == 1 and not folders:
             return listed[0]
         return self.folder_type(", ".join(sorted(log.path for log in listed)), listed, folders=folders)
+
+
+def is_archive(opened: Opened) -> bool:
+    """Whether a folder has folders key=value, and no segments outside of them."""
+    found = logs(opened)
+    folders: list[FolderFiles] = [*found, opened] if isinstance(opened, DataFolderFiles) else [*found]
+    below = (each.name for folder in folders for each in folder.left_out if each.is_folder)
+    return not any(log.segments for log in found) and any("=" in name for name in below)
+
+
+def demand_no_archive(opened: Opened) -> None:
+    if is_archive(opened):
+        raise ValueError(f"{opened.path} has no segments, but folders key=value: kafkarec.find reads what is in them")
 
 
 def prepared_transactions(segment: SegmentFile) -> dict[tuple[int, int], bool]:

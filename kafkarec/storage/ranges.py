@@ -120,10 +120,10 @@ def start_position(segment: SegmentFile, record_range: RecordRange) -> int:
         return 0
     if not 0 < position < segment.size:
         return 0
-    return position if _holds(segment.raw(position, V2_OVERHEAD), entry_offset) else 0
+    return position if _begins_batch_with(segment.raw(position, V2_OVERHEAD), entry_offset) else 0
 
 
-def _holds(head: bytes, offset: int) -> bool:
+def _begins_batch_with(head: bytes, offset: int) -> bool:
     """Whether a batch that contains the offset begins with `head`; in magic 0 and 1, one with that outer offset."""
     if len(head) < UP_TO_MAGIC:
         return False

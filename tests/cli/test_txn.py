@@ -203,3 +203,9 @@ def test_the_age_is_told_by_append_times_not_by_those_of_replayed_events(run: He
     late = [*events, Event(DATA, 2, 7, 1, 0, old), Event(COMMIT, 2, 8, 1, 0, NOW + HOUR)]
     assert run("txn", partition(tmp_path / "late-0", late), "--fail-if-hanging").status == 1
     assert b"open for 1 h or more by append times" in run("verify", tmp_path / "late-0").out
+
+
+def test_several_paths_of_which_one_is_an_archive(run: Here, tmp_path: Path) -> None:
+    partition(tmp_path / "arch" / "date=2026-11-01" / "orders-3", *HANGING)
+    ran = run("txn", tmp_path / "arch", SEGMENTS / "txn-0", "--format", "json")
+    assert sorted(json.loads(line)["topic"] for line in ran.out.splitlines()) == ["orders", "txn"]

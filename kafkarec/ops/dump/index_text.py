@@ -62,7 +62,7 @@ def offset_index_text(checked: Checked, mismatches: Mismatches) -> Iterator[str]
         if number and not relative:
             return
         offset = checked.base_offset + relative
-        found = _batch_at(checked, offset, position)
+        found = _last_offset_at(checked, offset, position)
         if found != offset:
             mismatches.add("index_mismatch", checked.path, offset, found)
         if not checked.options.verify_index:
@@ -153,7 +153,7 @@ def _last_offset(batch: DumpedBatch) -> int:
     return wrapped(batch.offset + delta, 64)
 
 
-def _batch_at(checked: Checked, offset: int, position: int) -> int:
+def _last_offset_at(checked: Checked, offset: int, position: int) -> int:
     """The last offset of the batch to which an entry points."""
     _inside(checked, offset, position)
     max_message_size = checked.options.max_message_size

@@ -76,7 +76,7 @@ class _PieceRecords:
         data, frames = self._piece.data, self._piece.frames
         if number >= self._end:
             rest = map(frames.__getitem__, range(number, len(frames)))
-            run = list(takewhile(partial(_is_plain, data), rest))
+            run = list(takewhile(partial(_engine_reads_alike, data), rest))
             if not run:
                 return records_of(batch, self._limit)
             start, self._end = run[0].at, number + len(run)
@@ -88,7 +88,7 @@ class _PieceRecords:
             return records_of(batch, self._limit)
 
 
-def _is_plain(data: memoryview, frame: Frame) -> bool:
+def _engine_reads_alike(data: memoryview, frame: Frame) -> bool:
     """Whether the engine reads a batch as Kafka's tool does: of a known magic and codec, with records or without bytes
     of any."""
     if frame.magic not in layout.BATCH_MAGICS or frame.size < layout.V2_OVERHEAD:

@@ -41,7 +41,7 @@ class _Span(NamedTuple):
 
 def changes(log: PartitionFiles) -> Iterator[Change]:
     """Yields the changes of a planned log."""
-    left_out = _left_out(match(log.segments))
+    left_out = _uncommitted(match(log.segments))
     for segment in log.segments:
         for table in tables([segment]):
             magics, positions = table.column("magic"), table.column("position")
@@ -70,7 +70,7 @@ def sentence(changed: list[Change]) -> str:
     )
 
 
-def _left_out(matched: Match) -> dict[int, list[_Span]]:
+def _uncommitted(matched: Match) -> dict[int, list[_Span]]:
     """Producer id -> its transactions that were not committed, in order."""
     found: dict[int, list[_Span]] = {}
     for producer, first, marker in aborted_spans(matched):

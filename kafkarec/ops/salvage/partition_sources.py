@@ -22,7 +22,7 @@ from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, of_one_file, read_failure
 from kafkarec.storage import names, opening, recorded_ends, unnamed_files
 from kafkarec.storage.data_folder import DataFolderFiles
-from kafkarec.storage.finding import Finder, is_archive
+from kafkarec.storage.finding import Finder
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.partition_folder import LeftOut, PartitionFiles, by_base_offset
@@ -308,7 +308,7 @@ def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | 
         return [one]
     try:
         found = opening.open(one)
-        return [*Finder(one).logs()] if is_archive(found) else [found]
+        return [*Finder(one).logs()] if opening.is_archive(found) else [found]
     except OSError as error:
         if not os.path.isdir(one) and not alone and of_one_file(error):
             left_out.append(_unreadable(os.fsdecode(one), error))

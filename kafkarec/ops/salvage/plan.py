@@ -36,7 +36,7 @@ from . import (
 )
 from .merge import merge
 from .partition_sources import SalvagePartition, unread_side_files
-from .plan_builder import MAX_SEGMENT, ROLL_UNORDERED, PlanBuilder, SalvageOptions
+from .plan_builder import MAX_SEGMENT, UNORDERED_SEGMENT_BYTES, PlanBuilder, SalvageOptions
 from .planned_files import PlannedFolder, inserted
 from .salvaged_partition import BesideFile, SalvagedPartition
 from .source_witnesses import (
@@ -85,7 +85,7 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
 def _read(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder:
     """The good batches of all sources, as one log. Sets their ends."""
     sources, start = partition.sources, _start_by_names(partition)
-    roll = ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
+    roll = UNORDERED_SEGMENT_BYTES if all(source.unordered for source in sources) else MAX_SEGMENT
     builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition), roll)
     report, collector = builder.report, builder.collector
     streams: list[Iterator[GoodBatch]] = []  # of an unordered source one for each ascending run

@@ -25,7 +25,7 @@ from .salvaged_partition import SalvagedPartition, add_counts
 MAX_SEGMENT = (
     2**31 - 1
 )  # limit of a segment's bytes, and of its offsets relative to the base offset: an index has int32
-ROLL_UNORDERED = 1 << 30  # of a file in which the batches may be in any order
+UNORDERED_SEGMENT_BYTES = 1 << 30  # of a file in which the batches may be in any order
 _MOST_GAPS = 1000  # a compacted log has millions; only those of logs that were never compacted are used
 
 
@@ -67,7 +67,7 @@ class PlanBuilder:
         folder: str,
         start: int | None = None,
         base_offsets: Sequence[int] = (),
-        roll: int = ROLL_UNORDERED,
+        roll: int = UNORDERED_SEGMENT_BYTES,
     ) -> None:
         self.report = report = SalvagedPartition(folder, partition.topic, partition.partition)
         self.folder = PlannedFolder(report, options.out, options.spool)

@@ -24,7 +24,7 @@ from .salvaged_partition import SalvagedPartition
 
 _MAX_LINES = 6  # of each list
 _NUMBER = re.compile(r"\d+")
-_NEVER_COMPACTED = "by cleaner-offset-checkpoint the log was never compacted"
+_NEVER_COMPACTED_NOTE = "by cleaner-offset-checkpoint the log was never compacted"
 LOST_AND_FOUND = "lost+found"
 
 REASONS = {
@@ -257,13 +257,13 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
             yield f"    {each['file']}, byte {each['position']}: {restored_text(values, each['evidence'])}"
         yield from _more(one.restored, "batch")
     if one.missing and one.reports_missing:
-        unproven = _NEVER_COMPACTED if one.never_compacted else "a missing segment, or compaction"
+        unproven = _NEVER_COMPACTED_NOTE if one.never_compacted else "a missing segment, or compaction"
         why = one.proofs[0] if one.proofs else unproven
         where = "before the first segment" if leader_epochs.NAME in why else "between two segments"
         yield f"  missing: {_spans(one.missing)}: {_found(one)}, {where} ({why})"
     within = one.gaps - one.missing_offsets
     if one.never_compacted and within:
-        yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED})"
+        yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED_NOTE})"
     if one.recorded_ends:
         yield f"  {one.end.headline}"
         if one.beyond_end and one.next_offset in (one.log_end, None):

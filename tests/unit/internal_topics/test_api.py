@@ -73,7 +73,7 @@ def test_errors_for_wrong_names_list_the_right_names() -> None:
         internal_topics.read("orders", None, None)
     with pytest.raises(ValueError, match=r"has no records 'Offset'; there are: LegacyOffsetCommit, OffsetCommit"):
         internal_topics.rows([], "__consumer_offsets", type="Offset")
-    with pytest.raises(ValueError, match="is no internal topic"):
+    with pytest.raises(ValueError, match="without the name of their topic: pass topic=, one of __consumer_offsets, "):
         internal_topics.columns([])
     with pytest.raises(ValueError, match="one of keep, raise"):
         internal_topics.read("__consumer_offsets", None, None, errors="skip")

@@ -333,3 +333,11 @@ def test_a_bucket(bucket: Server) -> None:
     for path in ("none", "kafka/none-*", "kafka/txn-0/none.log"):
         with pytest.raises(FileNotFoundError, match=f"s3://{BUCKET}/"):
             find(path)
+
+
+def test_open_refuses_what_only_find_reads(days: Path) -> None:
+    refused = f"{days} has no segments, but folders key=value: kafkarec.find reads what is in them"
+    for paths in (days, [days], [SEGMENTS / "txn-0", days]):
+        with pytest.raises(ValueError) as info:
+            kafkarec.open(paths)
+        assert str(info.value) == refused
