@@ -641,6 +641,7 @@ compact F -o out.log --now 2026-11-23T00:00:00Z
 compact F -o out.log --now 2026-11-23T00:00:00Z --min-compaction-lag-ms 100000000000
 compact F -o out.log --now 2026-11-23T00:00:00Z --producer-expiration-ms 0 --format json
 compact F -o out-0 --now 2026-11-23T00:00:00Z --segment-bytes 2000 --topic-id {_TOPIC_ID}
+compact F -o out.log --now 2026-11-23T00:00:00Z --max-decompressed-message-bytes 10
 """
 
 
