@@ -397,14 +397,27 @@ class Match:
         lost = f"only the .txnindex has the ABORT of producer {producer} at offset {last}"
         self.note("marker_missing", last, producer, lost)
         opened, known = self._producers.pop(producer), len(self.decisions)
+        if opened is not None and first > opened[FIRST]:  # it is not that of the entry, and its marker is lost, too
+            opened = self._hold_before(entry, opened)
         if producer in self._held:
             opened = self._resolve(producer, opened, (ABORT, last, -1), entry)
-        if opened is not None and all(one.marker_offset != last for one in self.decisions[known:]):
+        if opened is not None and opened[LAST] >= 0 and all(one.marker_offset != last for one in self.decisions[known:]):
             coordinator = self.coordinator_epoch(producer)
             self.decisions.append(_decision(producer, coordinator, opened, LISTED, Hole(last, last), last))
         txn = opened or _without_data(-1, first, self._segment)
         txn[FIRST] = min(first, txn[FIRST])
         self.ended.extend((producer, ABORT, last, -1, -1, self._segment, *txn[:POSITION], *_NO_BATCH))
+
+    def _hold_before(self, entry: AbortedTransaction, txn: list[int]) -> list[int] | None:
+        """Holds a transaction that began before that of a .txnindex entry. Returns that of the entry, None where it
+        cannot be told from the held one."""
+        index = self._indexes[txn[SEGMENT]]
+        segments = (txn[SEGMENT],) if index and index.within(Hole(entry.last_offset, entry.last_offset)) else ()
+        has_room = entry.first_offset > txn[LAST] + 1
+        hole = Hole(txn[LAST] + 1, entry.first_offset - 1 if has_room else entry.last_offset, segments)
+        coordinator = self.coordinator_epoch(entry.producer_id)
+        self._held.setdefault(entry.producer_id, []).append(_Held(txn, [hole], coordinator, len(self._anyones)))
+        return _without_data(-1, entry.first_offset, self._segment) if has_room else None
 
     # ---- holes
 

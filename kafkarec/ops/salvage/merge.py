@@ -100,7 +100,7 @@ def merge(
             continue
         for other in remaining[1:]:
             while other.ahead and other.head.content == row.content:
-                damaged = damaged or other.head.damaged
+                damaged = damaged and other.head.damaged
                 yield other.pop(), DUPLICATE
         around = [stream for stream in remaining if stream.ahead and stream.overlaps(row)]
         copies = [stream for stream in around if stream.head._replace(epoch=row.epoch).content == row.content]

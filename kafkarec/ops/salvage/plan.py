@@ -213,7 +213,7 @@ def _reach(made: PlannedFolder, end: int) -> None:
         last = report.files[-1]
     epoch = as_stored(before.get("partition_leader_epoch"))
     header = BatchHeader(base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=epoch)
-    data = empty_batch(header, before.get("max_timestamp", -1))
+    data = empty_batch(header, as_stored(before.get("max_timestamp")))
     made.change([inserted(last.name, last.size, data)])
 
 
