@@ -60,5 +60,5 @@ def verified(path: object, **options: object) -> Report:
     return report
 
 
-def sequenced(base: int, sequence: int, epoch: int = 0, count: int = 5, producer: int = 1) -> bytes:
-    return good(base, count, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+def sequenced(base: int, sequence: int, epoch: int = 0, producer: int = 1) -> bytes:
+    return good(base, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)

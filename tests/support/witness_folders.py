@@ -41,12 +41,12 @@ def cut(log: Path, position: int, *, zeros: bool = False) -> None:
             file.truncate(size)
 
 
-def cut_golden(root: Path, *kept: str, offset: int = 345, name: str = "all-codecs-0", zeros: bool = False) -> Path:
+def cut_golden(root: Path, *kept: str, offset: int = 345, name: str = "all-codecs-0") -> Path:
     """A golden log cut before the batch at `offset`, with only these of its side files."""
     folder = golden(root, name)
     log = sorted(folder.glob("*.log"))[-1]
     [position] = [row["position"] for row in kafkarec.open(log).scan() if row["base_offset"] == offset]
-    cut(log, position, zeros=zeros)
+    cut(log, position)
     return only_with(folder, *kept)
 
 
@@ -58,17 +58,18 @@ def only_with(folder: Path, *kept: str) -> Path:
     return folder
 
 
-def small(root: Path, *, name: str = "orders-0", **files: str) -> Path:
+def small(root: Path, **files: str) -> Path:
     """A log with the offsets 0 to 9."""
-    return made(root, {0: [good(0), good(5)]}, name, **files)
+    return made(root, {0: [good(0), good(5)]}, **files)
 
 
-def written(root: Path, batches: int = 40, name: str = "orders-0") -> Path:
+def written(root: Path) -> Path:
     """A log of our own writer, with several segments, closed as by a broker's clean shutdown."""
-    with kafkarec.SegmentWriter(root / name, segment_bytes=1000, index_interval_bytes=100) as writer:
-        for number in range(batches):
+    folder = root / "orders-0"
+    with kafkarec.SegmentWriter(folder, segment_bytes=1000, index_interval_bytes=100) as writer:
+        for number in range(40):
             writer.append(good(number * 5))
-    return root / name
+    return folder
 
 
 def without_first(root: Path) -> Path:
