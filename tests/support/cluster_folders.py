@@ -47,10 +47,6 @@ def add_metadata(root: Path, *changes: tuple[str, dict[str, Any]]) -> None:
         log.write(records(*changes))
 
 
-def add_checkpoint(root: Path, *lines: str, name: str = "replication") -> None:
-    (root / f"{name}-offset-checkpoint").write_text("".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)))
-
-
 def log_directory(root: Path, directory: str, topics: Sequence[str] = (), node: int = 1) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     meta = f"version=1\nnode.id={node}\ncluster.id=x\ndirectory.id={directory}\n"
