@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
-from message_bytes import write_value
+from message_samples import write_value
 from paths import SEGMENTS
 from verify_reports import good, made
 from witness_folders import golden

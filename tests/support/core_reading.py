@@ -4,6 +4,7 @@ checked_rows      the rows of columns, after all properties of their buffers wer
 read_as           compares what is read with a slow reader: the same verdict, the same rows
 error_as_oracle   decodes one buffer with oracle and engine: the same verdict, the same rows; returns the error, or None
 decode_range      decode with ranges of offsets and times, as a segment reads
+assert_viewed_as_copied   layout="view" and layout="copy" give the same, value by value
 varint_encodings  every encoding of one varint: shortest, padded, with bits beyond its type, too long
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import oracle
@@ -149,3 +151,33 @@ def varint_encodings(value: int, most: int) -> Iterator[bytes]:
     yield b"\xff" * (most - 1) + b"\x7f"
     yield b"\xff" * most + b"\x00"
     yield b"\x80" * most + b"\x00"
+
+
+def _arrow_values(column: pa.ChunkedArray) -> list[Any]:
+    """The values; timestamps as they are stored, since not all fit into Python's."""
+    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values
+
+
+def _outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tuple[Any, ...]:
+    """Everything that a caller can see but for types; by columns, by rows and by Arrow."""
+    try:
+        got = read(**options)
+    except kafkarec.KafkaRecordError as error:
+        return error_fields(error), str(error)
+    table = pa.table(got)
+    table.validate(full=True)
+    return (
+        [got.column(name) for name in got.schema.names],
+        got.tuples(),
+        [_arrow_values(column) for column in table.columns],
+        [(field.name, field.nullable) for field in table.schema],
+        [[array.null_count for array in column.chunks] for column in table.columns],
+        pa.table(got.batches),
+        *what_was_left_out(got),
+    )
+
+
+def assert_viewed_as_copied(data: Any, read: Callable[..., Any] = kafkarec.decode, **options: Any) -> None:
+    call = partial(read, data, **options)
+    assert _outcome(call, layout="view") == _outcome(call), options

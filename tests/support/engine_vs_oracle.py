@@ -7,8 +7,7 @@ from typing import Any
 import builders
 import oracle
 import reading
-from core_reading import FIELDS, read_as
-from view_layout import assert_viewed_as_copied
+from core_reading import FIELDS, assert_viewed_as_copied, read_as
 
 import kafkarec
 

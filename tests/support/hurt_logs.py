@@ -1,4 +1,4 @@
-"""Random logs, and random damage to their bytes; tools/damages.py compares what is read of them with what was written."""
+"""Random logs, and random damage to their bytes. tools/damages.py compares what is read with what was written."""
 
 from __future__ import annotations
 
