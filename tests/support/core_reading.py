@@ -3,8 +3,9 @@
 checked_rows      the rows of columns, after all properties of their buffers were checked
 read_as           compares what is read with a slow reader: the same verdict, the same rows
 error_as_oracle   decodes one buffer with oracle and engine: the same verdict, the same rows; returns the error, or None
-assert_viewed_as_copied   layout="view" and layout="copy" give the same, value by value
+decode_range      decode with ranges of offsets and times, as a segment reads
 varint_encodings  every encoding of one varint: shortest, padded, with bits beyond its type, too long
+assert_viewed_as_copied   layout="view" and layout="copy" give the same, value by value
 """
 
 from __future__ import annotations
@@ -124,6 +125,15 @@ def error_as_oracle(data: bytes) -> kafkarec.KafkaRecordError | None:
     """Decode `data`; return the error, or None. Assert the oracle's verdict and rows."""
     found = read_as(oracle.decode(data), data)
     return found if isinstance(found, kafkarec.KafkaRecordError) else None
+
+
+def decode_range(
+    data: bytes,
+    offsets: tuple[int | None, int | None] | None = None,
+    times: tuple[int | None, int | None] | None = None,
+    **options: Any,
+) -> kafkarec.RecordColumns:
+    return reading.decode_source(data, engine={"offsets": offsets, "times": times}, **{"control": True, **options})
 
 
 def varint_encodings(value: int, most: int) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from typing import Any
 import builders
 import pytest
 import reading
+from core_reading import decode_range
 
 import kafkarec
 from kafkarec._core import Decoder, Source
@@ -92,7 +93,7 @@ def test_checksums_are_checked_as_asked_for() -> None:
 def offsets_or_none(data: bytes, **limits: tuple[int | None, int | None]) -> list[int] | None:
     """Return the offsets, or None if refused."""
     try:
-        return list(reading.decode_source(data, columns=["offset"], control=True, engine=limits).column("offset"))
+        return list(decode_range(data, columns=["offset"], **limits).column("offset"))
     except kafkarec.CorruptRecordError:
         return None
 
