@@ -118,6 +118,9 @@ def read_as(
     assert reading.arrow_rows(columns) == wanted, data[:400].hex()
     assert [reading.record_row(record) for record in columns] == wanted, data[:400].hex()
     assert columns.remaining == verdict.remaining
+    nulls = {name: sum(row[name] is None for row in wanted) for name in ("timestamp", "timestamp_type", "key", "value")}
+    table = pa.table(columns)
+    assert {name: table.column(name).null_count for name in nulls} == nulls
     return columns
 
 
