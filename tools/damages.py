@@ -3,8 +3,12 @@
 usage: damages.py [--count DAMAGES] [--seed N] [--only LOG] [--keep FOLDER]
 
 Each log is read as buffers and as a folder (`errors="skip"`); some also in ranges as Spark's tasks read, in pieces, by
-`verify`, and by `salvage`. tests/support/hurt_logs.py says what must come back. Prints counts; ends with status 1 if
-anything is wrong, with the numbers of the logs, which `--only` repeats and `--keep` writes.
+`verify`, and by `salvage`. Prints counts; ends with status 1 if anything is wrong, with the numbers of the logs, which
+`--only` repeats and `--keep` writes.
+
+The oracle is the log before the damage (tests/support/hurt_logs.py). A batch is *untouched* if its bytes are all there,
+in one piece, and not moved past others; it must come back with its own offsets. Each batch that comes back must be one
+of those written, record for record, and each restored header field must have the value that was written.
 """
 
 from __future__ import annotations
@@ -15,21 +19,178 @@ import shutil
 import sys
 import tempfile
 import time
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
+import builders  # noqa: E402
 import hurt_logs  # noqa: E402
-from hurt_logs import READ, Found, Judge, Stored, WrittenLog  # noqa: E402
+from hurt_logs import HEADER, Rows, Stored, Written, WrittenLog, WrittenSegment  # noqa: E402
 
 import kafkarec  # noqa: E402
 from kafkarec.cli.explain import BatchPosition, restored_at  # noqa: E402
+from kafkarec.recover import offset_order  # noqa: E402
 
 PACKED = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
 """First bytes that `open` refuses with the advice to rename the file; damage may cut all bytes before a payload."""
+
+
+def untouched(segment: WrittenSegment, one: Stored) -> Iterator[tuple[int, Written]]:
+    """(position, batch) of those that must come back."""
+    for batch in segment.batches:
+        n = len(batch.raw)
+        try:
+            at = one.origin.index(batch.start)
+        except ValueError:
+            continue
+        if one.data[at : at + n] == batch.raw and one.origin[at : at + n] == array(
+            "q", range(batch.start, batch.start + n)
+        ):
+            yield at, batch
+
+
+# ---- what a reader makes of it
+
+
+class Found(NamedTuple):
+    """What was read of one segment. batches: (position, size, next offset)."""
+
+    batches: list[tuple[int, int, int]]
+    rows: Rows
+    damage: tuple[Any, ...]
+    restored: tuple[Any, ...]
+    remaining: int
+
+    @classmethod
+    def of(cls, columns: kafkarec.RecordColumns) -> Found:
+        names = ("position", "size_in_bytes", "next_offset")
+        batches = list(zip(*(columns.batches.column(name) for name in names), strict=True))
+        rows = list(zip(columns.column("offset"), columns.column("value"), strict=True))
+        return cls(batches, rows, columns.damage, columns.restored, columns.remaining)
+
+
+READ: dict[str, Any] = {"errors": "skip", "columns": ["offset", "value"], "control": True}
+_FIELDS = {
+    "base_offset": lambda one: one.base,
+    "batch_length": lambda one: len(one.raw) - 12,
+    "partition_leader_epoch": lambda one: one.epoch,
+    "magic": lambda one: one.raw[16],
+}
+
+
+class Judge:
+    """Compares what was read of segments with what was written; counts."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self.where = ""
+
+    def fault(self, kind: str, text: str) -> None:
+        self.counts[kind] += 1
+        self.faults.append(f"{kind}: {self.where} {text}")
+
+    def segment(self, log: WrittenLog, segment: WrittenSegment, one: Stored, found: Found, where: str) -> None:
+        self.where = f"{where} {segment.name}"
+        self._tiles(one, found)
+        back = {(at, following) for at, _, following in found.batches}
+        by_content = {each.covered: each for part in log.segments for each in part.batches}
+        places = [(start, size) for start, size, _ in found.batches]
+        places += [(each.position, each.length) for each in found.damage]
+        whole = [place for place in places if self._written(one, *place, by_content)]
+        for at, batch in untouched(segment, one):
+            if any(start < at < start + size for start, size in whole):
+                continue  # bytes were removed, and the next ones are the same: another batch is whole with them
+            self.counts["untouched"] += 1
+            if (at, batch.next) not in back:
+                if one.data[:at].endswith(builders.varint(len(batch.raw))):
+                    self.counts["lost, as its length is before it, as that of a value is"] += 1
+                elif _is_claimed(one, found, at):
+                    self.counts["lost in the claim of a damaged batch"] += 1
+                elif _is_beside_moved(one, found, at):
+                    self.counts["lost beside a block at a wrong place"] += 1
+                else:
+                    self.fault("lost batch", f"{at} {batch.base}")
+        self._restored(one, found, by_content)
+        self._invented(one, found, by_content)
+
+    def _tiles(self, one: Stored, found: Found) -> None:
+        at = 0
+        damage = [(each.position, each.length) for each in found.damage]
+        for start, length in sorted([(start, size) for start, size, _ in found.batches] + damage):
+            if start != at:
+                self.fault("not tiled", f"{start} {at}")
+            at = start + length
+        if at + found.remaining != len(one.data):
+            self.fault("not tiled", f"{at} and {found.remaining} of {len(one.data)}")
+
+    def _written(self, one: Stored, at: int, size: int, by_content: dict[bytes, Written]) -> Written | None:
+        """The batch that was written, of which these are the bytes."""
+        raw = one.data[at : at + size]
+        return by_content.get(raw[17:]) or by_content.get(raw[12:])
+
+    def _restored(self, one: Stored, found: Found, by_content: dict[bytes, Written]) -> None:
+        sizes = {at: size for at, size, _ in found.batches}
+        for each in found.restored:
+            batch = self._written(one, each.position, sizes.get(each.position, 0), by_content)
+            for name, (_, used) in each.fields.items():
+                self.counts["restored fields"] += 1
+                self.counts[f"restored {name}"] += 1
+                if batch is not None and _FIELDS[name](batch) == used:
+                    continue
+                if batch is not None and _is_beside_moved(one, found, each.position):
+                    self.counts["restored by a block at a wrong place"] += 1
+                else:
+                    self.fault("wrong field", f"{each} of {batch and batch[1:4]}")
+
+    def _invented(self, one: Stored, found: Found, by_content: dict[bytes, Written]) -> None:
+        rows: Rows = []
+        restored = {each.position: each.fields for each in found.restored}
+        for at, size, following in found.batches:
+            batch = self._written(one, at, size, by_content)
+            if batch is None:
+                self.fault("invented", f"{at} {size}")
+                return
+            by = following - batch.next
+            if by and not ("base_offset" in restored.get(at, {}) and _is_beside_moved(one, found, at)):
+                self.counts["stored offset kept"] += 1
+                stored_base = int.from_bytes(one.data[at : at + 8], "big", signed=True)
+                if "base_offset" in restored.get(at, {}) or by != stored_base - batch.base:
+                    self.fault("invented", f"{at} {size} moved by {by}")
+            is_wrapper = one.data[at + 16] < 2 and one.data[at + 17] & 7
+            if by and is_wrapper:  # then its records' offsets may be taken for absolute ones
+                there = found.rows[len(rows) : len(rows) + len(batch.rows)]
+                rows += [(offset, value) for (offset, _), (_, value) in zip(there, batch.rows, strict=True)]
+            else:
+                rows += [(offset + by, value) for offset, value in batch.rows]
+        if rows != found.rows:
+            self.fault("invented", "records")
+
+
+def _is_claimed(one: Stored, found: Found, at: int) -> bool:
+    """Whether a batch is within what the length of a damaged one before it says, and reading goes on exactly behind
+    that. Nothing in it is looked at, as values may hold batches. (As many bytes were removed as a batch has.)"""
+    for damage in found.damage:
+        if damage.position < at < damage.position + damage.length:
+            claimed = int.from_bytes(one.data[damage.position + 8 : damage.position + 12], "big", signed=True)
+            return bool(claimed + 12 == damage.length)
+    return False
+
+
+def _is_beside_moved(one: Stored, found: Found, at: int) -> bool:
+    """Whether among the next batches before or behind one is at a wrong place: in a block that is there twice, or was
+    exchanged with another one. The bytes do not tell which of the two is right."""
+    before = [start for start, _, _ in found.batches if start <= at][-offset_order.WINDOW :]
+    behind = [start for start, _, _ in found.batches if start > at][: offset_order.WINDOW]
+    return any(one.origin[start + HEADER] < -1 for start in before + behind)
+
+
+# ---- each reader
 
 
 def one_log(seed: int, number: int) -> tuple[WrittenLog, list[Stored], int]:
@@ -133,7 +294,7 @@ def check_salvage(folder: Path, log: WrittenLog, parts: Sequence[Stored], whole:
     log_there = {bytes(batch.raw) for batch in kafkarec.batches(made)}
     for segment, one, found in zip(log.segments, parts, whole, strict=True):
         read = {at for at, _, _ in found.batches}
-        for at, batch in hurt_logs.untouched(segment, one):
+        for at, batch in untouched(segment, one):
             if at not in read:
                 continue
             if batch.raw in aside:

@@ -7,7 +7,7 @@ from pathlib import Path
 import golden
 import jvm_oracle
 import pytest
-from dump_comparison import DumpResult, agree, index_words, log_words, ours, sidecars, theirs
+from dump_comparison import DumpResult, agree, ours, random_words, sidecars, theirs
 from java_text import java_utf8
 from jvm_oracle import Oracle
 from random_folders import fill
@@ -25,7 +25,7 @@ def test_good_unusual_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> None:
         data = maker.log()
         log = tmp_path / f"{maker.random.choice(STEMS)}.log"
         log.write_bytes(data)
-        arguments, options = log_words(maker, len(data))
+        arguments, options = random_words(maker, len(data))
         kafkas = theirs(kafka, [log], arguments)
         assert agree(ours([log], **options), kafkas) or kafkas.out_of_memory, f"seed {seed}, {arguments}"
 
@@ -34,7 +34,7 @@ def test_indexes_and_snapshots(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(60)):
         maker = Maker(seed)
         files = sidecars(tmp_path, fill(maker, kafka, tmp_path))
-        arguments, options = index_words(maker)
+        arguments, options = random_words(maker, 200, index=True)
         for group in [files] if not maker.random.randrange(4) else [[file] for file in files]:
             our_output = ours(group, **options)  # before Kafka's tool truncates an .index that ends within an entry
             assert agree(our_output, theirs(kafka, group, arguments), index=True), f"seed {seed}, {arguments}"

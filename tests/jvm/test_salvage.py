@@ -12,7 +12,7 @@ from jvm_oracle import Oracle
 from paths import SEGMENTS
 from plain_logs import batch, log
 from salvage_runs import assert_kafka_loads
-from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
+from spoiled_bytes import Bytes, spoil
 
 from kafkarec.ops.salvage import salvage
 
@@ -28,7 +28,7 @@ def test_salvaged_logs_are_loaded_whole(kafka: Oracle, tmp_path: Path, folder: P
         for path in source.glob("*.log"):
             bytes_ = Bytes(path.read_bytes())
             for _ in range(rng.randint(0, 2)):
-                rng.choice((flip, zeros, garbage, hole, cut))(bytes_, rng)
+                spoil(bytes_, rng)
             path.write_bytes(bytes_.data)
         (one,) = salvage(source, tmp_path / f"out{number}", as_partition=True).partitions
         if one.next_offset is not None:

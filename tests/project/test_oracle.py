@@ -5,6 +5,7 @@ from __future__ import annotations
 import golden
 import oracle
 import pytest
+from golden_comparison import assert_same_records, expected_records
 from java_text import java_utf8
 from oracle_codecs import xxh32
 
@@ -13,12 +14,7 @@ def assert_reads_like_kafka(verdict: oracle.Verdict, vector: dict) -> None:
     assert verdict.remaining == vector["sizeInBytes"] - vector["validBytes"]
     assert [b.columns for b in verdict.batches] == [golden.expected_batch(b) for b in vector["batches"]]
     for actual, batch in zip(verdict.batches, vector["batches"], strict=True):
-        assert len(actual.records) == len(batch["records"])
-        for record, theirs in zip(actual.records, batch["records"], strict=True):
-            expected = golden.expected_record(theirs, batch)
-            for name in ("key", "value"):
-                assert golden.same_blob(record[name], expected.pop(name)), name
-            assert {name: record[name] for name in expected} == expected
+        assert_same_records(actual.records, expected_records(batch))
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.segment_files(), ids=str)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from broker import Broker
 from jvm_oracle import Oracle
-from kafka_session import SETTINGS, Groups, connector
+from kafka_session import SETTINGS, connector
 from long_run import MINUTES
 from paths import SEGMENTS
 from spark_rows import record_row
@@ -53,7 +53,7 @@ def ran(kafka: Oracle, fat: Path, bare_python: str, tmp_path_factory: pytest.Tem
     try:
         broker.serve(kafka, served)
         assert kafka.ask("produce", broker.address, "txn", 4).status == 0
-        Groups(kafka, broker)("topic", "growing", 2)
+        assert kafka.ask("create", broker.address, "growing:partitions=2").status == 0
         arguments = map(str, (broker.address, broker.data, folder / "out"))
         yield Run(
             Application("kafka_source.py", fat, bare_python, folder / "app", *arguments, jars=jars).result(),

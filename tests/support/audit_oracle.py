@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import itertools
 import struct
-import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import builders
 import oracle
 import oracle_codecs
-import zstandard
-from oracle_codecs import XERIAL_MAGIC, Refused, xxh32
-
-NO_STREAM = "no records declared, but a payload that cannot be decompressed"
+from oracle_codecs import Refused
 
 
 class Anomaly(NamedTuple):
@@ -77,9 +73,10 @@ def _of_batch(batch: oracle.Batch) -> Iterator[Plain]:
     if count == 0:
         yield from _of_no_records(codec, payload)
         return
-    yield from of_stream(codec, payload)
+    stream = oracle_codecs.stream(codec, payload, 2)
+    yield from _of_stream(codec, stream)
     kinds: set[str] = set()
-    walk(oracle_codecs.decompress(codec, payload, 2), count, kinds)
+    _walk(stream.content, count, kinds)
     base = struct.unpack_from(">q", batch.raw)[0]
     for kind in sorted(kinds):
         yield kind, f"in a record of the batch at offset {base}"
@@ -91,13 +88,13 @@ def _of_no_records(codec: int, payload: bytes) -> Iterator[Plain]:
     try:
         size = len(oracle_codecs.decompress(codec, payload, 2))
     except Refused:
-        yield "count_zero_with_payload", NO_STREAM
+        yield "count_zero_with_payload", "no records declared, but a payload that cannot be decompressed"
         return
     if size:
         yield "count_zero_with_payload", f"no records declared, and {size} bytes of records are there"
 
 
-def walk(payload: bytes, count: int, found: set[str]) -> None:
+def _walk(payload: bytes, count: int, found: set[str]) -> None:
     """Adds the kinds of what is odd in the records of a payload."""
     at = 0
     for _ in range(count):
@@ -134,37 +131,36 @@ _USED_BITS = {0: 0x07, 1: 0x0F}
 
 
 def _of_messages(batch: oracle.Batch) -> Iterator[Plain]:
-    yield from _of_message(batch.raw)
+    yield from _of_message(batch.raw[12:])
     codec = batch.raw[17] & 7
     if codec == 0:
         return
     value = oracle._value(batch.raw[12:])
     assert value is not None
-    yield from of_stream(codec, value)
-    content = oracle_codecs.decompress(codec, value, batch.magic)
-    at = number = 0
-    while len(content) - at >= 12:
-        (claimed,) = struct.unpack_from(">i", content, at + 8)
-        left = len(content) - at - 12
-        if claimed > left:
-            yield "inner_truncated", f"inner message {number} has a size of {claimed} bytes, but {left} are left"
-            return
-        message = content[at : at + 12 + claimed]
-        magic = message[16]
+    stream = oracle_codecs.stream(codec, value, batch.magic)
+    yield from _of_stream(codec, stream)
+    left = len(stream.content)
+    inner = oracle.inner_messages(stream.content)
+    for number, (_, message) in enumerate(inner):
+        left -= 12 + len(message)
+        magic, attributes = message[4], message[5]
         if magic != batch.magic:
             yield "inner_magic_differs", f"inner message {number} has magic {magic}, its wrapper {batch.magic}"
         if magic in _USED_BITS:
-            if message[17] & ~_USED_BITS[magic]:
-                yield "attributes_unknown", f"attribute bits {message[17]:#04x} of an inner message"
+            if attributes & ~_USED_BITS[magic]:
+                yield "attributes_unknown", f"attribute bits {attributes:#04x} of an inner message"
             yield from _of_message(message)
-        at += len(message)
-        number += 1
-    if at < len(content):
-        yield "inner_trailing_bytes", f"{len(content) - at} bytes after inner message {number - 1}"
+    if left >= 12:
+        (claimed,) = struct.unpack_from(">i", stream.content, len(stream.content) - left + 8)
+        words = f"inner message {len(inner)} has a size of {claimed} bytes, but {left - 12} are left"
+        yield "inner_truncated", words
+    elif left:
+        yield "inner_trailing_bytes", f"{left} bytes after inner message {len(inner) - 1}"
 
 
 def _of_message(message: bytes) -> Iterator[Plain]:
-    at = 26 if message[16] else 18
+    """Of what is behind offset and size."""
+    at = oracle._key_at(message)
     for _ in range(2):
         (length,) = struct.unpack_from(">i", message, at)
         if length < -1:
@@ -176,86 +172,16 @@ def _of_message(message: bytes) -> Iterator[Plain]:
 
 # ---- compressed streams
 
-
-def of_stream(codec: int, payload: bytes) -> list[Plain]:
-    walks = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
-    return list(walks[codec](payload)) if codec else []
+_CODECS = {1: ("gzip", "members"), 2: ("snappy", "streams"), 3: ("lz4", "frames"), 4: ("zstd", "frames")}
 
 
-def _trailing(codec: str, left: int) -> Iterator[Plain]:
-    if left:
-        yield "payload_trailing_bytes", f"{codec}: {left} bytes after the end of the stream"
-
-
-def _several(codec: str, what: str, count: int) -> Iterator[Plain]:
-    if count > 1:
-        yield "payload_several_streams", f"{codec}: {count} {what} in one payload"
-
-
-def _gzip(payload: bytes) -> Iterator[Plain]:
-    members, at = 0, oracle_codecs._gzip_header(payload, 0)
-    while True:
-        inflater = zlib.decompressobj(-15)
-        inflater.decompress(payload[at:])
-        end = len(payload) - len(inflater.unused_data) + 8
-        members += 1
-        try:
-            if len(payload) - end <= 18:
-                break
-            at = oracle_codecs._gzip_header(payload, end)
-        except Refused:
-            break
-    yield from _several("gzip", "members", members)
-    yield from _trailing("gzip", len(payload) - end)
-
-
-def _snappy(payload: bytes) -> Iterator[Plain]:
-    if not oracle_codecs._has_xerial_header(payload):
+def _of_stream(codec: int, stream: oracle_codecs.Stream) -> Iterator[Plain]:
+    if codec == 0:
         return
-    at, streams, content, ended_at = 16, 1, 0, 0
-    while len(payload) - at >= 4:
-        head = payload[at : at + 8]
-        if head[:4] == XERIAL_MAGIC[:4]:
-            if head != XERIAL_MAGIC:
-                if content == ended_at:
-                    break
-                ended_at = content
-            streams += 1
-            at += 16
-            continue
-        size = int.from_bytes(head[:4], "big")
-        content += len(oracle_codecs._snappy_block(payload[at + 4 : at + 4 + size]))
-        at += 4 + size
-    yield from _several("snappy", "streams", streams)
-    yield from _trailing("snappy", len(payload) - at)
-
-
-def _lz4(payload: bytes) -> Iterator[Plain]:
-    at, flags, _ = oracle_codecs._lz4_header(payload, check=False)
-    while True:
-        size = struct.unpack_from("<I", payload, at)[0] & 0x7FFFFFFF
-        at += 4
-        if size == 0:
-            break
-        at += size + (4 if flags & 0x10 else 0)
-    content = oracle_codecs.lz4_stream(payload, check_header=False)
-    declared = struct.unpack_from("<Q", payload, 6)[0] if flags & 0x08 else 0
-    stored = struct.unpack_from("<I", payload, at)[0] if flags & 0x04 else None
-    if declared not in (0, len(content)):
-        yield "payload_checksum_ignored", "lz4: the content does not have the size in the frame's header"
-    elif stored is not None and stored != xxh32(content):
-        yield "payload_checksum_ignored", "lz4: wrong content checksum"
-    yield from _trailing("lz4", len(payload) - at - (4 if flags & 0x04 else 0))
-
-
-def _zstd(payload: bytes) -> Iterator[Plain]:
-    frames = 0
-    while payload:
-        frames += 1
-        if payload[:4] == b"\x28\xb5\x2f\xfd":
-            frame = zstandard.ZstdDecompressor().decompressobj()
-            frame.decompress(payload)
-            payload = frame.unused_data
-        else:
-            payload = payload[8 + struct.unpack_from("<I", payload, 4)[0] :]
-    yield from _several("zstd", "frames", frames)
+    name, parts = _CODECS[codec]
+    if stream.ignored:
+        yield "payload_checksum_ignored", f"{name}: {stream.ignored}"
+    if stream.parts > 1:
+        yield "payload_several_streams", f"{name}: {stream.parts} {parts} in one payload"
+    if stream.left:
+        yield "payload_trailing_bytes", f"{name}: {stream.left} bytes after the end of the stream"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
-from message_bytes import write_value
+from message_samples import write_value
 from paths import SEGMENTS
 from verify_reports import good, made
 from witness_folders import golden
@@ -45,10 +45,6 @@ def setting(topic: str, name: str, value: str) -> tuple[str, dict[str, Any]]:
 def add_metadata(root: Path, *changes: tuple[str, dict[str, Any]]) -> None:
     with open(root / f"{METADATA}-0" / f"{0:020}.log", "ab") as log:
         log.write(records(*changes))
-
-
-def add_checkpoint(root: Path, *lines: str, name: str = "replication") -> None:
-    (root / f"{name}-offset-checkpoint").write_text("".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)))
 
 
 def log_directory(root: Path, directory: str, topics: Sequence[str] = (), node: int = 1) -> Path:

@@ -98,22 +98,10 @@ def blob(cell: dict[str, Any], name: str) -> bytes | None:
 
 
 def as_consumer_row(cell: dict[str, Any]) -> tuple[Any, ...]:
-    """Return a row of `cat` in the form of `consumer_row`."""
+    """Return a row of `cat` as the values of `reading.DEFAULT_COLUMNS`."""
     headers = tuple((header["key"], blob(header, "value")) for header in cell["headers"])
     numbers = (cell["offset"], cell["timestamp"], cell["timestamp_type"])
     return (*numbers, blob(cell, "key"), blob(cell, "value"), headers)
-
-
-def consumer_row(record: dict[str, Any]) -> tuple[Any, ...]:
-    """Return a row of read_committed.json or read_uncommitted.json as a tuple."""
-
-    def decoded(text: str | None) -> bytes | None:
-        return None if text is None else base64.b64decode(text)
-
-    kind = {"CreateTime": 0, "LogAppendTime": 1}[record["timestampType"]]
-    headers = tuple((key, decoded(value)) for key, value in record["headers"])
-    numbers = (record["offset"], record["timestamp"], kind)
-    return (*numbers, decoded(record["key"]), decoded(record["value"]), headers)
 
 
 ROW = "topic,partition,offset,timestamp,timestamp_type,key,value,headers"

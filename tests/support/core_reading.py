@@ -1,15 +1,18 @@
 """Checks of results of the compiled core: valid Arrow arrays, the oracle's rows, the oracle's verdict.
 
 checked_rows      the rows of columns, after all properties of their buffers were checked
+read_as           compares what is read with a slow reader: the same verdict, the same rows
 error_as_oracle   decodes one buffer with oracle and engine: the same verdict, the same rows; returns the error, or None
 decode_range      decode with ranges of offsets and times, as a segment reads
 varint_encodings  every encoding of one varint: shortest, padded, with bits beyond its type, too long
+assert_viewed_as_copied   layout="view" and layout="copy" give the same, value by value
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import oracle
@@ -100,25 +103,31 @@ def error_fields(error: kafkarec.KafkaRecordError | None) -> tuple[Any, ...]:
     return type(error), error.reason, error.position, error.base_offset, error.expected, error.found
 
 
+def read_as(
+    verdict: oracle.Verdict, data: bytes, read: Callable[..., kafkarec.RecordColumns] = kafkarec.decode, **options: Any
+) -> kafkarec.RecordColumns | kafkarec.KafkaRecordError:
+    """Read `data`; return the columns, or the error. Assert a slow reader's verdict, its rows and the bytes left."""
+    try:
+        columns = read(data, columns=FIELDS, control=True, **options)
+    except kafkarec.KafkaRecordError as error:
+        assert verdict.error is not None, f"{error!r}; the oracle takes {data[:400].hex()}"
+        assert error.position is None or 0 <= error.position < len(data)
+        return error
+    assert verdict.error is None, f"taken; the oracle says {verdict.error!r} ({verdict.stage}) of {data[:400].hex()}"
+    wanted = [{name: record[name] for name in FIELDS} for record in verdict.records]
+    assert reading.arrow_rows(columns) == wanted, data[:400].hex()
+    assert [reading.record_row(record) for record in columns] == wanted, data[:400].hex()
+    assert columns.remaining == verdict.remaining
+    nulls = {name: sum(row[name] is None for row in wanted) for name in ("timestamp", "timestamp_type", "key", "value")}
+    table = pa.table(columns)
+    assert {name: table.column(name).null_count for name in nulls} == nulls
+    return columns
+
+
 def error_as_oracle(data: bytes) -> kafkarec.KafkaRecordError | None:
     """Decode `data`; return the error, or None. Assert the oracle's verdict and rows."""
-    verdict = oracle.decode(data)
-    try:
-        columns = kafkarec.decode(data, columns=FIELDS, control=True)
-    except kafkarec.KafkaRecordError as error:
-        assert verdict.error is not None, f"{error!r}; the oracle takes {data[:300].hex()}"
-        return error
-    assert verdict.error is None, f"taken; the oracle says {verdict.error!r} of {data[:300].hex()}"
-    wanted = [{name: record[name] for name in FIELDS} for record in verdict.records]
-    assert [reading.record_row(record) for record in columns] == wanted, data[:300].hex()
-    assert columns.remaining == verdict.remaining
-    table = pa.table(columns)
-    table.validate(full=True)
-    counted = {
-        name: sum(row[name] is None for row in wanted) for name in ("timestamp", "timestamp_type", "key", "value")
-    }
-    assert {name: table.column(name).null_count for name in counted} == counted
-    return None
+    found = read_as(oracle.decode(data), data)
+    return found if isinstance(found, kafkarec.KafkaRecordError) else None
 
 
 def decode_range(
@@ -145,3 +154,33 @@ def varint_encodings(value: int, most: int) -> Iterator[bytes]:
     yield b"\xff" * (most - 1) + b"\x7f"
     yield b"\xff" * most + b"\x00"
     yield b"\x80" * most + b"\x00"
+
+
+def _arrow_values(column: pa.ChunkedArray) -> list[Any]:
+    """The values; timestamps as they are stored, since not all fit into Python's."""
+    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values
+
+
+def _outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tuple[Any, ...]:
+    """Everything that a caller can see but for types; by columns, by rows and by Arrow."""
+    try:
+        got = read(**options)
+    except kafkarec.KafkaRecordError as error:
+        return error_fields(error), str(error)
+    table = pa.table(got)
+    table.validate(full=True)
+    return (
+        [got.column(name) for name in got.schema.names],
+        got.tuples(),
+        [_arrow_values(column) for column in table.columns],
+        [(field.name, field.nullable) for field in table.schema],
+        [[array.null_count for array in column.chunks] for column in table.columns],
+        pa.table(got.batches),
+        *what_was_left_out(got),
+    )
+
+
+def assert_viewed_as_copied(data: Any, read: Callable[..., Any] = kafkarec.decode, **options: Any) -> None:
+    call = partial(read, data, **options)
+    assert _outcome(call, layout="view") == _outcome(call), options

@@ -78,44 +78,29 @@ def _sections(lines: tuple[str, ...]) -> list[list[str]]:
     return found
 
 
-def log_words(maker: Maker, size: int) -> tuple[list[str], dict[str, Any]]:
-    """Return random options for a log of `size` bytes: as words of the command line, and as DumpOptions."""
+_OF_LOGS = {
+    "--print-data-log": ("print_data", 0.8),
+    "--deep-iteration": ("deep", 0.3),
+    "--skip-record-metadata": ("skip_metadata", 0.2),
+}
+_OF_INDEXES = {"--verify-index-only": ("verify_index", 0.2), "--index-sanity-check": ("index_sanity", 0.2)}
+
+
+def random_words(maker: Maker, size: int, *, index: bool = False) -> tuple[list[str], dict[str, Any]]:
+    """Return random options for a log of `size` bytes, or for the indexes and the snapshot beside it: as words of the
+    command line, and as DumpOptions."""
     random = maker.random
-    words: list[str] = []
-    options: dict[str, Any] = {}
-    if random.randrange(6):
-        words.append("--print-data-log")
-        options["print_data"] = True
-    elif random.randrange(2):
-        words.append("--deep-iteration")
-        options["deep"] = True
-    if not random.randrange(6):
-        words.append("--skip-record-metadata")
-        options["skip_metadata"] = True
+    switches = _OF_INDEXES if index else _OF_LOGS
+    words = [word for word, (_, share) in switches.items() if random.random() < share]
+    options: dict[str, Any] = {switches[word][0]: True for word in words}
     if not random.randrange(10):
-        options["max_bytes"] = random.choice([0, 17, 61, size // 2, size, size + 5])
-        words += ["--max-bytes", str(options["max_bytes"])]
-    if not random.randrange(8):
+        word, name = ("--max-message-size", "max_message_size") if index else ("--max-bytes", "max_bytes")
+        options[name] = random.choice([0, 17, 61, 100, size // 2, size, size + 5, 5000])
+        words += [word, str(options[name])]
+    if not index and not random.randrange(8):
         flag = random.choice(decoders.FLAGS)
         words.append(flag)
         options["decode"] = decoders.decoder_of_options([flag])
-    return words, options
-
-
-def index_words(maker: Maker) -> tuple[list[str], dict[str, Any]]:
-    """Return random options for the index and snapshot files of a log, in both forms."""
-    random = maker.random
-    words: list[str] = []
-    options: dict[str, Any] = {}
-    if not random.randrange(5):
-        words.append("--verify-index-only")
-        options["verify_index"] = True
-    if not random.randrange(6):
-        words.append("--index-sanity-check")
-        options["index_sanity"] = True
-    if not random.randrange(10):
-        options["max_message_size"] = random.choice([0, 17, 61, 100, 5000])
-        words += ["--max-message-size", str(options["max_message_size"])]
     return words, options
 
 

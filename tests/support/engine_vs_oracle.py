@@ -7,38 +7,24 @@ from typing import Any
 import builders
 import oracle
 import reading
-from core_reading import decode_error
-from view_layout import assert_viewed_as_copied
+from core_reading import FIELDS, assert_viewed_as_copied, read_as
 
 import kafkarec
 
-FIELDS = reading.RECORD_FIELDS
-
 
 def assert_agree(data: bytes, *, deep: bool = True, **options: Any) -> oracle.Verdict:
-    """Assert that engine and oracle agree, and that views are as copies. `deep` also compares the row view, `batches`
-    and `scan`."""
+    """Assert that engine and oracle agree, and that views are as copies. `deep` also compares `batches` and `scan`."""
     assert_viewed_as_copied(data, errors="skip", control=True, columns=FIELDS, **options)
     verdict = oracle.decode(data)
-    error = decode_error(data, **options)
-    assert (error is None) == (verdict.error is None), (
-        f"kafkarec says {error!r}, the oracle {verdict.error!r} ({verdict.stage}); {data[:400].hex()}"
-    )
-    if error is not None:
-        assert error.position is None or 0 <= error.position < len(data)
-        return verdict
-    wanted = [{name: record[name] for name in FIELDS} for record in verdict.records]
-    decoded = kafkarec.decode(data, columns=FIELDS, control=True, **options)
-    assert decoded.remaining == verdict.remaining
-    assert reading.arrow_rows(decoded) == wanted, data[:400].hex()
-    if deep:
+    decoded = read_as(verdict, data, **options)
+    if deep and verdict.error is None:
         headers = [batch.columns for batch in verdict.batches]
         assert reading.batch_rows(kafkarec.scan(data)) == headers
         assert reading.batch_rows(decoded.batches) == headers
-        assert [reading.record_row(record) for record in decoded] == wanted
         batches = list(kafkarec.batches(data))
         assert [reading.batch_attributes(batch) for batch in batches] == headers
-        assert [reading.record_row(record) for batch in batches for record in batch] == wanted
+        records = [[{name: record[name] for name in FIELDS} for record in batch.records] for batch in verdict.batches]
+        assert [[reading.record_row(record) for record in batch] for batch in batches] == records
     return verdict
 
 

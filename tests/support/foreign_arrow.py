@@ -83,9 +83,9 @@ DATA = [b"0123456789abcdefghij", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
 BYTES = {"binary": "i", "large_binary": "q"}
 
 
-def bytes_of(kind: str, offsets: list[int], data: bytes = b"abcdefghijkl", bits: bytes | None = None) -> pa.Array:
+def bytes_of(kind: str, offsets: list[int], data: bytes = b"abcdefghijkl") -> pa.Array:
     """Return a binary array with these offsets."""
-    return array_over(getattr(pa, kind)(), len(offsets) - 1, [bits, packed(BYTES[kind], *offsets), data])
+    return array_over(getattr(pa, kind)(), len(offsets) - 1, [None, packed(BYTES[kind], *offsets), data])
 
 
 class ExportedBatch:
@@ -107,16 +107,10 @@ class ExportedBatch:
         return self._capsules
 
     def child(self, *path: int) -> Any:
-        struct_ = self.array
-        for i in path:
-            struct_ = struct_.children[i].contents
-        return struct_
+        return _below(self.array, path)
 
     def schema_child(self, *path: int) -> Any:
-        struct_ = self.schema
-        for i in path:
-            struct_ = struct_.children[i].contents
-        return struct_
+        return _below(self.schema, path)
 
     def restore(self) -> None:
         for one, was in self._before:
@@ -124,6 +118,12 @@ class ExportedBatch:
         for one, pointers in self._pointers:
             for i, pointer_ in enumerate(pointers):
                 one.buffers[i] = pointer_
+
+
+def _below(struct_: Any, path: tuple[int, ...]) -> Any:
+    for i in path:
+        struct_ = struct_.children[i].contents
+    return struct_
 
 
 def _structs(top: Any) -> list[Any]:

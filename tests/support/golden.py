@@ -38,18 +38,18 @@ class Case:
         return self.name
 
 
-def _cases(folder: Path, data_suffix: str) -> list[Case]:
-    return [Case(path.stem, path.with_suffix(data_suffix), path) for path in sorted(folder.glob("*.json"))]
+def _cases(folder: Path) -> list[Case]:
+    return [Case(path.stem, path.with_suffix(".bin"), path) for path in sorted(folder.glob("*.json"))]
 
 
 def vectors() -> list[Case]:
     """Return the 127 well-formed buffers."""
-    return _cases(VECTORS / "vectors", ".bin")
+    return _cases(VECTORS / "vectors")
 
 
 def invalid() -> list[Case]:
     """Return the 231 invalid or odd buffers; Kafka accepts 60 of them."""
-    return _cases(VECTORS / "invalid", ".bin")
+    return _cases(VECTORS / "invalid")
 
 
 def vector(name: str) -> Case:
@@ -79,15 +79,11 @@ def partition_bytes(folder: str) -> bytes:
     return b"".join(path.read_bytes() for path in sorted((VECTORS / "segments" / folder).glob("*.log")))
 
 
-def consumer_rows(folder: str, isolation: str) -> list[dict[str, Any]]:
-    text = (VECTORS / "segments" / folder / f"{isolation}.json").read_text(encoding="utf-8")
-    return json.loads(text)["records"]
-
-
 def consumed(folder: str, isolation: str) -> list[dict[str, Any]]:
     """Return what a real consumer returned, as rows of the default columns and partition_leader_epoch."""
+    text = (VECTORS / "segments" / folder / f"{isolation}.json").read_text(encoding="utf-8")
     rows = []
-    for row in consumer_rows(folder, isolation):
+    for row in json.loads(text)["records"]:
         record = expected_record(row | {"sequence": -1}, {})
         del record["sequence"]
         rows.append(record | {"partition_leader_epoch": row["leaderEpoch"]})
@@ -132,7 +128,7 @@ def expected_batch(batch: dict[str, Any]) -> dict[str, Any]:
     """Return a batch of the JSON under the names of the batch columns, and with their nulls."""
     legacy = batch["magic"] < 2
     codec = batch["codec"]
-    expected = {
+    return {
         "position": batch["position"],
         "base_offset": None if legacy and batch["isCompressed"] else batch["baseOffset"],
         "last_offset": batch["lastOffset"],
@@ -156,4 +152,3 @@ def expected_batch(batch: dict[str, Any]) -> dict[str, Any]:
         "last_sequence": null_if_absent(batch["lastSequence"]),
         "record_count": batch["countOrNull"],
     }
-    return expected

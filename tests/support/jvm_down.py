@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import os
 import struct
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from jvm_oracle import JARS as SERVER_JARS
-from jvm_oracle import Jvm, tool
+from jvm_oracle import Jvm, compile_java, tool
 from paths import SUPPORT
 
 VERSION = "3.9.2"
-_BESIDE = str(Path(SERVER_JARS).parent / f"kafka-clients-{VERSION}")
-JARS = os.environ.get("KAFKAREC_KAFKA39_JARS") or _BESIDE
-SOURCE = SUPPORT / "jvm39" / "Down.java"
+JARS = os.environ.get("KAFKAREC_KAFKA39_JARS") or str(Path(SERVER_JARS).parent / f"kafka-clients-{VERSION}")
 
 
 class Answer(NamedTuple):
@@ -42,22 +39,9 @@ class DownConverter(Jvm):
     """One JVM that converts batches; requests and answers go through pipes."""
 
     def __init__(self, classes: Path) -> None:
-        path = f"{JARS}/*{os.pathsep}{classes}"
-        subprocess.run(
-            [str(tool("javac")), "--release", "17", "-proc:none", "-cp", path, "-d", str(classes), str(SOURCE)],
-            check=True,
-            timeout=120,
-        )
-        self._jvm = subprocess.Popen(
-            [str(tool("java")), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", path, "Down"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        super().__init__(compile_java(classes, "Down", jars=JARS, sources=SUPPORT / "jvm39"), "Down")
 
     def __call__(self, data: bytes, magic: int) -> Answer:
-        assert self._jvm.stdin is not None
-        self._jvm.stdin.write(struct.pack(">bi", magic, len(data)) + data)
-        self._jvm.stdin.flush()
-        records, length = struct.unpack(">ii", self._read(8))
-        found = self._read(length)
+        self._write(struct.pack(">bi", magic, len(data)) + data)
+        records, found = self._integer(), self._read(self._integer())
         return Answer(found, records) if records >= 0 else Answer(refusal=found.decode())

@@ -65,25 +65,38 @@ def tool(name: str) -> str | None:
     return here or shutil.which(name)
 
 
-def compile_java(classes: Path, *names: str) -> str:
+def compile_java(classes: Path, *names: str, jars: str = JARS, sources: Path = SOURCES) -> str:
     """Compile programs of tests/support/jvm into a folder; return the class path that they run with."""
-    path = f"{JARS}/*{os.pathsep}{classes}"
-    options = ["--release", "17", "-proc:none", "-cp", path, "-sourcepath", str(SOURCES), "-d", str(classes)]
-    sources = [str(SOURCES / f"{name}.java") for name in names]
-    subprocess.run([str(tool("javac")), *options, *sources], check=True, timeout=120)
+    path = f"{jars}/*{os.pathsep}{classes}"
+    options = ["--release", "17", "-proc:none", "-cp", path, "-sourcepath", str(sources), "-d", str(classes)]
+    files = [str(sources / f"{name}.java") for name in names]
+    subprocess.run([str(tool("javac")), *options, *files], check=True, timeout=120)
     return path
 
 
 class Jvm:
-    """A process that answers on its standard output until its standard input ends."""
+    """A program that answers on its standard output until its standard input ends."""
 
-    _jvm: subprocess.Popen[bytes]
+    def __init__(self, path: str, program: str, *arguments: str) -> None:
+        self._jvm = subprocess.Popen(
+            [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, program, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def _write(self, data: bytes) -> None:
+        assert self._jvm.stdin is not None
+        self._jvm.stdin.write(data)
+        self._jvm.stdin.flush()
 
     def _read(self, size: int) -> bytes:
         assert self._jvm.stdout is not None
         data = self._jvm.stdout.read(size)
         assert len(data) == size, "the oracle's JVM ended"
         return data
+
+    def _integer(self) -> int:
+        return int(struct.unpack(">i", self._read(4))[0])
 
     def close(self) -> None:
         assert self._jvm.stdin is not None
@@ -95,23 +108,11 @@ class Oracle(Jvm):
     """One JVM. The first word of `ask` names a verb of tests/support/jvm/Oracle.java, which answers."""
 
     def __init__(self, classes: Path) -> None:
-        path = compile_java(classes, "Oracle")
-        self._jvm = subprocess.Popen(
-            [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, "Oracle", TOOLS],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        super().__init__(compile_java(classes, "Oracle"), "Oracle", TOOLS)
 
     def ask(self, *words: Any) -> Answer:
-        assert self._jvm.stdin is not None
         texts = [str(word).encode() for word in words]
-        question = struct.pack(">i", len(texts))
-        question += b"".join(struct.pack(">i", len(text)) + text for text in texts)
-        self._jvm.stdin.write(question)
-        self._jvm.stdin.flush()
+        self._write(struct.pack(">i", len(texts)) + b"".join(struct.pack(">i", len(text)) + text for text in texts))
         status = self._integer()
         out, err = (self._read(self._integer()).decode() for _ in range(2))
         return Answer(status, out, err)
-
-    def _integer(self) -> int:
-        return int(struct.unpack(">i", self._read(4))[0])

@@ -9,11 +9,10 @@ import golden
 import magic3_oracle
 import oracle
 import reading
+from core_reading import FIELDS, read_as
 
 import kafkarec
 from kafkarec.experimental import header_first, v3
-
-FIELDS = reading.RECORD_FIELDS
 
 
 class Form(NamedTuple):
@@ -70,14 +69,9 @@ def batch_fields(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def assert_agree(form: Form, data: bytes) -> oracle.Verdict:
     """Assert that `decode` and the oracle agree: the same verdict, the same records and batch columns."""
     verdict = magic3_oracle.decode(data, header_first=form.header_first)
-    try:
-        columns = form.module.decode(data, columns=FIELDS, control=True)
-    except kafkarec.KafkaRecordError as error:
-        assert verdict.error is not None, f"kafkarec says {error!r}, the oracle accepts it; {data[:400].hex()}"
-        assert error.position is not None and 0 <= error.position < len(data)
-        return verdict
-    assert verdict.error is None, f"the oracle says {verdict.error}; {data[:400].hex()}"
-    assert columns.remaining == verdict.remaining
-    assert records_of(columns) == [{name: row[name] for name in FIELDS} for row in verdict.records]
-    assert reading.batch_rows(columns.batches) == [batch.columns for batch in verdict.batches]
+    found = read_as(verdict, data, form.module.decode)
+    if isinstance(found, kafkarec.KafkaRecordError):
+        assert found.position is not None
+    else:
+        assert reading.batch_rows(found.batches) == [batch.columns for batch in verdict.batches]
     return verdict

@@ -14,28 +14,18 @@ from oracle_codecs import Refused, decompress, open_only
 
 def decode(data: bytes, *, header_first: bool = False) -> oracle.Verdict:
     """Return all batches with their records, or the first error."""
-    verdict = oracle.Verdict([], 0)
-    at = 0
-    try:
-        while len(data) - at >= 12:
-            (length,) = struct.unpack_from(">i", data, at + 8)
-            if length < 14 or length > oracle.INT_MAX - 12:
-                raise Refused("size")
-            if len(data) - at < 17:
-                break
-            if data[at + 16] != 3:
-                raise Refused("magic")
-            if len(data) - at < 12 + length:
-                break
-            verdict.batches.append(_batch(data[at : at + 12 + length], at, header_first))
-            at += 12 + length
-    except Refused as refusal:
-        verdict.error = str(refusal)
-    verdict.remaining = len(data) - at
+    verdict = oracle.Verdict(*oracle.frames(data, magics=(3,)))
+    for batch in verdict.batches:
+        try:
+            _read_batch(batch, header_first)
+        except Refused as refusal:
+            verdict.error = str(refusal)
+            break
     return verdict
 
 
-def _batch(raw: bytes, position: int, header_first: bool) -> oracle.Batch:
+def _read_batch(batch: oracle.Batch, header_first: bool) -> None:
+    raw = batch.raw
     if len(raw) < 44:
         raise Refused("batch below 44 bytes")
     (crc,) = struct.unpack_from(">I", raw, 17)
@@ -52,11 +42,9 @@ def _batch(raw: bytes, position: int, header_first: bool) -> oracle.Batch:
     header = raw[:21] + struct.pack(
         ">hiqqqhii", attributes, last_delta, base_timestamp, max_timestamp, pid, producer_epoch, base_sequence, count
     )
-    columns = oracle.batch_columns(header, position) | {"size_in_bytes": len(raw)}
-    batch = oracle.Batch(position, raw, 3, columns)
+    batch.columns = oracle.batch_columns(header, batch.position) | {"size_in_bytes": len(raw)}
     fields = _fields(raw[at:], attributes, count, header_first)
     batch.records = [oracle.record_columns(header, *one) for one in fields]
-    return batch
 
 
 def _fields(payload: bytes, attributes: int, count: int, header_first: bool) -> list[tuple]:

@@ -1,4 +1,5 @@
-"""Random records of internal topics, from the schema tables: every type, every version; and random damage to bytes."""
+"""Records of internal topics: the bytes of given fields; random ones from the schema tables, of every type in every
+version; and random damage to bytes."""
 
 from __future__ import annotations
 
@@ -7,11 +8,10 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from message_bytes import write_key, write_value
-
 from kafkarec.format.message_schemas import MessageField, RecordType, Struct
 from kafkarec.format.message_writer import write_message
 from kafkarec.format.messages import TAGGED, default_of
+from kafkarec.format.varints import unsigned_varint
 from kafkarec.internal_topics.topics import CONSUMER_MESSAGES, TOPICS, Topic
 
 FLAGS = {
@@ -21,6 +21,7 @@ FLAGS = {
     "__share_group_state": "--share-group-state-decoder",
     "__remote_log_metadata": "--remote-log-metadata-decoder",
 }
+_FRAME_VERSION = 1
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _TEXTS = ("", "a", "topic-1", "grün", '\u2028\x7f\x00\x1f"\\\n\t\b\f\r/', "\U0001f600", "x" * 3, "x" * 130)
 _DOUBLES = (
@@ -37,6 +38,23 @@ _DOUBLES = (
     float("inf"),
     float("-inf"),
 )
+
+
+def write_key(kind: RecordType, fields: dict[str, Any]) -> bytes:
+    """The bytes of the key of a coordinator's record."""
+    if kind.key is None or kind.id is None:
+        raise ValueError(f"{kind.name} has no key")
+    return kind.id.to_bytes(2, "big") + write_message(kind.key, kind.key.last, fields)
+
+
+def write_value(topic: Topic, kind: RecordType, version: int, fields: dict[str, Any]) -> bytes:
+    """The bytes of a record's value: the version or the frame, depending on the topic, and the message."""
+    if not kind.value.has_version(version):
+        raise ValueError(f"{kind.name} has the versions {kind.value.first} to {kind.value.last}, not {version}")
+    body = write_message(kind.value, version, fields)
+    if topic.has_keys:
+        return version.to_bytes(2, "big") + body
+    return b"".join(unsigned_varint(each) for each in (_FRAME_VERSION, kind.id or 0, version)) + body
 
 
 class Sample(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import crc32c
@@ -81,7 +82,7 @@ def decode(data: bytes, *, check_crcs: bool = True) -> Verdict:
     return verdict
 
 
-def frames(data: bytes) -> tuple[list[Batch], int, str | None]:
+def frames(data: bytes, magics: Container[int] = range(3)) -> tuple[list[Batch], int, str | None]:
     batches: list[Batch] = []
     at = 0
     while len(data) - at >= 12:
@@ -94,7 +95,7 @@ def frames(data: bytes) -> tuple[list[Batch], int, str | None]:
         if left < 17:
             break
         (magic,) = struct.unpack_from(">b", data, at + 16)
-        if not 0 <= magic <= 2:
+        if magic not in magics:
             return batches, left, "unknown magic"
         if left < 12 + size:
             break

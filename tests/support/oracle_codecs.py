@@ -2,12 +2,15 @@
 
 Sources: java.util.zip.GZIPInputStream (JDK 17), SnappyInputStream (snappy-java 1.1.10), Kafka's
 Lz4BlockInputStream, ZstdInputStreamNoFinalizer (zstd-jni 1.5). MANIFEST.md items 29 to 32 describe their behaviour.
+
+A stream's other fields say what Kafka reads without an error and verify reports.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from typing import NamedTuple
 
 import cramjam
 import lz4.block
@@ -18,14 +21,32 @@ class Refused(Exception):
     """Raised where Kafka raises; `str` is a short reason."""
 
 
-def decompress(codec: int, payload: bytes, magic: int) -> bytes:
-    """Return all bytes of the stream. Codec ids as in the attributes; 0 returns the payload."""
+class Stream(NamedTuple):
+    """A payload that was read.
+
+    parts     gzip's members, snappy's streams, zstd's frames; of lz4 the first frame alone is read
+    left      bytes behind the end, which are not read
+    ignored   what is wrong of what Kafka does not look at
+    """
+
+    content: bytes
+    parts: int = 1
+    left: int = 0
+    ignored: str | None = None
+
+
+def stream(codec: int, payload: bytes, magic: int) -> Stream:
+    """Read a payload. Codec ids as in the attributes; 0 is the payload itself."""
     if codec == 3:
         return lz4_stream(payload, check_header=magic != 0)
-    table = {0: bytes, 1: gzip_stream, 2: snappy_stream, 4: zstd_stream}
+    table = {0: Stream, 1: gzip_stream, 2: snappy_stream, 4: zstd_stream}
     if codec not in table:
         raise Refused("unknown compression type")
     return table[codec](payload)
+
+
+def decompress(codec: int, payload: bytes, magic: int) -> bytes:
+    return stream(codec, payload, magic).content
 
 
 def open_only(codec: int, payload: bytes, magic: int) -> None:
@@ -68,7 +89,7 @@ def _gzip_header(data: bytes, at: int) -> int:
     return cursor.at
 
 
-def gzip_stream(data: bytes) -> bytes:
+def gzip_stream(data: bytes) -> Stream:
     out = []
     at = _gzip_header(data, 0)
     while True:
@@ -85,12 +106,13 @@ def gzip_stream(data: bytes) -> bytes:
             raise Refused("gzip: no trailer")
         if struct.unpack("<II", rest[:8]) != (zlib.crc32(plain), len(plain) & 0xFFFFFFFF):
             raise Refused("gzip: trailer")
-        if len(rest) <= 26:  # GZIPInputStream looks for another member only if its shortest form would fit
-            return b"".join(out)
+        read = Stream(b"".join(out), len(out), len(rest) - 8)
+        if read.left <= 18:  # GZIPInputStream looks for another member only if its shortest form would fit
+            return read
         try:
-            at = _gzip_header(data, len(data) - len(rest) + 8)
+            at = _gzip_header(data, len(data) - read.left)
         except Refused:
-            return b"".join(out)
+            return read
 
 
 # snappy
@@ -116,14 +138,13 @@ def _snappy_block(block: bytes) -> bytes:
         raise Refused("snappy: bad block") from error
 
 
-def snappy_stream(data: bytes) -> bytes:
+def snappy_stream(data: bytes) -> Stream:
     if not data:
         raise Refused("snappy: empty stream")
     if not _has_xerial_header(data):
-        return _snappy_block(data)
+        return Stream(_snappy_block(data))
     out: list[bytes] = []
-    at = 16
-    ended_at = 0
+    at, streams, ended_at = 16, 1, 0
     while len(data) - at >= 4:
         (size,) = struct.unpack_from(">i", data, at)
         if data[at : at + 4] == XERIAL_MAGIC[:4]:  # another stream begins
@@ -138,6 +159,7 @@ def snappy_stream(data: bytes) -> bytes:
                 # isValidHeader fails: one read call ends there, and the next continues after that header
                 ended_at = sum(map(len, out))
             at += 16
+            streams += 1
             continue
         if size < 0 or size > 512 << 20:
             raise Refused("snappy: chunk size")
@@ -145,7 +167,7 @@ def snappy_stream(data: bytes) -> bytes:
             raise Refused("snappy: chunk cut")
         out.append(_snappy_block(data[at + 4 : at + 4 + size]))
         at += 4 + size
-    return b"".join(out)
+    return Stream(b"".join(out), streams, len(data) - at)
 
 
 # lz4
@@ -169,7 +191,7 @@ def _lz4_header(data: bytes, *, check: bool) -> tuple[int, int, int]:
     return cursor.at, flags, 1 << (2 * (block >> 4) + 8)
 
 
-def lz4_stream(data: bytes, *, check_header: bool) -> bytes:
+def lz4_stream(data: bytes, *, check_header: bool) -> Stream:
     at, flags, largest = _lz4_header(data, check=check_header)
     cursor = _Cursor(data, at)
     out = []
@@ -177,9 +199,12 @@ def lz4_stream(data: bytes, *, check_header: bool) -> bytes:
         (word,) = struct.unpack("<I", cursor.take(4))
         size = word & 0x7FFFFFFF
         if size == 0:
-            if flags & 0x04:
-                cursor.take(4)  # the content checksum is read and not verified
-            return b"".join(out)
+            content, ignored = b"".join(out), None
+            if flags & 0x04 and struct.unpack("<I", cursor.take(4))[0] != xxh32(content):
+                ignored = "wrong content checksum"
+            if flags & 0x08 and struct.unpack_from("<Q", data, 6)[0] not in (0, len(content)):
+                ignored = "the content does not have the size in the frame's header"
+            return Stream(content, left=len(data) - cursor.at, ignored=ignored)
         if size > largest:
             raise Refused("lz4: block above the maximum")
         block = cursor.take(size)
@@ -194,7 +219,7 @@ def lz4_stream(data: bytes, *, check_header: bool) -> bytes:
             raise Refused("lz4: block checksum")
 
 
-def xxh32(data: bytes, seed: int = 0) -> int:
+def xxh32(data: bytes) -> int:
     """Return xxHash32, which the LZ4 frame format uses; no dependency provides it."""
     p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     mask = 0xFFFFFFFF
@@ -204,14 +229,14 @@ def xxh32(data: bytes, seed: int = 0) -> int:
 
     at, n = 0, len(data)
     if n >= 16:
-        lanes = [(seed + p1 + p2) & mask, (seed + p2) & mask, seed, (seed - p1) & mask]
+        lanes = [(p1 + p2) & mask, p2, 0, -p1 & mask]
         while at <= n - 16:
             for i, word in enumerate(struct.unpack_from("<IIII", data, at)):
                 lanes[i] = rotl((lanes[i] + word * p2) & mask, 13) * p1 & mask
             at += 16
         h = sum(rotl(lane, r) for lane, r in zip(lanes, (1, 7, 12, 18), strict=True)) & mask
     else:
-        h = (seed + p5) & mask
+        h = p5
     h = (h + n) & mask
     while at <= n - 4:
         h = rotl((h + struct.unpack_from("<I", data, at)[0] * p3) & mask, 17) * p4 & mask
@@ -227,9 +252,11 @@ def xxh32(data: bytes, seed: int = 0) -> int:
 # zstd
 
 
-def zstd_stream(data: bytes) -> bytes:
+def zstd_stream(data: bytes) -> Stream:
     out = []
+    frames = 0
     while data:
+        frames += 1
         if len(data) >= 8 and 0x184D2A50 <= struct.unpack_from("<I", data)[0] <= 0x184D2A5F:
             size = 8 + struct.unpack_from("<I", data, 4)[0]
             if size > len(data):
@@ -244,7 +271,7 @@ def zstd_stream(data: bytes) -> bytes:
         if not frame.eof:
             raise Refused("zstd: ends early")
         data = frame.unused_data
-    return b"".join(out)
+    return Stream(b"".join(out), frames)
 
 
 class _Cursor:

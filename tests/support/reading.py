@@ -2,12 +2,10 @@
 
 by_columns     decode, exported to Arrow
 by_records     decode, record by record
-by_batches     batches, each iterated
 decode_file    decode, as a file of a partition is read
 decode_source  decode, with what only other parts of kafkarec ask of the engine: ranges, transactions, limits
 read_batches   the same as the engine returns it, for its tables of batches
 scan_pieces    the headers alone, a table for each piece
-walk_markers   headers and markers, as most operations on logs read them
 
 Rows are dicts of the contract's column names; `headers` are tuples, timestamps ints of milliseconds. Only this file
 knows how the engine is called; see `_c/decode.pxd` for its options.
@@ -24,9 +22,8 @@ import kafkarec
 from kafkarec._core import Decoder, PassResult, Source
 from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns, batch_table, read_part, read_pieces
-from kafkarec.read.walk import CHECKSUMS, MARKERS, Buffer, asked, walk
+from kafkarec.read.walk import Buffer
 from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
-from kafkarec.recover.steps import Step
 from kafkarec.tables.records import BatchTable
 
 RECORD_FIELDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence")
@@ -148,10 +145,6 @@ def by_records(data: Any, **options: Any) -> list[dict[str, Any]]:
     return [record_row(record) for record in kafkarec.decode(data, columns=RECORD_FIELDS, **options)]
 
 
-def by_batches(data: Any) -> list[list[dict[str, Any]]]:
-    return [[record_row(record) for record in batch] for batch in kafkarec.batches(data)]
-
-
 def batch_rows(table: Any) -> list[dict[str, Any]]:
     """Return the rows of a BatchTable, by Arrow."""
     return arrow_rows(table)
@@ -182,18 +175,12 @@ def scan_pieces(
     *,
     file: str | None = "test.log",
     whole: bool = False,
-    engine: Mapping[str, Any] | None = None,
 ) -> Iterator[BatchTable]:
     """Batch tables of bytes or a file from headers alone; whole: one of all batches."""
-    chosen = file_request(file, engine=engine).of_headers(whole=whole)
+    chosen = file_request(file).of_headers(whole=whole)
     return map(batch_table, read_pieces(chosen, source_of(data), start, stop))
 
 
 def scan(data: Any) -> BatchTable:
     """Return the table of all pieces."""
     return BatchTable.joined(list(scan_pieces(data)))
-
-
-def walk_markers(segment: Any, *, check_crcs: bool = False, **options: Any) -> list[Step]:
-    """Return the steps of a walk over a segment. check_crcs: the checksums of all batches are checked."""
-    return list(walk([segment], asked(MARKERS | CHECKSUMS if check_crcs else MARKERS, **options)))

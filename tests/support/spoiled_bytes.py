@@ -50,3 +50,8 @@ def hole(bytes_: Bytes, random_: random.Random) -> None:
 
 def cut(bytes_: Bytes, random_: random.Random) -> None:
     bytes_.put(random_.randrange(max(1, len(bytes_))), len(bytes_.data), b"")
+
+
+def spoil(bytes_: Bytes, random_: random.Random) -> None:
+    """Damage them in one of these ways."""
+    random_.choice((flip, zeros, garbage, hole, cut))(bytes_, random_)

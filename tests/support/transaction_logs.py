@@ -72,12 +72,12 @@ _KINDS = (DATA, DATA, DATA, DATA, PLAIN, IDEMPOTENT, ABORT, ABORT, COMMIT, COMMI
 
 
 @st.composite
-def logs(draw: st.DrawFn, most: int = 30) -> list[Event]:
+def logs(draw: st.DrawFn) -> list[Event]:
     """Draw interleaved producers in any order: markers without data, repeated markers, epochs that rise at markers."""
     drawn = draw(
         st.lists(
             st.tuples(st.sampled_from(_KINDS), st.integers(0, 3), st.integers(1, 3), st.integers(0, 60_000)),
-            max_size=most,
+            max_size=30,
         )
     )
     epochs_rise = draw(st.booleans())

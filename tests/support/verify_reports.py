@@ -44,10 +44,12 @@ def data_folder(folder: Path, **checkpoints: str) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
     for name, text in checkpoints.items():
-        lines = text.splitlines()
-        content = "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines))
-        (folder / f"{name.replace('_', '-')}-offset-checkpoint").write_text(content)
+        add_checkpoint(folder, *text.splitlines(), name=name.replace("_", "-"))
     return folder
+
+
+def add_checkpoint(folder: Path, *lines: str, name: str = "replication") -> None:
+    (folder / f"{name}-offset-checkpoint").write_text("".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)))
 
 
 def good(base: int, count: int = 5, **fields: object) -> bytes:
@@ -60,5 +62,5 @@ def verified(path: object, **options: object) -> Report:
     return report
 
 
-def sequenced(base: int, sequence: int, epoch: int = 0, count: int = 5, producer: int = 1) -> bytes:
-    return good(base, count, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+def sequenced(base: int, sequence: int, epoch: int = 0, producer: int = 1) -> bytes:
+    return good(base, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)

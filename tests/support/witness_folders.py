@@ -41,12 +41,12 @@ def cut(log: Path, position: int, *, zeros: bool = False) -> None:
             file.truncate(size)
 
 
-def cut_golden(root: Path, *kept: str, offset: int = 345, name: str = "all-codecs-0", zeros: bool = False) -> Path:
+def cut_golden(root: Path, *kept: str, offset: int = 345, name: str = "all-codecs-0") -> Path:
     """A golden log cut before the batch at `offset`, with only these of its side files."""
     folder = golden(root, name)
     log = sorted(folder.glob("*.log"))[-1]
     [position] = [row["position"] for row in kafkarec.open(log).scan() if row["base_offset"] == offset]
-    cut(log, position, zeros=zeros)
+    cut(log, position)
     return only_with(folder, *kept)
 
 
@@ -58,17 +58,32 @@ def only_with(folder: Path, *kept: str) -> Path:
     return folder
 
 
-def small(root: Path, *, name: str = "orders-0", **files: str) -> Path:
+def name_of(offset: int, suffix: str) -> str:
+    return f"{offset:020}{suffix}"
+
+
+def put(folder: Path, offset: int, **files: bytes) -> Path:
+    """The folder, with these files of one offset beside its segments: `index=b""`."""
+    for suffix, content in files.items():
+        (folder / name_of(offset, f".{suffix}")).write_bytes(content)
+    return folder
+
+
+NO_PRODUCERS = producer_snapshot.write(())
+
+
+def small(root: Path, **files: str) -> Path:
     """A log with the offsets 0 to 9."""
-    return made(root, {0: [good(0), good(5)]}, name, **files)
+    return made(root, {0: [good(0), good(5)]}, **files)
 
 
-def written(root: Path, batches: int = 40, name: str = "orders-0") -> Path:
+def written(root: Path) -> Path:
     """A log of our own writer, with several segments, closed as by a broker's clean shutdown."""
-    with kafkarec.SegmentWriter(root / name, segment_bytes=1000, index_interval_bytes=100) as writer:
-        for number in range(batches):
+    folder = root / "orders-0"
+    with kafkarec.SegmentWriter(folder, segment_bytes=1000, index_interval_bytes=100) as writer:
+        for number in range(40):
             writer.append(good(number * 5))
-    return root / name
+    return folder
 
 
 def without_first(root: Path) -> Path:
@@ -94,20 +109,14 @@ def truncated(root: Path, stale: Sequence[tuple[int, int]]) -> Path:
     folder = made(root, {0: batches})
     entries = [(number * 5 + 4, number * size) for number in range(1, 40)]
     index = offset_index.write(entries, 0) + offset_index.write(stale, 0)
-    (folder / f"{0:020}.index").write_bytes(index + bytes(4096))
-    times = [(builders.NOW + 4, 4)]
-    (folder / f"{0:020}.timeindex").write_bytes(time_index.write([*times, (builders.NOW, 900)], 0) + bytes(1200))
-    return folder
+    times = time_index.write([(builders.NOW + 4, 4), (builders.NOW, 900)], 0)
+    return put(folder, 0, index=index + bytes(4096), timeindex=times + bytes(1200))
 
 
 def preallocated(root: Path) -> Path:
-    folder = small(root)
-    with open(folder / f"{0:020}.log", "ab") as log:
-        log.write(bytes(1 << 16))
-    (folder / f"{10:020}.snapshot").write_bytes(producer_snapshot.write(()))
-    (folder / f"{0:020}.index").write_bytes(bytes(4096))
-    (folder / f"{0:020}.timeindex").write_bytes(bytes(4092))
-    return folder
+    folder = made(root, {0: [good(0), good(5), bytes(1 << 16)]})
+    put(folder, 10, snapshot=NO_PRODUCERS)
+    return put(folder, 0, index=bytes(4096), timeindex=bytes(4092))
 
 
 def compacted(root: Path) -> Path:
@@ -129,25 +138,21 @@ def only_zeros(root: Path) -> Path:
 
 def empty(root: Path) -> Path:
     folder = made(root, {0: []}, leader_epoch_checkpoint="0\n1\n0 0\n")
-    (folder / f"{0:020}.index").write_bytes(b"")
-    (folder / f"{0:020}.timeindex").write_bytes(bytes(1200))
-    return folder
+    return put(folder, 0, index=b"", timeindex=bytes(1200))
 
 
 def emptied(root: Path) -> Path:
     """Retention deleted every record: one empty segment at the log's end."""
     folder = made(root, {700: []}, leader_epoch_checkpoint="0\n1\n4 700\n")
-    (folder / f"{700:020}.snapshot").write_bytes(producer_snapshot.write(()))
     data_folder(root, log_start="orders 0 700", recovery_point="orders 0 700", replication="orders 0 700")
-    return folder
+    return put(folder, 700, snapshot=NO_PRODUCERS)
 
 
 def restarted(root: Path) -> Path:
     """The snapshot of an earlier shutdown, and a new leader that has written nothing yet."""
     folder = small(root, leader_epoch_checkpoint="0\n2\n0 0\n1 10\n")
-    (folder / f"{5:020}.snapshot").write_bytes(producer_snapshot.write(()))
-    (folder / f"{99:020}.snapshot.deleted").write_bytes(producer_snapshot.write(()))
-    return folder
+    put(folder, 5, snapshot=NO_PRODUCERS)
+    return put(folder, 99, **{"snapshot.deleted": NO_PRODUCERS})
 
 
 def behind(root: Path) -> Path:
@@ -172,10 +177,8 @@ def written_on_after_truncation(root: Path) -> Path:
     folder = truncated(root, [])
     size = len(good(0))
     entries = [*((number * 5 + 4, number * size) for number in range(1, 20)), (130, 25 * size + 7)]
-    (folder / f"{0:020}.index").write_bytes(offset_index.write(entries, 0) + bytes(4096))
-    times = [(builders.NOW + 4, 4), (builders.NOW + 5, 190)]
-    (folder / f"{0:020}.timeindex").write_bytes(time_index.write(times, 0) + bytes(1200))
-    return folder
+    times = time_index.write([(builders.NOW + 4, 4), (builders.NOW + 5, 190)], 0)
+    return put(folder, 0, index=offset_index.write(entries, 0) + bytes(4096), timeindex=times + bytes(1200))
 
 
 def emptied_below_the_start(root: Path) -> Path:
@@ -189,10 +192,7 @@ def cleaned_marker(root: Path) -> Path:
     log = [good(40), builders.end_marker(commit=False, base_offset=50, producer_id=7, producer_epoch=0), good(51)]
     folder = made(root, {40: log})
     open_before = SnapshotEntry(7, 0, 0, 35, 0, builders.NOW, 0, 31)
-    (folder / f"{40:020}.snapshot").write_bytes(producer_snapshot.write([open_before]))
-    for suffix in (".index", ".timeindex", ".txnindex"):
-        (folder / f"{40:020}{suffix}").write_bytes(b"")
-    return folder
+    return put(folder, 40, snapshot=producer_snapshot.write([open_before]), index=b"", timeindex=b"", txnindex=b"")
 
 
 def no_data_folder(root: Path) -> Path:
@@ -204,11 +204,7 @@ def no_data_folder(root: Path) -> Path:
 
 def flipped_index(root: Path) -> Path:
     """An entry of an .index with one wrong bit points at a batch: a wrong entry, which says nothing about the end."""
-    folder = small(root)
-    entry = struct.pack(">ii", 9 | 1 << 20, len(good(0)))
-    (folder / f"{0:020}.index").write_bytes(entry)
-    (folder / f"{0:020}.timeindex").write_bytes(b"")
-    return folder
+    return put(small(root), 0, index=struct.pack(">ii", 9 | 1 << 20, len(good(0))), timeindex=b"")
 
 
 HEALTHY: dict[str, Make] = {
@@ -260,21 +256,11 @@ def all_gone(root: Path) -> Path:
     return folder
 
 
-def unreadable_snapshot(root: Path) -> Path:
-    folder = small(root)
-    (folder / f"{17:020}.snapshot").write_bytes(b"garbage")
-    return folder
-
-
-def name_of(offset: int, suffix: str) -> str:
-    return f"{offset:020}{suffix}"
-
-
 LOST_865 = f"at least 520 offsets after 344 are missing, according to {name_of(865, '.snapshot')}"
 LOSSES: dict[str, tuple[Make, str, str]] = {
     "snapshot": (lambda root: cut_golden(root, ".snapshot", ".index", ".timeindex"), "end_lost", LOST_865),
     "unreadable snapshot": (
-        unreadable_snapshot,
+        lambda root: put(small(root), 17, snapshot=b"garbage"),
         "end_lost",
         f"at least 7 offsets after 9 are missing, according to {name_of(17, '.snapshot')}",
     ),

@@ -73,9 +73,6 @@ final class Builder {
                 builder.appendControlRecordWithOffset(number(w[5]),
                     new SimpleRecord(number(w[1]), buffer(w[2]), buffer(w[3]), headers(w[4])));
                 return "";
-            case "unknown":
-                builder.appendControlRecord(number(w[1]), ControlRecordType.UNKNOWN, buffer("."));
-                return "";
             case "room":
                 return "" + builder.hasRoomFor(number(w[1]), buffer(w[2]), buffer(w[3]), headers(w[4]));
             case "marker":

@@ -7,9 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.Map;
-import java.util.Optional;
 import java.util.concurrent.atomic.AtomicLong;
 
 import org.apache.kafka.common.record.internal.MemoryRecords;
@@ -19,18 +17,13 @@ import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.utils.*;
 import org.apache.kafka.common.utils.internals.*;
 import org.apache.kafka.server.util.KafkaScheduler;
-import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.Cleaner;
 import org.apache.kafka.storage.internals.log.CleanerStats;
-import org.apache.kafka.storage.internals.log.LogConfig;
-import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.LogToClean;
-import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.internals.utils.Throttler;
-import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /** The log cleaner: its filter with any decisions, and as a whole over a log. */
 final class Compaction {
@@ -107,17 +100,6 @@ final class Compaction {
                 method.getName().equals("milliseconds") ? now.get() : method.invoke(Time.SYSTEM, given));
     }
 
-    private static UnifiedLog open(File folder, long retention, Scheduler scheduler, int expiry, Time time)
-            throws IOException {
-        Map<String, Object> settings = new HashMap<>();
-        settings.put("retention.ms", -1L);
-        settings.put("delete.retention.ms", retention);
-        settings.put("cleanup.policy", "compact");
-        return UnifiedLog.create(folder, new LogConfig(settings), 0L, 0L, scheduler, new BrokerTopicStats(), time,
-            900_000, new ProducerStateManagerConfig(expiry, false), 600_000, new LogDirFailureChannel(1), true,
-            Optional.empty());
-    }
-
     /**
      * FOLDER OUT RETENTION EXPIRY DIRTY UNCLEANABLE MODIFIED NOW...: the Cleaner over the partition in FOLDER, once for
      * each NOW. DIRTY: the first dirty offset of the first run; UNCLEANABLE: the first offset that is not cleaned, -1:
@@ -130,8 +112,10 @@ final class Compaction {
         KafkaScheduler scheduler = new KafkaScheduler(1);
         scheduler.startup();
         AtomicLong clock = new AtomicLong();
-        UnifiedLog log = open(folder, Long.parseLong(arguments[2]), scheduler, Integer.parseInt(arguments[3]),
-            clock(clock));
+        Map<String, String> settings =
+            Map.of("retention.ms", "-1", "delete.retention.ms", arguments[2], "cleanup.policy", "compact");
+        UnifiedLog log =
+            Segments.open(folder, settings, 0, true, scheduler, clock(clock), Integer.parseInt(arguments[3]));
         log.roll();
         log.updateHighWatermark(log.logEndOffset());
         long modified = Long.parseLong(arguments[6]);

@@ -1,4 +1,3 @@
-import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -7,27 +6,21 @@ import java.util.concurrent.TimeUnit;
 
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConsumerGroupOffsetsResult;
-import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * What groups do with a running broker. BOOTSTRAP WHAT ARGUMENT...; an offset is TOPIC:PARTITION=OFFSET
  *
- * join GROUP PROTOCOL TOPIC COUNT   a member reads at least COUNT records and commits what it has read
- * commit GROUP OFFSET...            as kafka-consumer-groups --reset-offsets does
- * transact GROUP END OFFSET...      in a transaction with END commit, abort
- * forget GROUP OFFSET...            deletes committed offsets (the number is not looked at)
- * disband GROUP                     deletes the group
- * describe                          kafka-consumer-groups --describe --all-groups
- * topic TOPIC PARTITIONS            creates a topic
- * cut OFFSET...                     deletes the records in front of it
+ * commit GROUP OFFSET...          as kafka-consumer-groups --reset-offsets does
+ * transact GROUP END OFFSET...    in a transaction with END commit, abort
+ * forget GROUP OFFSET...          deletes committed offsets (the number is not looked at)
+ * disband GROUP                   deletes the group
+ * cut OFFSET...                   deletes the records in front of it
  */
 final class Groups {
     private static final int PATIENCE_SECONDS = 40;
@@ -35,16 +28,7 @@ final class Groups {
     private Groups() { }
 
     static void main(String[] words) throws Exception {
-        String group = words.length > 2 ? words[2] : "";
-        if (words[1].equals("describe")) {
-            String[] options = {"--bootstrap-server", words[0], "--describe", "--all-groups"};
-            Tools.run("consumer.group.ConsumerGroupCommand", options);
-            return;
-        }
-        if (words[1].equals("join")) {
-            join(words[0], group, words[3], words[4], Integer.parseInt(words[5]));
-            return;
-        }
+        String group = words[2];
         if (words[1].equals("transact")) {
             transact(words[0], group, words[3].equals("commit"), offsets(words, 4));
             return;
@@ -62,10 +46,6 @@ final class Groups {
                 }
                 case "disband" ->
                     admin.deleteConsumerGroups(List.of(group)).all().get(PATIENCE_SECONDS, TimeUnit.SECONDS);
-                case "topic" -> {
-                    NewTopic topic = new NewTopic(group, Integer.parseInt(words[3]), (short) 1);
-                    admin.createTopics(List.of(topic)).all().get(PATIENCE_SECONDS, TimeUnit.SECONDS);
-                }
                 case "cut" -> {
                     Map<TopicPartition, RecordsToDelete> before = new HashMap<>();
                     offsets(words, 2).forEach((partition, offset) ->
@@ -85,21 +65,6 @@ final class Groups {
                 new OffsetAndMetadata(Long.parseLong(parts[2])));
         }
         return found;
-    }
-
-    private static void join(String bootstrap, String group, String protocol, String topic, int count) {
-        Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "group.id", group,
-            "group.protocol", protocol, "auto.offset.reset", "earliest", "enable.auto.commit", "false",
-            "max.poll.records", "7");
-        try (KafkaConsumer<byte[], byte[]> consumer =
-                 new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
-            consumer.subscribe(List.of(topic));
-            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
-            int seen = 0;
-            while (seen < count && System.nanoTime() < deadline)
-                seen += consumer.poll(Duration.ofMillis(200)).count();
-            consumer.commitSync();
-        }
     }
 
     @SuppressWarnings("removal") // of a producer without a consumer beside it, the group's name is all there is

@@ -28,7 +28,7 @@ public final class Oracle {
         Map.entry("recover", Segments::recover),
         Map.entry("append", Segments::append),
         Map.entry("load", Segments::load),
-        Map.entry("follow", Appended::follow),
+        Map.entry("follow", Segments::follow),
         Map.entry("logs", RecoveredLogs::main),
         Map.entry("transactions", TransactionLogs::main),
         Map.entry("validate", Validator::main),

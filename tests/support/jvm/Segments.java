@@ -2,7 +2,9 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 
@@ -29,8 +31,38 @@ final class Segments {
 
     private Segments() { }
 
-    private static LogConfig config(String interval) {
-        return new LogConfig(Map.of("index.interval.bytes", interval, "retention.ms", "-1"));
+    private static Map<String, String> settings(String interval) {
+        return Map.of("index.interval.bytes", interval, "retention.ms", "-1");
+    }
+
+    /** The log in a folder. start: its first offset, where there is none; expiry: of producers that write nothing. */
+    static UnifiedLog open(File folder, Map<String, ?> settings, long start, boolean isClean, Scheduler scheduler,
+                           Time time, int expiry) throws IOException {
+        return UnifiedLog.create(folder, new LogConfig(settings), start, 0L, scheduler, new BrokerTopicStats(), time,
+            TRANSACTION_TIMEOUT, new ProducerStateManagerConfig(expiry, false), 600_000, new LogDirFailureChannel(1),
+            isClean, Optional.empty());
+    }
+
+    private static String bases(UnifiedLog log) {
+        StringBuilder segments = new StringBuilder();
+        log.logSegments().forEach(segment -> segments.append(' ').append(segment.baseOffset()));
+        return segments.toString();
+    }
+
+    private static void close(UnifiedLog log) throws IOException {
+        log.activeSegment().onBecomeInactiveSegment();  // as LogManager does since 4.4, and close before
+        log.close();
+    }
+
+    private static Iterable<MutableRecordBatch> batches(String file) throws IOException {
+        return MemoryRecords.readableRecords(ByteBuffer.wrap(Files.readAllBytes(Path.of(file)))).batches();
+    }
+
+    private static MemoryRecords alone(MutableRecordBatch batch) {
+        ByteBuffer one = ByteBuffer.allocate(batch.sizeInBytes());
+        batch.writeTo(one);
+        one.flip();
+        return MemoryRecords.readableRecords(one);
     }
 
     private static ProducerStateManager producers(File folder) throws IOException {
@@ -68,7 +100,7 @@ final class Segments {
      */
     static void recover(String[] arguments) throws Exception {
         File folder = new File(arguments[0]);
-        LogConfig config = config(arguments[1]);
+        LogConfig config = new LogConfig(settings(arguments[1]));
         delete(folder, ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint");
         KafkaScheduler scheduler = new KafkaScheduler(1);
         scheduler.startup();
@@ -90,16 +122,11 @@ final class Segments {
 
     /** FILE FOLDER INTERVAL BASE: a new segment with FILE's batches, appended one by one, then closed. */
     static void append(String[] arguments) throws Exception {
-        byte[] data = Files.readAllBytes(new File(arguments[0]).toPath());
         LogSegment segment = LogSegment.open(new File(arguments[1]), Long.parseLong(arguments[3]),
-            config(arguments[2]), Time.SYSTEM, 0, false);
+            new LogConfig(settings(arguments[2])), Time.SYSTEM, 0, false);
         try {
-            for (MutableRecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(data)).batches()) {
-                ByteBuffer one = ByteBuffer.allocate(batch.sizeInBytes());
-                batch.writeTo(one);
-                one.flip();
-                segment.append(batch.lastOffset(), MemoryRecords.readableRecords(one));
-            }
+            for (MutableRecordBatch batch : batches(arguments[0]))
+                segment.append(batch.lastOffset(), alone(batch));
             segment.onBecomeInactiveSegment();
         } finally {
             segment.close();
@@ -115,14 +142,41 @@ final class Segments {
         KafkaScheduler scheduler = new KafkaScheduler(1);
         scheduler.startup();
         try {
-            UnifiedLog log = UnifiedLog.create(folder, config(arguments[1]), 0L, 0L, scheduler, new BrokerTopicStats(),
-                Time.SYSTEM, TRANSACTION_TIMEOUT, new ProducerStateManagerConfig(PRODUCER_EXPIRY, false), 600_000,
-                new LogDirFailureChannel(1), false, Optional.empty());
-            StringBuilder segments = new StringBuilder();
-            log.logSegments().forEach(segment -> segments.append(' ').append(segment.baseOffset()));
-            System.out.println(log.logStartOffset() + " " + log.logEndOffset() + segments);
-            log.activeSegment().onBecomeInactiveSegment();  // as LogManager does since 4.4, and close before
-            log.close();
+            UnifiedLog log = open(folder, settings(arguments[1]), 0, false, scheduler, Time.SYSTEM, PRODUCER_EXPIRY);
+            System.out.println(log.logStartOffset() + " " + log.logEndOffset() + bases(log));
+            close(log);
+        } finally {
+            scheduler.shutdown();
+        }
+    }
+
+    /**
+     * FILE FOLDER START SETTING=VALUE...: each batch of FILE in an append of its own, as a follower, to the log in FOLDER,
+     * made at offset START where there is none, then closed. Prints its next offset and the base offsets of its segments;
+     * where a batch is refused its base offset and the exception, and the log is closed there.
+     */
+    static void follow(String[] arguments) throws Exception {
+        Map<String, String> settings = new HashMap<>();
+        settings.put("retention.ms", "-1");
+        for (int i = 3; i < arguments.length; i++)
+            settings.put(arguments[i].split("=")[0], arguments[i].split("=")[1]);
+        KafkaScheduler scheduler = new KafkaScheduler(1);
+        scheduler.startup();
+        try {
+            UnifiedLog log = open(new File(arguments[1]), settings, Long.parseLong(arguments[2]), true, scheduler,
+                Time.SYSTEM, Integer.MAX_VALUE);
+            StringBuilder refused = new StringBuilder();
+            for (MutableRecordBatch batch : batches(arguments[0])) {
+                try {
+                    log.appendAsFollower(alone(batch), Integer.MAX_VALUE);
+                } catch (RuntimeException failure) {
+                    refused.append(batch.baseOffset()).append(' ').append(failure.getClass().getSimpleName());
+                    break;
+                }
+            }
+            System.out.println(log.logEndOffset() + bases(log));
+            System.out.println(refused);
+            close(log);
         } finally {
             scheduler.shutdown();
         }

@@ -6,7 +6,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Random;
 import java.util.concurrent.ScheduledFuture;
 import java.util.stream.Collectors;
@@ -25,12 +24,9 @@ import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.LogConfig;
-import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.LogStartOffsetIncrementReason;
-import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.internals.log.VerificationGuard;
-import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
  * Partition folders of random transactions, written by a broker's own log class, and what that class says of them.
@@ -75,9 +71,7 @@ final class TransactionLogs {
         settings.put("retention.ms", -1L);
         File place = folder.resolve("orders-0").toFile();
         Files.createDirectories(place.toPath());
-        log = UnifiedLog.create(place, new LogConfig(settings), 0L, 0L, new Idle(), new BrokerTopicStats(),
-            Time.SYSTEM, 900_000, new ProducerStateManagerConfig(86_400_000, false), 600_000,
-            new LogDirFailureChannel(1), true, Optional.empty());
+        log = Segments.open(place, settings, 0, true, new Idle(), Time.SYSTEM, 86_400_000);
     }
 
     private SimpleRecord[] records() {

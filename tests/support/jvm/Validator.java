@@ -7,7 +7,6 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HexFormat;
 import java.util.Map;
-import java.util.Optional;
 
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
@@ -21,13 +20,9 @@ import org.apache.kafka.common.utils.internals.*;
 import org.apache.kafka.server.util.KafkaScheduler;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.LogAppendInfo;
-import org.apache.kafka.storage.internals.log.LogConfig;
-import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.LogValidator;
-import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.RecordValidationException;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
-import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /** What LogValidator, the broker's check of a produce request, makes of records. */
 final class Validator {
@@ -106,9 +101,8 @@ final class Validator {
         Map<String, String> settings = Map.of("max.message.bytes", words[1]);
         KafkaScheduler scheduler = new KafkaScheduler(1);
         scheduler.startup();
-        try (UnifiedLog log = UnifiedLog.create(new File(words[0]), new LogConfig(settings), 0L, 0L, scheduler,
-            new BrokerTopicStats(), Time.SYSTEM, 900_000, new ProducerStateManagerConfig(Integer.MAX_VALUE, false),
-            600_000, new LogDirFailureChannel(1), true, Optional.empty())) {
+        File folder = new File(words[0]);
+        try (UnifiedLog log = Segments.open(folder, settings, 0, true, scheduler, Time.SYSTEM, Integer.MAX_VALUE)) {
             Method analyze = UnifiedLog.class.getDeclaredMethod("analyzeAndValidateRecords", MemoryRecords.class,
                 AppendOrigin.class, boolean.class, boolean.class, int.class);
             analyze.setAccessible(true);

@@ -11,8 +11,7 @@ from typing import Any
 import builders
 import pytest
 import reading
-from core_reading import FIELDS, checked_rows
-from view_layout import assert_viewed_as_copied
+from core_reading import FIELDS, assert_viewed_as_copied, checked_rows
 
 import kafkarec
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import message_samples as samples
 import pytest
-from message_bytes import write_key, write_value
+from message_samples import write_key, write_value
 from paths import VECTORS
 
 import kafkarec

@@ -12,7 +12,7 @@ import pytest
 import subprocesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from message_bytes import write_key, write_value
+from message_samples import write_key, write_value
 
 import kafkarec
 from kafkarec import internal_topics

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 import reading
 import subprocesses
-from view_layout import assert_viewed_as_copied
+from core_reading import assert_viewed_as_copied
 
 import kafkarec
 

@@ -13,7 +13,7 @@ from paths import SEGMENTS
 from plain_logs import batch
 from random_transactions import choices, random_log
 from salvage_runs import FOLDERS
-from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
+from spoiled_bytes import Bytes, spoil
 from witness_folders import LOSSES
 
 from kafkarec.ops.salvage import SalvageReport, salvage
@@ -55,7 +55,7 @@ def test_random_transactions_with_damage(tmp_path: Path, count: int) -> None:
             sources.append(Path(shutil.copytree(source, other)))
             path = chance.choice(sorted(other.glob("*.log")))
             spoiled = Bytes(path.read_bytes())
-            chance.choice((flip, zeros, garbage, hole, cut))(spoiled, chance)
+            spoil(spoiled, chance)
             path.write_bytes(spoiled.data)
         report = assert_a_dry_run_says_the_same(sources, tmp_path / "out", **choices(chance))
         reasons |= {one.reason for one in report.partitions[0].set_aside}
@@ -71,7 +71,7 @@ def test_damaged_logs_of_kafka(folder: Path, tmp_path: Path) -> None:
         source = Path(shutil.copytree(folder, tmp_path / f"{seed}" / folder.name))
         for path in sorted(source.glob("*.log")) * chance.randrange(3):
             spoiled = Bytes(path.read_bytes())
-            chance.choice((flip, zeros, garbage, hole, cut))(spoiled, chance)
+            spoil(spoiled, chance)
             path.write_bytes(spoiled.data)
         path = chance.choice(sorted(source.glob("*.log")))
         if chance.random() < 0.3:

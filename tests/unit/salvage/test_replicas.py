@@ -10,7 +10,7 @@ import builders
 import pytest
 from plain_logs import batch, log
 from salvage_runs import FOLDERS, copied, rows, set_aside
-from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
+from spoiled_bytes import Bytes, spoil
 
 import kafkarec
 from kafkarec.ops.salvage import salvage
@@ -41,7 +41,7 @@ def test_damaged_replicas(folder: Path, tmp_path: Path) -> None:
             for path in folder.glob("*.log"):
                 damaged = Bytes(path.read_bytes())
                 for _ in range(random_.randint(0, 2)):
-                    random_.choice((flip, zeros, garbage, hole, cut))(damaged, random_)
+                    spoil(damaged, random_)
                 (source / path.name).write_bytes(damaged.data)
                 alive |= whole_batches(path, damaged)
         out = tmp_path / f"out{turn}"

@@ -15,7 +15,6 @@ from cluster_folders import (
     OTHER_DIRECTORY,
     TOPIC_IDS,
     UNASSIGNED,
-    add_checkpoint,
     add_metadata,
     cluster_folder,
     log_directory,
@@ -24,7 +23,7 @@ from cluster_folders import (
     setting,
 )
 from command import own_process
-from verify_reports import kinds, verified
+from verify_reports import add_checkpoint, kinds, verified
 
 from kafkarec.ops.salvage import salvage
 
