@@ -67,6 +67,16 @@ def test_kind_of_refusal_fits_kafkas(case: golden.Case) -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_batches_raises_where_decode_does(case: golden.Case) -> None:
+    """Framing errors at next(), checksum and payload errors when the batch is iterated."""
+    framing = case.json["raised_by"] == "batches"
+    with pytest.raises(kafkarec.KafkaRecordError):
+        for batch in kafkarec.batches(case.bytes):
+            if not framing:
+                list(batch)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
 def test_scan_refuses_framing_only(case: golden.Case) -> None:
     """Headers only: no payload is read, so only framing (and a batch below 61 bytes) raises."""
     below_header = "smaller than the minimum allowed overhead" in (case.json["message"] or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import builders
@@ -76,6 +77,19 @@ def test_an_error_names_its_value() -> None:
     assert caught.value.position == 0
 
 
+def test_options_are_passed_to_the_engine() -> None:
+    data = golden.vector("v2-txn-sequence").bytes
+    [piece] = kafkarec.decode_each([data], control=True, columns=["is_control", "timestamp"], timestamp_unit="us")
+    table = reading.arrow_table(piece.records)
+    assert table.schema.names == ["is_control", "timestamp"]
+    assert table.schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
+    assert table.column("is_control").to_pylist().count(True) == 2
+    big = builders.batch([builders.record(value=bytes(5000))], codec="gzip")
+    with pytest.raises(kafkarec.LimitExceededError):
+        list(kafkarec.decode_each([big], max_decompressed_bytes=1000))
+    assert len(next(kafkarec.decode_each([BAD], check_crcs=False)).records) == 3
+
+
 def test_scan_each_lists_batch_rows() -> None:
     data = golden.vector("v2-multi-batch").bytes
     pieces = list(kafkarec.scan_each([data, None, b"", data[:300]]))
@@ -87,6 +101,15 @@ def test_scan_each_lists_batch_rows() -> None:
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         list(kafkarec.scan_each([data, b"text instead of batches, a good deal of it"]))
     assert caught.value.value_index == 1
+
+
+@pytest.mark.parametrize("each", [kafkarec.decode_each, kafkarec.scan_each])
+def test_values_without_batches_are_null_or_empty_lists(each: Callable[..., Any]) -> None:
+    for values in ([], [None], [b""], [b"cut", None]):
+        (piece,) = each(values)
+        array = pa.array(piece)
+        array.validate(full=True)
+        assert array.to_pylist() == [None if value is None else [] for value in values] and len(piece.records) == 0
 
 
 @pytest.mark.parametrize("wrong", ["text", b"bytes", 5, None, pa.array([1, 2])])

@@ -75,6 +75,12 @@ def test_the_committed_records(name: str) -> None:
     assert committed(b"".join(batches)) == offsets
 
 
+def test_the_last_stable_offset_is_that_of_the_first_open_transaction() -> None:
+    columns = kafkarec.decode(b"".join(LOGS["an open transaction"][0]), isolation="read_committed")
+    assert columns.last_stable_offset == 2
+    assert len(columns.batches) == 4
+
+
 def test_an_unreadable_marker_is_an_error() -> None:
     flags = builders.TRANSACTIONAL | builders.CONTROL
     bad = builders.batch([builders.record(key=b"\0\0")], base_offset=2, attributes=flags, producer_id=1)
@@ -105,6 +111,14 @@ def test_the_callers_aborted_list_and_last_stable_offset_override_the_markers() 
 def test_numbers_that_are_no_offsets_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         kafkarec.decode(data_batch(0, 1), isolation="read_committed", **wrong)
+
+
+def test_control_records_are_left_out_unless_asked_for() -> None:
+    log = data_batch(0, 1) + end(2, 1, commit=True)
+    assert committed(log) == [0, 1]
+    assert committed(log, control=True) == [0, 1, 2]
+    [marker] = [record for record in kafkarec.decode(log, control=True) if record.control is not None]
+    assert marker.control.type.name == "COMMIT"
 
 
 def test_enums_are_accepted_as_well_as_strings() -> None:

@@ -70,6 +70,16 @@ def viewed(data: Any, **options: Any) -> kafkarec.RecordColumns:
     return kafkarec.decode(data, layout="view", **options)
 
 
+# Magic 0 and 1 have no zstd.
+@pytest.mark.parametrize(
+    ("codec", "magic"), [(codec, magic) for codec in CODECS for magic in (0, 1, 2) if codec != "zstd" or magic == 2]
+)
+def test_all_lengths(codec: str, magic: int) -> None:
+    data = encoded(codec, magic)
+    assert_viewed_as_copied(data)
+    assert_viewed_as_copied(data, threads=2)
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 def test_golden_files(options: dict[str, Any]) -> None:
     for case in [*golden.vectors(), *golden.invalid()]:
@@ -136,6 +146,11 @@ def test_slices() -> None:
     assert columns[77] == copied[77]
     assert columns[-1] == copied[-1]
     assert columns[5:9]._repr_html_() == copied[5:9]._repr_html_()
+
+
+def test_encode_takes_views() -> None:
+    assert kafkarec.encode(viewed(MIXED)) == kafkarec.encode(kafkarec.decode(MIXED))
+    assert kafkarec.encode(pa.table(viewed(MIXED))) == kafkarec.encode(pa.table(kafkarec.decode(MIXED)))
 
 
 def test_stream_and_batches() -> None:
@@ -325,3 +340,18 @@ def test_no_byte_is_viewed_outside_of_the_payloads() -> None:
     for behind in (b"", b"\0" * 11):
         (value,) = pa.table(viewed(data + behind))["value"].chunks
         assert value.buffers()[2].to_pybytes() == data[61:]
+
+
+def test_restored_and_damaged_batches() -> None:
+    """A restored batch is read from other bytes than the caller's; refused ones leave nothing."""
+    batches = [kafkarec.encode(of_all_lengths(n * 48), batch_size=1 << 20) for n in range(6)]
+    wrong_length, wrong_magic, wrong_byte = (bytearray(batches[n]) for n in (1, 2, 4))
+    wrong_length[11] ^= 0x40
+    wrong_magic[16] = 1
+    wrong_byte[-1] ^= 1
+    data = b"".join([batches[0], wrong_length, wrong_magic, batches[3], wrong_byte, batches[5]])
+    columns = viewed(data, errors="skip")
+    assert len(columns.restored) == 2
+    assert len(columns.damage) == 1
+    assert len(columns) == 5 * 48
+    assert_viewed_as_copied(data, errors="skip")

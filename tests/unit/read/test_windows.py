@@ -3,7 +3,9 @@ that cannot be read are damage with their byte range, and all others are read.""
 
 from __future__ import annotations
 
+import os
 import random
+from pathlib import Path
 from typing import Any
 
 import builders
@@ -150,6 +152,20 @@ def test_a_large_batch_is_checked_before_it_is_held() -> None:
     spoiled = builders.patched(good, len(good) - 9, b"\xff")
     decoded = read(FakeFile(spoiled + good, 64), errors="skip")
     assert [one.reason for one in decoded.damage] == ["crc_mismatch"] and len(decoded) == 2
+
+
+def test_files_by_descriptor(tmp_path: Path) -> None:
+    data = golden.partition_bytes("txn-0")
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(data)
+    with kafkarec.open(path) as segment:
+        assert isinstance(segment, kafkarec.Segment)
+        assert list(segment.read(control=True)) == list(kafkarec.decode(data, control=True))
+    with kafkarec.open(path) as segment:
+        os.truncate(path, 700)
+        decoded = segment.read(errors="skip")
+    assert decoded.damage[-1].reason == "unreadable"
+    assert decoded.damage[-1].next_position == len(data)
 
 
 def test_the_first_batches_of_a_scan_wait_for_no_more() -> None:

@@ -110,6 +110,22 @@ def test_a_range_has_the_good_batches_behind_damage(
         assert good <= set(found) and found == sorted(found), (number, bit)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("base", "damaged"), [(0, 0), (0, 4), (1 << 40, 4)])
+def test_a_damaged_batch_does_not_end_a_range(tmp_path: Path, damaged: int, base: int, threads: int) -> None:
+    raw = [bytearray(builders.good_batch(3, base_offset=base + 3 * number)) for number in range(15)]
+    raw[damaged][7] = 36
+    raw[damaged][-1] ^= 1
+    path = tmp_path / f"{base:020}.log"
+    path.write_bytes(b"".join(raw))
+    segment, ends = kafkarec.open(path), {"start_offset": base + 1, "end_offset": base + 30}
+    pieces = segment.stream(**ends, errors="skip", threads=threads, batch_bytes=100)
+    wanted = [base + offset for offset in range(1, 30) if offset // 3 != damaged]
+    assert [offset for piece in pieces for offset in piece.column("offset")] == wanted
+    columns = segment.read(**ends, errors="skip", threads=threads)
+    assert columns.column("offset") == wanted and [one.reason for one in columns.damage] == ["crc_mismatch"]
+
+
 WRAPPED = [builders.wrapper([builders.message(offset=i) for i in range(3)], offset=last) for last in range(2, 30, 3)]
 
 
@@ -142,6 +158,17 @@ def test_wrong_base_offsets_do_not_end_a_range(tmp_path: Path, batches: list[byt
             for some in (found, rows)
         )
         assert good == wanted and all(row in rows for row in found), (at, many, end, base)
+
+
+def test_a_damaged_batch_in_a_range_is_an_error_and_damage_behind_it_is_none(tmp_path: Path) -> None:
+    batches = [builders.good_batch(3, base_offset=base) for base in range(0, 30, 3)]
+    path = tmp_path / f"{0:020}.log"
+    broken = batches[3][:-1] + b"\xff"
+    path.write_bytes(b"".join([*batches[:3], (99).to_bytes(8, "big") + broken[8:], *batches[4:]]))
+    with pytest.raises(kafkarec.CorruptRecordError, match="crc"):
+        kafkarec.open(path).read(end_offset=20)
+    path.write_bytes(b"".join([*batches[:3], broken, b"no batch"]))
+    assert kafkarec.open(path).read(end_offset=9, columns=["offset"]).column("offset") == list(range(9))
 
 
 @pytest.mark.parametrize("magic", [1, 2])
@@ -343,6 +370,27 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
     for name, value in (("topic", 5), ("partition", "0"), ("partition", -1), ("partition", 2**31)):
         with pytest.raises(ValueError, match=f"{name} {value!r}:"):
             kafkarec.open(CODECS, **{name: value})
+
+
+def test_a_cut_segment_before_another_lost_its_end(tmp_path: Path) -> None:
+    folder = tmp_path / "txn-0"
+    folder.mkdir()
+    first, second = sorted((SEGMENTS / "txn-0").glob("*.log"))
+    for cut in (1, 5, 13, 70):
+        data = first.read_bytes()[:-cut]
+        (folder / first.name).write_bytes(data)
+        (folder / second.name).write_bytes(second.read_bytes()[:-cut])
+        log = kafkarec.open(folder)
+        result = log.read(errors="skip")
+        assert [(one.file, one.reason) for one in result.damage] == [(str(folder / first.name), "length_beyond_end")]
+        assert "the log goes on after it" in result.damage[0].detail
+        assert result.remaining > 0
+        sizes = sum(row["size_in_bytes"] for row in result.batches) + sum(one.length for one in result.damage)
+        assert sizes + result.remaining == log.size
+        with pytest.raises(kafkarec.CorruptRecordError):
+            log.read()
+        alone = segment_of(folder / first.name).read(errors="skip")
+        assert alone.damage == () and alone.remaining > 0
 
 
 def open_files() -> int:
