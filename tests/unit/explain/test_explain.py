@@ -55,7 +55,7 @@ def test_spans_cover_every_batch_and_faults_are_the_engines(case: golden.Case) -
         assert refused in [fault.reason for fault in faults]
 
 
-@pytest.mark.parametrize("most", [0, 1, 3])
+@pytest.mark.parametrize("most", [0, 2])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_records_that_are_not_shown_are_covered_and_checked_too(case: golden.Case, most: int) -> None:
     for some, whole in zip(walk(case.bytes, records=most), walk(case.bytes), strict=True):
@@ -72,34 +72,6 @@ def test_any_bytes_are_covered_and_raise_no_error() -> None:
             data[random_.randrange(len(data))] = random_.choice((0, 1, 0x7F, 0x80, 0xFF, random_.randrange(256)))
         for explained in walk(bytes(data[: random_.randint(0, len(data))]), max_decompressed_bytes=1 << 20):
             check_covers_all(explained)
-
-
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_values_are_those_of_the_engine(codec: str) -> None:
-    data = builders.batch(builders.records(3), codec=codec, base_offset=40, producer_id=7, base_sequence=5)
-    explained = explain(data)
-    batch = kafkarec.scan(data)[0]
-    values = {span.path: span.value for span in explained.spans}
-    names = ("base_offset", "batch_length", "magic", "producer_id", "producer_epoch", "base_sequence", "record_count")
-    assert {name: values[name] for name in names} == {
-        name: -1 if batch[name] is None else batch[name] for name in names
-    }
-    records = {span.path: span for section in explained.sections for span in section.spans}
-    for index, record in enumerate(kafkarec.decode(data)):
-        assert records[f"records[{index}].value"].value == record.value
-        assert records[f"records[{index}].offset_delta"].note == f"offset {record.offset}, sequence {record.sequence}"
-        assert f"timestamp {record.timestamp}," in records[f"records[{index}].timestamp_delta"].note
-    assert explained.headline.startswith(f"batch of magic 2, offsets 40 to 42, 3 records, codec {codec}, ")
-
-
-def test_wrapper_messages_have_their_inner_messages_with_offsets() -> None:
-    case = next(
-        c for c in golden.vectors() if c.json["batches"][0]["magic"] == 1 and c.json["batches"][0]["isCompressed"]
-    )
-    explained = explain(case.bytes)
-    notes = [span.note for span in explained.sections[1].spans if span.path.endswith("].offset")]
-    offsets = [record["offset"] for record in case.json["batches"][0]["records"]]
-    assert [note.rsplit(" ", 1)[1] for note in notes] == [str(offset) for offset in offsets]
 
 
 def test_a_fault_in_a_record_is_found_and_the_next_record_is_explained() -> None:

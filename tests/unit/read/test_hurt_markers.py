@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import builders
 import hurt_markers
 import pytest
 import transaction_logs as txns
@@ -99,12 +98,6 @@ def snapshot(folder: Path, offset: int, open_since: int | None) -> None:
     (folder / f"{offset:020}.snapshot").write_bytes(producer_snapshot.write(entries))
 
 
-def test_an_entry_of_txnindex_proves_the_abort(tmp_path: Path) -> None:
-    folder = log(tmp_path / "a-0", LOST, 3)
-    index(folder, (7, 0, 3, 4))
-    assert (seen(folder), read(folder).undecided) == ({4, 5, 7}, ())
-
-
 @pytest.mark.parametrize("since", [-1, 4, None])
 def test_commit_needs_its_end_and_an_index_that_goes_on(tmp_path: Path, since: int | None) -> None:
     events = [*LOST[:1], Event(COMMIT, 7, 3, 1), *LOST[2:], Event(DATA, 8, 8, 1), Event(ABORT, 8, 9, 1)]
@@ -181,15 +174,3 @@ def test_open_at_the_damaged_end(tmp_path: Path) -> None:
     assert (found.column("offset"), found.undecided, found.last_stable_offset) == ([], (), 0)
     index(folder, (7, 0, 4, 5))
     assert read(folder).column("offset") == [3]
-
-
-def test_the_same_rules_in_the_listing(tmp_path: Path) -> None:
-    folder = log(tmp_path / "a-0", LOST, 3)
-    found = kafkarec.open(folder).transactions()
-    assert [(one.state, one.first_offset, one.marker_offset) for one in found] == [
-        ("aborted", 0, 3),
-        ("committed", 4, 6),
-    ]
-    assert [note.reason for note in found.notes] == ["marker_decided"]
-    assert "from offset 0 on is lost in damage (undecided)" in found.notes[0].detail
-    assert found[1].first_timestamp == builders.NOW

@@ -300,7 +300,7 @@ print("end")
 
 
 def test_columns_may_be_released_while_the_interpreter_ends() -> None:
-    for _ in range(5):
+    for _ in range(2):
         assert subprocesses.run(AT_EXIT) == "end\n"
 
 

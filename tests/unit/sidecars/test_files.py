@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 from paths import VECTORS
@@ -48,23 +47,6 @@ def test_written_back_byte_for_byte(path: Path) -> None:
     assert written == data[: len(written)] and not any(data[len(written) :])
 
 
-def test_entries_are_those_of_kafkas_dump_tool() -> None:
-    folder = VECTORS / "segments" / "txn-0"
-    offsets = offset_index.read((folder / "00000000000000000030.index").read_bytes(), 30)
-    lines = (folder / "00000000000000000030.index.dump.txt").read_text().splitlines()[1:]
-    assert [f"offset: {entry.offset} position: {entry.position}" for entry in offsets] == lines
-    times = time_index.read((folder / "00000000000000000030.timeindex").read_bytes(), 30)
-    lines = (folder / "00000000000000000030.timeindex.dump.txt").read_text().splitlines()[1:]
-    assert [f"timestamp: {entry.timestamp} offset: {entry.offset}" for entry in times] == lines
-    aborted = txn_index.read((folder / "00000000000000000030.txnindex").read_bytes())
-    lines = (folder / "00000000000000000030.txnindex.dump.txt").read_text().splitlines()[1:]
-    assert [
-        f"version: {one.version} producerId: {one.producer_id} firstOffset: {one.first_offset} lastOffset: "
-        f"{one.last_offset} lastStableOffset: {one.last_stable_offset}"
-        for one in aborted
-    ] == lines
-
-
 # ---- preallocated zeros
 
 
@@ -91,18 +73,6 @@ def test_epochs_of_offsets_and_ends_of_epochs() -> None:
 
 
 # ---- text files
-
-
-def test_text_files_written_back() -> None:
-    for path in sorted((VECTORS / "segments").glob("*/leader-epoch-checkpoint")):
-        data = path.read_bytes()
-        assert leader_epochs.write(leader_epochs.read(data)) == data
-    for path in sorted((VECTORS / "segments").glob("*/partition.metadata")):
-        data = path.read_bytes()
-        parsed = partition_metadata.read(data)
-        assert partition_metadata.write(parsed.topic_id) == partition_metadata.write(parsed.uuid) == data
-    metadata = partition_metadata.read((VECTORS / "segments/__cluster_metadata-0/partition.metadata").read_bytes())
-    assert metadata.uuid == UUID(int=1)
 
 
 def test_offset_checkpoints() -> None:

@@ -16,7 +16,6 @@ from paths import SEGMENTS
 from s3server import BUCKET, Refusal, Server, running, without_aws, without_s3fs
 
 import kafkarec
-from kafkarec.logs import logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.files import FolderEntry
 from kafkarec.sources.remote_errors import (
@@ -212,31 +211,6 @@ def test_secrets_in_urls_are_not_shown() -> None:
     told = remote_error(ValueError("500, url='https://host/x.log?X-Amz-Signature=5'"), "https://host/x.log")
     assert str(told) == "https://host/x.log: 500, url='https://host/x.log'"
     assert "X-Amz" not in str(remote_error(OSError("boom"), "https://host/x?X-Amz-Signature=5"))
-
-
-def test_segments_partitions_and_data_folders(server: Server) -> None:
-    options = server.options()
-    segment: Any = kafkarec.open(URL, storage_options=options)
-    assert (segment.topic, segment.partition, segment.base_offset, segment.size) == ("txn", 0, 30, len(CONTENT))
-    assert list(segment.read()) == list(kafkarec.open(SEGMENTS / SEGMENT).read())
-    log: Any = kafkarec.open(f"s3://{BUCKET}/kafka-backup/txn-0", storage_options=options)
-    local: Any = kafkarec.open(SEGMENTS / "txn-0")
-    assert list(log.read(isolation="read_committed")) == list(local.read(isolation="read_committed"))
-    data: Any = kafkarec.open(f"s3://{BUCKET}/kafka-backup/", storage_options=options)
-    assert [(one.topic, one.partition) for one in data] == [
-        (one.topic, one.partition) for one in logs_of(kafkarec.open(SEGMENTS))
-    ]
-    assert data.fetched == 0
-    assert list(data["logappend", 0].read()) == list(kafkarec.open(SEGMENTS / "logappend-0").read())
-    assert data.fetched > 0
-
-
-def test_an_offset_far_into_a_log_is_read_through_the_index(server: Server) -> None:
-    server.put("big-0/00000000000000000000.log", CONTENT)
-    log: Any = kafkarec.open(f"s3://{BUCKET}/kafka-backup/txn-0", storage_options=server.options())
-    server.reset()
-    assert list(log.read(start_offset=290)) == list(kafkarec.open(SEGMENTS / "txn-0").read(start_offset=290))
-    assert server.served == log.fetched < len(CONTENT) / 3
 
 
 class _NoRanges(http.server.BaseHTTPRequestHandler):

@@ -129,15 +129,6 @@ def test_segment_names(name: str, expected: tuple[object, ...]) -> None:
     assert parsed is not None and parsed[:5] == expected
 
 
-def test_which_swap_files_a_broker_completes() -> None:
-    # LogLoader.removeTempFilesAndCollectSwapFiles (KAFKA-6264)
-    low, high = "00000000000000000000", "00000000000000000100"
-    folder = [f"{low}.log", f"{low}.log.swap", f"{high}.log.swap", f"{high}.index.swap"]
-    assert names.swaps_to_take(folder) == [f"{low}.log.swap", f"{high}.log.swap"]
-    assert names.swaps_to_take([*folder, f"{high}.log.cleaned"]) == [f"{low}.log.swap"]
-    assert names.swaps_to_take([*folder, f"{low}.index.cleaned"]) == []
-
-
 def test_the_page_about_layouts_names_everything() -> None:
     page = (DOCS / "layouts.md").read_text()
     known = [*names.FILES, *names.SIDECARS, *names.PACKED_SUFFIXES, *(f"-{state}" for state in names.FOLDER_STATES)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import io
 import itertools
@@ -21,7 +20,6 @@ import pytest
 import reading
 import subprocesses
 from paths import SEGMENTS
-from unlistable_folders import refuse_listing
 
 import kafkarec
 from kafkarec.logs import logs_of
@@ -225,11 +223,6 @@ def test_offsets_and_times_may_be_integers_of_other_libraries() -> None:
     assert kafkarec.open(CODECS, partition=np.int64(7)).partition == 7
 
 
-def test_the_offset_for_a_time_may_be_that_of_a_marker() -> None:
-    """FileRecords.searchForTimestamp of Kafka 4.4 has the same for the second segment."""
-    assert log_of("txn-0").offset_for_timestamp(1700000003039) == 30
-
-
 def rich_log() -> bytes:
     """Return a log with every magic and codec; nulls, headers, missing timestamps."""
     pieces, offset = [], 0
@@ -354,20 +347,6 @@ def test_a_data_folder(tmp_path: Path) -> None:
         assert result.column_names[-3:] == ["topic", "partition", "file"]
         assert set(result["topic"].to_pylist()) == {"all-codecs", "txn"}
         assert "2 partitions" in repr(folder) and "2 segments" in repr(folder["txn", 0])
-
-
-def test_an_unlistable_folder_does_not_hide_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("txn-0", "all-codecs-0"):
-        shutil.copytree(SEGMENTS / name, tmp_path / name)
-    refuse_listing(monkeypatch, "txn-0", errno.EIO)
-    folder = kafkarec.open(tmp_path)
-    assert isinstance(folder, kafkarec.LogDir)
-    assert [log.topic for log in folder] == ["all-codecs"]
-    assert [tuple(one) for one in folder.left_out] == [
-        ("txn-0", "cannot be listed: input/output error", "unreadable", True, "disk")
-    ]
-    with pytest.raises(OSError, match="Input/output"):
-        kafkarec.open(tmp_path / "txn-0")
 
 
 def test_what_cannot_be_opened(tmp_path: Path) -> None:

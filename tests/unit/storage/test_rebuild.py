@@ -11,7 +11,7 @@ import pytest
 from paths import VECTORS
 
 import kafkarec
-from kafkarec.sidecars import leader_epochs, offset_index, time_index
+from kafkarec.sidecars import leader_epochs
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 
 # The index interval of each topic.
@@ -53,14 +53,6 @@ def test_rebuilt_files_are_as_the_broker_left_them(name: str, alone: bool, tmp_p
     assert made.pop(leader_epochs.NAME) == (folder / leader_epochs.NAME).read_bytes()
     assert made == small_files(folder)
     assert not any(part.damage or part.problems for part in parts)
-
-
-def test_files_of_a_running_broker_are_rebuilt_without_the_zeros() -> None:
-    folder = VECTORS / "segments" / "logappend-live-0"
-    made, _ = rebuilt(folder, 256)
-    for name, read in (("index", offset_index.read), ("timeindex", time_index.read)):
-        old = (folder / f"{0:020d}.{name}").read_bytes()
-        assert made[f"{0:020d}.{name}"] == read(old, 0).used != old
 
 
 @pytest.mark.parametrize("name", RECOVERED)

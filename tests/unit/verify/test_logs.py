@@ -19,34 +19,6 @@ from kafkarec.sidecars import txn_index
 # ---- offsets
 
 
-@pytest.mark.parametrize(
-    ("segments", "kind"),
-    [
-        ({0: [good(0), good(3)]}, "offset_overlap"),
-        ({0: [good(5), good(0)]}, "offset_overlap"),
-        ({7: [good(3), good(8)]}, "offset_below_file_name"),
-        ({0: [good(0), good(5)], 8: [good(10)]}, "segment_overlap"),
-        ({0: [good(0)], 10: [good(10)]}, "segment_gap"),
-        ({0: [good(4)]}, "segment_gap"),
-        ({0: [good(0)], 5: [], 10: [good(10)]}, "segment_gap"),
-    ],
-    ids=[
-        "overlap",
-        "backwards",
-        "below its name",
-        "two segments overlap",
-        "a segment is gone",
-        "its head is gone",
-        "an empty segment",
-    ],
-)
-def test_offsets_that_contradict_each_other(tmp_path: Path, segments: dict[int, list[bytes]], kind: str) -> None:
-    folder = made(tmp_path, segments)
-    data_folder(tmp_path, cleaner="")  # the cleaner leaves gaps, and has not been here
-    report = verified(folder)
-    assert kind in kinds(report, "error") and report.exit_status() == 1
-
-
 @pytest.mark.parametrize("head", [b"\x1f\x8b", b"PAR1", b"PK\x03\x04"], ids=["gzip", "Parquet", "zip"])
 def test_a_file_that_is_no_log_is_named(tmp_path: Path, head: bytes, request: pytest.FixtureRequest) -> None:
     (tmp_path / "thing.log").write_bytes(head + b"whatever it is" * 20)
@@ -64,17 +36,6 @@ def test_offsets_may_restart_in_a_file_of_archived_batches(tmp_path: Path) -> No
     assert report.ok and kinds(report, "anomaly") == {"offset_overlap"}
 
 
-def test_a_gap_between_segments_is_an_error_only_in_a_log_that_was_never_cleaned(tmp_path: Path) -> None:
-    folder = made(tmp_path, {0: [good(0)], 10: [good(10)]})
-    unknown = verified(folder)
-    assert kinds(unknown, "anomaly") == {"segment_gap"} and unknown.exit_status() == 0
-    assert str(unknown).startswith("NOT DAMAGED, with 1 anomaly that Kafka accepts without an error; 5 offsets missing")
-    (folder / f"{5:020}.index").write_bytes(b"")
-    report = verified(folder)
-    assert kinds(report, "error") == {"segment_gap"} and report.exit_status() == 1
-    assert f"{5:020}.index is there, but not its segment" in str(report)
-
-
 def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path: Path) -> None:
     broker = tmp_path / "data"
     never = made(broker, {0: [good(0), good(9)]}, "never-0")
@@ -88,14 +49,6 @@ def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path: Path) -> None:
     assert kinds(verified(signs)) == set()
     whole = verified(broker)
     assert [one.name for one in whole.partitions] == ["never-0", "cleaned-0"] and whole.partitions[0].state == "error"
-
-
-def test_the_loss_at_a_segments_end_follows_from_the_next_segments_name(tmp_path: Path) -> None:
-    bad = good(5)[:-1] + b"\xff"
-    report = verified(made(tmp_path, {0: [good(0), bad], 10: [bad, good(15)]}))
-    assert [(one.lost_from, one.lost_to) for one in report.damage] == [(5, 9), (10, 14)]
-    assert report.partitions[0].lost_offsets == 10
-    assert kinds(report) == set()
 
 
 # ---- producers
@@ -143,12 +96,6 @@ def test_a_sequence_gap_over_missing_offsets_is_not_reported(tmp_path: Path) -> 
     assert kinds(verified(two, sequences=True)) == {"segment_gap"}
 
 
-def test_sequences_continue_over_segments(tmp_path: Path) -> None:
-    folder = made(tmp_path, {0: [sequenced(0, 0)], 5: [sequenced(5, 0)]})
-    [finding] = [one for one in verified(folder, sequences=True).findings if one.severity == "error"]
-    assert finding.kind == "sequence_duplicate" and finding.file is not None and finding.file.endswith("5.log")
-
-
 # ---- places, workers, files that cannot be read
 
 
@@ -169,14 +116,6 @@ def test_transactions_of_later_segments(tmp_path: Path) -> None:
     (aborted / f"{10:020}.txnindex").write_bytes(txn_index.write([entry]))
     assert "transaction_hanging" in kinds(verified(open_for_hours))
     assert "transaction_hanging" not in kinds(verified(of_create_time)) | kinds(verified(aborted))
-
-
-def test_many_places_of_a_kind_are_one_finding(tmp_path: Path) -> None:
-    folder = made(tmp_path, {0: [good(5 * i, attributes=0x80) for i in range(500)]})
-    [finding] = verified(folder).findings
-    assert (finding.kind, finding.count, finding.position, finding.offset) == ("attributes_unknown", 500, 0, 0)
-    assert len(finding.more) == 5
-    assert len(str(verified(folder)).splitlines()) < 12
 
 
 def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

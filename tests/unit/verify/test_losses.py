@@ -41,26 +41,6 @@ def test_a_segment_that_the_cleaner_has_just_replaced_leaves_gaps_open(
     assert (found["offset_gap"], found["segment_gap"]) == (severity, severity)
 
 
-def test_several_damaged_partitions_are_salvaged_by_one_command(tmp_path: Path) -> None:
-    for number in range(5):
-        made(tmp_path, {0: [good(0), good(5)[:-1] + b"\xff", good(10)]}, f"orders-{number}")
-    text = str(verified(tmp_path))
-    assert text.count("kafkarec salvage") == 1
-    assert f"next: kafkarec salvage {tmp_path} -o rescued\n      (5 partitions are damaged" in text
-    assert "and 2 more partitions with findings: --all prints them" in text
-    two = str(verified([tmp_path / "orders-0", tmp_path / "orders-1"]))
-    assert two.count("kafkarec salvage") == 2  # no data folder was named
-
-
-def test_one_further_partition_is_worded_in_the_singular(tmp_path: Path) -> None:
-    bad = good(5)[:-1] + b"\xff"
-    for number in range(4):
-        made(tmp_path, {0: [good(0), bad, good(10), bad, good(20)]}, f"orders-{number}")
-    text = str(verified(tmp_path))
-    assert "and 1 more range: --all prints it\n" in text
-    assert "and 1 more partition with findings: --all prints it\n" in text
-
-
 # ---- batches in files that no broker reads
 
 

@@ -34,13 +34,6 @@ def statuses(path: Any, work: Path) -> tuple[int, int]:
     return verified(path).exit_status(), salvage(path, work / "out", dry_run=True).exit_status()
 
 
-def test_a_whole_folder_lacks_nothing(tmp_path: Path) -> None:
-    root = cluster_folder(tmp_path / "data")
-    add_checkpoint(root, *(f"{topic} 0 1" for topic in TOPIC_IDS))
-    assert statuses(root, tmp_path) == (0, 0)
-    assert not kinds(verified(root), "error", "anomaly", "note") & {"folder_lost", "log_missing"}
-
-
 def test_a_lost_folder_is_said_first(tmp_path: Path) -> None:
     root = cluster_folder(tmp_path / "{data}", "grouped", "txn")
     report = verified(root)

@@ -226,16 +226,6 @@ def test_every_comparison_is_tested() -> None:
 # ---- what only looks wrong
 
 
-def test_an_entry_proves_the_abort_whose_marker_is_lost(txn: Path) -> None:
-    """Zeros in place of it. The producer's later transactions, and their entries, are right as before."""
-    log = txn / f"{SECOND}.log"
-    data = log.read_bytes()
-    log.write_bytes(bytes(78) + data[78:])
-    [one] = [each for each in findings(txn) if str(each.file).endswith(TXNS)]
-    assert (one.severity, one.kind) == ("note", "transaction_unknown")
-    assert "entry 0: producer 19, offsets 0 to 30: the ABORT marker is lost, and this entry proves it" in one.detail
-
-
 def test_an_entry_that_fits_no_transaction_proves_nothing(txn: Path) -> None:
     log = txn / f"{SECOND}.log"
     log.write_bytes(bytes(78) + log.read_bytes()[78:])
@@ -249,14 +239,6 @@ def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: 
     (tmp_path / f"{name:020d}.log").write_bytes(b"".join(batches))
     (tmp_path / f"{name:020d}.index").write_bytes(offset_index.write(index, name))
     return [one for one in findings(tmp_path) if one.kind != "index_missing"]
-
-
-def test_an_index_entry_for_an_append_of_several_batches_is_a_note(tmp_path: Path) -> None:
-    """Brokers before 4.x wrote one entry per append: its last offset, and the position of its first batch."""
-    batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
-    size = len(batches[0])
-    reported = log_of(tmp_path, *batches, index=[(8, size), (14, 3 * size)])
-    assert words(reported) == {("index_append", "note")} and [one.count for one in reported] == [2]
 
 
 def test_an_entry_with_an_offset_between_batches_is_a_warning(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""verify on unreadable files and on side files: indexes, snapshots, transactions, checkpoints."""
+"""verify on files that cannot be read, and on those that a broker replaces or removes meanwhile."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from pathlib import Path
 
 import builders
 import pytest
-from fake_file import FakeFile
 from verify_reports import good, kinds, made, verified
 from witness_folders import golden
 
 import kafkarec
-from kafkarec.logs import Segment
 from kafkarec.sidecars import time_index
 from kafkarec.sources.folders import LocalFolder
 
@@ -79,15 +77,6 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(
     assert str(report).startswith("COULD NOT READ EVERYTHING: 1 file or folder; the rest is not damaged")
 
 
-def test_remote_files_are_fetched_once() -> None:
-    """All checks are done on the bytes that are read once."""
-    data = b"".join(builders.good_batch(50, base_offset=50 * i, codec="lz4") for i in range(20_000))
-    fake = FakeFile(data, 1 << 20, 8192)
-    report = verified(Segment("remote/x.log", "x.log", source=fake))
-    assert report.ok and report.total("batches") == 20_000
-    assert len(data) <= fake.fetched < 1.1 * len(data)
-
-
 def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report on millions of damaged places fits in memory: the first are listed, all are counted."""
     monkeypatch.setattr("kafkarec.ops.verify.segment_check.MOST_DAMAGE", 3)
@@ -99,37 +88,7 @@ def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert "and 7 more ranges" in str(report) and "10 ranges" in str(report)
 
 
-# ---- side files
-
-
-def test_a_hanging_transaction_is_reported(tmp_path: Path) -> None:
-    txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
-    hour = 3_600_000
-    stamped = builders.TRANSACTIONAL | builders.LOG_APPEND
-    first = good(0, **txn | {"attributes": stamped}, max_timestamp=builders.NOW)
-    later = good(5, attributes=builders.LOG_APPEND, max_timestamp=builders.NOW + hour)
-    report = verified(made(tmp_path, {0: [first, later]}))
-    [finding] = report.findings
-    assert (finding.kind, finding.offset, finding.severity) == ("transaction_hanging", 0, "anomaly")
-    assert "open for 1 h or more by append times" in finding.detail
-    assert report.exit_status() == 0 and report.exit_status(strict=True) == 1
-    assert "kafkarec txn" in str(report)
-    young = made(tmp_path, {0: [good(0, **txn), good(5)]}, "young-0")
-    assert verified(young).findings == ()
-
-
-def test_side_files_are_not_compared_where_batches_are_lost(tmp_path: Path) -> None:
-    """A log whose aborted transaction is in damaged bytes: its .txnindex is right."""
-    folder = golden(tmp_path, "txn-0")
-    log = folder / f"{30:020}.log"
-    raw = bytearray(log.read_bytes())
-    for batch in list(kafkarec.scan(bytes(raw)))[10:60:3]:
-        raw[batch["position"] + 65] ^= 1
-    log.write_bytes(raw)
-    report = verified(folder, sequences=True)
-    assert report.state == "damaged" and kinds(report, "error", "anomaly") == set()
-    assert "sidefiles_unchecked" in kinds(report, "note")
-    assert "kafkarec salvage" in str(report) and "reindex" not in str(report)
+# ---- failures and changes meanwhile
 
 
 def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(

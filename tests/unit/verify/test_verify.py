@@ -119,21 +119,6 @@ def test_what_kafka_accepts_silently_is_reported_and_nothing_else(case: golden.C
     assert report.exit_status(strict=True) == (case.name in ODDITIES)
 
 
-@pytest.mark.parametrize("case", [c for c in golden.invalid() if c.json["exception"] is not None], ids=str)
-def test_what_kafka_refuses_is_damage(case: golden.Case, tmp_path: Path) -> None:
-    report = verified(tmp_path, case.bytes)
-    if case.json["raised_by"] == "controlRecord":
-        known = case.name == "control-leader-change-v1"  # a listed difference: kafkarec reads it
-        assert kinds(report) == (set() if known else {"control_record_unreadable"})
-        assert report.damage == ()
-    elif case.name == "v2-good-then-zeros" or report.files[0].remaining:
-        assert kinds(report, "note") & {"preallocated", "cut_tail"}  # the rules for files, see the contract
-    else:
-        assert report.damage or report.restored
-        assert report.state in ("damaged", "error", "unchecked")
-        assert report.exit_status() == (3 if report.state == "unchecked" else 1)
-
-
 def body(record: dict[str, Any]) -> int:
     """What max.decompressed.message.bytes limits: a record without its length, a message without offset and size."""
     if "magic" in record:
