@@ -87,6 +87,23 @@ def leave_unfinished(source: Any, out: Path, calls: int = 40, **options: Any) ->
     return os.WIFSIGNALED(run_in_child(action))
 
 
+def killed_before(name: str, source: Any, out: Path, **options: Any) -> None:
+    """Kill a salvage when it would put the file or folder of this name in place."""
+
+    def action() -> None:
+        for function, which in (("replace", 1), ("mkdir", 0)):
+
+            def call(*args: Any, _real: Any = getattr(os, function), _which: int = which, **kwargs: Any) -> Any:
+                if os.path.basename(args[_which]) == name:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return _real(*args, **kwargs)
+
+            setattr(os, function, call)
+        salvage(source, out, **options)
+
+    assert os.WIFSIGNALED(run_in_child(action))
+
+
 LOGS = sorted(path for path in SEGMENTS.glob("*/*.log"))
 FOLDERS = sorted({path.parent for path in LOGS})
 
