@@ -94,7 +94,7 @@ def killed_before(name: str, source: Any, out: Path, **options: Any) -> None:
         for function, which in (("replace", 1), ("mkdir", 0)):
 
             def call(*args: Any, _real: Any = getattr(os, function), _which: int = which, **kwargs: Any) -> Any:
-                if os.path.basename(args[_which]) == name:
+                if Path(args[_which]).name == name:
                     os.kill(os.getpid(), signal.SIGKILL)
                 return _real(*args, **kwargs)
 
