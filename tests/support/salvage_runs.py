@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,21 @@ def leave_unfinished(source: Any, out: Path, calls: int = 40, **options: Any) ->
         salvage(source, out, **options)
 
     return os.WIFSIGNALED(run_in_child(action))
+
+
+def killed_before(name: str, source: Any, out: Path, **options: Any) -> None:
+    """Kill a salvage when it would put the file or folder of this name in place."""
+
+    def made(event: str, arguments: tuple[Any, ...]) -> None:
+        which = {"os.rename": 1, "os.mkdir": 0}.get(event)  # that of os.replace, too
+        if which is not None and Path(arguments[which]).name == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def action() -> None:
+        sys.addaudithook(made)
+        salvage(source, out, **options)
+
+    assert os.WIFSIGNALED(run_in_child(action))
 
 
 LOGS = sorted(path for path in SEGMENTS.glob("*/*.log"))

@@ -10,12 +10,10 @@ import builders
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paths import SEGMENTS
 from plain_logs import batch, log
 
 import kafkarec
 from kafkarec.ops.diff import Difference, compare
-from kafkarec.sidecars import leader_epochs
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.state import epoch_history
 from kafkarec.state.epoch_history import EpochHistory, EpochStep, truncation
@@ -35,32 +33,6 @@ def mirrored(difference: Difference, other: Difference) -> bool:
         and difference.a_follows_b == other.b_follows_a
         and difference.same == other.same
     )
-
-
-@pytest.mark.parametrize("folder", sorted(p.name for p in SEGMENTS.iterdir() if list(p.glob("*.log"))))
-def test_a_log_is_the_same_as_itself(folder: str) -> None:
-    difference = compare(SEGMENTS / folder, SEGMENTS / folder)
-    assert difference.same and difference.identical and not difference and difference.first is None
-    assert (
-        difference.identical_size
-        == difference.a.size
-        == sum(f.stat().st_size for f in (SEGMENTS / folder).glob("*.log"))
-    )
-
-
-def test_two_leaders_wrote_the_same_offsets(tmp_path: Path) -> None:
-    common = [batch(0, 10), batch(10, 10, epoch=1)]
-    a = log(tmp_path / "a", [*common, batch(20, 5, epoch=1)], epochs=[(0, 0), (1, 10)])
-    b = log(tmp_path / "b", [*common, batch(20, 3, epoch=2), batch(23, 9, epoch=2)], epochs=[(0, 0), (1, 10), (2, 20)])
-    difference = compare(a, b)
-    assert not difference.same and bool(difference)
-    assert (difference.identical_to, difference.identical_batches) == (20, 2)
-    assert difference.first is not None and difference.first[0] == 20
-    assert difference.first[1] == "leader epoch 1 in A, 2 in B: two leaders wrote here"
-    assert spans(difference.changed) == [(20, 24, "epoch")]
-    assert (spans(difference.only_a), spans(difference.only_b)) == ([], [(25, 31, "tail")])
-    assert (difference.a_follows_b.offset, difference.b_follows_a.offset) == (20, 20)
-    assert mirrored(difference, compare(b, a))
 
 
 def test_same_epoch_with_other_content_is_reported(tmp_path: Path) -> None:
@@ -103,18 +75,6 @@ def test_a_compacted_replica_has_gaps(tmp_path: Path) -> None:
     assert difference.first == (10, "only A has a record here")
     assert not difference.only_b and not difference.changed
     assert any("in a compacted topic, gaps are not a loss" in note for note in difference.notes)
-    assert mirrored(difference, compare(b, a))
-
-
-def test_damage_is_not_a_gap(tmp_path: Path) -> None:
-    data = [batch(0, 10), batch(10, 10), batch(20, 10)]
-    a = log(tmp_path / "a", data)
-    spoiled = data[1][:70] + bytes([data[1][70] ^ 1]) + data[1][71:]
-    b = log(tmp_path / "b", [data[0], spoiled, data[2]])
-    difference = compare(a, b)
-    assert spans(difference.only_a) == [(10, 19, "damaged")]
-    assert len(difference.b.damage) == 1 and not difference.a.damage
-    assert any(note.startswith("B is damaged: 1 range") for note in difference.notes)
     assert mirrored(difference, compare(b, a))
 
 
@@ -180,13 +140,6 @@ def test_the_leader_is_asked_until_both_have_the_epoch() -> None:
     assert truncation(b, a) == (10, (EpochStep(2, 1, 15, 12), EpochStep(0, 0, 10, 10)))
 
 
-def test_fast_leader_changes_of_kip_279() -> None:
-    """One broker wrote epoch 1, the other epoch 2, both from offset 10 on: one request is not enough."""
-    a = entries((0, 0), (1, 10), end=11)
-    b = entries((0, 0), (2, 10), end=11)
-    assert truncation(a, b).offset == truncation(b, a).offset == 10
-
-
 def test_without_epochs_the_lower_end_counts() -> None:
     assert truncation(entries(end=20), entries(end=15)) == (15, ())
     assert truncation(entries((3, 0), end=20), entries(end=15)).offset == 15
@@ -234,15 +187,6 @@ def test_a_checkpoint_that_the_batches_contradict_is_not_followed(tmp_path: Path
     assert epoch_history.from_batches([(3, 0), (4, 10), (3, 20)]) == ((3, 0), (4, 10))
 
 
-def test_ends_of_epochs() -> None:
-    """LeaderEpochFileCache.endOffsetFor"""
-    history = EpochHistory(leader_epochs.read(b"0\n3\n0 0\n2 100\n5 180\n"), 250, leader_epochs.NAME)
-    ends = {0: (0, 100), 1: (0, 100), 2: (2, 180), 4: (2, 180), 5: (5, 250), 9: (5, 250)}
-    assert {epoch: epoch_history.end_offset_for(history, epoch) for epoch in ends} == ends
-    assert epoch_history.end_offset_for(history._replace(entries=history.entries[1:]), 1) == (1, 100)
-    assert epoch_history.end_offset_for(history._replace(entries=()), 1) is None
-
-
 def test_segments_with_swapped_names_are_compared_by_their_offsets(tmp_path: Path) -> None:
     parts = [batch(0, 10), batch(10, 10)], [batch(20, 10)], [batch(30, 5)]
     a = log(tmp_path / "a", *parts)
@@ -273,13 +217,6 @@ def test_a_wrong_base_offset_reorders_no_segment_and_is_noticed(tmp_path: Path) 
     assert any(
         "are listed for both: in one of the two, batches do not come in the order" in n for n in difference.notes
     )
-
-
-def test_progress_ends_at_the_sizes_of_both(tmp_path: Path) -> None:
-    sides = [log(tmp_path / name, [batch(0, 10)], [batch(10, 10)]) for name in ("a", "b")]
-    ends: dict[str, int] = {}
-    compare(*sides, progress=lambda segment, end: ends.__setitem__(segment.path, end))
-    assert ends == {str(path): path.stat().st_size for side in sides for path in side.glob("*.log")}
 
 
 @pytest.mark.parametrize("magic", [0, 1])

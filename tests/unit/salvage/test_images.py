@@ -77,31 +77,37 @@ def salvaged(tmp_path: Path, *parts: bytes) -> SalvageReport:
     return salvage(tmp_path / "found", tmp_path / "out")
 
 
-def test_three_logs_one_behind_another(tmp_path: Path) -> None:
-    """Where offsets fall, several logs are there; then each gap at damage may be between two."""
-    logs = [batch(0, 5), batch(5, 5)], [bytes(900), batch(100, 5)], [bytes(900), batch(7, 3), batch(10, 5)]
-    report = salvaged(tmp_path, *(part for one in logs for part in one))
-    assert pieces(report) == [(0, 10), (100, 105), (7, 15)]
-    assert "this file holds 3 pieces of several logs" in str(report)
+def produced(base: int, sequence: int) -> bytes:
+    fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence, "base_offset": base}
+    return builders.batch(builders.records(2), last_offset_delta=1, **fields)
 
 
-def test_one_log_with_damage_stays_one(tmp_path: Path) -> None:
-    report = salvaged(tmp_path, batch(0, 5), bytes(900), batch(9, 5), batch(14, 5, epoch=3), batch(19, 5))
-    assert pieces(report) == [(0, 24)], "one wrong leader epoch is no other log"
+PIECES: dict[str, tuple[list[bytes], list[tuple[int, int]]]] = {
+    "offsets that fall; then each gap at damage may be between two logs": (
+        [batch(0, 5), batch(5, 5), bytes(900), batch(100, 5), bytes(900), batch(7, 3), batch(10, 5)],
+        [(0, 10), (100, 105), (7, 15)],
+    ),
+    "damage and one wrong leader epoch are no other log": (
+        [batch(0, 5), bytes(900), batch(9, 5), batch(14, 5, epoch=3), batch(19, 5)],
+        [(0, 24)],
+    ),
+    "leader epochs that fall": (
+        [batch(0, 5, epoch=4), batch(5, 5, epoch=4), batch(70, 5, epoch=1), batch(75, 5, epoch=1)],
+        [(0, 10), (70, 80)],
+    ),
+    "sequences that fall": (
+        [produced(0, 0), produced(2, 2), produced(4, 4), produced(40, 0), produced(42, 2)],
+        [(0, 6), (40, 44)],
+    ),
+}
 
 
-def test_leader_epochs_that_fall_are_of_another_log(tmp_path: Path) -> None:
-    report = salvaged(tmp_path, *(batch(at, 5, epoch=4) for at in (0, 5)), *(batch(at, 5, epoch=1) for at in (70, 75)))
-    assert pieces(report) == [(0, 10), (70, 80)]
-
-
-def test_sequences_that_fall_are_of_another_log(tmp_path: Path) -> None:
-    def produced(base: int, sequence: int) -> bytes:
-        fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence, "base_offset": base}
-        return builders.batch(builders.records(2), last_offset_delta=1, **fields)
-
-    parts = [produced(0, 0), produced(2, 2), produced(4, 4), produced(40, 0), produced(42, 2)]
-    assert pieces(salvaged(tmp_path, *parts)) == [(0, 6), (40, 44)]
+@pytest.mark.parametrize("why", PIECES)
+def test_where_another_log_begins(why: str, tmp_path: Path) -> None:
+    parts, expected = PIECES[why]
+    report = salvaged(tmp_path, *parts)
+    assert pieces(report) == expected
+    assert ("this file holds 3 pieces of several logs" in str(report)) is (len(expected) == 3)
 
 
 def test_no_marker_is_written_into_what_may_be_two_logs(tmp_path: Path) -> None:

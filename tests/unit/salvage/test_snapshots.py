@@ -10,7 +10,7 @@ import reading
 from command import Here
 from paths import SEGMENTS
 from plain_logs import batch, log
-from salvage_runs import leave_unfinished
+from salvage_runs import killed_before
 
 import kafkarec
 from kafkarec.ops.salvage import salvage
@@ -100,12 +100,8 @@ def test_a_folder_of_snapshots_alone(tmp_path: Path) -> None:
 
 def test_a_killed_run_continues_at_the_snapshot(tmp_path: Path) -> None:
     source, out = metadata(tmp_path / "in", WHOLE), tmp_path / "out"
-    for calls in range(10, 100):
-        assert leave_unfinished(source, out, calls)
-        if list((out / METADATA.name).glob("*.checkpoint*")):
-            break
-        shutil.rmtree(out)
-    report = salvage(source, tmp_path / "out")
+    killed_before(NAME, source, out)
+    report = salvage(source, out)
     assert report.ok and report.partitions[0].batches == len(kafkarec.scan((METADATA / f"{0:020}.log").read_bytes()))
     assert (tmp_path / "out" / METADATA.name / NAME).read_bytes() == WHOLE
 
