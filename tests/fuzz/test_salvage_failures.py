@@ -21,6 +21,7 @@ import pytest
 from killed_writer import Disk
 from plain_logs import batch, log
 from salvage_runs import LARGE, WRITING, content, count_calls, logs, make_source, run_in_child
+from unlistable_folders import refuse_listing
 
 import kafkarec
 from kafkarec.ops.salvage import salvage
@@ -228,3 +229,17 @@ def test_how_often_a_source_is_read(tmp_path: Path, read_once: bool) -> None:
     salvage(kafkarec.open(source, topic="orders", partition=0), tmp_path / "out", read_once=read_once)
     assert source.fetched <= 2.02 * source.size
     assert (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes() == source.getvalue()
+
+
+def test_a_folder_that_cannot_be_listed_is_reported(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_listing(monkeypatch, "orders-0", errno.EIO)
+    report = salvage(source, tmp_path / "out")
+    assert [one.folder for one in report.partitions] == ["other-1"]
+    assert (str(source / "orders-0"), "cannot be listed: input/output error") in report.left_out
+    assert report.unreadable == report.to_dict()["unreadable"] == [str(source / "orders-0")]
+    assert not report.ok and "not read: " + str(source / "orders-0") in str(report)
+    shutil.rmtree(source / "other-1")
+    with pytest.raises(OSError, match="cannot be listed: input/output error"):
+        salvage(source, tmp_path / "none")
