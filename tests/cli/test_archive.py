@@ -53,22 +53,6 @@ def test_convert_writes_one_log_and_never_into_a_folder_that_is_read(archive: Pa
         assert force.status == 2 and (archive / "date=2026-11-02" / "txn-0" / OFFSETS[1]).stat().st_size == 16370
 
 
-def test_a_partition_in_several_paths_is_a_log_of_each(archive: Path, run: Here) -> None:
-    """As the shell expands a glob, and as replicas are compared."""
-    report = json.loads(run("verify", *archive.glob("*/txn-0"), "--format", "json").out)
-    assert len(report["partitions"]) == 2
-
-
-def test_a_damaged_archive_is_salvaged_by_the_command_that_verify_prints(archive: Path, run: Here) -> None:
-    path = archive / "date=2026-11-02" / "txn-0" / OFFSETS[1]
-    data = bytearray(path.read_bytes())
-    data[5000] ^= 1
-    path.write_bytes(data)
-    assert run("verify", "archive").out.endswith(b"next: kafkarec salvage archive -o rescued\n")
-    assert run("salvage", "archive", "-o", "rescued").status == 1
-    assert kafkarec.open("rescued/txn-0").next_offset == 293 and run("verify", "rescued").status == 0
-
-
 def test_a_hard_link_to_a_file_deep_in_an_archive_is_no_output(archive: Path, run: Here) -> None:
     deep = archive / "date=2026-11-03" / "hour=05" / "region=eu" / "orders-0"
     deep.mkdir(parents=True)
@@ -118,3 +102,13 @@ def test_a_glob_in_a_bucket(archive: Path, run: Here, monkeypatch: pytest.Monkey
         for path in ("archive", "archive/date=*", "archive/date=*/txn-0"):
             assert len(run("cat", f"s3://{BUCKET}/{path}", "--columns", "offset").rows) == 267
         assert "s3://" in run("cat", f"s3://{BUCKET}/archive/day=*").complaint
+
+
+def test_a_damaged_archive_is_salvaged_by_the_command_that_verify_prints(archive: Path, run: Here) -> None:
+    path = archive / "date=2026-11-02" / "txn-0" / OFFSETS[1]
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    assert run("verify", "archive").out.endswith(b"next: kafkarec salvage archive -o rescued\n")
+    assert run("salvage", "archive", "-o", "rescued").status == 1
+    assert kafkarec.open("rescued/txn-0").next_offset == 293 and run("verify", "rescued").status == 0

@@ -7,7 +7,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import builders
 import golden
 import pyarrow as pa
 import pytest
@@ -54,23 +53,6 @@ def test_uncompressed_batches_come_back_byte_for_byte(run: Here, tmp_path: Path,
     run("cat", first, "--control", "--columns", WIDE, "--format", form, "-o", rows)
     assert run("build", rows, "-o", second).status == 0
     assert second.read_bytes() == first.read_bytes() and len(kafkarec.scan(first.read_bytes())) == 149
-
-
-def test_rows_of_a_legacy_log_come_back(run: Here, tmp_path: Path) -> None:
-    """Magic 0 has no timestamps and no timestamp type: both are null, also in the log that is built."""
-    log = tmp_path / "old.log"
-    inner = [builders.message(magic=1, offset=n, key=None, value=b"v%d" % n) for n in range(3)]
-    log.write_bytes(
-        builders.message(magic=0, offset=0)
-        + builders.message(magic=1, offset=1, timestamp=-1)
-        + builders.message(magic=1, offset=2, attributes=8)
-        + builders.wrapper(inner, codec="gzip", offset=5)
-        + builders.good_batch(2, base_offset=6)
-    )
-    before, after = round_trip(run, log, "json", tmp_path / "new.log")
-    assert after == before
-    table = kafkarec.scan((tmp_path / "new.log").read_bytes())
-    assert table.column("magic") == [0, 2, 2, 2]
 
 
 # Inner messages of another magic than their wrapper's: no writer produces the records that readers return (KIP-32).
@@ -191,16 +173,6 @@ def test_csv_of_other_programs(run: Here, tmp_path: Path, name: str) -> None:
     rows.write_bytes(text)
     assert run("build", rows, "-o", out).status == 0
     assert [(record.key, record.value) for record in kafkarec.decode(out.read_bytes())] == records
-
-
-def test_missing_fields_of_a_row_get_defaults() -> None:
-    ran = own_process("build", stdin=b'{"key":"a"}\n\n{"value":"b","offset":5}\n{}\n')
-    assert ran.status == 0 and ran.err == ""
-    columns = kafkarec.decode(ran.out)
-    assert columns.column("offset") == [0, 5, 6] and columns.column("timestamp") == [None, None, None]
-    assert columns.column("key") == [b"a", None, None] and columns.column("value") == [None, b"b", None]
-    assert columns.column("headers") == [(), (), ()] and len(columns.batches) == 1
-    assert columns.batches[0]["partition_leader_epoch"] is None and columns.batches[0]["producer_id"] is None
 
 
 def test_rows_in_looser_forms_than_cat_writes_are_accepted() -> None:

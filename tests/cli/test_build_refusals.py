@@ -3,26 +3,21 @@ name."""
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import os
-import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, interruptible, own_process
+from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import ROOT, SUPPORT
 
 import kafkarec
-from kafkarec.cli import output_files
 from kafkarec.write import encode
 
 SECRET = "s3cr3t"
@@ -168,21 +163,6 @@ def test_a_folder_that_would_be_another_partition_is_not_made(run: Here, tmp_pat
     assert ran.status == 2 and f"{rows}, line 1: " in ran.complaint and not out.exists()
 
 
-def test_an_existing_output_needs_force(run: Here, tmp_path: Path) -> None:
-    rows, log, folder = tmp_path / "in.jsonl", tmp_path / "a.log", tmp_path / "orders-0"
-    rows.write_text('{"key": "new"}\n')
-    log.write_bytes(b"old")
-    ran = run("build", rows, "-o", log)
-    assert ran.status == 2 and "--force replaces it" in ran.complaint and log.read_bytes() == b"old"
-    assert run("build", rows, "-o", log, "--force").status == 0
-    assert kafkarec.decode(log.read_bytes()).column("key") == [b"new"]
-    assert run("build", log.with_name("in.jsonl"), "-o", folder).status == 0
-    assert run("build", rows, "-o", folder).status == 2
-    assert run("build", rows, "-o", folder, "--force", "--base-offset", 7).status == 0
-    assert f"{7:020d}.log" in os.listdir(folder) and f"{0:020d}.log" not in os.listdir(folder)
-    assert sorted(os.listdir(tmp_path)) == ["a.log", "in.jsonl", "orders-0"]
-
-
 def test_force_replaces_logs_and_nothing_else(run: Here, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text("{}\n")
     folder = tmp_path / "home-0"
@@ -191,58 +171,6 @@ def test_force_replaces_logs_and_nothing_else(run: Here, tmp_path: Path) -> None
     ran = run("build", tmp_path / "in.jsonl", "-o", folder, "--force")
     assert ran.status == 2 and "contains thesis.txt, which is not a file of a partition" in ran.complaint
     assert (folder / "thesis.txt").read_text() == "years of work"
-
-
-def test_a_bad_line_late_in_the_input_leaves_no_folder(run: Here, tmp_path: Path) -> None:
-    rows = tmp_path / "in.jsonl"
-    rows.write_bytes(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000 + b"oh\n")
-    ran = run("build", rows, "-o", tmp_path / "orders-0")
-    assert ran.status == 1 and "line 5001" in ran.complaint and sorted(os.listdir(tmp_path)) == ["in.jsonl"]
-
-
-def test_a_full_disk_is_one_line_and_leaves_nothing(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "in.jsonl").write_bytes(b'{"value": "v"}\n' * 1000)
-
-    def full(*args: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    class Full(io.BytesIO):
-        write = full  # type: ignore[assignment]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", full)
-        ran = run("build", tmp_path / "in.jsonl", "-o", tmp_path / "orders-0")
-    assert ran.status == 3 and "no space left on device" in ran.complaint and os.listdir(tmp_path) == ["in.jsonl"]
-    with monkeypatch.context() as patch:
-        patch.setattr(output_files.os, "fdopen", lambda *args: Full())
-        ran = run("build", tmp_path / "in.jsonl", "-o", tmp_path / "a.log")
-    assert ran.status == 3 and "a.log: no space left on device" in ran.complaint
-    assert os.listdir(tmp_path) == ["in.jsonl"]
-
-
-@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
-def test_ctrl_c_leaves_nothing(tmp_path: Path, handler: Any) -> None:
-    """Also if the tests ignore it: `interruptible` does not pass that on."""
-    before = signal.signal(signal.SIGINT, handler)
-    try:
-        process = interruptible("build", "-o", tmp_path / "orders-0", stdin=subprocess.PIPE, stdout=None, cwd=tmp_path)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert process.stdin is not None and process.stderr is not None
-    process.stdin.write(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000)
-    process.stdin.flush()
-    deadline = time.monotonic() + 30
-    while not any(name.endswith(".part") for name in os.listdir(tmp_path)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    message = process.stderr.read()
-    process.stdin.close()
-    assert (process.wait(30), message) == (130, b"") and os.listdir(tmp_path) == []
-
-
-def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
-    (tmp_path / "in.jsonl").write_bytes(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000)
-    assert_quiet_at_a_closed_pipe("build", str(tmp_path / "in.jsonl"))
 
 
 def test_memory_stays_flat(tmp_path: Path) -> None:
@@ -330,3 +258,10 @@ def test_files_changed_at_random_are_read_or_refused(tmp_path: Path) -> None:
         env={"PYTHONPATH": f"{SUPPORT}:{ROOT}"},
     )
     assert ran.returncode == 0, (ran.returncode, ran.stdout[-20:], ran.stderr[-2000:])
+
+
+def test_a_bad_line_late_in_the_input_leaves_no_folder(run: Here, tmp_path: Path) -> None:
+    rows = tmp_path / "in.jsonl"
+    rows.write_bytes(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000 + b"oh\n")
+    ran = run("build", rows, "-o", tmp_path / "orders-0")
+    assert ran.status == 1 and "line 5001" in ran.complaint and sorted(os.listdir(tmp_path)) == ["in.jsonl"]

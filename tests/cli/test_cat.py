@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from reading import DEFAULT_COLUMNS
 
 from kafkarec.cli.record_pieces import log_reading
 
-TXN, CODECS, COMPACTED = (SEGMENTS / name for name in ("txn-0", "all-codecs-0", "compacted-0"))
+TXN, CODECS = SEGMENTS / "txn-0", SEGMENTS / "all-codecs-0"
 
 
 @pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads())
@@ -30,13 +29,6 @@ def test_rows_are_those_of_a_real_consumer(run: Here, folder: str, isolation: st
     assert [as_consumer_row(row) for row in ran.rows] == expected
     topic, _, partition = folder.rpartition("-")
     assert {(row["topic"], row["partition"]) for row in ran.rows} == {(topic, int(partition))}
-
-
-def test_a_row_has_the_keys_of_the_contract_in_their_order(run: Here) -> None:
-    (row,) = run("cat", CODECS, "-n", 1).rows
-    assert list(row) == ["topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"]
-    assert row["headers"] == [{"key": "codec", "value": "none"}]
-    assert json.loads(row["value"]) == {"codec": "none", "round": 0, "n": 0}
 
 
 def test_a_copied_folder_of_any_name_is_one_log(run: Here, tmp_path: Path) -> None:
@@ -82,37 +74,6 @@ def test_any_records_come_back_from_their_json(
 
 def offsets(rows: list[dict[str, Any]]) -> list[int]:
     return [row["offset"] for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("options", "keep"),
-    [
-        ("--from-offset 100", lambda row: row["offset"] >= 100),
-        ("--to-offset 100", lambda row: row["offset"] < 100),
-        ("--from-offset 100 --to-offset 110", lambda row: 100 <= row["offset"] < 110),
-        ("--from-offset 1000000000000", lambda row: False),
-        ("--from-time 1700000000300", lambda row: row["timestamp"] >= 1700000000300),
-        ("--to-time 2023-11-14T22:13:20.300", lambda row: row["timestamp"] < 1700000000300),
-        ("--to-time 2023-11-14T23:13:20.300+01:00", lambda row: row["timestamp"] < 1700000000300),
-        ("--from-time -1h", lambda row: False),
-        ("--to-time -1s", lambda row: True),
-        ("--key user-3 --from-offset 50", lambda row: row["key"] == "user-3" and row["offset"] >= 50),
-        ("--key nobody", lambda row: False),
-        ("-n 0", lambda row: False),
-    ],
-)
-def test_options_select_rows(run: Here, options: str, keep: Any) -> None:
-    everything = run("cat", CODECS).rows
-    ran = run("cat", CODECS, *options.split())
-    assert ran.status == 0
-    assert ran.rows == [row for row in everything if keep(row)]
-
-
-@pytest.mark.parametrize("count", [0, 1, 7, 292, 293, 1000])
-def test_n_and_last_limit_the_rows(run: Here, count: int) -> None:
-    everything = offsets(run("cat", TXN, COMPACTED).rows)
-    assert offsets(run("cat", TXN, COMPACTED, "-n", count).rows) == everything[:count]
-    assert offsets(run("cat", TXN, COMPACTED, "--last", count).rows) == everything[max(len(everything) - count, 0) :]
 
 
 KINDS = st.tuples(st.integers(0, 4), st.sampled_from(["v2", "abort", "v1", "broken"]))
@@ -181,13 +142,6 @@ def test_n_and_last_decode_few_batches(run: Here, tmp_path: Path, monkeypatch: p
     assert sum(decoded) <= 8
 
 
-def test_columns_are_printed_in_the_requested_order(run: Here) -> None:
-    names = "producer_id,offset,file,compression,is_transactional,base_offset"
-    (row,) = run("cat", TXN, "-n", 1, "--columns", names).rows
-    assert list(row) == names.split(",")
-    assert list(row.values())[1:] == [0, str(sorted(TXN.glob("*.log"))[0]), "none", True, 0]
-
-
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 def test_columns_of_the_command_line_alone(run: Here, errors: str) -> None:
     ran = run("cat", CODECS, "--columns", "topic,partition", "--errors", errors)
@@ -215,13 +169,3 @@ def test_the_column_control_is_named_like_any_other(run: Here) -> None:
 def test_an_unreadable_control_record_is_shown_as_such(run: Here) -> None:
     (row,) = run("cat", golden.invalid_case("control-key-3-bytes").bin_path, "--control").rows
     assert "key is too short" in row["control"]["unreadable"]
-
-
-def test_standard_input_may_be_a_file_or_a_pipe() -> None:
-    segment = sorted(CODECS.glob("*.log"))[0]
-    expected = own_process("cat", segment, "--columns", "offset,value").out
-    piped = own_process("cat", "-", "--columns", "offset,value", stdin=segment.read_bytes())
-    assert (piped.status, piped.out) == (0, expected)
-    with segment.open("rb") as file:
-        redirected = own_process("cat", "-", "--columns", "offset,value", file=file)
-    assert (redirected.status, redirected.out) == (0, expected)

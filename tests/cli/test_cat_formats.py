@@ -24,7 +24,7 @@ from random_records import UNUSUAL, records_of
 import kafkarec
 from kafkarec.cli import cat_arrow
 
-TXN, CODECS, COMPACTED = (SEGMENTS / name for name in ("txn-0", "all-codecs-0", "compacted-0"))
+CODECS = SEGMENTS / "all-codecs-0"
 HEADER_LINE = "topic,partition,offset,timestamp,timestamp_type,key,key_base64,value,value_base64,headers"
 
 
@@ -118,16 +118,6 @@ def table_of(out: bytes, form: str) -> pa.Table:
     return table
 
 
-@FORMS
-@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_table_holds_the_columns_of_decode(run: Here, form: str, isolation: str) -> None:
-    table = table_of(run("cat", TXN, "--format", form, "--isolation", isolation).out, form)
-    expected = pa.table(kafkarec.open(TXN).read(isolation=isolation))
-    assert table.schema.types[:2] == [pa.string(), pa.int32()]
-    assert table.drop_columns(["topic", "partition"]).equals(expected)
-    assert set(zip(table["topic"].to_pylist(), table["partition"].to_pylist(), strict=True)) == {("txn", 0)}
-
-
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(records=RECORDS, form=st.sampled_from(["arrow", "parquet"]))
 def test_any_records_come_back_from_their_table(
@@ -140,31 +130,10 @@ def test_any_records_come_back_from_their_table(
 
 
 @FORMS
-def test_rows_and_columns_of_several_partitions_are_selected(run: Here, form: str) -> None:
-    options = ["--columns", "value,offset,topic", "--key", "user-3", "--from-offset", 40]
-    table = table_of(run("cat", CODECS, COMPACTED, "--format", form, *options).out, form)
-    rows = run("cat", CODECS, COMPACTED, *options).rows
-    assert table.schema.names == ["value", "offset", "topic"]
-    assert table["value"].to_pylist() == [blob_of(row, "value") for row in rows]
-    for name in ("offset", "topic"):
-        assert table[name].to_pylist() == [row[name] for row in rows]
-
-
-@FORMS
 def test_an_empty_input_has_a_schema(run: Here, tmp_path: Path, form: str) -> None:
     (tmp_path / "empty.log").write_bytes(b"")
     table = table_of(run("cat", tmp_path / "empty.log", "--format", form).out, form)
     assert table.equals(pa.table(kafkarec.decode(b"")))
-
-
-@FORMS
-def test_control_records_are_json_text(run: Here, tmp_path: Path, form: str) -> None:
-    out = tmp_path / f"x.{form}"
-    assert run("cat", TXN, "--control", "-o", out).status == 0
-    table = table_of(out.read_bytes(), form)
-    rows = [None if text is None else json.loads(text) for text in table["control"].to_pylist()]
-    assert table.schema.names[-1] == "control"
-    assert rows == [row["control"] for row in run("cat", TXN, "--control").rows]
 
 
 def test_row_groups_are_written_as_they_fill(run: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -135,12 +135,6 @@ def test_damage_keeps_what_is_before_it(run: Here, tmp_path: Path) -> None:
     assert rows == [each["offset"] for each in run("cat", tmp_path / "txn-0").rows]
 
 
-def test_an_empty_folder_is_filled(run: Here, tmp_path: Path) -> None:
-    (tmp_path / "table").mkdir()
-    assert run("cat", PATHS[0], "-o", tmp_path / "table", "--partition-by", "topic").status == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["table"] and offsets_by_folder(tmp_path / "table")
-
-
 def test_nothing_is_left_of_an_interrupted_run(tmp_path: Path) -> None:
     with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
         for start in range(0, 600_000, 50_000):
@@ -151,3 +145,9 @@ def test_nothing_is_left_of_an_interrupted_run(tmp_path: Path) -> None:
     child.send_signal(2)
     assert child.wait(60) == 130
     assert [path.name for path in tmp_path.iterdir()] == ["t-0"]
+
+
+def test_an_empty_folder_is_filled(run: Here, tmp_path: Path) -> None:
+    (tmp_path / "table").mkdir()
+    assert run("cat", PATHS[0], "-o", tmp_path / "table", "--partition-by", "topic").status == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["table"] and offsets_by_folder(tmp_path / "table")

@@ -3,7 +3,6 @@ before and behind the last row that is asked for."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +44,6 @@ class TestFormat:
         assert paths["arrows"].read_bytes() == paths["arrow"].read_bytes()
         assert all(pq.read_table(paths[suffix]).equals(table) for suffix in ("parquet", "pq"))
         assert feather.read_table(paths["feather"]).equals(table)
-
-    def test_of_a_report(self, run: Here, tmp_path: Path) -> None:
-        assert run("verify", TXN, "-o", tmp_path / "x.json").status == 0
-        assert json.loads((tmp_path / "x.json").read_text())["state"] == "ok"
-
-    def test_another_one_in_format_is_said(self, run: Here, tmp_path: Path) -> None:
-        ran = run("cat", TXN, "--format", "json", "-o", tmp_path / "x.csv")
-        assert ran.status == 0 and (tmp_path / "x.csv").read_bytes()[:1] == b"{"
-        assert ran.complaint.endswith("x.csv gets json, as --format says, and not csv")
-        assert run("cat", TXN, "--format", "json", "-o", tmp_path / "x.txt").err == ""
-
-
-def test_several_keys(run: Here, rows: list[dict[str, Any]]) -> None:
-    ran = run("cat", CODECS, "--key", "user-4", "--key", "user-3", "--key", "user-4", "--key", "nobody")
-    assert ran.rows == [row for row in rows if row.get("key") in ("user-3", "user-4")]
-    assert len({row["key"] for row in ran.rows}) == 2 and ran.err == ""
 
 
 class TestLatestPerKey:

@@ -1,4 +1,4 @@
-"""`kafkarec dump`: the options and the exit status of kafka-dump-log, and what is printed on standard error."""
+"""`kafkarec dump`: messages on standard error, decoder classes, what goes to a terminal. The fence has the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import builders
-import pytest
 from command import COMMAND, ENVIRONMENT, Here
 from paths import SEGMENTS
 
@@ -16,34 +15,10 @@ STEM = "00000000000000000000"
 LOG = SEGMENTS / "all-codecs-0" / f"{STEM}.log"
 
 
-def text_of(name: str, folder: Path = SEGMENTS) -> bytes:
-    """The text that Kafka printed in the segments' folder, with the paths of the given folder."""
-    return (SEGMENTS / name).read_bytes().replace(b"Dumping ", f"Dumping {folder}/".encode(), 1)
-
-
 def log(folder: Path, *parts: bytes, name: str = f"{STEM}.log") -> Path:
     path = folder / name
     path.write_bytes(b"".join(parts))
     return path
-
-
-@pytest.mark.parametrize("given", [(LOG,), ("--files", LOG), ("--files", f"{LOG},,")])
-def test_files_are_named_by_position_or_by_option(given: tuple[object, ...], run: Here) -> None:
-    ran = run("dump", "--print-data-log", *given)
-    assert (ran.status, ran.err) == (0, "")
-    assert ran.out == text_of(f"all-codecs-0/{STEM}.log.dump.txt")
-
-
-def test_a_decoder_implies_print_data_log(run: Here) -> None:
-    ran = run("dump", "--offsets-decoder", SEGMENTS / "__consumer_offsets-0" / f"{STEM}.log")
-    assert (ran.status, ran.err) == (0, "")
-    assert ran.out == text_of(f"__consumer_offsets-0/{STEM}.log.decoded.txt")
-
-
-def test_skip_record_metadata_and_max_bytes(run: Here, tmp_path: Path) -> None:
-    path = log(tmp_path, builders.good_batch(2), builders.good_batch(1, base_offset=2))
-    ran = run("dump", path, "--print-data-log", "--skip-record-metadata", "--max-bytes", len(builders.good_batch(2)))
-    assert ran.out.decode().splitlines()[3:] == ["| key: k payload: value 0", "| key: k payload: value 1"]
 
 
 def test_a_compressed_segment_file_is_dumped(run: Here, tmp_path: Path) -> None:
@@ -61,26 +36,10 @@ def test_an_error_of_a_control_record_names_its_file(run: Here, tmp_path: Path) 
     assert ran.complaint.startswith(f"kafkarec: {path}: control record cannot be read")
 
 
-def test_an_index_without_its_log(run: Here, tmp_path: Path) -> None:
-    index = tmp_path / f"{STEM}.index"
-    index.write_bytes(bytes(8))
-    ran = run("dump", index)
-    assert (ran.status, ran.out.decode()) == (1, f"Dumping {index}\n")
-    assert ran.complaint.startswith(f"kafkarec: {tmp_path}/{STEM}.log: no such file or directory; to print an index")
-
-
 def test_an_exceeded_limit_names_its_option(run: Here, tmp_path: Path) -> None:
     path = log(tmp_path, builders.batch(builders.records(1, value=bytes(1 << 20)), codec="zstd"))
     ran = run("dump", path, "--deep-iteration", "--max-decompressed-bytes", "64k")
     assert ran.status == 3 and "max_decompressed_bytes" in ran.complaint and "Kafka's tool" not in ran.complaint
-
-
-def test_a_bad_index_suggests_verify(run: Here, tmp_path: Path) -> None:
-    log(tmp_path, builders.good_batch(1))
-    (tmp_path / f"{STEM}.index").write_bytes(bytes(4) + b"\0\0\x10\0")
-    ran = run("dump", tmp_path / f"{STEM}.index")
-    assert ran.status == 1 and "points at byte 4096, but the log has" in ran.complaint
-    assert ran.complaint.endswith(f"kafkarec verify {tmp_path}")
 
 
 def test_decoder_classes_are_accepted(run: Here, tmp_path: Path) -> None:

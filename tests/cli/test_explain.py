@@ -1,4 +1,4 @@
-"""`kafkarec explain`: the choice of the batch, text and JSON, redaction, the explanation of damage."""
+"""`kafkarec explain`: redaction, the explanation of damage. The fence has the rest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import builders
 import pytest
-from command import Here, Ran
+from command import Here
 from paths import SEGMENTS
 
 import kafkarec
@@ -15,21 +15,6 @@ from kafkarec.logs import Segment
 
 TXN = SEGMENTS / "txn-0"
 SECRET = (b"QXZKWJ7QPLVW", b"ZQWJXVKP9LGH", b"JWQ8ZXGVKPQL")
-
-
-def headline(ran: Ran) -> str:
-    return ran.out.decode().splitlines()[0]
-
-
-def test_the_batch_is_chosen_by_its_offset(run: Here) -> None:
-    second = list(kafkarec.scan((TXN / "00000000000000000030.log").read_bytes()))
-    assert "00000000000000000000.log, byte 0: batch of magic 2, offsets 0 to" in headline(run("explain", TXN))
-    for row in second[::10]:
-        for offset in {row["base_offset"], row["last_offset"]}:
-            first, end = row["base_offset"], row["last_offset"]
-            offsets = f"offset {first}" if first == end else f"offsets {first} to {end}"
-            header = f"byte {row['position']}: batch of magic 2, {offsets},"
-            assert header in headline(run("explain", TXN, "--offset", offset))
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4", "gzip"])
@@ -55,11 +40,6 @@ def test_redacted_output_holds_no_payload(run: Here, tmp_path: Path, codec: str,
         for piece in (secret[at : at + 4] for at in range(len(secret) - 4)):
             assert piece.hex() not in redacted and piece.decode() not in redacted
     assert damage or key.decode() in plain or key.hex() in plain
-
-
-def test_a_position_inside_of_a_batch_is_reported(run: Here) -> None:
-    ran = run("explain", TXN / f"{30:020}.log", "--at", 30)
-    assert "byte 30 is inside the batch at byte 0" in ran.out.decode()
 
 
 def test_an_offset_in_a_damaged_batch_is_told_by_its_position(run: Here, tmp_path: Path) -> None:

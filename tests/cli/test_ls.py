@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 import random
-import shutil
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,6 @@ from kafkarec.logs import Segment, logs_of
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 GOLDEN_SEGMENTS = [segment for log in logs_of(kafkarec.open(SEGMENTS)) for segment in log.segments]
-
-
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    folder = tmp_path / "txn-0"
-    folder.mkdir()
-    for path in (SEGMENTS / "txn-0").iterdir():
-        if path.name.endswith(NAMES) or "." not in path.name:
-            shutil.copy(path, folder)
-    return folder
 
 
 def expected_summary(segment: Segment) -> dict[str, Any]:
@@ -66,8 +56,6 @@ def test_values_that_are_batches_themselves_are_not_the_end(tmp_path: Path) -> N
     inner = (SEGMENTS / "all-codecs-0" / "00000000000000000000.log").read_bytes() * 3
     value = len(inner).to_bytes(4, "big") + inner
     message = b"\x01\x00" + bytes(8) + b"\xff\xff\xff\xff" + value
-    import zlib
-
     message = zlib.crc32(message).to_bytes(4, "big") + message
     outer = (7).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message
     path = tmp_path / "00000000000000000007.log"
@@ -77,35 +65,6 @@ def test_values_that_are_batches_themselves_are_not_the_end(tmp_path: Path) -> N
     assert summarize(segment).next_offset == 8
 
 
-def test_a_partition_is_listed_as_text(run: Here, partition: Path) -> None:
-    ran = run("ls", partition, "--full")
-    lines = ran.out.decode().splitlines()
-    assert lines[0] == f"{partition}: topic txn, partition 0, 2 segments, 17.6 KiB"
-    assert "sampled" not in lines[1]
-    assert " ".join(lines[3].split()) == (
-        f"{30:020}.log 16370 30 293 137 263 2023-11-14T22:13:20.000Z 2026-11-21T02:25:12.924Z none, lz4, gzip, zstd"
-    )
-    assert len(lines) == 4
-
-
-def test_json_has_a_row_for_each_segment_or_partition(run: Here, partition: Path) -> None:
-    first, last, total = run("ls", partition, "--format", "json").rows
-    assert [row["kind"] for row in (first, last, total)] == ["segment", "segment", "total"]
-    assert (last["base_offset"], last["next_offset"], last["sampled"], last["records"]) == (30, 293, True, None)
-    assert run("ls", partition.parent, "--segments", "--format", "json").rows[:2] == [first, last]
-    row, _ = run("ls", partition.parent, "--full", "--format", "json").rows
-    assert (row["kind"], row["segments"], row["records"], row["sampled"]) == ("partition", 2, 293, False)
-
-
-def test_files_that_are_left_out_are_counted_and_have_a_state(run: Here, partition: Path) -> None:
-    for name in (f"{0:020}.log.deleted", f"{0:020}.log.swap", "notes.txt"):
-        (partition / name).write_bytes(b"")
-    (partition.parent / ("gone-3." + "0" * 32 + "-delete")).mkdir()
-    assert "2 files left out" in run("ls", partition.parent).out.decode()
-    rows = run("ls", partition.parent, "--format", "json").rows
-    assert {row["state"] for row in rows if row["kind"] == "left_out"} == {"delete", "deleted", "swap", "foreign"}
-
-
 @pytest.mark.parametrize("content", [b"abc" * 50, (SEGMENTS / "txn-0" / f"{30:020}.log").read_bytes()[:40]])
 def test_a_packed_file_without_a_batch_at_its_start(run: Here, tmp_path: Path, content: bytes) -> None:
     """Its first bytes are taken for a batch of 1.6 GB, or a header that the content cuts."""
@@ -113,13 +72,6 @@ def test_a_packed_file_without_a_batch_at_its_start(run: Here, tmp_path: Path, c
     path.write_bytes(gzip.compress(content))
     ran = run("ls", path, "--format", "json")
     assert ran.status == 1 and "no batch at its start" in ran.rows[0]["notes"]
-
-
-def test_topic_and_partition_by_option(run: Here, tmp_path: Path) -> None:
-    path = tmp_path / "image.bin"
-    shutil.copy(SEGMENTS / "txn-0" / "00000000000000000030.log", path)
-    row, _ = run("ls", path, "--topic", "t", "--partition", 3, "--format", "json").rows
-    assert (row["topic"], row["partition"], row["base_offset"], row["first_offset"]) == ("t", 3, None, 30)
 
 
 def test_a_folder_without_segments_lists_its_folders(run: Here, tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from command import Here, own_process
 from paths import SEGMENTS
@@ -59,25 +60,21 @@ def test_verify_and_ls_do_not_take_a_copied_index_for_batches(run: Here, tmp_pat
     assert b"an offset index, by its suffix, but not a name that Kafka gives" in run("ls", tmp_path / "txn-0").out
 
 
+TABLE = pa.table({"key": [b"k"] * 100, "value": [b"v" * 40] * 100})
+
+
 def parquet(path: Path) -> None:
-    pq = pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pyarrow_table(), path)
+    pq.write_table(TABLE, path)
 
 
 def arrow_file(path: Path) -> None:
-    ipc = pytest.importorskip("pyarrow").ipc
-    with ipc.new_file(path, pyarrow_table().schema) as writer:
-        writer.write(pyarrow_table())
+    with pa.ipc.new_file(path, TABLE.schema) as writer:
+        writer.write(TABLE)
 
 
 def arrow_stream(path: Path) -> None:
-    ipc = pytest.importorskip("pyarrow").ipc
-    with ipc.new_stream(path, pyarrow_table().schema) as writer:
-        writer.write(pyarrow_table())
-
-
-def pyarrow_table() -> Any:
-    return pytest.importorskip("pyarrow").table({"key": [b"k"] * 100, "value": [b"v" * 40] * 100})
+    with pa.ipc.new_stream(path, TABLE.schema) as writer:
+        writer.write(TABLE)
 
 
 def zip_archive(path: Path) -> None:

@@ -8,11 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, interruptible, own_process
+from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, own_process
 from paths import ROOT, SEGMENTS
 
 import kafkarec
@@ -30,23 +29,11 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_all_verbs_of_the_contract_exist() -> None:
-    contract = "ls scan cat dump explain verify txn salvage reindex build convert compact study doctor"
-    assert set(contract.split()) <= set(VERBS)
-
-
 def test_every_module_of_a_verb_is_in_the_table_and_every_verb_in_the_readme() -> None:
     modules = {path.stem for path in (ROOT / "kafkarec" / "cli").glob("*.py") if "\ndef run(args:" in path.read_text()}
     assert modules == set(VERBS)
     readme = (ROOT / "README.md").read_text()
     assert [verb for verb in VERBS if not re.search(rf"^kafkarec {verb}\b", readme, re.MULTILINE)] == []
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], *([verb, "--help"] for verb in VERBS), ["--version"]])
-def test_help_is_no_error(run: Here, arguments: list[str]) -> None:
-    ran = run(*arguments)
-    assert (ran.status, ran.err) == (0, "")
-    assert b"kafkarec" in ran.out
 
 
 def test_the_output_file_appears_when_it_is_complete(run: Here, tmp_path: Path) -> None:
@@ -74,25 +61,6 @@ def test_a_closed_pipe_is_quiet(long_log: Path) -> None:
     for words in ("cat", "cat --format arrow", "scan --format json", "scan"):
         assert_quiet_at_a_closed_pipe(*words.split(), str(long_log))
     assert_quiet_at_a_closed_pipe("dump", "--print-data-log", str(CODECS))
-
-
-def test_head_closes_the_pipe_quietly(long_log: Path) -> None:
-    line = f"set -o pipefail; {sys.executable} -m kafkarec cat {long_log} --columns offset | head -1"
-    ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b'{"offset":0}\n', b"")
-
-
-def test_an_interrupt_leaves_no_files(long_log: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
-    child = interruptible("cat", *[long_log] * 20, "-o", out)
-    deadline = time.monotonic() + 30
-    while not os.listdir(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert os.listdir(tmp_path) != []
-    child.send_signal(signal.SIGINT)
-    written, complaints = child.communicate(timeout=30)
-    assert (child.returncode, written, complaints) == (130, b"", b"")
-    assert os.listdir(tmp_path) == []
 
 
 def test_an_interrupt_within_an_import_is_not_lost() -> None:

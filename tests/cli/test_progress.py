@@ -127,13 +127,6 @@ def test_without_rich_there_is_a_plain_line_each_ten_seconds(
     ]
 
 
-@pytest.mark.parametrize("arguments", [("cat", TXN), ("verify", TXN), ("diff", TXN, TXN)], ids=lambda words: words[0])
-def test_nothing_is_shown_without_a_terminal(arguments: tuple[object, ...]) -> None:
-    words = [*COMMAND, *map(str, arguments)]
-    quiet = subprocess.run(words, capture_output=True, env=ENVIRONMENT, timeout=60, check=True)
-    assert quiet.stderr == b"" and quiet.stdout
-
-
 def test_records_on_a_pipe_come_without_a_bar() -> None:
     """The next program of the pipe may use the terminal, too."""
     status, out, shown = on_a_terminal("cat", TXN)

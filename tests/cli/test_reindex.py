@@ -25,18 +25,6 @@ def sidecars(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in names}
 
 
-def test_new_files_equal_those_of_the_broker(run: Here, tmp_path: Path) -> None:
-    ran = run("reindex", TXN, "--index-interval", 256, "-o", tmp_path / "a" / "new")
-    assert (ran.status, ran.err) == (0, "")
-    assert (
-        sidecars(tmp_path / "a" / "new")
-        == sidecars(TXN)
-        == {p.name: p.read_bytes() for p in (tmp_path / "a/new").iterdir()}
-    )
-    text = ran.out.decode()
-    assert "8 files (8 equal), written to" in text and text.count("equal to the old one") == 8
-
-
 # ---- what is refused
 
 
@@ -44,25 +32,6 @@ def test_a_single_file_may_have_any_name(run: Here, tmp_path: Path) -> None:
     shutil.copy(TXN / f"{0:020d}.log", tmp_path / "image.bin")
     assert run("reindex", tmp_path / "image.bin", "-o", tmp_path / "new", "--index-interval", 256).status == 0
     assert (tmp_path / "new" / f"{0:020d}.index").read_bytes() == (TXN / f"{0:020d}.index").read_bytes()
-
-
-def test_a_missing_path_does_not_stop_the_others(run: Here, tmp_path: Path) -> None:
-    ran = run("reindex", TXN, tmp_path / "gone.log", "--dry-run")
-    assert ran.status == 3 and "gone.log: no such file or directory; its log is left out" in ran.complaint
-    assert b"nothing is written (--dry-run)" in ran.out
-
-
-def test_preallocated_zeros_are_no_difference(run: Here) -> None:
-    ran = run("reindex", SEGMENTS / "logappend-live-0", "--dry-run", "--index-interval", 256)
-    assert "equal to the old one without its 4040 preallocated zero bytes" in ran.out.decode()
-
-
-def test_a_needless_txnindex_is_not_written(run: Here, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(SEGMENTS / "logappend-0", tmp_path / "logappend-0"))
-    (folder / f"{0:020d}.txnindex").write_bytes(bytes(34))
-    ran = run("reindex", folder, "-o", tmp_path / "new")
-    assert ran.status == 0 and "not written: no aborted transactions" in ran.out.decode()
-    assert not (tmp_path / "new" / f"{0:020d}.txnindex").exists()
 
 
 def test_a_closed_pipe_does_not_stop_the_run(tmp_path: Path) -> None:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-import shlex
 import shutil
 import signal
 import stat
 import time
 from pathlib import Path
 
-import builders
 import pytest
 from command import Here, interruptible, own_process
 from paths import SEGMENTS
 from plain_logs import batch, log
-from witness_folders import cut_golden, golden
-
-import kafkarec
+from witness_folders import golden
 
 TXN = SEGMENTS / "txn-0"
 
@@ -29,25 +24,6 @@ def damaged(tmp_path: Path) -> Path:
     parts = [batch(i * 10, 10) for i in range(4)]
     parts[1] = parts[1][:90] + bytes([parts[1][90] ^ 1]) + parts[1][91:]
     return log(tmp_path / "orders-0", parts)
-
-
-def test_damage_is_left_out_and_reported(run: Here, damaged: Path, tmp_path: Path) -> None:
-    ran = run("salvage", damaged, "-o", tmp_path / "out")
-    assert ran.status == 1
-    text = ran.out.decode()
-    size = len(batch(0, 10))
-    for line in (
-        f"orders-0: saved 3 batches, 30 records, {3 * size} bytes (offsets 0 to 39) in 1 segment, from 1 file",
-        f"  lost: {size} bytes in 1 range; offsets 10 to 19 (fewer if the topic is compacted)",
-        f"    {damaged}/{0:020}.log, byte {size}, {size} bytes [crc_mismatch]",
-        f"the full list of copied and lost data: {tmp_path}/out/salvage.json",
-    ):
-        assert line in text.splitlines()
-    report = json.loads((tmp_path / "out" / "salvage.json").read_text())
-    assert report["partitions"][0]["lost"] == [[10, 19]] and report["ok"] is False
-    shown = run("salvage", damaged, "-o", tmp_path / "json", "--format", "json")
-    assert shown.status == 1
-    assert json.loads(shown.out) == json.loads((tmp_path / "json" / "salvage.json").read_text())
 
 
 def test_too_little_disk_space_is_reported_first(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,22 +72,6 @@ def test_an_interrupted_run_can_be_continued(tmp_path: Path) -> None:
         assert (tmp_path / "out" / f"orders-{number}" / f"{0:020}.log").read_bytes() == parts
 
 
-def test_a_dry_run_writes_nothing(run: Here, damaged: Path, tmp_path: Path) -> None:
-    before = sorted(tmp_path.rglob("*"))
-    ran = run("salvage", damaged, "--dry-run")
-    assert ran.status == 1 and "orders-0: would save 3 batches" in ran.out.decode()
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_file_beside_the_log_is_used_when_it_is_named(run: Here, tmp_path: Path) -> None:
-    folder = log(tmp_path / "orders-0", [batch(0, 10)], [batch(10, 10)])
-    beside = folder / f"{10:020}.log.deleted"
-    (folder / f"{10:020}.log").rename(beside)
-    for out, options, end in (("one", (), 10), ("two", ("--use", beside), 20)):
-        assert run("salvage", folder, "-o", tmp_path / out, *options).status == 0
-        assert kafkarec.open(tmp_path / out / "orders-0").next_offset == end
-
-
 def test_many_deleted_files_are_one_line(run: Here, tmp_path: Path) -> None:
     folder = golden(tmp_path, "txn-0")
     for number in range(8):
@@ -131,25 +91,6 @@ def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run: Here, tm
     assert run("verify", source).out.decode().splitlines()[-1] == f"next: kafkarec verify {deleted}"
     ran = run("salvage", deleted, "-o", tmp_path / "out")
     assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 1 batch")
-
-
-def test_headers_are_restored_unless_told_otherwise(run: Here, tmp_path: Path) -> None:
-    batches = [batch(10 * n, 10) for n in range(4)]
-    folder = log(tmp_path / "orders-0", [builders.patched(b"".join(batches), len(batches[0]) + 8, bytes(4))])
-    for out, options, saved in (("a", (), batches), ("b", ("--no-repair",), [batches[0], *batches[2:]])):
-        assert run("salvage", folder, "-o", tmp_path / out, *options).status == 1
-        assert (tmp_path / out / "orders-0" / f"{0:020}.log").read_bytes() == b"".join(saved)
-
-
-def test_a_log_that_was_longer_may_keep_its_end(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its snapshot and index know the last 520 offsets. What verify prints leads to a log that verifies."""
-    short = cut_golden(tmp_path / "data", ".snapshot", ".index", ".timeindex")
-    monkeypatch.chdir(tmp_path)
-    assert run(*shlex.split(run("verify", short).out.decode().rpartition("next: kafkarec ")[2])).status == 1
-    assert run("salvage", short, "-o", "kept", "--keep-end").status == 1
-    for out, end in (("rescued", 345), ("kept", 865)):
-        assert kafkarec.open(tmp_path / out / "all-codecs-0").next_offset == end
-        assert run("verify", out).status == 0
 
 
 @pytest.mark.parametrize(("code", "status"), [(errno.EINVAL, 0), (errno.EIO, 3)])

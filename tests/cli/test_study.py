@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import plain_logs
-import pytest
 from command import Here, own_process
 from html_pages import Page, parsed
 from paths import SEGMENTS
@@ -84,16 +81,6 @@ def test_the_sample_is_a_budget_for_the_whole_folder(run: Here, tmp_path: Path) 
     assert sample == {"kind": "sample", **counts}
 
 
-def test_a_part_of_every_partition(run: Here, tmp_path: Path) -> None:
-    for topic in "ab":
-        log_of_similar_records(tmp_path / topic, 30_000)
-    options = ["--codecs", "lz4", "--batch-sizes", "keep", "--sample", "600k"]
-    lines = run("study", tmp_path / "a" / "users-0", tmp_path / "b" / "users-0", *options).out.decode().splitlines()
-    assert len(lines) == 5 and re.search(r"^read: 6\d\d\.\d KiB of .*, of every partition; --all reads", lines[-1]), (
-        lines
-    )
-
-
 def test_damage_in_the_samples_is_reported(run: Here, tmp_path: Path) -> None:
     data = bytearray((CODEC_LOG / f"{0:020}.log").read_bytes())
     data[5000] ^= 1
@@ -146,34 +133,6 @@ def test_a_page_has_the_lines_and_tables_of_the_text(run: Here, tmp_path: Path) 
         assert all(cell in found.text for cell in re.split(" {2,}", line.strip())), line
 
 
-def test_a_page_of_several_partitions(run: Here, tmp_path: Path) -> None:
-    page = tmp_path / "study.html"
-    options = ("--codecs", "zstd", "--batch-sizes", "keep,1m", "--html", page)
-    ran = run("study", SEGMENTS, *options)
-    found, lines = page_of(page), ran.out.decode().splitlines()
-    assert ran.status == 0 and found.seen.count("table") == 1 and lines[-2] in found.text
-    full = run("study", SEGMENTS, *options, "--full", "--force")
-    assert full.status == 0 and page_of(page).seen.count("table") == len(lines) - 3
-    assert page_of(page).seen.count("h2") == len(lines) - 3 and page.stat().st_size < 200_000
-
-
-@pytest.mark.skipif(not shutil.which("chromium"), reason="there is no browser: chromium is not installed")
-@pytest.mark.parametrize("width", [390, 1200])
-def test_a_browser_draws_the_page_without_a_network(run: Here, tmp_path: Path, width: int) -> None:
-    page, picture = tmp_path / "study.html", tmp_path / "page.png"
-    run("study", CODEC_LOG, "--formats", "2,3", "--codecs", "lz4", "--batch-sizes", "keep", "--html", page)
-    options = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--host-resolver-rules=MAP * 0.0.0.0",
-        f"--window-size={width},900",
-    ]
-    call = ["chromium", *options, f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={picture}", page.as_uri()]
-    subprocess.run(call, check=True, capture_output=True, timeout=120)
-    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and picture.stat().st_size > 10_000
-
-
 def test_standard_input_is_studied() -> None:
     ran = own_process("study", "-", "--codecs", "zstd", "--batch-sizes", "1m", file=(CODEC_LOG / f"{0:020}.log").open())
     assert ran.status == 0 and ran.out.decode().startswith("standard input: 49.1 KiB")
@@ -204,3 +163,24 @@ def test_missing_matplotlib_is_one_line(tmp_path: Path) -> None:
     ran = own_process("study", CODEC_LOG, "--plot", tmp_path / "study.svg", modules=tmp_path)
     assert (ran.status, ran.out) == (3, b"")
     assert ran.complaint == "kafkarec: --plot needs matplotlib: pip install 'kafkarec[study]'"
+
+
+def test_a_part_of_every_partition(run: Here, tmp_path: Path) -> None:
+    for topic in "ab":
+        log_of_similar_records(tmp_path / topic, 30_000)
+    options = ["--codecs", "lz4", "--batch-sizes", "keep", "--sample", "600k"]
+    lines = run("study", tmp_path / "a" / "users-0", tmp_path / "b" / "users-0", *options).out.decode().splitlines()
+    assert len(lines) == 5 and re.search(r"^read: 6\d\d\.\d KiB of .*, of every partition; --all reads", lines[-1]), (
+        lines
+    )
+
+
+def test_a_page_of_several_partitions(run: Here, tmp_path: Path) -> None:
+    page = tmp_path / "study.html"
+    options = ("--codecs", "zstd", "--batch-sizes", "keep,1m", "--html", page)
+    ran = run("study", SEGMENTS, *options)
+    found, lines = page_of(page), ran.out.decode().splitlines()
+    assert ran.status == 0 and found.seen.count("table") == 1 and lines[-2] in found.text
+    full = run("study", SEGMENTS, *options, "--full", "--force")
+    assert full.status == 0 and page_of(page).seen.count("table") == len(lines) - 3
+    assert page_of(page).seen.count("h2") == len(lines) - 3 and page.stat().st_size < 200_000

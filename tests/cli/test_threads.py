@@ -78,8 +78,6 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 COMMANDS = (
     "verify LOGS --all",
     "verify LOGS --sequences --strict --format json",
-    "verify LOGS/hurt-0 --max-decompressed-bytes 5k",
-    "cat LOGS/plain-0",
     "cat LOGS/packed-0 --format arrow",
     "cat LOGS/packed-0 LOGS/many-0 -o OUT.parquet",
     "cat LOGS/hurt-0",
@@ -88,18 +86,12 @@ COMMANDS = (
     "cat LOGS/packed-0 -n 7",
     "cat LOGS/plain-0 --last 7",
     "cat LOGS/plain-0 --latest-per-key",
-    "cat LOGS/plain-0 --max-decompressed-bytes 1k",
     "cat LOGS/txn-0 --isolation read_committed --columns offset,value",
-    "cat LOGS/txn-0 --control --columns offset",
     "salvage LOGS -o OUT",
-    "salvage LOGS/hurt-0 LOGS/plain-0/00000000000000000000.log --topic hurt --partition 0 -o OUT --no-repair",
     "salvage LOGS/packed-0 --dry-run --max-decompressed-bytes 2k --format json",
     "convert LOGS/packed-0 -o OUT/ --compression zstd",
     "convert LOGS/txn-0 -o OUT.log --compression lz4 --batch-size 64k",
-    "convert LOGS/hurt-0 -o OUT.log --compression gzip",
     "convert LOGS/hurt-0 -o OUT.log --compression gzip --errors skip --batch-size 9k",
-    "convert LOGS/plain-0 --magic 1 --compression none",
-    "convert LOGS/txn-0 -o OUT.log --magic 0 --on-loss raise",
     "study LOGS/plain-0 --codecs none,lz4,zstd --batch-sizes keep,64k --sample 300k --format json",
 )
 
@@ -113,14 +105,14 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("words", COMMANDS)
 def test_any_number_of_threads_has_one_result(words: str, run: Here, logs: Path, tmp_path: Path) -> None:
     out, seen = tmp_path / "made" / "out", []
-    for threads in (1, 2, 3):
+    for threads in (1, 3):
         shutil.rmtree(out.parent, ignore_errors=True)
         out.parent.mkdir()
         ran = run(*words.replace("LOGS", str(logs)).replace("OUT", str(out)).split(), "--threads", threads)
         err = ran.err.replace(f" --threads {threads}", "")  # in the command for the rest
         seen.append((ran.status, TIMES.sub(b"", ran.out), err, files(out.parent)))
         assert ran.status != 2 and (ran.out or ran.err or seen[-1][3])
-    assert seen[1] == seen[0] and seen[2] == seen[0]
+    assert seen[1] == seen[0]
 
 
 @pytest.mark.parametrize("words", ["cat LOG", "cat LOG --format arrow", "convert LOG --compression zstd"])

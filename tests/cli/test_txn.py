@@ -1,5 +1,4 @@
-"""`kafkarec txn`: the listed transactions, the offset at which a consumer stops, the proposed commands, the exit
-status."""
+"""`kafkarec txn`: standard input, durations, what cannot be listed, ages by append times. The fence has the rest."""
 
 from __future__ import annotations
 
@@ -23,17 +22,14 @@ from kafkarec.support.text_table import duration_text
 
 NOW = builders.NOW
 HOUR = 3_600_000
-# orders-3: producer 4711 has committed one transaction and left another open; 4712 has just begun one. Two segments.
-HANGING = (
-    [
-        Event(DATA, 4711, 100, 2, 3, NOW),
-        Event(COMMIT, 4711, 102, 1, 3, NOW + 900),
-        Event(DATA, 4711, 103, 3, 3, NOW + 2000, append=True),
-    ],
-    [Event(PLAIN, -1, 106, 3, 0, NOW + HOUR, append=True), Event(DATA, 4712, 109, 1, 0, NOW + HOUR + 1, append=True)],
-)
-OPEN = ([Event(DATA, 9, 0, 1, 0, NOW, append=True), Event(PLAIN, -1, 1, 3, 0, NOW + 60_000, append=True)],)
-QUIET = ([Event(PLAIN, -1, 0, 3, 0, NOW)],)
+# Producer 4711 has committed one transaction and left another open; 4712 has just begun one.
+HANGING = [
+    Event(DATA, 4711, 100, 2, 3, NOW),
+    Event(COMMIT, 4711, 102, 1, 3, NOW + 900),
+    Event(DATA, 4711, 103, 3, 3, NOW + 2000, append=True),
+    Event(PLAIN, -1, 106, 3, 0, NOW + HOUR, append=True),
+    Event(DATA, 4712, 109, 1, 0, NOW + HOUR + 1, append=True),
+]
 
 
 def partition(folder: Path, *segments: list[Event]) -> Path:
@@ -43,81 +39,8 @@ def partition(folder: Path, *segments: list[Event]) -> Path:
     return folder
 
 
-@pytest.fixture
-def data_folder(tmp_path: Path) -> Path:
-    partition(tmp_path / "plain-0", *QUIET)
-    partition(tmp_path / "payments-1", *OPEN)
-    partition(tmp_path / "orders-3", *HANGING)
-    return tmp_path
-
-
-def test_a_hanging_transaction_and_the_command_that_ends_it(run: Here, data_folder: Path) -> None:
-    ran = run("txn", data_folder / "orders-3")
-    text = ran.out.decode()
-    assert (ran.status, ran.err) == (0, "")
-    assert "last stable offset 103: a read_committed consumer waits there for 59 min 58 s or more" in text
-    assert "7 offsets from there on cannot be read" in text
-    [row] = [" ".join(line.split()) for line in text.splitlines() if line.startswith("hanging")]
-    assert row == "hanging 4711 3 103 - 2023-11-14T22:13:22.000Z 59 min 58 s 1 3 106"
-    commands = [shlex.split(line) for line in text.splitlines() if "kafka-transactions.sh" in line]
-    location = ["--topic", "orders", "--partition", "3"]
-    assert [command[3:] for command in commands] == [
-        ["find-hanging", *location],
-        ["abort", *location, "--start-offset", "103"],
-    ]
-
-
-def test_fail_if_hanging_is_status_1_for_old_transactions_only(run: Here, data_folder: Path) -> None:
-    assert run("txn", data_folder).status == 0
-    ran = run("txn", data_folder, "--fail-if-hanging")
-    assert (ran.status, ran.complaint) == (1, "kafkarec: 1 transaction hanging, the worst in orders-3")
-    assert run("txn", data_folder, "--fail-if-hanging", "--hanging-after", "2h").status == 0
-    assert run("txn", data_folder / "payments-1", "--fail-if-hanging").status == 0
-    both = run("txn", data_folder, "--fail-if-hanging", "--hanging-after", "30s")
-    assert (both.status, both.complaint) == (1, "kafkarec: 2 transactions hanging, the worst in orders-3")
-
-
-def test_a_data_folder_lists_the_worst_partition_first(run: Here, data_folder: Path) -> None:
-    lines = run("txn", data_folder).out.decode().splitlines()
-    assert lines[0] == "3 partitions: 2 open, 1 hanging, 0 aborted, 1 committed"
-    assert "hanging (open for 15 min or more) in 1 partition, the worst is orders-3" in lines
-    rows = [line.split()[0] for line in lines if line.startswith(("orders-3 ", "payments-1 ", "plain-0 "))]
-    assert rows == ["orders-3", "payments-1"]
-    assert "1 partition without transactions" in lines
-    assert sum("--start-offset 103" in line for line in lines) == 1
-
-
-def test_json_is_one_object_per_partition(run: Here, data_folder: Path) -> None:
-    rows = run("txn", data_folder, "--format", "json").rows
-    assert [(row["topic"], row["partition"]) for row in rows] == [("orders", 3), ("payments", 1), ("plain", 0)]
-    worst = rows[0]
-    assert (worst["last_stable_offset"], worst["next_offset"], worst["waiting_offsets"]) == (103, 110, 7)
-    assert worst["counts"] == {"open": 1, "hanging": 1, "aborted": 0, "committed": 1, "without_data": 0}
-    assert worst["stuck_ms"] == HOUR + 1 - 2000
-    assert [(txn["state"], txn["producer_id"]) for txn in worst["transactions"]] == [("open", 4712), ("hanging", 4711)]
-    assert len(worst["next"]) == 2
-    assert rows[2]["transactions"] == [] and rows[2]["stuck_ms"] is None
-
-
-def test_states_can_be_selected(run: Here) -> None:
-    """The aborted ones are those of the broker's .txnindex."""
-    folder = SEGMENTS / "txn-0"
-    index = [line.split() for line in (folder / f"{30:020}.txnindex.dump.txt").read_text().splitlines()[1:]]
-    [row] = run("txn", folder, "--format", "json").rows
-    assert [[txn["producer_id"], txn["first_offset"], txn["marker_offset"]] for txn in row["transactions"]] == [
-        [int(words[number]) for number in (3, 5, 7)] for words in index
-    ]
-    [row] = run("txn", folder, "--format", "json", "--state", "committed,open").rows
-    assert [txn["state"] for txn in row["transactions"]] == ["committed"] * 15
-
-
-def test_a_single_segment_reports_what_it_cannot_decide(run: Here) -> None:
-    alone, whole = (run("txn", path).out.decode() for path in (SEGMENTS / "txn-0" / f"{0:020}.log", SEGMENTS / "txn-0"))
-    assert "3 open" in alone and "pass the folder" in alone and "pass the folder" not in whole
-
-
 def test_standard_input_with_topic_and_partition_by_option() -> None:
-    data = txns.as_bytes(HANGING[0] + HANGING[1])
+    data = txns.as_bytes(HANGING)
     ran = own_process("txn", "-", "--topic", "it's", "--partition", "7", stdin=data)
     assert ran.status == 0
     line = next(line for line in ran.out.decode().splitlines() if "--start-offset" in line)

@@ -22,7 +22,7 @@ from long_run import LONG
 import kafkarec
 from kafkarec.sidecars import leader_epochs, offset_index
 
-SEEDS = range(3000 if LONG else 300)
+SEEDS = range(3000 if LONG else 100)
 AT_ONCE, NEVER = 1e11, 0.0  # by the clock, long after or before a file was changed
 GOOD = 64 + 6  # more batches than are compared with the next one
 READ: dict[str, Any] = {"errors": "skip", "control": True, "columns": ["file", "offset", "value", "batch_position"]}

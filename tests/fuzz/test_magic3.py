@@ -5,7 +5,7 @@ from __future__ import annotations
 import builders
 import pytest
 import reading
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from magic3_forms import CODECS, FORMS, Form, assert_agree, batch_fields, decode_v2, records_of
 from random_records import BLOBS
@@ -17,6 +17,7 @@ from kafkarec.experimental import header_first
 INT16, INT32, INT64 = (st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (16, 32, 64))
 DELTAS = INT32 | st.integers(-70, 70)
 each_form = pytest.mark.parametrize("form", FORMS, ids=str)
+fewer_each = settings(max_examples=settings.default.max_examples // 3)  # of six forms
 
 
 @st.composite
@@ -40,6 +41,7 @@ def batches(draw: st.DrawFn) -> bytes:
 
 
 @each_form
+@fewer_each
 @given(st.lists(batches(), max_size=3))
 def test_random_batches_survive_both_ways(form: Form, parts: list[bytes]) -> None:
     data = b"".join(parts)
@@ -54,6 +56,7 @@ def test_random_batches_survive_both_ways(form: Form, parts: list[bytes]) -> Non
 
 
 @each_form
+@fewer_each
 @given(batches(), st.data())
 def test_random_bytes_under_a_right_checksum_read_as_by_the_second_reader(
     form: Form, raw: bytes, data: st.DataObject
@@ -71,6 +74,7 @@ def test_random_bytes_under_a_right_checksum_read_as_by_the_second_reader(
 
 
 @each_form
+@fewer_each
 @given(st.lists(batches(), min_size=1, max_size=4), st.data())
 def test_random_damage_is_skipped_and_tiles(form: Form, parts: list[bytes], data: st.DataObject) -> None:
     spoiled = bytearray(b"".join(map(form.from_v2, parts)))

@@ -1,4 +1,4 @@
-"""`salvage` under failures: killed at any system call, a full disk, a disk that returns other bytes, a failing source.
+"""`salvage` under failures: a power failure at any system call, kills, a full disk, a failing source.
 
 Reported work is on the disk, the next run does the rest, and the source is never changed.
 """
@@ -34,52 +34,6 @@ UNFINISHED = ".unfinished"
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     return make_source(tmp_path / "data")
-
-
-def test_killed_at_any_moment(source: Path, tmp_path: Path) -> None:
-    """A run is killed before its first, second, third... system call; the next run finishes."""
-    salvage(source, tmp_path / "whole")
-    expected, before = content(tmp_path / "whole"), content(source)
-
-    def killed_at(call_number: int, out: Path) -> int:
-        def action() -> None:
-            def at(number: int, name: str) -> None:
-                if number == call_number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            next(count_calls(WRITING, at))
-            salvage(source, out)
-
-        return run_in_child(action)
-
-    call_number, kills = 1, 0
-    while True:
-        out = tmp_path / f"out{call_number}"
-        status = killed_at(call_number, out)
-        if status == 0:
-            break
-        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        kills += 1
-        check_reported_work(out, expected)
-        report = salvage(source, out) if not (out / "salvage.json").exists() else None
-        files = content(out)
-        # After a kill that follows the rename of the report, the remaining notes have no work left.
-        files = {name: digest for name, digest in files.items() if not name.startswith(UNFINISHED)}
-        assert files.keys() == expected.keys()
-        assert {k: v for k, v in files.items() if k != "salvage.json"} == {
-            k: v for k, v in expected.items() if k != "salvage.json"
-        }
-        if report is not None:
-            report_file, first_report = (
-                json.loads((out / "salvage.json").read_text()),
-                json.loads((tmp_path / "whole" / "salvage.json").read_text()),
-            )
-            report_file["out"] = first_report["out"]
-            assert report_file == first_report
-        shutil.rmtree(out)
-        call_number += 1 if call_number < 30 else 5
-    assert kills > 45
-    assert content(source) == before
 
 
 def check_reported_work(out: Path, expected: dict[str, str]) -> None:
@@ -182,34 +136,7 @@ def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
     assert logs(content(out)) == logs(content(tmp_path / "whole"))
 
 
-def test_a_finished_partition_is_not_repeated(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = tmp_path / "out"
-    copied: list[str] = []
-    real = os.pwrite
-
-    def write(file: int, *more: Any) -> int:
-        path = os.readlink(f"/proc/self/fd/{file}")
-        if path.endswith(f"orders-0/{60:020}.log.part") and not (tmp_path / "mended").exists():
-            while not list(out.glob(f"{UNFINISHED}/other-1.json")) or "states" not in other.read_text():
-                time.sleep(0.01)
-            raise OSError(errno.ENOSPC, "No space left on device")
-        if path.endswith(".log.part"):
-            copied.append(path)
-        return real(file, *more)
-
-    other = out / UNFINISHED / "other-1.json"
-    monkeypatch.setattr(os, "pwrite", write)
-    with pytest.raises(OSError, match="No space left"):
-        salvage(source, out)
-    assert not list(out.rglob("*.part"))
-    (tmp_path / "mended").touch()
-    before = len(copied)
-    report = salvage(source, out)
-    assert copied[before:] and not any("other-1" in path for path in copied[before:])
-    assert [one.batches for one in report.partitions] == [8, 2] and report.partitions[0].lost == [(40, 49)]
-
-
-@pytest.mark.parametrize("limit", [0, 100, 5_000, 12_000, 25_000])
+@pytest.mark.parametrize("limit", [0, 5_000, 25_000])
 def test_a_full_disk_loses_nothing_that_was_reported(source: Path, tmp_path: Path, limit: int) -> None:
     """RLIMIT_FSIZE: the kernel refuses to let any file grow beyond a limit, so writes fail at any call."""
     out = tmp_path / "out"
@@ -263,24 +190,6 @@ def test_a_failing_fsync_is_never_reported_as_done(
     assert fail_at > 20
 
 
-def test_a_disk_that_returns_other_bytes_is_noticed(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.replace
-
-    def replace(part: str, path: str) -> None:
-        real(part, path)
-        if path.endswith(f"{60:020}.log"):
-            data = bytearray(Path(path).read_bytes())
-            data[300] ^= 1
-            Path(path).write_bytes(data)
-
-    monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(OSError, match="the copy is damaged"):
-        salvage(source, tmp_path / "out")
-    assert not (tmp_path / "out" / "salvage.json").exists()
-
-
 class FailingFile(io.BytesIO):
     """A file with unreadable ranges: (start, stop, number of reads that succeed first)."""
 
@@ -323,23 +232,6 @@ def test_how_often_a_source_is_read(tmp_path: Path, read_once: bool) -> None:
     assert (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes() == source.getvalue()
 
 
-def test_a_file_that_cannot_be_opened_is_damage(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.open
-    bad = str(source / "orders-0" / f"{30:020}.log")
-
-    def opened(path: Any, *args: Any, **kwargs: Any) -> int:
-        if path == bad:
-            raise OSError(errno.EIO, "Input/output error", path)
-        return real(path, *args, **kwargs)
-
-    monkeypatch.setattr(os, "open", opened)
-    report = salvage(source, tmp_path / "out")
-    one = report.partitions[0]
-    size = Path(bad).stat().st_size
-    assert [(d["reason"], d["file"], d["length"]) for d in one.damage] == [("unreadable", bad, size)]
-    assert one.lost == [(30, 59)] and one.batches == 6
-
-
 def test_a_folder_that_cannot_be_listed_is_reported(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,3 +244,30 @@ def test_a_folder_that_cannot_be_listed_is_reported(
     shutil.rmtree(source / "other-1")
     with pytest.raises(OSError, match="cannot be listed: input/output error"):
         salvage(source, tmp_path / "none")
+
+
+def test_a_finished_partition_is_not_repeated(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    copied: list[str] = []
+    real = os.pwrite
+
+    def write(file: int, *more: Any) -> int:
+        path = os.readlink(f"/proc/self/fd/{file}")
+        if path.endswith(f"orders-0/{60:020}.log.part") and not (tmp_path / "mended").exists():
+            while not list(out.glob(f"{UNFINISHED}/other-1.json")) or "states" not in other.read_text():
+                time.sleep(0.01)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        if path.endswith(".log.part"):
+            copied.append(path)
+        return real(file, *more)
+
+    other = out / UNFINISHED / "other-1.json"
+    monkeypatch.setattr(os, "pwrite", write)
+    with pytest.raises(OSError, match="No space left"):
+        salvage(source, out)
+    assert not list(out.rglob("*.part"))
+    (tmp_path / "mended").touch()
+    before = len(copied)
+    report = salvage(source, out)
+    assert copied[before:] and not any("other-1" in path for path in copied[before:])
+    assert [one.batches for one in report.partitions] == [8, 2] and report.partitions[0].lost == [(40, 49)]

@@ -28,7 +28,7 @@ from kafkarec.read.decode_options import DecodeRequest
 
 pytestmark = pytest.mark.core
 
-SEEDS = range(1000 if LONG else fewer(60, 8))
+SEEDS = range(1000 if LONG else fewer(20, 8))
 COLUMNS = [*reading.RECORD_FIELDS, "batch_position", "base_offset", "compression", "control_type", "producer_id"]
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
@@ -113,7 +113,7 @@ def decode_file(data: bytes, *, threads: int = 1, **options: Any) -> kafkarec.Re
 def test_golden_files_and_odd_batches(options: dict[str, Any], _short_stretches: int) -> None:
     asked = decode_options.request(**{name: value for name, value in options.items() if name != "isolation"})
     inputs: list[tuple[object, bytes]] = [
-        (case, case.bytes) for case in [*golden.vectors(), *golden.invalid()][:: fewer(1, 5)]
+        (case, case.bytes) for case in [*golden.vectors(), *golden.invalid()][:: fewer(2, 5)]
     ]
     for seed in SEEDS:
         chance = random.Random(seed)

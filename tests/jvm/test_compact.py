@@ -139,8 +139,7 @@ def test_the_filter_on_odd_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
 def test_the_filter_on_the_vectors(kafka: Oracle, tmp_path: Path, case: golden.Case) -> None:
-    for seed in range(2):
-        _assert_filters_agree(kafka, tmp_path, case.bytes, seed)
+    _assert_filters_agree(kafka, tmp_path, case.bytes, seed=1)
 
 
 @dataclass

@@ -31,7 +31,7 @@ def test_good_unusual_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> None:
 
 
 def test_indexes_and_snapshots(kafka: Oracle, tmp_path: Path) -> None:
-    for seed in range(jvm_oracle.count(60)):
+    for seed in range(jvm_oracle.count(20)):
         maker = Maker(seed)
         files = sidecars(tmp_path, fill(maker, kafka, tmp_path))
         arguments, options = random_words(maker, 200, index=True)

@@ -91,8 +91,9 @@ def served(kafka: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         for verb, *arguments in (("create", f"made:{_SMALL}"), ("transact", "made", 1, 1, 2 * _STEPS, *_IDS)):
             answer = kafka.ask(verb, broker.address, *arguments)
             assert answer.status == 0, answer.err
-        broker.stop()
-        sources = [*hurt_markers.FOLDERS, hurt_markers.copy(broker.data / "made-0", work / "made")]
+        with broker.paused():
+            made_log = hurt_markers.copy(broker.data / "made-0", work / "made")
+        sources = [*hurt_markers.FOLDERS, made_log]
         of_each = [cases(source) for source in sources]
         chosen = [one for some in of_each for one in random.Random(1).sample(some, min(_most(), len(some)))]
         runs, reports = [], []

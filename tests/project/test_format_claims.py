@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from loaded_modules import loaded
 from paths import SEGMENTS
 
 import kafkarec
-from kafkarec.experimental import framing, header_first, v3
+from kafkarec.experimental import header_first, v3
 
 CLAIMS = loaded("benchmarks/format_claims.py")
 NOW = 1_769_860_800_000
@@ -89,28 +88,6 @@ def test_headers_at_batch_level() -> None:
     assert figures(batch(3, 5))[about] == "no record has headers"
 
 
-# logs that nothing here was made from
-@pytest.mark.parametrize("name", ["logappend-0", "__consumer_offsets-0", "__cluster_metadata-0", "logappend-live-0"])
-def test_the_figures_of_held_back_segments(name: str) -> None:
-    """Computed again, from files of each format."""
-    log = kafkarec.open(SEGMENTS / name)
-    found = figures(SEGMENTS / name, "lz4", "zstd")
-    plain = b"".join(kafkarec.convert(Path(each.path).read_bytes(), compression="none") for each in log.segments)
-    batches = framing.whole_batches(memoryview(v3.from_v2(plain)), 3)
-    sizes = [len(each.data) - len(each.payload) for each in batches]
-    above = sum(size > 61 for size in sizes)
-    wanted = f"{min(sizes)} to {max(sizes)}; above 61: {above} of {len(sizes)} batches"
-    assert found["format 3: size of a batch's header"] == wanted
-    records = sum(kafkarec.scan(plain).column("record_count"))
-    saved = len(plain) - len(v3.from_v2(plain)) - sum(61 - size for size in sizes)
-    assert found["format 3: bytes saved a record"].startswith(f"{saved / records:.3f} of ")
-    for codec in ("lz4", "zstd"):
-        v2 = len(kafkarec.convert(plain, compression=codec))
-        for about, module in (("format 3 against 2", v3), ("header-first against format 2", header_first)):
-            made = len(module.from_v2(plain, compression=codec))
-            assert found[f"{about}, {codec}"] == f"{100 * (made / v2 - 1):+.2f} %"
-
-
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_prefix_validates_offsets(codec: str) -> None:
     """Bytes of the validation's own counts; batches that a cleaner changed, and markers, are no produced ones."""
@@ -122,11 +99,3 @@ def test_a_prefix_validates_offsets(codec: str) -> None:
     read = check.compressed_bytes / (len(kafkarec.convert(produced, compression=codec)) - 3 * 61)
     wanted = f"{100 * made:.1f} % of the decompressed bytes, {100 * read:.1f} % of the compressed ones"
     assert made < 0.2 and found[f"header-first: bytes to validate offsets, {codec}"] == wanted
-
-
-def test_logs_without_records_or_with_old_messages() -> None:
-    empty = figures((SEGMENTS / "compacted-0" / f"{0:020}.log").read_bytes(), "none")
-    assert empty["format 3: size of a batch's header"].endswith(" batches")
-    old = figures(kafkarec.encode([(n, NOW, b"k", b"v" * 10, []) for n in range(10)], magic=1), "lz4")
-    assert old["format 1: bytes of a record other than key and value"] == "34.0"
-    assert old["format 3 against 2, lz4"].startswith("-")

@@ -40,13 +40,6 @@ def locked(path: Path) -> dict[str, set[str]]:
 # ---- make ------------------------------------------------------------------------------------------------
 
 
-def test_make_alone_lists_the_targets() -> None:
-    completed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert completed.returncode == 0, completed.stderr
-    for target in ("demo", "test", "wheelhouse", "build", "lint", "bench", "fuzz", "clean"):
-        assert f"make {target} " in completed.stdout
-
-
 def bare_path(tmp_path: Path) -> str:
     """A PATH with the tools that every system has, and no compiler."""
     folder = tmp_path / "bin"
@@ -214,17 +207,6 @@ def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
     names = r"^\| (?:kafkarec|Kafka's classes|aiokafka|kafka-python) \|.*$"
     rows = re.findall(names, (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(rows) == 4 and set(rows) <= set(results), "README.md quotes rows of benchmarks/RESULTS.md"
-
-
-def test_python_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (ROOT / "README.md").read_text().split("## In Python")[1]
-    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
-    monkeypatch.chdir(ROOT)
-    scope: dict[str, object] = {}
-    exec(code, scope)
-    columns = scope["columns"]
-    assert isinstance(columns, kafkarec.RecordColumns) and len(columns) == 865
-    assert repr(columns[0].value) in code and ", ".join(columns.schema.names) in code
 
 
 def test_links_in_docs_are_valid() -> None:

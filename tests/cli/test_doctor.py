@@ -1,0 +1,76 @@
+"""`kafkarec doctor`: versions, codecs and the checksum path."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from command import COMMAND, ENVIRONMENT, Here
+
+import kafkarec
+from kafkarec.cli import doctor
+
+
+def test_json_has_versions_codecs_and_the_crc_path(run: Here) -> None:
+    ran = run("doctor", "--format", "json")
+    assert (ran.status, ran.err) == (0, "")
+    versions = json.loads(ran.out)
+    assert versions["kafkarec"] == kafkarec.__version__
+    assert {"gzip", "snappy", "lz4", "zstd"} <= set(versions["codecs"])
+    assert all(versions["codecs"][name]["version"] for name in ("gzip", "snappy", "lz4", "zstd"))
+    assert versions["problems"] == []
+    assert "crc32c" in versions["engine"] and "crc32" in versions["engine"] and "abi" in versions["engine"]
+
+
+def test_text_has_the_same(run: Here) -> None:
+    text = run("doctor").out.decode()
+    for word in ("gzip", "snappy", "lz4", "zstd", "crc32c", "abi", kafkarec.__version__, "extras"):
+        assert word in text
+
+
+def test_a_missing_extra_is_reported_with_its_pip_command(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = doctor.version_of
+    monkeypatch.setattr(doctor, "version_of", lambda name: None if name == "pyarrow" else installed(name))
+    ran = run("doctor")
+    assert ran.status == 0
+    assert "pip install 'kafkarec[arrow]'" in ran.out.decode()
+
+
+def test_a_missing_codec_is_a_problem(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = kafkarec.build_info()
+    build["codecs"]["zstd"]["version"] = None
+    monkeypatch.setattr(kafkarec, "build_info", lambda: build)
+    ran = run("doctor")
+    assert ran.status == 3
+    assert "zstd payloads cannot be read: pip install zstandard" in ran.out.decode()
+
+
+@pytest.mark.parametrize(
+    ("setting", "small", "large", "crc32"),
+    [
+        ("", "crc32c ", ("crc32c ", "isal "), "isal "),
+        ("isal", "isal ", "isal ", "isal "),
+        ("crc32c", "crc32c ", "crc32c ", "kafkarec's table"),
+        ("table", "kafkarec's table", "kafkarec's table", "kafkarec's table"),
+    ],
+)
+def test_every_checksum_routine_is_reported_and_correct(
+    setting: str, small: str, large: str | tuple[str, str], crc32: str
+) -> None:
+    environment = ENVIRONMENT | {"KAFKAREC_CRC32C": setting}
+    ran = subprocess.run([*COMMAND, "doctor", "--format", "json"], capture_output=True, env=environment, check=False)
+    assert ran.returncode == 0
+    engine = json.loads(ran.stdout)["engine"]
+    assert engine["crc32c"]["small"].startswith(small) and engine["crc32c"]["large"].startswith(large)
+    assert engine["crc32"].startswith(crc32)
+
+
+def test_a_wrong_checksum_is_a_problem(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    for routine in ("crc32c", "crc32"):
+        monkeypatch.setattr(doctor, routine, lambda data: 0)
+    ran = run("doctor", "--format", "json")
+    assert ran.status == 3
+    problems = json.loads(ran.out)["problems"]
+    assert len(problems) == 2
+    assert "should be 0xe3069283" in problems[0]
