@@ -12,6 +12,7 @@ output at a time. Frames with a window above 128 MiB (zstd --ultra --long=28 and
 
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from kafkarec.codecs.codec_errors import CodecError, is_out_of_memory, load
@@ -70,11 +71,14 @@ def _gzip(read: Read) -> Iterator[bytes]:
     while data[:2] == GZIP_MAGIC:
         member = zlib.decompressobj(31)
         while True:
+            before = member.copy()
             try:
                 piece = member.decompress(data, _PIECE)
             except zlib.error as error:
                 if is_out_of_memory(error):
                     raise MemoryError(f"gzip: {error}") from None
+                if content := _until_error(before, data):
+                    yield content
                 wrong = "data check" in str(error) or "length check" in str(error)
                 reason = "payload_checksum_mismatch" if wrong else "payload_corrupt"
                 raise CodecError(reason, f"gzip: {error}") from None
@@ -90,6 +94,15 @@ def _gzip(read: Read) -> Iterator[bytes]:
             data += read(_FEED)
     if data.strip(b"\0"):  # zeros after a member are padding, as from tapes
         raise CodecError("payload_header_invalid", "gzip: the bytes after a member are no gzip data")
+
+
+def _until_error(member: Any, data: bytes) -> bytes:
+    """The content before the wrong byte: zlib drops what a call has decompressed that ends in an error."""
+    content = bytearray()
+    with suppress(zlib.error):
+        for at in range(len(data)):
+            content += member.decompress(data[at : at + 1])
+    return bytes(content)
 
 
 def _zstd(data: "_Input") -> Iterator[bytes]:

@@ -325,8 +325,9 @@ class AfterDamage(NamedTuple):
         too_high = high is not None and own.next > high
         count = own.next - own.base
         if not too_low and not overlaps and not too_high:
-            # A gap before it is no contradiction, but an entry without this gap is one.
-            if low is None or not adjoins or own.base == low or (position and not before):
+            # A gap before it is no contradiction, but an entry without this gap is one, unless the next segment's name
+            # fits: then a batch is missing before it, and the entry was that one's.
+            if low is None or not adjoins or own.base == low or own.next == high or (position and not before):
                 return None
             return (low, INDEX) if self.facts.last_offset(position) == low + count - 1 else None
         neighbour = False  # whether the one neighbour that this batch contradicts may be the wrong one

@@ -223,8 +223,9 @@ def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[Witness, ..
     folder = log.folder
     if folder is None:
         return tuple(found)
-    last = names.segment(log.segments[-1].name) if log.segments else None
-    if log.segments and (last is None or last.suffix != ".log" or last.state):
+    named = [names.segment(one.name) for one in log.segments]
+    last = max(filter(None, named), key=lambda one: one.base_offset, default=None)  # by name: names may be exchanged
+    if named and (last is None or None in named[-1:] or last.suffix != ".log" or last.state):
         return ()  # a file of any name: its place in a log is not known
     beside = files_beside(log)
     segments = {one.base_offset for one in beside if one.suffix == ".log"}
