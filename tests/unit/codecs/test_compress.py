@@ -55,14 +55,6 @@ def test_every_level_round_trips(codec: int, level: int | None) -> None:
             assert bytes(codecs.decompress(codec, packed, LIMIT, 0, magic)) == content, (name, magic)
 
 
-@pytest.mark.parametrize("codec", range(5))
-def test_any_buffer_is_accepted(codec: int) -> None:
-    content = rows(40_000)
-    expected = codecs.compress(codec, content)
-    for buffer in (bytearray(content), memoryview(content), memoryview(bytearray(b"#" + content))[1:]):
-        assert codecs.compress(codec, buffer) == expected
-
-
 @pytest.mark.parametrize(
     ("codec", "level", "words"),
     [
@@ -112,17 +104,6 @@ def lz4_blocks(packed: bytes) -> list[tuple[bool, bytes]]:
         length = size & 0x7FFFFFFF
         result.append((size != length, packed[at : at + length]))
         at += length
-
-
-def test_lz4_blocks_are_independent_and_64_kib() -> None:
-    content = rows(65_536 * 2 + 5)
-    pieces = [content[at : at + 65_536] for at in range(0, len(content), 65_536)]
-    blocks = lz4_blocks(codecs.compress(LZ4, content))
-    assert [lz4.block.decompress(block, uncompressed_size=65_536) for _, block in blocks[:2]] == pieces[:2]
-    assert blocks[2] == (True, pieces[2]), "five bytes cannot be made smaller"
-    noise = random.Random(1).randbytes(65_537)
-    assert lz4_blocks(codecs.compress(LZ4, noise)) == [(True, noise[:65_536]), (True, noise[65_536:])]
-    assert lz4_blocks(codecs.compress(LZ4, b"")) == []
 
 
 def test_lz4_default_level_is_the_fast_compressor() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import struct
 from typing import NamedTuple
 
@@ -11,7 +10,6 @@ import oracle_codecs
 import pytest
 
 from kafkarec import codecs
-from kafkarec.codecs import installed
 
 pytestmark = [pytest.mark.core, pytest.mark.python]
 
@@ -168,38 +166,3 @@ def test_golden_payload_of_no_declared_records(name: str, payload: Payload) -> N
 
 def test_every_refused_name_is_a_golden_file() -> None:
     assert set(REFUSED) <= {str(parameters.id).rpartition("-")[0] for parameters in CASES}
-
-
-def test_uncompressed_payload_is_returned_unchanged() -> None:
-    data = b"abc"
-    assert codecs.decompress(0, data, 0) is data
-    codecs.probe(0, data, 0)
-
-
-@pytest.mark.parametrize("codec_id", [-1, 5, 6, 7, 8])
-def test_unknown_codec_id(codec_id: int) -> None:
-    for call in (codecs.decompress, codecs.probe):
-        with pytest.raises(codecs.CodecError, match="unsupported_codec"):
-            call(codec_id, b"", 10)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [codecs.CodecError("payload_corrupt", "why"), codecs.LimitReached(7), codecs.MissingCodec("lz4", "lz4", "why")],
-    ids=lambda error: type(error).__name__,
-)
-def test_exceptions_survive_pickle_with_their_fields(error: codecs.CodecError) -> None:
-    again = pickle.loads(pickle.dumps(error))
-    assert type(again) is type(error)
-    assert vars(again) == vars(error)
-
-
-def test_versions_lists_each_library() -> None:
-    versions = installed.versions()
-    assert {name: row["library"] for name, row in versions.items()} == {
-        "gzip": "isal",
-        "snappy": "cramjam",
-        "lz4": "lz4",
-        "zstd": "zstandard",
-    }
-    assert all(row["version"] for row in versions.values())

@@ -60,18 +60,3 @@ def test_every_truncation_and_many_flips_raise_codec_errors_only(name: str) -> N
         spoiled = payload[:at] + bytes([payload[at] ^ 1 << at % 8]) + payload[at + 1 :]
         with contextlib.suppress(codecs.CodecError):
             joined(name, spoiled, 1 << 20)
-
-
-def test_framings_of_other_writers() -> None:
-    content = b"some text " * 20_000
-    raw_block = bytes(builders.cramjam.snappy.compress_raw(content))
-    assert joined("snappy", raw_block) == content
-    two_streams = codecs.compress(2, content) + codecs.compress(2, b"more")
-    assert joined("snappy", two_streams) == bytes(codecs.decompress(2, two_streams, 1 << 20))
-    checked = builders.lz4.block and codecs.compress(3, content)
-    assert joined("lz4", checked) == content
-    for frame in (builders.zstd_frame(content, content_size=size) for size in (True, False)):
-        assert joined("zstd", frame) == content
-    for payload in (b"", b"\x04\x22\x4d\x18", b"\x04\x22\x4d\x18\x60\x40\x00\0\0\0\0"):
-        with pytest.raises(codecs.CodecError):
-            joined("lz4", payload)

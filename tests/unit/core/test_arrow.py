@@ -92,20 +92,6 @@ def test_the_fields_of_exported_arrays_and_slices() -> None:
     assert arrays(kafkarec.decode(FOUR + FOUR)[3:5]) == [table(2, UNKNOWN, UNKNOWN, 6, 2, offset=3)]
 
 
-def test_the_fields_of_exported_lists() -> None:
-    """With a null list there is a validity buffer, without one there is none."""
-    for values, made in (
-        ([FOUR, None, ONE], (3, 1, 0, [True, True], [table(5, 2, 1, 3, 1)])),
-        ([FOUR, ONE], (2, 0, 0, [False, True], [table(5, 2, 1, 3, 1)])),
-        ([None, None, ONE], (3, 2, 0, [True, True], [table(1, 0, 0, 0, 0)])),
-    ):
-        (piece,) = kafkarec.decode_each(values)
-        for _ in range(2):
-            schema, array = piece.__arrow_c_array__()
-            assert c_stream.schema_fields(c_stream.schema_of(schema)) == field(b"", b"+l", NULLABLE, schema_fields())
-            assert c_stream.array_fields(c_stream.array_of(array)) == made
-
-
 def released_at_once(struct: Any) -> None:
     struct.release(ctypes.byref(struct))
     assert not struct.release

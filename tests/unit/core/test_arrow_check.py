@@ -6,7 +6,6 @@ Accepted are arrays with any offset, and invalid values in null rows.
 from __future__ import annotations
 
 import itertools
-import random
 
 import pyarrow as pa
 import pytest
@@ -16,7 +15,6 @@ from foreign_arrow import (
     LISTS,
     ExportedBatch,
     array_over,
-    assert_refused,
     bytes_of,
     filled,
     headers_of,
@@ -33,40 +31,6 @@ pytestmark = pytest.mark.core
 
 def values(table: pa.Table) -> list[bytes | None]:
     return kafkarec.decode(kafkarec.encode(table), columns=["value"]).column("value")
-
-
-def test_nulls_are_counted_from_any_row_to_any_row() -> None:
-    """Counted bit by bit up to a whole byte, then 64 bits at once, then bit by bit."""
-    dice = random.Random(3)
-    cells = [None if dice.random() < 0.4 else b"%d" % n for n in range(300)]
-    cells[:12] = [None, b"1", None, b"3", b"4", None, None, None, b"8", None, b"10", b"11"]
-    whole = pa.array(cells, pa.binary())
-    lengths = (1, 7, 8, 9, 62, 63, 64, 65, 71, 72, 73, 127, 128, 200)
-    for first, rows in itertools.product((*range(10), 63, 64, 65), lengths):
-        part = whole.slice(first, rows)
-        assert part.null_count == cells[first : first + rows].count(None)  # pyarrow's count
-        assert values(pa.table({"value": part})) == cells[first : first + rows], (first, rows)
-    for single in (0, 1, 7, 8, 63, 64, 65, 127, 128, 129):
-        cells = [None if n == single else b"x" for n in range(130)]
-        for first in (0, 1, 2, 7, 8, 9):
-            part = pa.array(cells, pa.binary()).slice(first)
-            assert part.null_count == (single >= first)
-            assert values(pa.table({"value": part})) == cells[first:]
-
-
-def test_a_null_view_in_a_slice_may_point_anywhere() -> None:
-    for row in range(9):
-        views = [view(13, 0, n % 3) for n in range(9)]
-        views[row] = view(99, 9)
-        with_null = views_of(views, DATA, bits=(0x1FF & ~(1 << row)).to_bytes(2, "little"))
-        table = table_of(value=with_null)
-        for first in range(9):
-            wanted = [None if n == row else DATA[0][n % 3 : n % 3 + 13] for n in range(first, 9)]
-            assert values(table.slice(first)) == wanted
-        bare = table_of(value=views_of(views, DATA))
-        assert_refused(bare, "value", row, "in buffer 9, and there are 2")
-        for first in range(row + 1):
-            assert_refused(bare.slice(first), "value", row - first, "in buffer 9, and there are 2")
 
 
 def complaint(table: pa.Table) -> tuple[int | None, int | None, int | None] | None:
@@ -146,20 +110,6 @@ def test_list_views_without_an_entry(kind: str) -> None:
     rows = kafkarec.decode(kafkarec.encode(made))
     made.restore()
     assert [record.headers for record in rows] == [[], []]
-
-
-def test_a_null_count_that_contradicts_the_validity_bits() -> None:
-    """One too many or too few, across borders of words, from any bit on."""
-    for first, rows in itertools.product((0, 1, 7, 8), (1, 7, 63, 64, 65, 130)):
-        array = pa.array([None if n % 3 == 0 else b"x" for n in range(first + rows)], pa.binary()).slice(first)
-        nulls = array.null_count
-        for stated in {nulls - 1, nulls + 1} & set(range(rows + 1)):
-            made = ExportedBatch(value=array)
-            made.child(0).null_count = stated
-            with pytest.raises(kafkarec.InvalidArrowError) as caught:
-                kafkarec.encode(made)
-            made.restore()
-            assert (caught.value.expected, caught.value.found) == (stated, nulls), (first, rows)
 
 
 def test_the_longest_field_with_64_bit_offsets() -> None:

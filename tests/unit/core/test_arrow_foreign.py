@@ -7,7 +7,6 @@ test_arrow_check.py has offsets, views and lists of every shape.
 from __future__ import annotations
 
 import ctypes
-import pickle
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -133,28 +132,11 @@ def test_wrong_fields_of_the_structs_are_refused(change: str) -> None:
         made.restore()
 
 
-def test_a_primitive_array_under_the_schema_of_a_struct() -> None:
-    schema, _unused = pa.record_batch({"key": [b"k"], "value": [b"v"]}).__arrow_c_array__()
-    array = pa.array([1, 2], pa.int64()).__arrow_c_array__()[1]
-    assert_refused(c_stream.Capsules(array=(schema, array)), None, None, "'\\+s' with 0 children, 2 are expected")
-
-
 @pytest.mark.parametrize("width", [b"w:-3", b"w:", b"w:4294967296", b"w:3x", b"w:99999999999999999999"])
 def test_a_fixed_size_format_without_a_valid_width(width: bytes) -> None:
     made = ExportedBatch(value=pa.array([b"abc"], pa.binary(3)))
     made.schema_child(0).format = width
     assert_refused(made, "value", None, "no width from 0 to 2147483647")
-    made.restore()
-
-
-@pytest.mark.parametrize("top", ["schema", "array"])
-def test_a_missing_child(top: str) -> None:
-    made = usual()
-    struct_ = getattr(made, top)
-    child = struct_.children[2].contents
-    struct_.children[2] = ctypes.POINTER(type(child))()
-    assert_refused(made, None, None, f"its {top} has no child 2")
-    struct_.children[2] = ctypes.pointer(child)
     made.restore()
 
 
@@ -179,17 +161,6 @@ def test_the_column_and_the_row_are_named(column: str, array: Callable[[], pa.Ar
     wrong = table_of(**{"key": [b""] * 3, column: array()})
     assert_refused(wrong, column, 1, words)
     assert_refused(pa.concat_tables([table_of(**{"key": [b""], column: array().slice(0, 1)}), wrong]), column, 2, words)
-
-
-@pytest.mark.parametrize("kind", BYTES)
-@pytest.mark.parametrize("rows", [1, 2047, 2048, 2049, 5000])
-def test_each_offset_is_checked(kind: str, rows: int) -> None:
-    """Offsets are compared in steps of 2048 rows."""
-    for row in sorted({0, 1, rows // 2, 2046, 2047, 2048, 2049, 4095, 4096, rows - 1} & set(range(rows))):
-        offsets = [1] * (row + 1) + [0] * (rows - row)
-        assert_refused(table_of(value=bytes_of(kind, offsets)), "value", row, "offset 0 is below")
-    good = table_of(value=bytes_of(kind, [0] * rows + [1]))
-    assert len(kafkarec.decode(kafkarec.encode(good))) == rows
 
 
 # ---- views
@@ -263,13 +234,6 @@ def test_objects_that_are_no_capsules_are_named() -> None:
         kafkarec.encode(c_stream.Capsules(array=(pair[1], pair[0])))
     with pytest.raises(TypeError, match="an Arrow capsule 'arrow_array_stream' is needed"):
         kafkarec.encode(c_stream.Capsules(stream=pair[0]))
-
-
-def test_the_error_can_be_pickled() -> None:
-    error = assert_refused(table_of(value=bytes_of("binary", [0, 3, 2])), "value", 1, "below")
-    again = pickle.loads(pickle.dumps(error))
-    assert (type(again), str(again), again.column, again.row) == (type(error), str(error), "value", 1)
-    assert isinstance(error, kafkarec.KafkaRecordError) and (error.expected, error.found) == (3, 2)
 
 
 # ---- columns whose values are batches

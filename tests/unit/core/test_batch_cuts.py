@@ -89,18 +89,6 @@ def test_each_difference_begins_a_batch_and_equal_fields_do_not() -> None:
                 assert count == 1 or kafkarec.encode(kafkarec.decode(data, control=True), batch_size=16384) == data
 
 
-def test_magic_and_codec_begin_a_batch_where_they_are_kept() -> None:
-    for first, second in itertools.product(("none", "gzip", "lz4"), repeat=2):
-        result = merged(one(7, codec=first) + one(8, codec=second), compression="keep")
-        assert result.column("compression") == list(dict.fromkeys([first, second]))
-        assert len(merged(one(7, codec=first) + one(8, codec=second))) == 1
-    for first, second in itertools.product((0, 1, 2), repeat=2):
-        parts = [one(n) if m == 2 else builders.message(magic=m, offset=n) for n, m in ((7, first), (8, second))]
-        result = merged(b"".join(parts), magic="keep")
-        assert result.column("magic") == ([2] if first == second == 2 else [first, second])
-        assert len(merged(b"".join(parts))) <= 2
-
-
 def test_a_column_of_magics_writes_each_row_in_its_magic() -> None:
     """Magic 2 where it is null or not kept; consecutive rows of one magic are one batch."""
     magics = [0, 0, 1, 2, 2, None, 1, 0, 2, 0]
@@ -158,17 +146,6 @@ def test_empty_batches_stay_where_they_were() -> None:
     assert kept(two) == two and kept(two + one(9) + two) == two + one(9) + two
 
 
-def test_options_override_an_empty_batch_too() -> None:
-    empty = builders.batch(base_offset=5, leader_epoch=9, max_timestamp=44, **PRODUCER)
-    columns = kafkarec.decode(empty + one(6, sequence=10), control=True)
-    result = kafkarec.scan(kafkarec.encode(columns, log_append_time=77, timestamp_type="log_append_time"))
-    assert result.column("max_timestamp") == [77, 77] and result.column("timestamp_type") == [1, 1]
-    assert kafkarec.scan(kafkarec.encode(columns, timestamp_type=0)).column("max_timestamp") == [44, 50]
-    assert kafkarec.scan(kafkarec.encode(columns, partition_leader_epoch=0)).column("partition_leader_epoch") == [0, 0]
-    result = kafkarec.scan(kafkarec.encode(columns, producer_id=1, producer_epoch=0, base_sequence=5))
-    assert result.column("producer_id") == [1, 1] and result.column("base_sequence") == [5, 6]
-
-
 def test_a_part_of_a_batch_keeps_producer_and_sequences() -> None:
     """Rows [low, high) of five, with gaps in offsets: base offset and sequence are those of the first remaining row."""
     deltas = [0, 1, 3, 7, 8]
@@ -204,18 +181,6 @@ def test_negative_offsets_are_kept_in_kept_batches() -> None:
         assert kept(plain) == plain
         with pytest.raises(ValueError, match="record 0: its offset -5 is negative"):
             kafkarec.encode(kafkarec.decode(plain), magic=magic, compression="gzip")
-
-
-def test_control_batches_keep_the_sequence_minus_1() -> None:
-    marker = builders.end_marker(commit=True, producer_id=7, producer_epoch=2, base_offset=9)
-    data = one(7, sequence=5, attributes=builders.TRANSACTIONAL) + marker
-    assert kept(data) == data
-    columns = kafkarec.decode(data, control=True)
-    result = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
-    assert result.column("base_sequence") == [20, None]
-    columns = kafkarec.decode(data + one(12, sequence=6) + marker, control=True)
-    result = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
-    assert result.column("base_sequence") == [20, None, 21, None], "a control batch counts no sequence"
 
 
 def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:
@@ -279,13 +244,3 @@ def test_contradictory_batch_fields_are_refused() -> None:
     assert len(kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in nothing.items()})))) == 1
     marker = {"producer_id": 5, "producer_epoch": 0, "sequence": None, "is_control": True}
     assert kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in marker.items()})))[0]["is_control"]
-
-
-def test_an_offset_too_far_from_the_base_it_names() -> None:
-    for base, fits in ((10, True), (10 - INT_MAX, True), (9 - INT_MAX, False), (10 + INT_MAX, True)):
-        table = wide(base_offset=[base])
-        if fits:
-            assert kafkarec.scan(kafkarec.encode(table))[0]["base_offset"] == base
-        else:
-            with pytest.raises(ValueError, match=rf"^record 0: its offset 10 is 2\^31 or more away from .* {base}$"):
-                kafkarec.encode(table)

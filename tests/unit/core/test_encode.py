@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import itertools
 import random
-import struct
 from collections.abc import Sequence
 from typing import Any
 
-import builders
-import oracle_codecs
 import pyarrow as pa
 import pytest
 from core_reading import INT_MAX, error_as_oracle
-from expected_batches import Row, expected_batch, messages, row, stamp
+from expected_batches import Row, expected_batch, messages, row
 
 import kafkarec
 from kafkarec.write.builder import RecordBatchBuilder
@@ -94,18 +91,6 @@ def test_a_timestamp_delta_at_the_borders_of_a_varint() -> None:
     whole([row(0, 2**63 - 1), row(1, None), row(2, 0), row(3, 2**63 - 1)])
 
 
-def test_the_largest_timestamp_where_some_are_null() -> None:
-    """A record without a timestamp has -1; a batch of only such records has base and max timestamp -1."""
-    some = [[None], [3, 3], [3, 4], [4, 3], [5, None, 7], [7, None, 5], [None, 7, 5], [2, 1, None]]
-    for times in (*some, [None, None], [None, 5], [5, None], [0, None], [None, 0], [None, None, 0], [0, 1], [1, 0]):
-        rows = [row(n, time) for n, time in enumerate(times)]
-        whole(rows)
-        header = kafkarec.scan(kafkarec.encode(as_arrow(rows)))[0]
-        most = max(map(stamp, rows))
-        assert header["max_timestamp"] == (None if most == -1 else most)
-        assert header["base_timestamp"] == times[0]
-
-
 def test_a_key_or_value_of_every_size() -> None:
     for size in (*range(70), 127, 128, 254, 255, 256, 257, 258, 511, 512, 8191, 8192, 8193):
         text = bytes(n * 7 % 251 for n in range(size))
@@ -118,42 +103,6 @@ def test_a_key_or_value_of_every_size() -> None:
                 (3, 1, b"", b"", []),
             ]
         )
-
-
-def test_a_header_count_at_the_borders_of_a_varint() -> None:
-    for count in (0, 1, 2, 63, 64, 65, 8191, 8192):
-        whole([(0, 1, None, None, [("", None)] * count), (1, 1, b"k", b"v", [("h", b"")])])
-
-
-def split(rows: Sequence[Row], batch_size: int) -> list[list[Row]]:
-    """Return the batches by MemoryRecordsBuilder.hasRoomFor without a codec; the first record always fits."""
-    out: list[list[Row]] = []
-    for one in rows:
-        near = bool(out) and one[0] - out[-1][0][0] <= INT_MAX
-        if near and len(expected_batch([*out[-1], one])) <= batch_size:
-            out[-1].append(one)
-        else:
-            out.append([one])
-    return out
-
-
-def test_a_batch_that_is_full_to_the_byte() -> None:
-    """batch_size of one, two and three records: one byte less, exact, one more; 0 gives one record per batch."""
-    rows = [(n, 1000 + n, b"k" * (n % 3), b"v" * (10 + n), [("h", b"x")] * (n % 2)) for n in range(12)]
-    for count in range(1, 12):
-        exact = len(expected_batch(rows[:count]))
-        for batch_size in (exact - 1, exact, exact + 1):
-            wanted = b"".join(map(expected_batch, split(rows, batch_size)))
-            assert in_every_way(rows, batch_size=batch_size) == wanted, (count, batch_size - exact)
-    assert in_every_way(rows, batch_size=0) == b"".join(expected_batch([one]) for one in rows)
-
-
-def test_large_records_are_measured_first_and_split_the_same() -> None:
-    rows = [row(n, 5, b"k", b"v" * 30_000) for n in range(6)]
-    for count in (1, 2, 3):
-        exact = len(expected_batch(rows[:count]))
-        for batch_size in (exact - 1, exact, exact + 1):
-            assert in_every_way(rows, batch_size=batch_size) == b"".join(map(expected_batch, split(rows, batch_size)))
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -247,39 +196,6 @@ def test_rows_that_a_mask_keeps() -> None:
                 record_input.write(BatchHeader(), start, stop, bytes(size))
 
 
-def test_given_header_fields_are_written_unchanged() -> None:
-    rows = [row(10), row(12, 1005)]
-    record_input = record_input_of(rows)
-    horizon = record_input.write(BatchHeader(base_offset=10, delete_horizon_ms=999))
-    assert struct.unpack_from(">q", horizon, 27)[0] == 999 and horizon[22] == 0x40
-    assert [record.timestamp for record in kafkarec.decode(horizon)] == [1000, 1005]
-    for last in (12, 13, 99):
-        data = record_input.write(BatchHeader(base_offset=10, last_offset=last))
-        assert kafkarec.scan(data)[0]["last_offset"] == last
-    fields = {
-        "producer_id": (43, ">q", 2**63 - 1),
-        "producer_epoch": (51, ">h", 2**15 - 1),
-        "base_sequence": (53, ">i", INT_MAX),
-        "max_timestamp": (35, ">q", 7),
-        "partition_leader_epoch": (12, ">i", INT_MAX),
-    }
-    for name, (at, form, most) in fields.items():
-        for value in (0, most):
-            data = record_input.write(BatchHeader(base_offset=10, **{name: value}))
-            assert struct.unpack_from(form, data, at)[0] == value
-    for bits in range(8):
-        header = BatchHeader(
-            base_offset=10,
-            timestamp_type=bits & 1,
-            is_transactional=bool(bits & 2),
-            is_control=bool(bits & 4),
-            log_append_time=77,
-        )
-        data = record_input.write(header)
-        assert data[21:23] == bytes([0, bits << 3])
-        assert struct.unpack_from(">q", data, 35)[0] == (77 if bits & 1 else 1005)
-
-
 # magic 0 and 1
 
 
@@ -305,57 +221,6 @@ def test_uncompressed_messages_are_written_as_expected(magic: int) -> None:
         assert kafkarec.encode(LEGACY, magic=0, **options) == messages(LEGACY, 0), "magic 0 has no such flag"
     stamped = kafkarec.encode(LEGACY, magic=1, timestamp_type="log_append_time", log_append_time=33)
     assert stamped == messages([(one[0], 33, *one[2:]) for one in LEGACY], 1, attributes=8)
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
-def test_wrappers_are_written_as_expected(magic: int, codec: str) -> None:
-    """The wrapper has the last offset and largest timestamp; inner offsets are absolute (magic 0) or relative (1)."""
-    for count in range(1, 5):
-        for appended in (False, True) if magic else (False,):
-            options: dict[str, Any] = {"timestamp_type": "log_append_time", "log_append_time": 33} if appended else {}
-            data = kafkarec.encode(LEGACY[:count], magic=magic, compression=codec, **options)
-            error_as_oracle(data)
-            overhead = 26 if magic == 0 else 34
-            offset, size, _, stored_magic, attributes = struct.unpack_from(">qiIbb", data)
-            assert (offset, size, stored_magic) == (LEGACY[count - 1][0], len(data) - 12, magic)
-            assert attributes == builders.CODEC_IDS[codec] | 8 * appended
-            if magic:
-                most = 33 if appended else max(stamp(one) for one in LEGACY[:count])
-                assert struct.unpack_from(">q", data, 18)[0] == most
-            assert struct.unpack_from(">ii", data, overhead - 8) == (-1, len(data) - overhead)
-            inside = [(one[0], 33, *one[2:]) if appended else one for one in LEGACY[:count]]
-            wanted = messages(inside, magic, 3 if magic else 0, attributes=8 * appended)
-            assert oracle_codecs.decompress(builders.CODEC_IDS[codec], data[overhead:], magic) == wanted
-            assert error_as_oracle(data) is None
-
-
-def test_messages_of_a_wrapper_that_is_full_to_the_byte() -> None:
-    rows = [row(n, 5, b"k", b"v" * 40) for n in range(6)]
-    for magic, head in ((0, 26), (1, 34)):
-        one = head + 41
-        for batch_size in (head + one - 1, head + one, head + int(one * 1.05) + one - 1, head + int(one * 1.05) + one):
-            first = next(
-                iter(kafkarec.batches(kafkarec.encode(rows, magic=magic, compression="gzip", batch_size=batch_size)))
-            )
-            assert len(list(first)) == (2 if batch_size >= head + int(one * 1.05) + one else 1), (magic, batch_size)
-
-
-def test_full_batches_of_rows_in_any_order() -> None:
-    """No check of offsets and timestamps; a record 2^31 below or above the base offset begins a batch."""
-    for offsets, end in (
-        ([5, 5, 4, -(2**31) + 5, 2**31 + 4], 5),
-        ([5, 4, -(2**31) + 4], 2),
-        ([5, 2**31 + 5], 1),
-        ([-(2**63), 2**63 - 2], 1),
-        ([2**63 - 2, -(2**63)], 1),
-    ):
-        rows = [row(offset, -9) for offset in offsets]
-        header = BatchHeader(base_offset=offsets[0])
-        made = record_input_of(rows).write_full(header, 0, len(rows), INT_MAX, 1.0, may_continue=False)
-        assert made == (record_input_of(rows).write(header, 0, end), end, 1.0), offsets
-    with pytest.raises(ValueError, match="rows 1 to 3 of 2"):
-        record_input_of(rows).write_full(header, 1, 3, INT_MAX, 1.0, may_continue=False)
 
 
 def named_sums(*sums: int) -> dict[str, int]:

@@ -5,23 +5,18 @@ Each request to a remote store costs time. The lists here are literal: (position
 
 from __future__ import annotations
 
-import itertools
 import os
-import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import builders
-import pyarrow as pa
 import pytest
 import reading
-from allocations import Allocations, Preads
-from core_reading import checked_rows
+from allocations import Preads
 from fake_file import FakeFile, read
 
 import kafkarec
 from kafkarec import _core
-from kafkarec.sources.files import LocalFile
 from kafkarec.tables.records import BatchTable
 
 pytestmark = pytest.mark.core
@@ -100,21 +95,6 @@ def test_headers_in_the_page_cache_are_read_alone_if_4_kib_apart(tmp_path: Path)
         assert (reads.calls // 2, reads.cached_calls) == (preads, cached_calls), number
 
 
-def test_a_scan_is_the_same_whatever_is_in_the_page_cache(tmp_path: Path) -> None:
-    chance = random.Random(3)
-    for number, sizes in enumerate([(61, 5000), (4096, 4097, 96), (61, 300, 9000), (3000, 70_000, 200_000)] * 2):
-        log = log_of(chance.choices(sizes, k=100))
-        log = log[: len(log) - chance.randrange(60)]
-        path = tmp_path / f"{number}.log"
-        path.write_bytes(log)
-        expected = kafkarec.scan(log)
-        for cached in (0, 1, 60, 61, 63, 64):
-            with kafkarec.open(path) as segment, Preads(_core, cached=cached) as reads:
-                found = segment.scan()
-            assert pa.table(found).equals(pa.table(expected)) and found.remaining == expected.remaining
-            assert reads.calls
-
-
 # ---- holes
 
 
@@ -150,33 +130,6 @@ def test_a_hole_is_not_read(tmp_path: Path) -> None:
             assert damage_and_tail(segment.scan(errors="skip")) == expected
             assert segment.verify().files[0].remaining == expected[1]
         assert reads.calls // 2 < 16
-
-
-def test_a_hole_is_the_same_as_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalFile, "window_bytes", 4096)
-    path = tmp_path / "0.log"
-    for seed in range(60):
-        chance = random.Random(seed)
-        pieces: list[bytes | int] = []
-        for _ in range(chance.randrange(1, 5)):
-            odd = bytes([chance.randrange(256)]) * chance.randrange(9)
-            log = log_of(chance.choices([61, 100, 300, 5000], k=chance.randrange(4)))
-            pieces += [chance.choice([log, odd, odd + log]), chance.choice([20, 4096, 4097, 20_000, 4096 * 8])]
-        pieces = pieces[: len(pieces) - chance.randrange(2)]
-        write_sparse(path, *pieces)
-        with kafkarec.open(path) as segment:
-            found = damage_and_tail(segment.scan(errors="skip"))
-        dense = kafkarec.open(FakeFile(b"".join(bytes(piece) for piece in pieces), 4096))
-        assert found == damage_and_tail(dense.scan(errors="skip")), seed
-
-
-def test_where_zeros_end() -> None:
-    for window, zeros in itertools.product((1, 64, 4096, 1 << 20), (17, 24, 31, 32, 33, 64, 100, 5000)):
-        data = LOG[:100] + bytes(zeros)
-        to_the_end, not_quite = (kafkarec.open(FakeFile(each, window)) for each in (data, data + b"\1"))
-        assert damage_and_tail(to_the_end.scan(errors="skip")) == ([], zeros, [0]), (window, zeros)
-        found = [(100, zeros + 1, "size_too_small")]
-        assert damage_and_tail(not_quite.scan(errors="skip")) == (found, 0, [0]), (window, zeros)
 
 
 def test_an_unreadable_byte_is_located_by_halving_from_either_end() -> None:
@@ -258,31 +211,6 @@ def test_an_unreadable_byte_is_located_by_halving_from_either_end() -> None:
         assert fake.asked[len(asked) :][:3] == [(11808, 61), (11869, 61), (8192, len(LOG) - 8192)]
 
 
-@pytest.mark.parametrize("most", [100, 1 << 30])
-def test_a_file_by_descriptor_with_interrupted_short_and_failing_reads(tmp_path: Path, most: int) -> None:
-    """EINTR is no failure. A sector of 512 bytes is not divided."""
-    sizes = [70 + 6 * (n % 9) for n in range(70)]
-    data = log_of(sizes)
-    starts = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
-    path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(data)
-    with kafkarec.open(path) as segment, Preads(_core, most) as preads:
-        assert list(segment.read()) == list(kafkarec.decode(data))
-    assert preads.calls == (132 if most == 100 else 2), "each of them twice"
-    for at in (0, 1000, 4095, 4096, len(data) - 1):
-        bad = range(at, at + 1)
-        with kafkarec.open(path) as segment, Preads(_core, most, bad):
-            decoded = segment.read(errors="skip")
-        offsets = {row["offset"] for row in checked_rows(decoded)}
-        for n in range(len(sizes)):
-            if starts[n] <= at < starts[n + 1]:
-                assert n not in offsets
-            if starts[n + 1] <= at - 511 or starts[n] >= at + 512:
-                assert n in offsets
-        assert "input/output error" in decoded.damage[0].detail
-        assert {damage.reason for damage in decoded.damage} == {"unreadable"}
-
-
 @dataclass
 class Refusing(Asked):
     """Raises an error that is no damage from byte `gone` on."""
@@ -310,31 +238,3 @@ def test_a_reader_is_not_called_again_after_an_error() -> None:
                 with pytest.raises(ConnectionResetError, match="went away"):
                     read(fake, errors=errors)
                 assert fake.refused == 1
-
-
-def test_a_batch_of_more_than_64_windows_is_checked_in_pieces() -> None:
-    """It is read into memory only if its checksum is right: a forged size allocates nothing."""
-    for size, pieces in ((64 * 65 - 1, False), (64 * 65, True)):
-        good = log_of([size])
-        fake = Asked(good, 64, 32)
-        assert len(read(fake)) == 1
-        for spoiled in (good[:-1] + b"\1", builders.message(magic=1, key=None, value=bytes(size - 34), crc=5)):
-            fake = Asked(spoiled, 64, 32)
-            with pytest.raises(kafkarec.CorruptRecordError) as caught:
-                read(fake)
-            assert caught.value.reason == "crc_mismatch"
-            assert (max(length for _, length in fake.asked) <= 64) == pieces
-            assert sum(length for _, length in fake.asked) == len(spoiled), "each byte once"
-
-
-@pytest.mark.recycled
-def test_windows_share_one_block() -> None:
-    """Moving a window takes no memory; a larger window allocates once, and frees the old block."""
-    asked = {}
-    for window in (512, 2048, 1 << 20):
-        read(Asked(LOG, window, 32), columns=["offset"])
-        with Allocations(_core) as heap:
-            assert len(read(Asked(LOG, window, 32), columns=["offset"])) == len(SIZES) - 3
-        assert (heap.alive, heap.overrun) == (0, 0)
-        asked[window] = heap.calls
-    assert asked == {512: 13, 2048: 12, 1 << 20: 11}

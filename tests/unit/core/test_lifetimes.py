@@ -20,8 +20,8 @@ from fake_file import FakeFile, read
 from paths import SUPPORT
 
 import kafkarec
-from kafkarec import _core, codecs
-from kafkarec._core import Chunk, Decoder, Layout, Rows, Source, Stretches
+from kafkarec import codecs
+from kafkarec._core import Decoder, Source
 from kafkarec._verbs import writable_view
 
 pytestmark = pytest.mark.core
@@ -235,60 +235,6 @@ def test_a_cycle_through_a_list_of_headers_that_was_appended_is_collected() -> N
 
 
 # ---- private objects that are used wrongly
-
-
-def test_objects_that_only_the_core_makes_or_that_lack_something_are_refused() -> None:
-    for make in (Chunk, lambda: Decoder.__new__(Decoder), lambda: Stretches.__new__(Stretches), Layout):
-        with pytest.raises(TypeError):
-            make()  # type: ignore[operator]
-    nothing: Any = None
-    chunk = decoder().read(Source(PLAIN)).chunks[0]
-    for call in (
-        lambda: Stretches(nothing, nothing, 0, None),
-        lambda: chunk.records(nothing, 0, 1, 1, False),
-        lambda: chunk.tuples(nothing, 0, 1, 1, False),
-        lambda: Rows().chunk(nothing),
-        lambda: _core.RowCheck().take(nothing),
-        lambda: _core.IndexBuilder(0, 1).take(nothing, 0),
-        lambda: _core.Producers().run(nothing, nothing, 0, 0, 0),
-        lambda: decoder().read(nothing),
-        lambda: decoder().read_stretch(nothing, (0,), (0,), 1),
-    ):
-        with pytest.raises(TypeError):
-            call()
-
-
-def test_a_batch_that_a_table_does_not_have() -> None:
-    one = decoder()
-    one.feed(PLAIN)
-    one.run()
-    _, rows = one.take()
-    assert rows.span(0) == (0, len(PLAIN))
-    for table, at in ((Rows(), 0), (rows, 1), (rows, 1 << 40), (rows, -1)):
-        with pytest.raises(ValueError, match="batches"):
-            table.span(at)
-        with pytest.raises(ValueError, match="batches"):
-            table.dicts(USUAL.layout, at, at + 1)
-    assert len(Rows()) == 0
-
-
-def test_a_decoder_without_an_input() -> None:
-    for options in ({}, {"chunk_bytes": 0}):
-        with pytest.raises(ValueError, match="no input"):
-            decoder(**options).run()
-    one = decoder()
-    chunks = one.read(Source(PLAIN)).chunks
-    assert [len(chunk) for chunk in chunks] == [3]
-    assert (one.size, one.stop, one.is_valid(0), one.framed_end(0)) == (0, 0, False, -1)
-    with pytest.raises(ValueError, match="no input"):
-        one.run()
-
-
-def test_stretches_that_are_closed() -> None:
-    stretches = Stretches(decoder(stretch_bytes=1 << 20), Source(PLAIN * 9), 0, None, 1 << 20)
-    stretches.close()
-    assert stretches.next() is None
-    assert _core.Stretches.read(stretches, decoder(stretch_bytes=1 << 20))
 
 
 @dataclass

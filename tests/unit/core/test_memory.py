@@ -272,15 +272,3 @@ def test_columns_outside_of_the_projection_take_no_memory() -> None:
         "headers": 17,
         "sequence": 11,
     }
-
-
-def test_rows_are_reserved_for_as_many_records_as_the_bytes_can_hold() -> None:
-    """A larger record count is cut to what fits: one record per seven bytes, exactly."""
-    least = builders.sized(b"\0\0\0\1\1\0")
-    assert len(least) == 7
-    for records in (700, 5000, 100_000):
-        for columns in (["offset"], ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence"]):
-            with Allocations(_core) as heap, pytest.raises(kafkarec.InvalidRecordError) as refused:
-                kafkarec.decode(builders.batch(payload=least * records, count=2**31 - 1), columns=columns)
-            assert (refused.value.reason, refused.value.found) == ("records_missing", records)
-            assert heap.overrun == 0, (records, columns)

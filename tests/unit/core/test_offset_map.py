@@ -66,22 +66,6 @@ def test_rows_without_a_key_are_skipped() -> None:
         agrees([None] * count, list(range(count)))
 
 
-def test_only_some_rows_are_put() -> None:
-    keys: list[bytes | None] = [b"%d" % (row % 50) for row in range(100)]
-    offsets = array("q", range(100))
-    spans = [(0, 1), (3, 3), (5, 40), (90, 100)]
-    table, wanted = LastOffsets(), LastOffsets()
-    table.put(columns(keys), offsets, 100, spans)
-    for first, stop in spans:
-        wanted.put(columns(keys[first:stop]), offsets[first:stop], stop - first)
-    for query in (array("q", [offset] * 100) for offset in range(-1, 100)):
-        assert table.latest(columns(keys), query, 100) == wanted.latest(columns(keys), query, 100)
-    assert len(table) == len(wanted) == 46
-    for span in ((-1, 2), (2, 1), (99, 101)):
-        with pytest.raises(ValueError, match="rows"):
-            table.put(columns(keys), offsets, 100, [span])
-
-
 def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters() -> None:
     """Of 1024 slots 768 may be used, and keys are inserted 16 at a time: after 752 keys 16 more fit."""
     table = LastOffsets()
@@ -115,22 +99,3 @@ def test_a_key_takes_the_memory_that_the_docs_state() -> None:
         table.put(columns([b"%016d" % n for n in range(start, start + 10_000)]), array("q", range(10_000)), 10_000)
     assert len(table) == count
     assert 38 <= table.nbytes / count <= 70  # 17 plus 21 to 43, and free slots
-
-
-def test_columns_that_are_too_short_are_refused() -> None:
-    table = LastOffsets()
-    validity, ends, data = columns([b"a", None, b"bc"] * 3)
-    offsets = array("q", range(9))
-    table.put((validity, ends, data), offsets, 9)
-    for bad in (
-        ((validity, ends[:-1], data), offsets, 9),
-        ((validity, ends, data[:-1]), offsets, 9),
-        ((validity, ends, data), offsets[:-1], 9),
-        ((validity[:1], ends, data), offsets, 9),
-        ((validity, array("i", [-1, *ends[1:]]), data), offsets, 9),
-        ((validity, ends, data), offsets, -1),
-    ):
-        for call in (table.put, table.latest):
-            with pytest.raises(ValueError, match=r"needed|offsets that fall"):
-                call(*bad)
-    assert len(table) == 2

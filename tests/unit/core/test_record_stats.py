@@ -153,27 +153,6 @@ def test_inner_messages_are_refused_as_by_the_reader(magic: int) -> None:
         assert sentence(data, payload=payload) == str(decode_error(data, check_crcs="all") or "")
 
 
-def test_a_compacted_topic_needs_a_key() -> None:
-    rules = RULES._replace(compacted=True)
-    for magic in (0, 1):
-        least = 18 if magic == 0 else 26
-        for size in range(26, 40):
-            whole = builders.message(magic=magic, key=None, value=b"v" * 9)
-            if size > len(whole) or (magic == 1 and size < 22 + 12 - 8):
-                continue
-            raw = builders.with_legacy_crc(builders.patched(whole[:size], 8, struct.pack(">i", size - 12)))
-            said = refused(raw, rules=rules)
-            assert (said[1:2] == ("message_truncated",)) == (size < least + 4), (magic, size)
-            if not said:
-                assert stats_of(raw, rules).refused()[2][0][:2] == (0, NO_KEY)
-    whole = builders.message(magic=1, key=b"", value=b"v" * 9)
-    raw = builders.with_legacy_crc(builders.patched(whole[:30], 8, struct.pack(">i", 18)))
-    assert stats_of(raw, rules).refused()[0] == 0, "a key of no bytes, its length the last field there is"
-    rows = [builders.record(key=key, offset_delta=n) for n, key in enumerate([b"k", None, b"", None])]
-    assert [note[:2] for note in stats_of(builders.batch(rows), rules).refused()[2]] == [(1, NO_KEY), (3, NO_KEY)]
-    assert stats_of(builders.batch(rows)).refused()[0] == 0
-
-
 def test_timestamps_at_the_limits_that_a_topic_accepts() -> None:
     """Both limits are inclusive; one millisecond beyond is refused; -1 is no timestamp."""
     now = builders.NOW

@@ -189,59 +189,11 @@ def test_csv_rows_are_those_of_the_slow_formatter(start: int) -> None:
         assert written == wanted, seed
 
 
-def one_batch(values: list[bytes]) -> kafkarec.RecordColumns:
-    return kafkarec.decode(builders.batch([builders.record(offset_delta=n, value=v) for n, v in enumerate(values)]))
-
-
 def both(table: kafkarec.RecordColumns, rows: list[dict[str, Any]], names: list[str], form: str) -> None:
     """Compare the lines of a table in both formats."""
     forms = {"key": form, "value": form}
     assert json_lines.render(table, names, forms=forms) == slow_lines.json_lines(rows, names, forms)
     assert csv_of(table, names, forms) == slow_lines.csv_rows(rows, names, forms)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_unusual_value_in_every_form(form: str) -> None:
-    values = [*JSON, *UNUSUAL, *(b" 12 " + value for value in (*JSON, *UNUSUAL)), *(value + b" " for value in JSON)]
-    values += [b'["' + value + b'"]' for value in UNUSUAL]
-    both(one_batch(values), [{"value": value} for value in values], ["value"], form)
-
-
-@pytest.mark.parametrize("form", ["utf8", "json"])
-def test_every_byte_and_every_pair_of_bytes(form: str) -> None:
-    values = [bytes([a]) for a in range(256)] + [bytes([a, b]) for a in range(256) for b in range(0, 256, 5)]
-    both(one_batch(values), [{"value": value} for value in values], ["value"], form)
-
-
-def test_every_character() -> None:
-    values = [chr(code).encode("utf-8", "surrogatepass") for code in (*range(0x3000), *range(0xD000, 0x110000, 61))]
-    both(one_batch(values), [{"value": value} for value in values], ["value"], "utf8")
-
-
-@pytest.mark.parametrize("iso_times", [False, True])
-def test_numbers_and_times(iso_times: bool) -> None:
-    chance = random.Random(4)
-    times = [*TIMES, *(10**n for n in range(19)), *(-(10**n) - 1 for n in range(18)), 2**63 - 1, -(2**63)]
-    times += [chance.randrange(-62_135_596_800_000, 253_402_300_800_000) for _ in range(3000)]
-    times += [day * 86_400_000 for day in range(-719_162, 2_932_896, 211)]
-    parts = [builders.record(offset_delta=n, timestamp_delta=time) for n, time in enumerate(times)]
-    table = kafkarec.decode(builders.batch(parts, base_timestamp=0), timestamp_unit="int64")
-    rows = [{"timestamp": None if time == -1 else time} for time in times]
-    names, forms = ["timestamp"], dict[str, str]()
-    assert json_lines.render(table, names, iso_times=iso_times) == slow_lines.json_lines(rows, names, forms, iso_times)
-    assert csv_of(table, names, forms, iso_times) == slow_lines.csv_rows(rows, names, forms, iso_times)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("more", [b"", b"x", b"\xff", b"\x85", b"\n", b'"'])
-def test_values_of_every_length(form: str, more: bytes) -> None:
-    """Space for text is taken in steps of 4096 bytes."""
-    sizes = [*range(70), *range(4090, 4100), *range(8188, 8196), 100_000]
-    start = b'ab"c\xc3\xa9\xe6\x97\xa5\\'
-    values = [start[: n % 11] + b"v" * (n - n % 11) + more for n in sizes]
-    values += [b"v" * n + "\u20ac\u2028\U0001f600".encode() + more for n in range(4080, 4100)]
-    values += [more * n for n in (4095, 4096, 4097, 9000)]
-    both(one_batch(values), [{"value": value} for value in values], ["value"], form)
 
 
 OFFSETS = array("i", [0, 1, 3])

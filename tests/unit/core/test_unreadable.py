@@ -79,24 +79,3 @@ def test_an_unreadable_end_is_damage() -> None:
     assert reasons(data)[0] == (start, len(cut), "length_beyond_end")
     data = first + b"\xff" * 40 + builders.good_batch(3, base_offset=6) + last
     assert reasons(data, range(len(data) - 1, len(data)))[0] == (start, 40, "size_too_small")
-
-
-def test_the_reason_is_unreadable_if_the_header_is() -> None:
-    """Only its 61 bytes count; an unreadable byte after them does not change the reason."""
-    first = builders.good_batch(3)
-    for claim, reason in ((13, "size_too_small"), (40, "batch_too_small"), (2**31 - 1, "size_overflow")):
-        bad_batch = builders.patched(builders.good_batch(3, base_offset=3), 8, claim.to_bytes(4, "big"))
-        data = first + bad_batch + BEHIND
-        for at, decoded in ((0, "unreadable"), (20, "unreadable"), (60, "unreadable"), (61, reason), (62, reason)):
-            at += len(first)
-            assert refused(data, range(at, at + 1))[:2] == (decoded, len(first)), (claim, at)
-
-
-def test_an_unreadable_length_is_not_followed() -> None:
-    """It would end in the middle of a batch, so batches inside it are searched for."""
-    forged = builders.batch(count=1, length=300, base_offset=1)
-    inner = builders.good_batch(3, base_offset=2) + builders.good_batch(3, base_offset=5)
-    data = builders.good_batch(1) + forged + b"\xff" * 20 + inner + builders.batch([builders.record(value=bytes(90))])
-    start = len(builders.good_batch(1))
-    bad = range(start + 70, start + 72)
-    assert reasons(data, bad)[0] == (start, len(forged) + 20, "unreadable")

@@ -52,17 +52,6 @@ def test_every_malformed_key_is_replaced_as_java_does() -> None:
     assert header_keys(keys, binary=True) == keys
 
 
-def test_the_position_of_a_byte_that_is_not_ascii_does_not_matter() -> None:
-    """Eight bytes are checked at once, the rest one by one."""
-    keys = [
-        b"a" * at + bytes([byte]) + b"b" * following
-        for at in range(20)
-        for following in range(20)
-        for byte in (0x80, 0xC3)
-    ]
-    assert header_keys(keys, binary=False) == [java_utf8(key) for key in keys]
-
-
 def test_a_cut_key_uses_no_byte_after_it() -> None:
     """The following value's length may look like a continuation byte: 64 is 80 01, 95 is be 01."""
     cut = [b"\xc3", b"\xe4", b"\xe4\xb8", b"\xed\x9f", b"\xf0", b"\xf0\x90", b"\xf0\x90\x80", b"\xf4\x80\x80"]

@@ -49,29 +49,6 @@ def test_a_varint_of_32_bits(data, value):
     assert varints.read_signed(b"\xff" + data + b"\xff", 1, 9) == (value, 1 + len(data))
 
 
-@pytest.mark.parametrize(
-    ("data", "value"),
-    [(b"\x00", 0), (b"\xff\xff\xff\xff\x0f", 2**32 - 1), (b"\xff\xff\xff\xff\x7f", 2**32 - 1), (b"\xac\x02", 300)],
-)
-def test_an_unsigned_varint(data, value):
-    assert varints.read_unsigned(data, 0, len(data)) == (value, len(data))
-
-
-@pytest.mark.parametrize(("most", "longest"), [(5, b"\x80" * 5), (10, b"\xff" * 10)])
-def test_a_varint_that_its_last_byte_does_not_end_is_too_long(most, longest):
-    with pytest.raises(varints.BadVarint) as raised:
-        varints.read_groups(longest + b"\0", 0, 11, most)
-    assert not raised.value.cut
-
-
-@pytest.mark.parametrize("length", range(5))
-def test_a_varint_is_not_read_beyond_its_end(length):
-    with pytest.raises(varints.BadVarint) as raised:
-        varints.read_groups(b"\x81" * length + b"\0", 0, length)
-    assert raised.value.cut
-    assert raised.value.groups == sum(1 << 7 * number for number in range(length))
-
-
 @pytest.mark.parametrize("delta", [value for value in BORDERS if -(2**63) <= value < 2**63])
 def test_sizes_of_records_are_those_of_the_engine(delta):
     key, header = b"k" * (delta % 200), ("h" * (delta % 70), None)

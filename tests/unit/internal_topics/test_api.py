@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import json
 
 import polars
 import pyarrow as pa
@@ -36,14 +35,6 @@ def test_one_record() -> None:
     with pytest.raises(AttributeError):
         result.type = "GroupMetadata"  # type: ignore[misc]
     assert "readers-classic" in repr(result) and "raw_value" not in repr(result)
-
-
-def test_members_of_a_classic_group_are_decoded_in_json_and_bytes_in_fields() -> None:
-    result = internal_topics.read("__consumer_offsets", OFFSETS[1].key, OFFSETS[1].value)
-    assert result.value is not None and isinstance(result.value["members"][0]["assignment"], bytes)
-    shown = result.as_json()["value"]["data"]["members"][0]
-    assert shown["assignment"] == {"assignedPartitions": [{"topic": "grouped", "partitions": [0]}], "userData": None}
-    json.dumps(result.as_json())
 
 
 def test_rows_of_mixed_types_leave_control_records_out() -> None:

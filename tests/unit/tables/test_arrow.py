@@ -141,16 +141,6 @@ def test_pyarrow_uses_the_exported_buffers_without_a_copy(big: bytes) -> None:
     assert theirs <= ours
 
 
-def test_the_schema_capsule_equals_the_streams_schema() -> None:
-    columns = kafkarec.decode(golden.vector("v2-multi-batch").bytes)
-    assert pa.schema(columns) == pa.table(columns).schema
-    assert pa.schema(columns.batches) == pa.table(columns.batches).schema
-    capsule = columns.__arrow_c_schema__()
-    schema = c_stream.schema_of(capsule)
-    assert schema.format == b"+s"
-    assert schema.n_children == 6
-
-
 def test_an_import_outlives_the_exported_objects(big: bytes) -> None:
     data = bytearray(big)
     table = pa.table(kafkarec.decode(data))
@@ -171,13 +161,3 @@ def test_released_stream_struct_may_be_released_only_once() -> None:
     stream.release(ctypes.byref(stream))
     assert not stream.release
     del capsule  # the capsule's destructor must see that the struct is released already
-
-
-@pytest.mark.parametrize("cut", [slice(0, 0), slice(5), slice(-7, None), slice(100, 20_000), slice(12_345, 12_346)])
-def test_slices_export_like_pyarrow_slices(big: bytes, cut: slice) -> None:
-    columns = kafkarec.decode(big)
-    start, stop, _ = cut.indices(len(columns))
-    wanted = pa.table(columns).slice(start, stop - start)
-    got = reading.arrow_table(columns[cut])
-    assert got.to_pylist() == wanted.to_pylist()
-    assert len(columns[cut]) == stop - start

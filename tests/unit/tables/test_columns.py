@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 import reading
 from core_reading import checked_table
-from long_run import fewer
 
 import kafkarec
 
@@ -169,36 +168,12 @@ def test_batch_metadata_columns_repeat_for_each_record() -> None:
     assert rows == wanted
 
 
-def test_control_type_is_the_raw_id_and_null_when_unreadable() -> None:
-    def control_types(name: str) -> list[int | None]:
-        data = golden.invalid_case(name).bytes
-        return [
-            row["control_type"]
-            for row in reading.arrow_rows(kafkarec.decode(data, control=True, columns=["control_type"]))
-        ]
-
-    assert control_types("control-type-7") == [7]
-    assert control_types("control-key-3-bytes") == [None]
-    assert control_types("control-key-null") == [None]
-
-
 UNITS = {
     "ms": (1, pa.timestamp("ms", tz="UTC")),
     "us": (1000, pa.timestamp("us", tz="UTC")),
     "ns": (1_000_000, pa.timestamp("ns", tz="UTC")),
     "int64": (1, pa.int64()),
 }
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_timestamp_units(unit: str) -> None:
-    factor, arrow_type = UNITS[unit]
-    columns = kafkarec.decode(builders.good_batch(3), timestamp_unit=unit)
-    table = reading.arrow_table(columns)
-    assert table.schema.field("timestamp").type == arrow_type
-    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [(builders.NOW + i) * factor for i in range(3)]
-    assert columns.timestamps_out_of_range == 0
-    assert [record.timestamp for record in columns] == [builders.NOW + i for i in range(3)]
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -217,28 +192,6 @@ def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit: str, sign: int)
     assert columns.timestamps_out_of_range == 1
     assert checked_table(columns).column("timestamp").is_null().to_pylist() == [True, False]
     assert columns[1:].timestamps_out_of_range == columns[:0].timestamps_out_of_range == 1  # as the damage of a slice
-
-
-def test_header_keys_as_bytes_are_unchanged() -> None:
-    keys = [b"\xc3(\xff", b"\xed\xa0\x80", "é€😀".encode(), b"", b"\0"]
-    data = builders.batch([builders.record(headers=[(key, b"v") for key in keys])])
-    columns = kafkarec.decode(data, header_keys="binary")
-    [headers] = reading.arrow_table(columns).column("headers").to_pylist()
-    assert [header["key"] for header in headers] == keys
-    assert [key for key, _ in columns[0].headers] == keys
-    texts = [key for key, _ in kafkarec.decode(data)[0].headers]
-    assert texts == ["\ufffd(\ufffd", "\ufffd", "é€😀", "", "\0"]
-
-
-def test_inner_legacy_checksums_only_on_request() -> None:
-    for name in ("v0-inner-crc-wrong", "v1-inner-crc-wrong"):
-        data = golden.invalid_case(name).bytes
-        assert len(kafkarec.decode(data)) > 0
-        with pytest.raises(kafkarec.CorruptRecordError) as caught:
-            kafkarec.decode(data, check_crcs="all")
-        assert caught.value.reason == "inner_crc_mismatch"
-    for good in ("v1-gzip", "v0-lz4", "v1-snappy-stamped-in-place", "v1-wrapper-with-v0-inner"):
-        kafkarec.decode(golden.vector(good).bytes, check_crcs="all")
 
 
 @pytest.mark.parametrize(
@@ -274,30 +227,3 @@ def test_batches_are_lazy_and_keep_their_bytes_alive() -> None:
     assert first.raw.readonly
     with pytest.raises(kafkarec.CorruptRecordError):
         list(iterator)
-
-
-@pytest.mark.parametrize("threads", [2, 3, 4])
-def test_any_number_of_threads_gives_the_same_result(threads: int) -> None:
-    data = b"".join(
-        builders.good_batch(50, base_offset=50 * i, codec=codec)
-        for i, codec in enumerate(["none", "gzip", "snappy", "lz4", "zstd"] * fewer(120, 30))
-    )
-    data += golden.partition_bytes("all-codecs-0") * 8
-    got = kafkarec.decode(data, threads=threads, columns=reading.RECORD_FIELDS)
-    alone = kafkarec.decode(data, columns=reading.RECORD_FIELDS)
-    assert pa.table(got).equals(pa.table(alone))
-    assert pa.table(got.batches).equals(pa.table(alone.batches))
-    in_values = data[:2_000] + b"?" + data[2_001:-300] + b"?" + data[-299:]
-    in_a_frame = data + b"garbage between batches" + data
-    for spoiled in (in_values, in_a_frame, data + data[:1000]):
-        one = kafkarec.decode(spoiled, errors="skip")
-        many = kafkarec.decode(spoiled, errors="skip", threads=threads)
-        assert many.damage == one.damage
-        assert many.remaining == one.remaining
-        assert pa.table(many).equals(pa.table(one))
-    for spoiled in (in_values, in_a_frame):
-        with pytest.raises(kafkarec.KafkaRecordError) as alone_error:
-            kafkarec.decode(spoiled)
-        with pytest.raises(kafkarec.KafkaRecordError) as many_error:
-            kafkarec.decode(spoiled, threads=threads)
-        assert str(many_error.value) == str(alone_error.value)
