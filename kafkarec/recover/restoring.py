@@ -326,10 +326,11 @@ class AfterDamage(NamedTuple):
         count = own.next - own.base
         if not too_low and not overlaps and not too_high:
             # A gap before it is no contradiction, but an entry without this gap is one, unless the next segment's name
-            # fits: then a batch is missing before it, and the entry was that one's.
-            if low is None or not adjoins or own.base == low or own.next == high or (position and not before):
+            # fits: then the entry is that of a batch which is missing there.
+            if low is None or not adjoins or own.base == low or (position and not before):
                 return None
-            return (low, INDEX) if self.facts.last_offset(position) == low + count - 1 else None
+            disproved = self.facts.last_offset(position) == low + count - 1 and self.facts.next_name() != own.next
+            return (low, INDEX) if disproved else None
         neighbour = False  # whether the one neighbour that this batch contradicts may be the wrong one
         if too_low and before and not overlaps and not too_high:
             least = before[-2].next if len(before) > 1 else first or 0

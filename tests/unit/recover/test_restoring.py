@@ -340,3 +340,14 @@ def test_the_leader_epoch_checkpoint_gives_the_epoch(tmp_path: Path) -> None:
                 assert in_file(tmp_path, hurt_pieces).restored == ()
             file.unlink()
             assert in_file(tmp_path, hurt_pieces).restored == ()
+
+
+def test_an_index_entry_does_not_count_where_the_next_segment_begins_behind_the_batch(tmp_path: Path) -> None:
+    """The batch before it is missing with all of its bytes, and the entry was that one's."""
+    positions = [len(THREE[0]), len(THREE[0]) + len(THREE[1])]
+    for end in (9, 10):
+        (tmp_path / f"{end:020d}.log").write_bytes(b"")
+        columns = in_file(tmp_path, [THREE[0], THREE[2]], [(5, positions[0])])
+        log = kafkarec.open(tmp_path).read(errors="skip", columns=["offset"])
+        assert offsets(log) == [0, 1, 2, *([6, 7, 8] if end == 9 else [3, 4, 5])], columns
+        (tmp_path / f"{end:020d}.log").unlink()

@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+import builders
 import pytest
 from jvm_oracle import Oracle
 from salvage_runs import assert_kafka_loads, content, logs
@@ -15,7 +16,7 @@ from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, s
 
 import kafkarec
 from kafkarec.ops.salvage import salvage
-from kafkarec.sidecars import leader_epochs
+from kafkarec.sidecars import leader_epochs, producer_snapshot
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -181,3 +182,30 @@ def test_gaps_are_a_loss_where_verify_says_so(
     assert len(found) == len(lines) and all(
         line.startswith(f"missing: {part}") for line, part in zip(found, lines, strict=True)
     )
+
+
+@pytest.mark.parametrize("timestamp", [-1, builders.NOW])
+def test_the_end_is_kept_behind_a_batch_with_or_without_a_time(timestamp: int, tmp_path: Path) -> None:
+    folder = made(tmp_path / "in", {0: [builders.batch([builders.record()], base_timestamp=timestamp)]})
+    (folder / f"{6:020}.snapshot").write_bytes(producer_snapshot.write([]))
+    [one] = salvage(folder, tmp_path / "out", keep_end=True).partitions
+    assert one.next_offset == 6
+    assert [row["max_timestamp"] for row in kafkarec.open(tmp_path / "out" / one.folder).scan()] == [
+        None if timestamp < 0 else timestamp
+    ] * 2
+
+
+def test_the_end_of_a_log_whose_last_names_are_exchanged(tmp_path: Path) -> None:
+    """The last segment is lost; its snapshot and index are not."""
+    folder = tmp_path / "orders-0"
+    with kafkarec.SegmentWriter(folder, segment_bytes=200) as writer:
+        for _ in range(12):
+            writer.write([(0, builders.NOW, None, b"value", [])])
+    *_, one, other, last = sorted(folder.glob("*.log"))
+    last.unlink()
+    expected = verified(folder).partitions[0].beyond_end
+    one.rename(folder / "x")
+    other.rename(one)
+    (folder / "x").rename(other)
+    [found] = salvage(folder, tmp_path / "out", keep_end=True).partitions
+    assert (found.beyond_end, found.next_offset) == (expected, 12) and expected

@@ -283,3 +283,28 @@ def test_what_is_no_proof_of_the_coordinator(tmp_path: Path, other: dict[str, ob
     folder = source(tmp_path / "a-0")
     txns.transaction_state(tmp_path / "__transaction_state-7", ("id", 7, 2), **fields)
     assert [one.proven for one in saved(folder, tmp_path / "out").markers] == [False]
+
+
+@pytest.mark.parametrize("cut", [(6, 7), (3, 4, 6, 7)])
+def test_an_entry_of_a_later_transaction_proves_no_abort_of_an_earlier_one(
+    cut: tuple[int, ...], tmp_path: Path
+) -> None:
+    """The batches are missing with all of their bytes, so that nothing but the .txnindex shows it."""
+    events = [Event(DATA, 7, 0, 3), Event(COMMIT, 7, 3, 1), Event(DATA, 7, 4, 2), Event(ABORT, 7, 6, 1)]
+    left = [event for event in [*events, Event(PLAIN, -1, 7, 1), Event(PLAIN, -1, 8, 1)] if event.base not in cut]
+    index(source(tmp_path / "a-0", left, lost=()), (7, 4, 6, 4))
+    assert [one.offset for one in kafkarec.open(tmp_path / "a-0").read(isolation="read_committed")] == [0, 1, 2, 8]
+    markers = saved(tmp_path / "a-0", tmp_path / "out").markers
+    assert [(one.first_offset, one.outcome, one.proof, one.marker_offset) for one in markers] == (
+        [(0, "commit", "txnindex", 3)] if 3 in cut else [(4, "abort", "txnindex", 6)]
+    )
+    assert committed(tmp_path / "out") == [0, 1, 2, 8]
+
+
+def test_an_entry_within_the_data_of_a_transaction_decides_nothing(tmp_path: Path) -> None:
+    """The first COMMIT and the ABORT are missing: which of the data is of which transaction, no file shows."""
+    events = [Event(DATA, 7, 0, 3), Event(DATA, 7, 4, 2), Event(PLAIN, -1, 8, 1)]
+    index(source(tmp_path / "a-0", events, lost=()), (7, 4, 6, 4))
+    read = kafkarec.open(tmp_path / "a-0").read(isolation="read_committed")
+    assert [one.offset for one in read] == [8]
+    assert [(one.first_offset, one.last_offset, one.lost_from, one.lost_to) for one in read.undecided] == [(0, 5, 6, 6)]

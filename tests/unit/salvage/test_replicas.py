@@ -153,3 +153,22 @@ def test_a_deleted_segment_fills_what_is_lost(tmp_path: Path) -> None:
     report = salvage([source, old], tmp_path / "out")
     assert copied(tmp_path / "out") == b"".join([*parts, batch(15, 5)])
     assert not report.partitions[0].lost and not report.partitions[0].set_aside
+
+
+def test_a_gap_of_a_whole_replica_is_no_loss_of_the_other_one(tmp_path: Path) -> None:
+    """A has no offset 3, as the log cleaner left it; in B the batch before is damaged."""
+    data = {"attributes": 0x10, "producer_id": 7, "producer_epoch": 0}
+    parts = [
+        builders.batch([builders.record()], base_offset=0, base_sequence=0, **data),
+        builders.batch([builders.record()], base_offset=2),
+        builders.batch([builders.record()], base_offset=4, base_sequence=1, **data),
+        builders.end_marker(commit=True, producer_id=7, base_offset=5),
+    ]
+    for name, pieces in {"a": parts, "b": [parts[0], builders.patched(parts[1], 60, b"?"), *parts[2:]]}.items():
+        (tmp_path / name / "t-0").mkdir(parents=True)
+        (tmp_path / name / "t-0" / f"{0:020d}.log").write_bytes(b"".join(pieces))
+    for sources in ("ab", "ba"):
+        report = salvage([tmp_path / name / "t-0" for name in sources], tmp_path / sources).partitions[0]
+        assert (report.lost, report.markers) == ([], [])
+        log = kafkarec.open(tmp_path / sources / "t-0")
+        assert [one.offset for one in log.read(isolation="read_committed")] == [0, 2, 4]
