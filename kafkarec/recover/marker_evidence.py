@@ -137,7 +137,7 @@ RULES = (
         lambda it: it.unlisted and it.marker is not None and it.marker.code == COMMIT,
         "the intact .txnindex does not list it as aborted, and the producer's next marker is a COMMIT",
     ),
-    Rule("log_end", CONTINUES, lambda it: it.holes[0].last is None, "the log ends in damage"),
+    Rule("log_end", CONTINUES, lambda it: it.holes[0].last is None and not it.ended, "the log ends in damage"),
     Rule(
         "transaction_state",
         CONTINUES,

@@ -129,6 +129,6 @@ def test_the_age_is_told_by_append_times_not_by_those_of_replayed_events(run: He
 
 
 def test_several_paths_of_which_one_is_an_archive(run: Here, tmp_path: Path) -> None:
-    partition(tmp_path / "arch" / "date=2026-11-01" / "orders-3", *HANGING)
+    partition(tmp_path / "arch" / "date=2026-11-01" / "orders-3", HANGING)
     ran = run("txn", tmp_path / "arch", SEGMENTS / "txn-0", "--format", "json")
     assert sorted(json.loads(line)["topic"] for line in ran.out.splitlines()) == ["orders", "txn"]

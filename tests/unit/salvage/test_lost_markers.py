@@ -308,3 +308,14 @@ def test_an_entry_within_the_data_of_a_transaction_decides_nothing(tmp_path: Pat
     read = kafkarec.open(tmp_path / "a-0").read(isolation="read_committed")
     assert [one.offset for one in read] == [8]
     assert [(one.first_offset, one.last_offset, one.lost_from, one.lost_to) for one in read.undecided] == [(0, 5, 6, 6)]
+
+
+def test_at_a_logs_end_in_damage_an_entry_of_a_later_transaction_proves_the_end(tmp_path: Path) -> None:
+    """Behind the damage there is no batch, but the entry's transaction began after the first one's end."""
+    index(source(tmp_path / "a-0", [Event(DATA, 7, 0, 3)], lost=(), tail=bytes(300)[:-1] + b"x"), (7, 4, 6, 4))
+    read = kafkarec.open(tmp_path / "a-0").read(isolation="read_committed", errors="skip")
+    assert [(one.first_offset, one.why) for one in read.undecided] == [
+        (0, "it ended in the damage, and no file shows how")
+    ]
+    markers = saved(tmp_path / "a-0", tmp_path / "out", undecided="open").markers
+    assert [(one.first_offset, one.outcome, one.proven) for one in markers] == [(0, "open", False)]
