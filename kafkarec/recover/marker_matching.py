@@ -401,7 +401,8 @@ class Match:
             opened = self._hold_before(entry, opened)
         if producer in self._held:
             opened = self._resolve(producer, opened, (ABORT, last, -1), entry)
-        if opened is not None and opened[LAST] >= 0 and all(one.marker_offset != last for one in self.decisions[known:]):
+        is_decided = any(one.marker_offset == last for one in self.decisions[known:])
+        if opened is not None and opened[LAST] >= 0 and not is_decided:
             coordinator = self.coordinator_epoch(producer)
             self.decisions.append(_decision(producer, coordinator, opened, LISTED, Hole(last, last), last))
         txn = opened or _without_data(-1, first, self._segment)
