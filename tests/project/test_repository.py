@@ -40,6 +40,13 @@ def locked(path: Path) -> dict[str, set[str]]:
 # ---- make ------------------------------------------------------------------------------------------------
 
 
+def test_make_alone_lists_the_targets() -> None:
+    completed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
+    for target in ("demo", "test", "wheelhouse", "build", "lint", "bench", "fuzz", "clean"):
+        assert f"make {target} " in completed.stdout
+
+
 def bare_path(tmp_path: Path) -> str:
     """A PATH with the tools that every system has, and no compiler."""
     folder = tmp_path / "bin"
