@@ -26,7 +26,8 @@ class Damage(_DamageFields):
     file: str | None              the file, if one was read
     position, length: int         bytes [position, position + length) of the input
     lost_from, lost_to: int | None   offsets that may be lost: from the next offset of the last good batch to the base
-                                  offset of the next one less 1 (an upper bound on compacted logs); None at the ends
+                                  offset of the next one less 1 (an upper bound on compacted logs; below lost_from
+                                  where the next one has lower offsets); None at the ends
     next_position: int            the position where reading went on
     reason: str                   a key of `errors.REASONS`
     detail: str                   the message that an exception would have

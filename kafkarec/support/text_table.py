@@ -77,10 +77,10 @@ def duration_text(ms: int) -> str:
 
 
 def lost_offsets(first: int | None, last: int | None) -> str:
-    """The offsets that may be lost by a damage; None: unknown, at the start or the end of an input."""
+    """The offsets that may be lost by a damage, as in damage.Damage."""
     if first is None:
         return "offsets not known" if last is None else f"offsets up to {last}"
-    if last is None:
+    if last is None or last < first - 1:  # what follows has lower offsets
         return f"offsets from {first} on"
     if last < first:
         return "no offset"
