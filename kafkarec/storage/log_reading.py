@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +14,8 @@ from kafkarec.read.passes import Excluded, as_columns, batch_table, joined, read
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, asked, walk
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
-from . import ranges, segment_summary
+from . import ranges
+from .names_by_content import begins_outside, by_place, ends_by_name, in_order, places_by_content
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import SegmentBytes
 from .segment_file import SegmentFile
@@ -36,7 +37,7 @@ _EVERY = Isolated()
 
 def _readings(
     groups: Groups, decode_request: DecodeRequest, record_range: RecordRange, isolated: Isolated
-) -> Iterator[tuple[Sequence[SegmentFile], DecodeRequest, Excluded | None]]:
+) -> Iterator[tuple[Iterable[SegmentFile], DecodeRequest, Excluded | None]]:
     """Yields of each log the segments that may have records of the range, the request for each of these, and what
     read_committed leaves out."""
     options = decode_request.options._replace(offsets=record_range.offsets, times=record_range.times)
@@ -48,7 +49,7 @@ def _readings(
             from kafkarec.read import isolation as isolation_rules  # not at the top: a tenth of a first `ls`
 
             left_out = isolation_rules.excluded(
-                group, aborted, isolated.last_stable_offset, skip=decode_request.skip, restore=options.restore
+                in_order(group), aborted, isolated.last_stable_offset, skip=decode_request.skip, restore=options.restore
             )
             chosen = options._replace(aborted=left_out.aborted, stable_offset=left_out.stable_offset)
         yield _in_range(group, record_range), decode_request._replace(options=chosen), left_out
@@ -128,14 +129,6 @@ def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
     return last
 
 
-def next_offset(segment: SegmentFile) -> int | None:
-    """The offset after the last batch; None: there is none. From the last batches, if these tell; else from all
-    headers. OSError if it cannot be read."""
-    end = segment_summary.summarize(segment).next_offset
-    last = last_batch(segment) if end is None else None
-    return end if last is None else int(last["next_offset"])
-
-
 def record_batches(
     segment: SegmentFile, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING
 ) -> Iterator[RecordBatch]:
@@ -147,6 +140,26 @@ def record_batches(
         yield from Batches((rows for part in parts for rows in part.tables), source)
 
 
-def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Sequence[SegmentFile]:
-    bases = [segment.base_offset for segment in group]
-    return [group[at] for at in ranges.segments_in_range(bases, record_range.first_offset, record_range.end_offset)]
+def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Iterator[SegmentFile]:
+    """The segments that may have records of the range, by their names. Where one begins outside of its name's range,
+    as names were exchanged, it and the ones after it are those that may by their batches, in the order of these."""
+    chosen = _chosen(group, record_range, {})
+    if record_range == EVERYTHING or len(group) == 1:
+        yield from chosen
+        return
+    ends = ends_by_name(group)
+    for number, segment in enumerate(chosen):
+        if begins_outside(segment, ends):
+            places = places_by_content(group)
+            passed = set(chosen[:number])
+            yield from (one for one in _chosen(by_place(group, places), record_range, places) if one not in passed)
+            return
+        yield segment
+
+
+def _chosen(
+    segments: Sequence[SegmentFile], record_range: RecordRange, places: Mapping[SegmentFile, int]
+) -> list[SegmentFile]:
+    """places: the base offsets of those whose names are wrong"""
+    bases = [places.get(segment, segment.base_offset) for segment in segments]
+    return [segments[at] for at in ranges.segments_in_range(bases, record_range.first_offset, record_range.end_offset)]
