@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from kafkarec._core import Batches, PassResult
+from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import Excluded, as_columns, batch_table, joined, read_part
@@ -149,12 +150,15 @@ def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Iterat
         return
     ends = ends_by_name(group)
     for number, segment in enumerate(chosen):
-        if begins_outside(segment, ends):
-            places = places_by_content(group)
-            passed = set(chosen[:number])
-            yield from (one for one in _chosen(by_place(group, places), record_range, places) if one not in passed)
-            return
-        yield segment
+        with ExitStack() as held:  # open until it is read: an object's first bytes are not fetched twice
+            with suppress(OSError, KafkaRecordError):
+                held.enter_context(segment.opened())
+            if not begins_outside(segment, ends):
+                yield segment
+                continue
+        places, passed = places_by_content(group), set(chosen[:number])
+        yield from (one for one in _chosen(by_place(group, places), record_range, places) if one not in passed)
+        return
 
 
 def _chosen(
