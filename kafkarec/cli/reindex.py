@@ -156,8 +156,8 @@ def _rebuilt(log: Log, index_interval: int, unread: list[str]) -> Iterator[Rebui
     """Yield the new files of a log. If a file of it cannot be read, they end, and `unread` gets a line; so does a log
     with segments of wrong names, in which the new files would be those of other segments."""
     if places := places_by_content(log.segments):
-        (one, place), *_ = places.items()
-        why = f"names of {counted(len(places), 'segment')} contradict their offsets, {one.name} begins with {place}"
+        one, place = next(iter(places.items()))
+        why = f"names of segments contradict their offsets, {one.name} begins with {place}"
         salvage = command("salvage", [log.path], ("-o", suggested_output("rescued", [log.path])))
         unread.append(f"{log.path}: {why}; its log is left out; {salvage} names them by their batches")
         return

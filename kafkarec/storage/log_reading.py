@@ -38,7 +38,7 @@ _EVERY = Isolated()
 
 def _readings(
     groups: Groups, decode_request: DecodeRequest, record_range: RecordRange, isolated: Isolated
-) -> Iterator[tuple[Iterable[SegmentFile], DecodeRequest, Excluded | None]]:
+) -> Iterator[tuple[Generator[SegmentFile], DecodeRequest, Excluded | None]]:
     """Yields of each log the segments that may have records of the range, the request for each of these, and what
     read_committed leaves out."""
     options = decode_request.options._replace(offsets=record_range.offsets, times=record_range.times)
@@ -68,7 +68,8 @@ def read(
     left_out: list[Excluded | None] = []
     for segments, of_log, excluded in _readings(groups, decode_request, record_range, isolated):
         left_out.append(excluded)
-        parts += [part_of(segment, of_log, record_range, threads) for segment in segments]
+        with closing(segments):
+            parts += [part_of(segment, of_log, record_range, threads) for segment in segments]
     if len(left_out) == 1:
         return as_columns(decode_request, joined(parts), left_out[0])
     # of several logs one last stable offset has no meaning
@@ -95,7 +96,7 @@ def pieces(
     """(segment, some of its records), in constant memory."""
     start_of = partial(ranges.start_position, record_range=record_range)
     for segments, of_log, left_out in _readings(groups, decode_request, record_range, isolated):
-        with closing(walk(segments, of_log, start_of=start_of, threads=threads)) as steps:
+        with closing(segments), closing(walk(segments, of_log, start_of=start_of, threads=threads)) as steps:
             for step in steps:
                 yield step.segment, as_columns(decode_request, step.part, left_out)
 
@@ -118,8 +119,9 @@ def _header_parts(
 ) -> Generator[PassResult]:
     headers = ranges.within(asked(want, errors=errors), record_range)
     start_of = partial(ranges.start_position, record_range=record_range)
-    for step in walk(_in_range(segments, record_range), headers, start_of=start_of):
-        yield step.part
+    with closing(_in_range(segments, record_range)) as chosen:
+        for step in walk(chosen, headers, start_of=start_of):
+            yield step.part
 
 
 def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
@@ -141,7 +143,7 @@ def record_batches(
         yield from Batches((rows for part in parts for rows in part.tables), source)
 
 
-def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Iterator[SegmentFile]:
+def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Generator[SegmentFile]:
     """The segments that may have records of the range, by their names. Where one begins outside of its name's range,
     as names were exchanged, it and the ones after it are those that may by their batches, in the order of these."""
     chosen = _chosen(group, record_range, {})
