@@ -25,6 +25,7 @@ from kafkarec.storage import log_reading, opening, ranges
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.finding import Finder
 from kafkarec.storage.log_reading import Isolated
+from kafkarec.storage.names_by_content import in_order
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.raw_batches import BatchSlice, SegmentBytes
@@ -235,7 +236,7 @@ class Readable(ABC):
         from kafkarec.state import transactions
 
         (group,) = self.groups()
-        return transactions.listing(group, hanging_after=hanging_after)
+        return transactions.listing(in_order(group), hanging_after=hanging_after)
 
     @property
     def last_stable_offset(self) -> int | None:
@@ -244,7 +245,7 @@ class Readable(ABC):
         from kafkarec.read import isolation as isolation_rules
 
         (group,) = self.groups()
-        return isolation_rules.excluded(group).last_stable_offset
+        return isolation_rules.excluded(in_order(group)).last_stable_offset
 
     def verify(self, **options: Any) -> Report:
         """Checks everything and reports damage, its position and the lost offsets: see kafkarec.verify."""

@@ -15,6 +15,7 @@ from kafkarec.logs import Log, LogDir, Segment, logs_of
 from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES
+from kafkarec.storage.names_by_content import in_order
 from kafkarec.storage.opening import states_beside
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
@@ -118,7 +119,9 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
         with progress.shown(input_logs.segments(logs)) as tick:
             for log in logs:
                 try:
-                    listing = transactions.listing(_counted(log.segments, tick), hanging_after=args.hanging_after)
+                    listing = transactions.listing(
+                        _counted(in_order(log.segments), tick), hanging_after=args.hanging_after
+                    )
                 except OSError as error:
                     if len(logs) == 1 or not of_one_file(error):
                         raise

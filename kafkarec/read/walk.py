@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import chain, islice, tee
 from typing import Any, NamedTuple
 
 from kafkarec._core import PassResult, Source
@@ -133,13 +133,15 @@ def walk(
                 return found if len(found) <= _MOST_AHEAD else None
         return None
 
-    numbered: Iterable[tuple[int, Any]] = enumerate(map(as_segment, segments))
-    if threads > 1 and len(several := list(numbered)) > 1:
-        with closing(in_order((partial(steps_of_small, *one) for one in several), threads)) as ahead:
+    numbered = enumerate(map(as_segment, segments))
+    first = list(islice(numbered, 2 if threads > 1 else 0))
+    if len(first) > 1:
+        several, also_ahead = tee(chain(first, numbered))
+        with closing(in_order((partial(steps_of_small, *one) for one in also_ahead), threads)) as ahead:
             for one, found in zip(several, ahead, strict=True):
                 yield from steps(*one, threads) if found is None else found
         return
-    for number, segment in several if threads > 1 else numbered:
+    for number, segment in chain(first, numbered):
         yield from steps(number, segment, threads)
 
 

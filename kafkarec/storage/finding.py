@@ -26,9 +26,9 @@ from . import names, opening
 from .data_folder import DataFolderFiles
 from .globs import matches
 from .key_folders import Keys, KeyValues, ParameterError, Where, keys_below, log_name, values_of, with_key
-from .log_reading import next_offset
 from .partition_folder import FolderFiles, LeftOut, PartitionFiles, by_base_offset
 from .segment_file import SegmentFile
+from .segment_summary import next_offset
 
 # Names that a job of Hadoop or Spark gives to what is no data begin with one of these.
 _NO_DATA = "_."

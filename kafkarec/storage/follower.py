@@ -43,13 +43,15 @@ from kafkarec.recover.offset_order import WINDOW
 from kafkarec.recover.steps import as_stored
 from kafkarec.sources.files import LocalFile
 from kafkarec.sources.folders import LocalFolder
+from kafkarec.support.command_line import command
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from . import batch_frames, names, opening, ranges
 from .first_and_last import last_ranges, last_rows
 from .log_reading import Isolated
+from .names_by_content import places_by_content
 from .partition_folder import PartitionFiles
-from .ranges import RecordRange
+from .ranges import EVERYTHING, RecordRange
 from .segment_file import SegmentFile
 
 SETTLED = 2.0  # seconds; also longer than a tick of a file system's clock, for which a changed file may keep its mtime
@@ -509,6 +511,9 @@ def followers(
         if last is not None:
             isolated = Isolated(isolation_level)
             ((_, of_log),) = last_ranges([log.segments], decode_request, record_range, isolated, max(last, 1))
+        if (committed or of_log != EVERYTHING) and places_by_content(log.segments):
+            why = "names of segments contradict their offsets, and it is followed by the names"
+            raise ValueError(f"{log.path}: {why}; {command('verify', [log.path])}")
         found.append(Follower(log, decode_request, of_log, committed=committed, on_note=on_note))
     return found
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from kafkarec._core import Batches, PassResult
+from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import Excluded, as_columns, batch_table, joined, read_part
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, asked, walk
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
-from . import ranges, segment_summary
+from . import ranges
+from .names_by_content import begins_outside, by_place, ends_by_name, in_order, places_by_content
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import SegmentBytes
 from .segment_file import SegmentFile
@@ -36,7 +38,7 @@ _EVERY = Isolated()
 
 def _readings(
     groups: Groups, decode_request: DecodeRequest, record_range: RecordRange, isolated: Isolated
-) -> Iterator[tuple[Sequence[SegmentFile], DecodeRequest, Excluded | None]]:
+) -> Iterator[tuple[Generator[SegmentFile], DecodeRequest, Excluded | None]]:
     """Yields of each log the segments that may have records of the range, the request for each of these, and what
     read_committed leaves out."""
     options = decode_request.options._replace(offsets=record_range.offsets, times=record_range.times)
@@ -48,7 +50,7 @@ def _readings(
             from kafkarec.read import isolation as isolation_rules  # not at the top: a tenth of a first `ls`
 
             left_out = isolation_rules.excluded(
-                group, aborted, isolated.last_stable_offset, skip=decode_request.skip, restore=options.restore
+                in_order(group), aborted, isolated.last_stable_offset, skip=decode_request.skip, restore=options.restore
             )
             chosen = options._replace(aborted=left_out.aborted, stable_offset=left_out.stable_offset)
         yield _in_range(group, record_range), decode_request._replace(options=chosen), left_out
@@ -66,7 +68,8 @@ def read(
     left_out: list[Excluded | None] = []
     for segments, of_log, excluded in _readings(groups, decode_request, record_range, isolated):
         left_out.append(excluded)
-        parts += [part_of(segment, of_log, record_range, threads) for segment in segments]
+        with closing(segments):
+            parts += [part_of(segment, of_log, record_range, threads) for segment in segments]
     if len(left_out) == 1:
         return as_columns(decode_request, joined(parts), left_out[0])
     # of several logs one last stable offset has no meaning
@@ -93,7 +96,7 @@ def pieces(
     """(segment, some of its records), in constant memory."""
     start_of = partial(ranges.start_position, record_range=record_range)
     for segments, of_log, left_out in _readings(groups, decode_request, record_range, isolated):
-        with closing(walk(segments, of_log, start_of=start_of, threads=threads)) as steps:
+        with closing(segments), closing(walk(segments, of_log, start_of=start_of, threads=threads)) as steps:
             for step in steps:
                 yield step.segment, as_columns(decode_request, step.part, left_out)
 
@@ -116,8 +119,9 @@ def _header_parts(
 ) -> Generator[PassResult]:
     headers = ranges.within(asked(want, errors=errors), record_range)
     start_of = partial(ranges.start_position, record_range=record_range)
-    for step in walk(_in_range(segments, record_range), headers, start_of=start_of):
-        yield step.part
+    with closing(_in_range(segments, record_range)) as chosen:
+        for step in walk(chosen, headers, start_of=start_of):
+            yield step.part
 
 
 def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
@@ -126,14 +130,6 @@ def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
     for table in tables([segment], errors="skip"):
         last = table[-1] if len(table) else last
     return last
-
-
-def next_offset(segment: SegmentFile) -> int | None:
-    """The offset after the last batch; None: there is none. From the last batches, if these tell; else from all
-    headers. OSError if it cannot be read."""
-    end = segment_summary.summarize(segment).next_offset
-    last = last_batch(segment) if end is None else None
-    return end if last is None else int(last["next_offset"])
 
 
 def record_batches(
@@ -147,6 +143,29 @@ def record_batches(
         yield from Batches((rows for part in parts for rows in part.tables), source)
 
 
-def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Sequence[SegmentFile]:
-    bases = [segment.base_offset for segment in group]
-    return [group[at] for at in ranges.segments_in_range(bases, record_range.first_offset, record_range.end_offset)]
+def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Generator[SegmentFile]:
+    """The segments that may have records of the range, by their names. Where one begins outside of its name's range,
+    as names were exchanged, it and the ones after it are those that may by their batches, in the order of these."""
+    chosen = _chosen(group, record_range, {})
+    if record_range == EVERYTHING or len(group) == 1:
+        yield from chosen
+        return
+    ends = ends_by_name(group)
+    for number, segment in enumerate(chosen):
+        with ExitStack() as held:  # open until it is read: an object's first bytes are not fetched twice
+            with suppress(OSError, KafkaRecordError):
+                held.enter_context(segment.opened())
+            if not begins_outside(segment, ends):
+                yield segment
+                continue
+        places, passed = places_by_content(group), set(chosen[:number])
+        yield from (one for one in _chosen(by_place(group, places), record_range, places) if one not in passed)
+        return
+
+
+def _chosen(
+    segments: Sequence[SegmentFile], record_range: RecordRange, places: Mapping[SegmentFile, int]
+) -> list[SegmentFile]:
+    """places: the base offsets of those whose names are wrong"""
+    bases = [places.get(segment, segment.base_offset) for segment in segments]
+    return [segments[at] for at in ranges.segments_in_range(bases, record_range.first_offset, record_range.end_offset)]

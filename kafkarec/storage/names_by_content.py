@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from operator import attrgetter
+from typing import TypeVar
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.read.walk import HEADERS, asked, walk
+from kafkarec.recover.marker_evidence import Evidence
 
-from .log_reading import next_offset, tables
 from .segment_file import SegmentFile, known_size
+from .segment_summary import next_offset
 
+_LAST_OFFSET = attrgetter("last_offset")
+AnySegment = TypeVar("AnySegment", bound=SegmentFile)
 _FRAMES = 3  # that are read to learn the offsets of a segment
 
 
 def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]:
     """Segment -> base offset, of those of a log whose first batches are outside of the range that their names give, and
     of those without a whole batch whose names these have: they get the names that are left."""
-    offsets = sorted({one.base_offset for one in segments if one.base_offset is not None})
-    ends = dict(zip(offsets, (*offsets[1:], LONG_MAX), strict=False))
+    ends = ends_by_name(segments)
+    if not any(begins_outside(segment, ends) for segment in segments):
+        return {}
     wrong: dict[int, tuple[SegmentFile, list[int]]] = {}
     empty: dict[int, SegmentFile] = {}
     for segment in segments:
@@ -31,7 +40,7 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
     moved = {}
     for segment, found in wrong.values():
         place = next((base for base in (*wrong, *empty) if base <= found[0] < ends[base]), None)
-        if place is None and found[0] not in offsets:
+        if place is None and found[0] not in ends:
             is_own = found == sorted(found) if len(found) > 1 else _adjoins(segment, found[0], right)
             place = found[0] if is_own else None
         if place is not None:
@@ -40,6 +49,55 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
     exchanged = [empty[place] for place in moved.values() if place in empty]
     moved.update(zip(exchanged, left, strict=False))
     return moved if len(set(moved.values())) == len(moved) else {}
+
+
+def by_place(segments: Sequence[AnySegment], places: Mapping[SegmentFile, int]) -> list[AnySegment]:
+    """The segments by these base offsets, others by their names."""
+    return sorted(segments, key=lambda one: places.get(one, one.base_offset or 0))
+
+
+def in_order(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
+    """The segments of a log in the order of their batches, for its transactions: as they are, unless names are wrong.
+    Then copies with the base offsets of their batches and the entries of all .txnindex files with their offsets: the
+    file beside a segment may be that of another."""
+    places = places_by_content(segments)
+    if not places:
+        return segments
+    entries: set[AbortedTransaction] = set()
+    for one in segments:
+        with suppress(OSError, KafkaRecordError):
+            entries.update(one.evidence.aborted() or ())
+    ordered = [one.copy(base_offset=places.get(one, one.base_offset)) for one in by_place(segments, places)]
+    ends = ends_by_name(ordered)
+    for one in ordered:
+        if (base := one.base_offset) is not None:
+            found = [entry for entry in sorted(entries, key=_LAST_OFFSET) if base <= entry.last_offset < ends[base]]
+            one.evidence = _by_offset(one.evidence, base, found)
+    return ordered
+
+
+def _by_offset(evidence: Evidence, base: int, aborted: Sequence[AbortedTransaction]) -> Evidence:
+    return evidence._replace(aborted=lambda: aborted or None, snapshot=lambda: dict(evidence.snapshots()).get(base))
+
+
+def ends_by_name(segments: Sequence[SegmentFile]) -> dict[int, int]:
+    """Base offset -> that of the next segment; LONG_MAX: there is none."""
+    offsets = sorted({one.base_offset for one in segments if one.base_offset is not None})
+    return dict(zip(offsets, (*offsets[1:], LONG_MAX), strict=False))
+
+
+def begins_outside(segment: SegmentFile, ends: Mapping[int, int]) -> bool:
+    """Whether the first batch of a segment is outside of the range of its name: that is wrong, or the batch's header
+    is, or bytes that are no batch. ends: see ends_by_name."""
+    if segment.base_offset is None:
+        return False
+    try:
+        with segment.opened():
+            head = segment.source.read_at(0, UP_TO_MAGIC)  # of a packed file, whose size is not known, no more
+    except (OSError, KafkaRecordError):
+        return False
+    start = start_of(head) if len(head) == UP_TO_MAGIC and any(head) else None
+    return start is not None and not segment.base_offset <= start.base_offset < ends[segment.base_offset]
 
 
 def _adjoins(segment: SegmentFile, first: int, others: Sequence[SegmentFile]) -> bool:
@@ -61,14 +119,14 @@ def _is_elsewhere(segment: SegmentFile, first_offsets: Sequence[int], low: int, 
     inside = batches = 0
     end: int | None = first_offsets[0]  # of the batches from the start; None: behind a gap
     try:
-        for table in tables([segment], errors="skip"):
-            for base, last in zip(table.column("base_offset"), table.column("last_offset"), strict=True):
+        for step in walk([segment], asked(HEADERS, errors="skip")):
+            for base, last in zip(step.column("base_offset"), step.column("last_offset"), strict=True):
                 begin = last if base is None else base
                 end = last + 1 if begin == end else None
                 if end is not None and begin < low <= end:
                     return True
                 inside += low <= begin and last < high
-            batches += len(table)
+            batches += len(step)
     except (OSError, KafkaRecordError):
         return False
     return 2 * inside < batches and not any(low <= each < high for each in first_offsets)

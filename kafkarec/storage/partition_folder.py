@@ -18,8 +18,8 @@ from kafkarec.sources.folders import Folder
 from kafkarec.support.text_table import counted
 
 from . import names, tiered
-from .log_reading import next_offset
 from .segment_file import InFolder, SegmentFile
+from .segment_summary import next_offset
 
 
 class LeftOut(NamedTuple):

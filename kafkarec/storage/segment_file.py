@@ -175,7 +175,7 @@ class SegmentFile(InFolder):
             return None
         return self._folder.read(names.side_file_name(self.name, suffix))
 
-    @property
+    @cached_property
     def evidence(self) -> Evidence:
         """What the files beside it say of its transactions."""
         return Evidence(self._aborted, self._producers, self._folder_snapshots, partial(self._prepared, self))

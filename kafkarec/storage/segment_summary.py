@@ -128,6 +128,16 @@ def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
     return summary
 
 
+def next_offset(segment: SegmentFile) -> int | None:
+    """The offset after the last batch; None: there is none. From the last batches, if these tell; else from all
+    headers. OSError if it cannot be read."""
+    end = summarize(segment).next_offset
+    if end is None:
+        for table in _tables(segment, HEADERS):
+            end = table[-1]["next_offset"] if len(table) else end
+    return end
+
+
 def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:
     """The position of the last indexed batch, if no record of the segment is as late as `timestamp` (ms); else None.
 

@@ -79,6 +79,24 @@ def test_two_segments_with_the_same_side_files_are_refused(run: Here, tmp_path: 
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("options", [("--dry-run",), ("-o", "new")])
+def test_segments_with_each_others_names_are_refused(
+    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """A broker takes the files of a segment by its name."""
+    shutil.copytree(TXN, tmp_path / "a-0")
+    first, last = (tmp_path / "a-0" / f"{base:020}.log" for base in (0, 30))
+    first.rename(tmp_path / "x")
+    last.rename(first)
+    (tmp_path / "x").rename(last)
+    monkeypatch.chdir(tmp_path)
+    ran = run("reindex", "a-0", *options)
+    why = f"names of segments contradict their offsets, {first.name} begins with 30"
+    fix = "kafkarec salvage a-0 -o ../rescued names them by their batches"
+    assert (ran.status, ran.complaint) == (3, f"kafkarec: a-0: {why}; its log is left out; {fix}")
+    assert not ran.out and not (tmp_path / "new").exists()
+
+
 def spoiled(top: Path) -> Path:
     """A data folder with three logs, of which the second one has a segment that cannot be read after a good one."""
     for name in ("a-0", "b-0", "c-0"):

@@ -180,7 +180,7 @@ def test_a_result_with_more_batches_than_the_sources_have_now_stays(tmp_path: Pa
     (folder / NAME).write_bytes(data)
     os.utime(folder / NAME, (1, 1))
     if again:
-        assert unfinished_at(60, tmp_path / "data", out)
+        assert unfinished_at(50, tmp_path / "data", out)
     report = salvage(tmp_path / "data", out)
     assert before.items() <= content(out).items()
     (one,) = (one for one in report.partitions if "orders-0" in one.folder)

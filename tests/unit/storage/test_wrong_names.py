@@ -1,0 +1,106 @@
+"""Logs two of whose segments have each other's name: ranges and read_committed go by the batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import builders
+import plain_logs
+import pytest
+
+import kafkarec
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.sidecars import txn_index
+
+BASES = (0, 20, 40, 60)
+EVERY = range(80)
+PAIRS = [(0, 20), (20, 40), (0, 60), (40, 60)]
+
+
+def exchanged(folder: Path, pair: Sequence[int], suffixes: Sequence[str] = (".log",)) -> kafkarec.Log:
+    for suffix in suffixes:
+        one, other = (folder / f"{base:020}{suffix}" for base in pair)
+        one.rename(folder / "x")
+        other.rename(one)
+        (folder / "x").rename(other)
+    log = kafkarec.open(folder)
+    assert isinstance(log, kafkarec.Log)
+    return log
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four segments of two batches; offset n has the timestamp 1000 + n."""
+    segments = [
+        [builders.batch(builders.records(10), base_offset=base + at, base_timestamp=1000 + base + at) for at in (0, 10)]
+        for base in BASES
+    ]
+    return plain_logs.log(tmp_path / "orders-0", *segments)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("errors", ["raise", "skip"])
+def test_ranges(folder: Path, pair: tuple[int, int], errors: str) -> None:
+    log = exchanged(folder, pair)
+    assert sorted(log.read(errors=errors).column("offset")) == list(EVERY)
+    for start in (None, 0, 5, 19, 20, 41, 60, 79, 80):
+        for end in (None, 0, 16, 20, 45, 80):
+            if (start, end) == (None, None):
+                continue
+            bounds = {"start_offset": start, "end_offset": end}
+            wanted = [offset for offset in EVERY if (start or 0) <= offset < (80 if end is None else end)]
+            assert log.read(errors=errors, **bounds).column("offset") == wanted
+            for options in ({}, {"threads": 2}, {"first": 3}, {"last": 3}):
+                pieces = log.stream(errors=errors, **bounds, **options)  # type: ignore[arg-type]
+                chosen = wanted[: options.get("first")][-options.get("last", 80) :]
+                assert [offset for piece in pieces for offset in piece.column("offset")] == chosen
+            bases = log.scan(errors=errors, **bounds).column("base_offset")
+            assert not wanted or bases == [base for base in EVERY[::10] if set(wanted) & set(range(base, base + 10))]
+    for offset in (0, 19, 20, 45, 79):
+        assert log.offset_for_timestamp(1000 + offset) == offset
+        times = log.read(start_timestamp=1000 + offset, errors=errors)
+        assert times.column("offset") == list(EVERY[offset:])
+
+
+def test_a_damaged_offset_is_no_wrong_name(folder: Path) -> None:
+    """The first batch of a segment, whose base offset no checksum covers, seems to be elsewhere."""
+    path = folder / f"{20:020}.log"
+    path.write_bytes(builders.patched(path.read_bytes(), 0, (1 << 40).to_bytes(8, "big")))
+    log = kafkarec.open(folder)
+    assert log.read(errors="skip", start_offset=15, end_offset=50).column("offset") == list(range(15, 50))
+
+
+@pytest.mark.parametrize("suffixes", [(".log",), (".log", ".txnindex")])
+@pytest.mark.parametrize("errors", ["raise", "skip"])
+def test_an_aborted_transaction_is_not_committed_by_the_next_marker(
+    tmp_path: Path, suffixes: tuple[str, ...], errors: str
+) -> None:
+    def data(offset: int, count: int) -> bytes:
+        who = {"producer_id": 7, "producer_epoch": 0, "attributes": builders.TRANSACTIONAL}
+        return builders.batch(builders.records(count), base_offset=offset, **who)  # type: ignore[arg-type]
+
+    def marker(offset: int, commit: bool) -> bytes:
+        return builders.end_marker(commit=commit, producer_id=7, base_offset=offset)
+
+    folder = plain_logs.log(
+        tmp_path / "orders-0", [data(0, 2)], [marker(2, False), data(3, 1)], [data(4, 1), marker(5, True)]
+    )
+    for base, entries in ((0, []), (2, [AbortedTransaction(7, 0, 2, 3)])):
+        (folder / f"{base:020}.txnindex").write_bytes(txn_index.write(entries))
+    log = exchanged(folder, (0, 2), suffixes)
+    records = log.read(isolation="read_committed", errors=errors)
+    assert (sorted(records.column("offset")), records.last_stable_offset) == ([3, 4], 6)
+    assert log.last_stable_offset == 6
+    listing = log.transactions()
+    assert [[txn.first_offset for txn in listing.of(state)] for state in ("aborted", "committed")] == [[0], [3]]
+    assert not listing.notes
+
+
+def test_by_names_nothing_is_followed_that_others_would_have(folder: Path) -> None:
+    log = exchanged(folder, (20, 40))
+    for options in ({"start_offset": 30}, {"isolation": "read_committed"}, {"last": 3}):
+        with pytest.raises(ValueError, match="names of segments contradict their offsets"):
+            log.followers(**options)  # type: ignore[arg-type]
+    (follower,) = log.followers()
+    assert sorted(offset for _, piece in follower.poll() for offset in piece.column("offset")) == list(EVERY)
