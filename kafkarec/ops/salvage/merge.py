@@ -52,11 +52,16 @@ class _BatchStream:
         return (self.head.epoch == before) + (self.head.epoch == self.following_epoch)
 
     def split(self) -> bool:
-        """Whether the head was several batches, of which each is alone now."""
-        if self.head.batches == 1:
+        """Whether the head was several batches, of which each is alone now, or a wrapper message that begins later."""
+        if self.head.batches > 1:
+            self.ahead.extendleft(reversed([*self.ahead.popleft().each()]))
+            return True
+        if self.head.records is not None or self.head.base == self.head.last:
             return False
-        self.ahead.extendleft(reversed([*self.ahead.popleft().each()]))
-        return True
+        base = self.head.first_inside(self.head.base)
+        is_later = base > self.head.base
+        self.ahead[0] = self.head._replace(base=base)
+        return is_later
 
     def pop(self) -> GoodBatch:
         row = self.ahead.popleft()
@@ -94,7 +99,7 @@ def merge(
         )
         is_behind = next_offset is not None and row.base < next_offset
         if (differ or is_stale or is_behind) and any(stream.split() for stream in around):
-            continue  # each of their batches is decided about alone
+            continue  # each of their batches is decided about alone, with the offsets that it has
         if next_offset is not None and row.last < next_offset:
             yield first.pop(), "overlap"
             continue
