@@ -47,6 +47,7 @@ class GoodBatch(NamedTuple):
     damaged   whether there is damage between it and the previous batch in its source
     source    the index of its source
     header    its first bytes, if they are restored; None: those of the file
+    restored  whether its base offset is restored
     found     whether no unbroken chain of batches leads to it from its file's start, or from it to the file's end
     step      of several batches: what has them
     """
@@ -62,6 +63,7 @@ class GoodBatch(NamedTuple):
     damaged: bool
     source: int
     header: bytes | None = None
+    restored: bool = False
     found: bool = False
     step: Step | None = None
 
@@ -201,6 +203,7 @@ def _read(
             damaged, is_read = True, False
             break
         headers = {one.position: used_bytes(segment.raw(one.position, UP_TO_MAGIC), one) for one in step.restored}
+        with_restored_base = {one.position for one in step.restored if "base_offset" in one.fields}
         if collector.restored is not None:
             collector.restored.extend(step.restored)
         waiting = sorted(step.damage, key=lambda damage: damage.position)
@@ -223,7 +226,9 @@ def _read(
                 row = row._replace(base=row.first_inside(next_offset or 0))
             next_offset, good_end = row.last + 1, row.position + row.size
             end = max(end, good_end)
-            yield row._replace(damaged=True) if damaged else row
+            if damaged or row.position in with_restored_base:
+                row = row._replace(damaged=damaged, restored=row.position in with_restored_base)
+            yield row
             damaged = False
         damaged = damaged or bool(waiting)
         tail = step.tail

@@ -120,6 +120,19 @@ def test_fragments_of_wrapper_messages_are_put_in_order(tmp_path: Path) -> None:
     assert report.partitions[0].duplicates == 2 and report.ok
 
 
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_stored_base_offset_proves_more_than_a_restored_one(tmp_path: Path, epoch: int) -> None:
+    """A segment whose first and last batch are exchanged: the one that is first now gets the other one's offset."""
+    parts = [batch(10, 1), batch(11, 1, epoch=epoch), batch(12, 1, epoch=epoch, value=b"another %d")]
+    healthy = log(tmp_path / "b" / "orders-0", [batch(0, 10)], parts)
+    hurt = log(tmp_path / "a" / "orders-0", [batch(0, 10)], parts)
+    (hurt / f"{10:020}.log").write_bytes(b"".join(reversed(parts)))
+    assert [one.fields for one in kafkarec.open(hurt).read(errors="skip").restored] == [{"base_offset": (12, 10)}]
+    for name, sources in {"ab": [hurt, healthy], "ba": [healthy, hurt]}.items():
+        salvage(sources, tmp_path / name)
+        assert copied(tmp_path / name) == b"".join([batch(0, 10), *parts])
+
+
 def test_conflicts_are_reported_and_no_batch_is_lost(tmp_path: Path) -> None:
     common = [batch(0, 10), batch(10, 10, epoch=1)]
     a = log(tmp_path / "a" / "orders-0", [*common, batch(20, 5, epoch=1), batch(25, 5, epoch=1)])
