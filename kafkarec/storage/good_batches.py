@@ -41,11 +41,13 @@ _SEARCHED_AGAIN = 64 << 20  # bytes of damage at most; few batches are longer
 class GoodBatch(NamedTuple):
     """A good batch, or all batches of a step as one, if they are adjacent: see Rows.are_adjacent.
 
-    base      base offset; for a wrapper message the next offset after the previous batch, at most its own offset
+    base      base offset; for a wrapper message the next offset after the previous batch, at most its own offset; the
+              first one inside of it where the batch before it is not known, or has higher offsets
     crc       of several batches their hash_sum
     damaged   whether there is damage between it and the previous batch in its source
     source    the index of its source
     header    its first bytes, if they are restored; None: those of the file
+    restored  whether its base offset is restored
     found     whether no unbroken chain of batches leads to it from its file's start, or from it to the file's end
     step      of several batches: what has them
     """
@@ -61,6 +63,7 @@ class GoodBatch(NamedTuple):
     damaged: bool
     source: int
     header: bytes | None = None
+    restored: bool = False
     found: bool = False
     step: Step | None = None
 
@@ -84,15 +87,27 @@ class GoodBatch(NamedTuple):
             yield alone._replace(base=base, last=last, crc=crc, size=size, records=records, position=position)
             alone = alone._replace(damaged=False)
 
+    def first_inside(self, expected: int) -> int:
+        """The first offset inside of a message of magic 0 or 1, not below `expected` unless its own offset is."""
+        try:
+            data = self.segment.raw(self.position, self.size)
+        except OSError:
+            return self.base
+        if self.header is not None:
+            data = self.header + data[len(self.header) :]
+        first = min(decode(data, columns=["offset"], errors="skip", restore=False).column("offset"), default=self.base)
+        return min(max(first, expected if expected <= self.last else 0), self.last)
+
     @property
     def has_fewer_records(self) -> bool:
         """Whether it has fewer records than offsets: the cleaner removed some."""
         return self.records is not None and self.records < self.last - self.base + 1
 
     @property
-    def content(self) -> tuple[int, int, int, int, int]:
-        """The fields by which batches of two sources are compared."""
-        return self.base, self.last, self.epoch, self.crc, self.size
+    def content(self) -> tuple[int, int, int, int]:
+        """The fields by which batches of two sources are compared. The base offset follows from them; that of a wrapper
+        message may be known in one source only."""
+        return self.last, self.epoch, self.crc, self.size
 
     def aside(self, reason: str) -> SetAsideBatch:
         """The batch as one that is kept outside of the log."""
@@ -188,6 +203,7 @@ def _read(
             damaged, is_read = True, False
             break
         headers = {one.position: used_bytes(segment.raw(one.position, UP_TO_MAGIC), one) for one in step.restored}
+        with_restored_base = {one.position for one in step.restored if "base_offset" in one.fields}
         if collector.restored is not None:
             collector.restored.extend(step.restored)
         waiting = sorted(step.damage, key=lambda damage: damage.position)
@@ -206,9 +222,13 @@ def _read(
             while waiting and waiting[0].position < row.position:
                 waiting.pop(0)
                 damaged = True
+            if row.records is None and (damaged or next_offset is None or row.last < next_offset):
+                row = row._replace(base=row.first_inside(next_offset or 0))
             next_offset, good_end = row.last + 1, row.position + row.size
             end = max(end, good_end)
-            yield row._replace(damaged=True) if damaged else row
+            if damaged or row.position in with_restored_base:
+                row = row._replace(damaged=damaged, restored=row.position in with_restored_base)
+            yield row
             damaged = False
         damaged = damaged or bool(waiting)
         tail = step.tail

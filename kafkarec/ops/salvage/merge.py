@@ -3,9 +3,10 @@
 1. Equal batches (offsets, leader epoch, CRC, size): the first source's is kept, the others are duplicates.
 2. Batches that differ only in the leader epoch: one copy is damaged, as no checksum covers the epoch. The copy whose
    adjacent batches have the same epoch is kept; the other one is set aside.
-3. Batches that overlap and are not equal are a conflict. The one with the higher leader epoch is kept, as by a follower
-   (KIP-101). With equal epochs the one with more records is kept (the other one was compacted further), else the first
-   source's. The other one is set aside and reported.
+3. Batches that overlap and are not equal are a conflict. One whose base offset is stored is kept rather than one whose
+   base offset is restored: the batches around it may themselves be in the wrong order. Else the one with the higher
+   leader epoch is kept, as by a follower (KIP-101). With equal epochs the one with more records is kept (the other one
+   was compacted further), else the first source's. The other one is set aside and reported.
 4. With `stale`, for a folder that a broker is to start on: a batch is also set aside if its epoch is below a confirmed
    epoch of an earlier batch, as a broker would truncate it (KIP-101). An epoch is confirmed if the next batch in the
    same source has the same or a higher one: no checksum covers the epoch, and one flipped bit must not exclude the
@@ -52,11 +53,16 @@ class _BatchStream:
         return (self.head.epoch == before) + (self.head.epoch == self.following_epoch)
 
     def split(self) -> bool:
-        """Whether the head was several batches, of which each is alone now."""
-        if self.head.batches == 1:
+        """Whether the head was several batches, of which each is alone now, or a wrapper message that begins later."""
+        if self.head.batches > 1:
+            self.ahead.extendleft(reversed([*self.ahead.popleft().each()]))
+            return True
+        if self.head.records is not None or self.head.base == self.head.last:
             return False
-        self.ahead.extendleft(reversed([*self.ahead.popleft().each()]))
-        return True
+        base = self.head.first_inside(self.head.base)
+        is_later = base > self.head.base
+        self.ahead[0] = self.head._replace(base=base)
+        return is_later
 
     def pop(self) -> GoodBatch:
         row = self.ahead.popleft()
@@ -67,6 +73,12 @@ class _BatchStream:
     def overlaps(self, row: GoodBatch) -> bool:
         """Whether the head has some of the offsets of a batch."""
         return self.head.base <= row.last and row.base <= self.head.last
+
+
+def _precedence(stream: _BatchStream) -> tuple[int, bool, int, int, int]:
+    """The lowest is kept of batches that overlap (rule 3)."""
+    head = stream.head
+    return stream.rank, head.restored, -head.epoch, -(head.records or 0), head.source
 
 
 def merge(
@@ -94,7 +106,7 @@ def merge(
         )
         is_behind = next_offset is not None and row.base < next_offset
         if (differ or is_stale or is_behind) and any(stream.split() for stream in around):
-            continue  # each of their batches is decided about alone
+            continue  # each of their batches is decided about alone, with the offsets that it has
         if next_offset is not None and row.last < next_offset:
             yield first.pop(), "overlap"
             continue
@@ -110,7 +122,7 @@ def merge(
                 if stream is not best:
                     yield stream.pop(), "other_epoch"
         elif len(around) > 1:
-            winner = min(around, key=lambda one: (one.rank, -one.head.epoch, -(one.head.records or 0), one.head.source))
+            winner = min(around, key=_precedence)
             for stream in remaining:
                 if stream is not winner and stream.ahead and stream.overlaps(winner.head):
                     loser = stream.pop()

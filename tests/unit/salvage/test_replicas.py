@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import builders
@@ -80,6 +80,57 @@ def test_replicas_complete_each_other(tmp_path: Path) -> None:
     assert [file.name for file in one.files] == [f"{base:020}.log" for base in (0, 50)]
     assert not one.ends_in_damage and one.duplicates == 5
     assert kafkarec.verify(tmp_path / "out").ok
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_wrapper_messages_complete_each_other(tmp_path: Path, magic: int) -> None:
+    """Where a wrapper message begins is not in its header; the message before it may be damaged."""
+    parts = []
+    for first in (0, 5, 10, 15):
+        inner = [builders.message(magic=magic, offset=n if magic else first + n, value=b"%d" % n) for n in range(5)]
+        parts.append(builders.wrapper(inner, magic=magic, codec="gzip", offset=first + 4))
+    sources = []
+    for name, hit in {"a": 1, "b": 3, "c": 0}.items():
+        data = [part[:30] + bytes([part[30] ^ 1]) + part[31:] if n == hit else part for n, part in enumerate(parts)]
+        sources.append(tmp_path / name / "orders-0")
+        sources[-1].mkdir(parents=True)
+        (sources[-1] / f"{0:020}.log").write_bytes(b"".join(data))
+    for order in permutations(sources):
+        out = tmp_path / "-".join(one.parent.name for one in order)
+        [merged] = salvage(order, out).partitions
+        assert copied(out) == b"".join(parts)
+        assert (merged.lost, merged.set_aside, merged.duplicates) == ([], [], 5)
+    [alone] = salvage(sources[0], tmp_path / "alone").partitions
+    assert alone.lost == [(5, 9)]
+    (sources[0] / f"{0:020}.log").write_bytes(parts[0] + parts[2])  # without damage: as if it were compacted
+    salvage(sources[:2], tmp_path / "gap")
+    assert copied(tmp_path / "gap") == b"".join(parts[:3])
+
+
+def test_fragments_of_wrapper_messages_are_put_in_order(tmp_path: Path) -> None:
+    """The name of a fragment does not tell where its first message begins."""
+    parts = []
+    for first in range(0, 30, 5):
+        inner = [builders.message(magic=1, offset=n, value=b"%d" % (first + n)) for n in range(5)]
+        parts.append(builders.wrapper(inner, magic=1, codec="gzip", offset=first + 4))
+    for name, those in {"#3": parts[3:], "#1": parts[:2], "#2": parts[1:4]}.items():
+        (tmp_path / name).write_bytes(b"".join(those))
+    report = salvage([tmp_path / name for name in ("#3", "#1", "#2")], tmp_path / "out", topic="t", partition=0)
+    assert copied(tmp_path / "out") == b"".join(parts)
+    assert report.partitions[0].duplicates == 2 and report.ok
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_stored_base_offset_proves_more_than_a_restored_one(tmp_path: Path, epoch: int) -> None:
+    """A segment whose first and last batch are exchanged: the one that is first now gets the other one's offset."""
+    parts = [batch(10, 1), batch(11, 1, epoch=epoch), batch(12, 1, epoch=epoch, value=b"another %d")]
+    healthy = log(tmp_path / "b" / "orders-0", [batch(0, 10)], parts)
+    hurt = log(tmp_path / "a" / "orders-0", [batch(0, 10)], parts)
+    (hurt / f"{10:020}.log").write_bytes(b"".join(reversed(parts)))
+    assert [one.fields for one in kafkarec.open(hurt).read(errors="skip").restored] == [{"base_offset": (12, 10)}]
+    for name, sources in {"ab": [hurt, healthy], "ba": [healthy, hurt]}.items():
+        salvage(sources, tmp_path / name)
+        assert copied(tmp_path / name) == b"".join([batch(0, 10), *parts])
 
 
 def test_conflicts_are_reported_and_no_batch_is_lost(tmp_path: Path) -> None:
