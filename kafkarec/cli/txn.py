@@ -141,8 +141,11 @@ def _counted(segments: Iterable[Segment], tick: progress.Tick) -> Iterator[Segme
 
 def _opened(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDir:
     try:
-        each = [input_logs.found_at(path, args.topic, args.partition) for path in named]
-        found = each[0] if len(each) == 1 else kafkarec.open(each, topic=args.topic, partition=args.partition)
+        if len(named) == 1:
+            found = input_logs.found_at(named[0], args.topic, args.partition)
+        else:
+            each = [input_logs.found_at(path, None, None) for path in named]
+            found = kafkarec.open(each, topic=args.topic, partition=args.partition)
         input_logs.demand_log(found)
         return found
     except KafkaRecordError:

@@ -399,6 +399,8 @@ class Match:
         opened, known = self._producers.pop(producer), len(self.decisions)
         if opened is not None and first > opened[FIRST]:  # it is not that of the entry, and its marker is lost, too
             opened = self._hold_before(entry, opened)
+        elif opened is None and producer in self._held:
+            opened = self._end_before(entry, self._caught_up(self._held[producer][-1]))
         if producer in self._held:
             opened = self._resolve(producer, opened, (ABORT, last, -1), entry)
         is_decided = any(one.marker_offset == last for one in self.decisions[known:])
@@ -419,6 +421,14 @@ class Match:
         coordinator = self.coordinator_epoch(entry.producer_id)
         self._held.setdefault(entry.producer_id, []).append(_Held(txn, [hole], coordinator, len(self._anyones)))
         return _without_data(-1, entry.first_offset, self._segment) if has_room else None
+
+    def _end_before(self, entry: AbortedTransaction, held: _Held) -> list[int] | None:
+        """The transaction of a .txnindex entry if it began in a hole, so that the held one ended before it there."""
+        at = next((n for n, hole in enumerate(held.holes) if entry.first_offset in hole), None)
+        if at is None or held.holes[at].first == entry.first_offset:
+            return None
+        held.holes[at:] = [held.holes[at]._replace(last=entry.first_offset - 1)]
+        return _without_data(-1, entry.first_offset, self._segment)
 
     # ---- holes
 

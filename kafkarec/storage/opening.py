@@ -177,7 +177,8 @@ def is_archive(opened: Opened) -> bool:
 
 
 def demand_no_archive(opened: Opened) -> None:
-    if is_archive(opened):
+    """ValueError for an archive; empty partitions beside such a folder are a data folder."""
+    if is_archive(opened) and not (isinstance(opened, DataFolderFiles) and logs(opened)):
         raise ValueError(f"{opened.path} has no segments, but folders key=value: kafkarec.find reads what is in them")
 
 

@@ -224,7 +224,7 @@ def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[Witness, ..
     if folder is None:
         return tuple(found)
     named = [names.segment(one.name) for one in log.segments]
-    last = max(filter(None, named), key=lambda one: one.base_offset, default=None)  # by name: names may be exchanged
+    last = max(filter(None, reversed(named)), key=lambda one: one.base_offset, default=None)  # names may be exchanged
     if named and (last is None or None in named[-1:] or last.suffix != ".log" or last.state):
         return ()  # a file of any name: its place in a log is not known
     beside = files_beside(log)

@@ -33,6 +33,7 @@ class _BatchStream:
     def __init__(self, rows: Iterator[GoodBatch], ranks: Sequence[int]) -> None:
         self._rows = rows
         self.ahead = deque(islice(rows, 2))
+        self.last: GoodBatch | None = None  # that was taken
         self.rank = ranks[self.head.source] if self.ahead and ranks else 0
 
     @property
@@ -66,9 +67,17 @@ class _BatchStream:
 
     def pop(self) -> GoodBatch:
         row = self.ahead.popleft()
+        self.last = row
         if len(self.ahead) < 2:
             self.ahead.extend(islice(self._rows, 1))
         return row
+
+    def is_whole_from(self, offset: int | None) -> bool:
+        """Whether nothing is lost between this offset and the head: one segment has both, and what is missing there the
+        cleaner removed."""
+        if self.head.damaged or offset is None or self.last is None:
+            return False
+        return self.last.segment is self.head.segment and self.last.last + 1 >= offset
 
     def overlaps(self, row: GoodBatch) -> bool:
         """Whether the head has some of the offsets of a batch."""
@@ -96,7 +105,7 @@ def merge(
     confirmed_epochs: dict[int, tuple[int, int]] = {}  # source -> (its rank, its highest confirmed epoch)
     while remaining := sorted((one for one in remaining if one.ahead), key=lambda one: one.order):
         first, row = remaining[0], remaining[0].head
-        damaged = row.damaged
+        damaged, is_whole = row.damaged, first.is_whole_from(next_offset)
         around = [stream for stream in remaining if stream.overlaps(row)]
         differ = any(stream.head.content != row.content for stream in around)
         is_stale = stale and any(
@@ -112,7 +121,7 @@ def merge(
             continue
         for other in remaining[1:]:
             while other.ahead and other.head.content == row.content:
-                damaged = damaged and other.head.damaged
+                damaged, is_whole = damaged or other.head.damaged, is_whole or other.is_whole_from(next_offset)
                 yield other.pop(), DUPLICATE
         around = [stream for stream in remaining if stream.ahead and stream.overlaps(row)]
         copies = [stream for stream in around if stream.head._replace(epoch=row.epoch).content == row.content]
@@ -140,4 +149,4 @@ def merge(
                 )
             next_offset, epoch = row.last + 1, row.epoch
             first.pop()
-            yield row._replace(damaged=damaged), ""
+            yield row._replace(damaged=damaged and not is_whole), ""

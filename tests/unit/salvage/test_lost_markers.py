@@ -310,12 +310,25 @@ def test_an_entry_within_the_data_of_a_transaction_decides_nothing(tmp_path: Pat
     assert [(one.first_offset, one.last_offset, one.lost_from, one.lost_to) for one in read.undecided] == [(0, 5, 6, 6)]
 
 
-def test_at_a_logs_end_in_damage_an_entry_of_a_later_transaction_proves_the_end(tmp_path: Path) -> None:
-    """Behind the damage there is no batch, but the entry's transaction began after the first one's end."""
-    index(source(tmp_path / "a-0", [Event(DATA, 7, 0, 3)], lost=(), tail=bytes(300)[:-1] + b"x"), (7, 4, 6, 4))
+@pytest.mark.parametrize("behind", [[], [Event(PLAIN, -1, 9, 1)]], ids=["the log ends", "the log goes on"])
+def test_an_entry_of_a_later_transaction_in_damage_proves_the_end_of_an_earlier_one(
+    behind: list[Event], tmp_path: Path
+) -> None:
+    """The later one began in the damage, and the .txnindex has no ABORT before that."""
+    events = [Event(DATA, 7, 0, 3), Event(COMMIT, 7, 3, 1), Event(DATA, 7, 4, 2), Event(ABORT, 7, 6, 1), *behind]
+    index(source(tmp_path / "a-0", events, lost=(3, 4, 6), tail=b"?"), (7, 4, 6, 4))
+    visible = [0, 1, 2, *(event.base for event in behind)]
+    read = kafkarec.open(tmp_path / "a-0").read(isolation="read_committed", errors="skip")
+    assert ([one.offset for one in read], read.undecided) == (visible, ())
+    [marker] = saved(tmp_path / "a-0", tmp_path / "out").markers
+    assert (marker.first_offset, marker.outcome, marker.proof, marker.marker_offset) == (0, "commit", "txnindex", 3)
+    assert committed(tmp_path / "out") == visible
+
+
+def test_an_entry_at_which_there_is_no_place_for_another_end_decides_nothing(tmp_path: Path) -> None:
+    """The first offset of the entry follows the data at once: that is no .txnindex of this log."""
+    index(source(tmp_path / "a-0", [Event(DATA, 7, 0, 3)], lost=(), tail=bytes(300)[:-1] + b"x"), (7, 3, 6, 3))
     read = kafkarec.open(tmp_path / "a-0").read(isolation="read_committed", errors="skip")
     assert [(one.first_offset, one.why) for one in read.undecided] == [
         (0, "it ended in the damage, and no file shows how")
     ]
-    markers = saved(tmp_path / "a-0", tmp_path / "out", undecided="open").markers
-    assert [(one.first_offset, one.outcome, one.proven) for one in markers] == [(0, "open", False)]

@@ -223,3 +223,16 @@ def test_a_gap_of_a_whole_replica_is_no_loss_of_the_other_one(tmp_path: Path) ->
         assert (report.lost, report.markers) == ([], [])
         log = kafkarec.open(tmp_path / sources / "t-0")
         assert [one.offset for one in log.read(isolation="read_committed")] == [0, 2, 4]
+
+
+@pytest.mark.parametrize("first", [0, 20], ids=["a segment is missing", "it begins later"])
+def test_a_replica_that_has_nothing_there_does_not_show_that_nothing_was(first: int, tmp_path: Path) -> None:
+    data = [batch(base, 10) for base in (0, 10, 20)]
+    for name in "ab":
+        (tmp_path / name / "t-0").mkdir(parents=True)
+    (tmp_path / "a" / "t-0" / f"{0:020d}.log").write_bytes(b"".join([data[0], bytes(len(data[1]) - 1), b"x", data[2]]))
+    for number in range(first // 10, 3, 2):
+        (tmp_path / "b" / "t-0" / f"{10 * number:020d}.log").write_bytes(data[number])
+    for sources in ("ab", "ba"):
+        report = salvage([tmp_path / name / "t-0" for name in sources], tmp_path / sources).partitions[0]
+        assert report.lost == [(10, 19)]
