@@ -114,8 +114,11 @@ def test_a_cleaner_that_runs_all_the_time(broker: Broker) -> None:
     query = Query(broker.root, maxOffsetsPerTrigger="150", maxPartitionBytes="900")
 
     def step() -> None:
-        broker.write(rng.randint(1, 9))
         segments = broker.log()
+        if len(segments) > 300:  # a machine with other work: the query is far behind, and would be for ever
+            time.sleep(0.05)
+            return
+        broker.write(rng.randint(1, 9))
         if len(segments) > 4 and rng.random() < 0.3:
             begin = rng.randrange(len(segments) - 3)
             log_cleaning.clean(segments[begin : begin + rng.randint(1, 3)], third)
