@@ -413,11 +413,9 @@ class Match:
 
     def _hold_before(self, entry: AbortedTransaction, txn: list[int]) -> list[int] | None:
         """Holds a transaction that began before that of a .txnindex entry. Returns that of the entry, None where it
-        cannot be told from the held one."""
-        index = self._indexes[txn[SEGMENT]]
-        segments = (txn[SEGMENT],) if index and index.within(Hole(entry.last_offset, entry.last_offset)) else ()
+        cannot be told from the held one. No byte is damaged: the file may be another log's, and proves no COMMIT."""
         has_room = entry.first_offset > txn[LAST] + 1
-        hole = Hole(txn[LAST] + 1, entry.first_offset - 1 if has_room else entry.last_offset, segments)
+        hole = Hole(txn[LAST] + 1, entry.first_offset - 1 if has_room else entry.last_offset)
         coordinator = self.coordinator_epoch(entry.producer_id)
         self._held.setdefault(entry.producer_id, []).append(_Held(txn, [hole], coordinator, len(self._anyones)))
         return _without_data(-1, entry.first_offset, self._segment) if has_room else None
