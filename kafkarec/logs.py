@@ -21,7 +21,7 @@ from kafkarec.read.decode_options import (
     with_keys,
 )
 from kafkarec.state import HANGING_AFTER
-from kafkarec.storage import log_reading, opening, ranges
+from kafkarec.storage import log_reading, opening, ranges, segment_summary
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.finding import Finder
 from kafkarec.storage.log_reading import Isolated
@@ -291,7 +291,7 @@ class Segment(SegmentFile, Readable):
 
     def last_batch(self) -> dict[str, Any] | None:
         """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
-        return log_reading.last_batch(self)
+        return segment_summary.last_batch(self)
 
     def position_of(self, offset: int) -> int:
         """The position (bytes) at which reading from an offset may begin: that of a batch with no record at or above

@@ -124,14 +124,6 @@ def _header_parts(
             yield step.part
 
 
-def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
-    """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
-    last = None
-    for table in tables([segment], errors="skip"):
-        last = table[-1] if len(table) else last
-    return last
-
-
 def record_batches(
     segment: SegmentFile, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING
 ) -> Iterator[RecordBatch]:

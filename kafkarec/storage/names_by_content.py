@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from operator import attrgetter
 from typing import TypeVar
 
 from kafkarec.errors import KafkaRecordError
@@ -12,12 +10,13 @@ from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read.walk import HEADERS, asked, walk
+from kafkarec.recover.aborted_index import AbortedIndex, entries_of
+from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import Evidence
 
 from .segment_file import SegmentFile, known_size
 from .segment_summary import next_offset
 
-_LAST_OFFSET = attrgetter("last_offset")
 AnySegment = TypeVar("AnySegment", bound=SegmentFile)
 _FRAMES = 3  # that are read to learn the offsets of a segment
 
@@ -63,16 +62,12 @@ def in_order(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
     places = places_by_content(segments)
     if not places:
         return segments
-    entries: set[AbortedTransaction] = set()
-    for one in segments:
-        with suppress(OSError, KafkaRecordError):
-            entries.update(one.evidence.aborted() or ())
+    index = AbortedIndex([*set(entries_of(segments))])
     ordered = [one.copy(base_offset=places.get(one, one.base_offset)) for one in by_place(segments, places)]
     ends = ends_by_name(ordered)
     for one in ordered:
         if (base := one.base_offset) is not None:
-            found = [entry for entry in sorted(entries, key=_LAST_OFFSET) if base <= entry.last_offset < ends[base]]
-            one.evidence = _by_offset(one.evidence, base, found)
+            one.evidence = _by_offset(one.evidence, base, index.within(Hole(base, ends[base] - 1)))
     return ordered
 
 

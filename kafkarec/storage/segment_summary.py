@@ -132,10 +132,16 @@ def next_offset(segment: SegmentFile) -> int | None:
     """The offset after the last batch; None: there is none. From the last batches, if these tell; else from all
     headers. OSError if it cannot be read."""
     end = summarize(segment).next_offset
-    if end is None:
-        for table in _tables(segment, HEADERS):
-            end = table[-1]["next_offset"] if len(table) else end
-    return end
+    last = last_batch(segment) if end is None else None
+    return end if last is None else int(last["next_offset"])
+
+
+def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
+    """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
+    last = None
+    for table in _tables(segment, HEADERS):
+        last = table[-1] if len(table) else last
+    return last
 
 
 def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:

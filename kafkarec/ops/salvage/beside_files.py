@@ -20,9 +20,9 @@ from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import good_batches, names, unnamed_files
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch
-from kafkarec.storage.log_reading import last_batch
 from kafkarec.storage.names_by_content import places_by_content
 from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.storage.segment_summary import last_batch
 from kafkarec.support.text_table import counted
 
 from .partition_sources import SalvagePartition, SalvageSource

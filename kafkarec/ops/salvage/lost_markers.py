@@ -18,9 +18,9 @@ from functools import partial
 from itertools import accumulate, chain
 from typing import Any
 
-from kafkarec.errors import KafkaRecordError
-from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
+from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import match
+from kafkarec.recover.aborted_index import AbortedIndex, entries_of
 from kafkarec.recover.holes import Hole, examined, marker_bytes
 from kafkarec.recover.marker_evidence import UNDECIDED, Decision, Evidence
 from kafkarec.recover.steps import as_stored
@@ -46,7 +46,7 @@ def may_have_lost(partition: SalvagePartition, report: SalvagedPartition) -> boo
     if report.lost or report.missing or report.never_compacted:
         return True
     segments = (segment for source in partition.of_one_topic for segment in source.segments)
-    return report.next_offset is not None and any(True for _ in _index_entries(segments))
+    return report.next_offset is not None and any(True for _ in entries_of(segments))
 
 
 def decide(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
@@ -59,25 +59,17 @@ def decide(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPar
 def _evidence(log: PartitionFiles, partition: SalvagePartition) -> dict[SegmentFile, Evidence]:
     """What the side files of the sources say of the segments of the new log."""
     segments = [segment for source in partition.of_one_topic for segment in source.segments]
-    entries = sorted(set(_index_entries(segments)), key=lambda entry: entry.last_offset)
+    index = AbortedIndex([*set(entries_of(segments))])
     bases = [segment.base_offset or 0 for segment in log.segments]
     ends = [*bases[1:], 2**63]
     return {
         segment: segment.evidence._replace(
-            aborted=partial(list, [entry for entry in entries if base <= entry.last_offset < end]),
+            aborted=partial(index.within, Hole(base, end - 1)),
             snapshots=partial(_snapshots, partition),
             prepared=partial(_prepared, partition),
         )
         for segment, base, end in zip(log.segments, bases, ends, strict=True)
     }
-
-
-def _index_entries(segments: Iterable[SegmentFile]) -> Iterator[AbortedTransaction]:
-    for segment in segments:
-        try:
-            yield from segment.evidence.aborted() or ()
-        except (KafkaRecordError, OSError):
-            continue
 
 
 def _snapshots(partition: SalvagePartition) -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:

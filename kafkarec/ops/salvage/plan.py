@@ -22,8 +22,8 @@ from kafkarec.ops.rewrite.new_batches import empty_batch
 from kafkarec.recover.steps import as_stored
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import GoodBatch
-from kafkarec.storage.log_reading import last_batch
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
+from kafkarec.storage.segment_summary import last_batch
 from kafkarec.write.header import BatchHeader
 
 from . import (
