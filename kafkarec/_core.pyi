@@ -171,6 +171,7 @@ class IndexBuilder:
 @final
 class Producers:
     max_timestamp: int
+    highest_base: int
     first_open_offset: int | None
     def __new__(cls, policy: int = 0) -> Producers: ...
     def load(self, entries: Iterable[tuple[int, ...]]) -> None: ...

@@ -601,7 +601,7 @@ cdef class Rows:
             return stop, None, spans
         memset(&options, 0, sizeof(Options))
         memset(&buffer, 0, sizeof(Buffer))
-        options.stable_offset = INT64_MAX
+        options.stable_offset = options.highest_base = INT64_MAX
         fill_aborted(&options, aborted, &buffer)
         for i in range(<int64_t>(len(runs) // sizeof(Run))):
             if run[i].batch >= stop:
@@ -859,6 +859,7 @@ cdef class Producers:
     def __cinit__(self, int policy=0):
         self.table.policy = policy
         self.table.first_open = self.table.last_open = self.table.max_timestamp = -1
+        self.table.highest_base = INT64_MIN
         if not offset_map_begin(&self.table.by_id, <uint64_t>int.from_bytes(os.urandom(8), "little")):
             raise MemoryError
 
@@ -957,6 +958,11 @@ cdef class Producers:
     def max_timestamp(self):
         """Of the batches that `run` took, ms; -1: none has one."""
         return self.table.max_timestamp
+
+    @property
+    def highest_base(self):
+        """The highest base offset of the batches that `run` took; the least int64: there is none."""
+        return self.table.highest_base
 
     @property
     def first_open_offset(self):

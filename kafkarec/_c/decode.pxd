@@ -68,6 +68,7 @@ cdef struct Options:
     int64_t limit                # decompressed bytes per payload
     int64_t input_limit          # decompressed bytes of all payloads of an input
     int64_t stable_offset        # records from here on are left out; INT64_MAX: none
+    int64_t highest_base         # batches with a higher base offset are left out: they came after the markers were read
     bint ranged                  # only records in the ranges of offsets and times
     int64_t from_offset
     int64_t to_offset            # exclusive, like to_time
@@ -136,7 +137,9 @@ cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nog
 cdef inline bint excluded(const Options* o, const BatchRow* row) noexcept nogil:
     """Whether the isolation level excludes the whole batch. A wrapper's first offset is known only after decompression:
     drop_unstable checks its records."""
-    if row.magic >= BATCH_MAGIC and o.stable_offset < INT64_MAX and row.base_offset >= o.stable_offset:
+    if row.magic >= BATCH_MAGIC and (
+        row.base_offset > o.highest_base or (o.stable_offset < INT64_MAX and row.base_offset >= o.stable_offset)
+    ):
         return True
     return is_transactional(row) and not is_control(row) and o.aborted_count > 0 and was_aborted(o, row)
 

@@ -114,6 +114,7 @@ cdef struct ProducerTable:
     int64_t first_open           # the producers of the open transactions with the lowest and the highest first offset
     int64_t last_open
     int64_t max_timestamp        # of all batches; ABSENT
+    int64_t highest_base         # the highest base offset of all batches; INT64_MIN: there is none
     int policy
     Buffer ended
     int64_t ended_count
@@ -384,11 +385,12 @@ cdef inline bint take_rows(ProducerTable* table, const BatchRow* rows, Markers* 
                            int64_t segment) noexcept nogil:
     """Takes the batches [start, stop). False: out of memory."""
     cdef Mark mark
-    cdef int64_t i, newest = table.max_timestamp
+    cdef int64_t i, newest = table.max_timestamp, highest = table.highest_base
     if not begin_rows(table, stop - start):
         return False
     for i in range(start, stop):
         newest = max(newest, rows[i].max_timestamp)
+        highest = max(highest, rows[i].base_offset)
         if rows[i].producer_id < 0:
             continue
         set_mark(&mark, rows + i, i, markers)
@@ -396,7 +398,7 @@ cdef inline bint take_rows(ProducerTable* table, const BatchRow* rows, Markers* 
             continue
         if not take_row(table, rows + i, &mark, i, segment):
             return False
-    table.max_timestamp = newest
+    table.max_timestamp, table.highest_base = newest, highest
     return True
 
 

@@ -39,6 +39,7 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.limit = min(options.limit, MOST_BYTES)
     o.input_limit = INT64_MAX if options.input_limit is None else options.input_limit
     o.stable_offset = INT64_MAX if options.stable_offset is None else options.stable_offset
+    o.highest_base = INT64_MAX if options.highest_base is None else options.highest_base
     o.ranged = options.offsets is not None or options.times is not None
     o.from_offset, o.to_offset = bounds(options.offsets)
     o.timed = options.times is not None

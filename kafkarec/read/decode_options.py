@@ -35,6 +35,7 @@ class EngineOptions(NamedTuple):
     limit: int = MAX_DECOMPRESSED_BYTES
     input_limit: int | None = None
     stable_offset: int | None = None
+    highest_base: int | None = None
     offsets: tuple[int | None, int | None] | None = None
     times: tuple[int | None, int | None] | None = None
     keys: Any = None  # a _verbs.LastOffsets

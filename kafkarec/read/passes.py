@@ -31,12 +31,24 @@ class Excluded(NamedTuple):
     stable_offset: the offset at which reading stops; None: at the end
     last_stable_offset: as returned to the caller
     undecided: transactions whose marker may be lost in damage, left out
+    highest_base: the highest base offset when the markers were read: what a log that grows got since then is left out,
+        as its markers are not known; None: nothing is left out for that
     """
 
     aborted: tuple[Span, ...]
     stable_offset: int | None
     last_stable_offset: int | None
     undecided: tuple[UndecidedTransaction, ...] = ()
+    highest_base: int | None = None
+
+    def applied_to(self, decode_request: DecodeRequest) -> DecodeRequest:
+        same = {name: getattr(self, name) for name in ("aborted", "stable_offset", "highest_base")}
+        return decode_request._replace(options=decode_request.options._replace(**same))
+
+    def waits(self, base_offset: int) -> bool:
+        """Whether the batch may not be judged yet."""
+        is_open = self.stable_offset is not None and base_offset >= self.stable_offset
+        return is_open or (self.highest_base is not None and base_offset > self.highest_base)
 
 
 def joined(parts: list[PassResult]) -> PassResult:

@@ -39,12 +39,9 @@ def _isolated(
     from .isolation import excluded  # not at the top: with what it imports a seventh of `import kafkarec`
     from .walk import Buffer
 
-    options = decode_request.options
-    found = excluded(
-        [Buffer(data, source=source)], aborted, last_stable_offset, skip=decode_request.skip, restore=options.restore
-    )
-    options = options._replace(aborted=found.aborted, stable_offset=found.stable_offset)
-    return decode_request._replace(options=options), found
+    skip, restore = decode_request.skip, decode_request.options.restore
+    found = excluded([Buffer(data, source=source)], aborted, last_stable_offset, skip=skip, restore=restore)
+    return found.applied_to(decode_request), found
 
 
 def decode(

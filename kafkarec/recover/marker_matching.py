@@ -159,6 +159,11 @@ class Match:
         """Of all batches in ms; -1: none has one."""
         return self._producers.max_timestamp
 
+    @property
+    def highest_base(self) -> int:
+        """The highest base offset of all batches; the least int64: there is none."""
+        return self._producers.highest_base
+
     def coordinator_epoch(self, producer_id: int) -> int:
         """That of a producer's last marker; -1: not known."""
         return self._producers.coordinator_epoch(producer_id)

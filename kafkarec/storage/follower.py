@@ -394,15 +394,12 @@ class Follower:
         if stable is not None and at is not None and stable <= at:
             return
         self._waits, self._unstable = False, None
-        options = self._request.options
-        if left_out is not None:
-            options = options._replace(aborted=left_out.aborted, stable_offset=stable)
         with self._segment(self._name, final) as segment:
-            decode_request = segment.named(self._request._replace(options=options))
+            decode_request = segment.named(self._request if left_out is None else left_out.applied_to(self._request))
             source = Source(file=segment.source) if final else self._source(segment, self._at.position, settled)
             stop = None
             for part, after in self._parts(decode_request, source):
-                stop = self._stop(part, None if final else settled, stable)
+                stop = self._stop(part, None if final else settled, left_out)
                 if stop is not None:
                     followed = all(one.lost_to is not None for one in part.damage if one.position == stop.position)
                     self._waits, self._unstable = stop.why == _WAITS and followed, stop.base_offset
@@ -416,7 +413,7 @@ class Follower:
             if not final and self._unstable is None:
                 self._wait_for(segment, settled)
 
-    def _stop(self, part: PassResult, settled: int | None, stable: int | None) -> _Stop | None:
+    def _stop(self, part: PassResult, settled: int | None, left_out: Excluded | None) -> _Stop | None:
         """Where the part ends for this poll; None: it is read whole. settled: None in a segment that a later one
         follows."""
         stops = []
@@ -425,9 +422,9 @@ class Follower:
             stops.append(_Stop(doubt, _WAITS))
         if self._raises and part.damage:
             stops.append(_Stop(part.damage[0].position, _RAISES))
-        if stable is not None:
+        if left_out is not None:
             for position, base in zip(*map(batch_table(part).column, ("position", "base_offset")), strict=True):
-                if base is not None and base >= stable:
+                if base is not None and left_out.waits(base):
                     stops.append(_Stop(position, _OPEN, base))
                     break
         return min(stops, default=None)

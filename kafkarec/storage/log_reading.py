@@ -42,18 +42,19 @@ def _readings(
     """Yields of each log the segments that may have records of the range, the request for each of these, and what
     read_committed leaves out."""
     options = decode_request.options._replace(offsets=record_range.offsets, times=record_range.times)
+    in_range = decode_request._replace(options=options)
     committed = Isolation.of(isolated.isolation) is Isolation.READ_COMMITTED
     aborted = None if isolated.aborted is None else list(isolated.aborted)
     for group in groups:
-        chosen, left_out = options, None
+        left_out = None
         if committed:
             from kafkarec.read import isolation as isolation_rules  # not at the top: a tenth of a first `ls`
 
             left_out = isolation_rules.excluded(
                 in_order(group), aborted, isolated.last_stable_offset, skip=decode_request.skip, restore=options.restore
             )
-            chosen = options._replace(aborted=left_out.aborted, stable_offset=left_out.stable_offset)
-        yield _in_range(group, record_range), decode_request._replace(options=chosen), left_out
+        of_log = in_range if left_out is None else left_out.applied_to(in_range)
+        yield _in_range(group, record_range), of_log, left_out
 
 
 def read(

@@ -317,6 +317,46 @@ def test_markers_of_a_log_that_was_truncated(tmp_path: Path) -> None:
     assert [offset for offset, _ in polled(one)] == [1, 5]
 
 
+@pytest.mark.parametrize("preallocate", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
+def test_records_of_transactions_that_begin_while_a_log_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preallocate: bool, begun: bool
+) -> None:
+    """Before each opening of a file a broker begins a transaction, or aborts it: of what is written after the markers
+    were read nobody knows whether it will be aborted. In a preallocated file the size does not tell.
+
+    begun: before the first opening
+    """
+    broker, real, plain, first = SimulatedLog(tmp_path, preallocate), os.open, list[int](), 0
+
+    def write(*args: Any, **options: Any) -> int:
+        nonlocal begun
+        if begun:
+            broker.add(builders.end_marker(commit=False, producer_id=7, base_offset=broker.next_offset), 1)
+            plain.append(broker.next_offset)
+            broker.batch(1)
+        else:
+            broker.batch(1, producer_id=7, attributes=builders.TRANSACTIONAL)
+        begun = not begun
+        broker.write()
+        return real(*args, **options)
+
+    if begun:
+        broker.batch(1, producer_id=7, attributes=builders.TRANSACTIONAL)
+        broker.write()
+    one = follower(tmp_path, isolation="read_committed")
+    monkeypatch.setattr(os, "open", write)
+    for _ in range(6):
+        with kafkarec.open(tmp_path) as log:
+            read = list(log.read(columns=["offset"], isolation="read_committed").column("offset"))
+        assert read == plain[: len(read)]
+        followed = [offset for offset, _ in polled(one)]
+        assert followed == plain[first : first + len(followed)]
+        first += len(followed)
+    monkeypatch.undo()
+    assert [offset for offset, _ in polled(one)] == plain[first:]
+
+
 def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
