@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .storage.finding import overlap
     from .storage.key_folders import ParameterError, UnknownKeyError, inferred_type, key_value
     from .storage.names import folder_owner, is_log_folder, is_segment
+    from .storage.names_by_content import wrong_names
     from .storage.ranges import segments_in_range
     from .storage.recorded_ends import is_compacted
     from .storage.segment_summary import SegmentSummary, summarize
@@ -65,6 +66,7 @@ __all__ = [
     "summarize",
     "sync_folder",
     "write_file",
+    "wrong_names",
 ]
 
 __dir__ = __all__.copy
@@ -88,6 +90,7 @@ __getattr__ = names_of(
         "storage.finding": ("overlap",),
         "storage.key_folders": ("ParameterError", "UnknownKeyError", "inferred_type", "key_value"),
         "storage.names": ("folder_owner", "is_log_folder", "is_segment"),
+        "storage.names_by_content": ("wrong_names",),
         "storage.ranges": ("segments_in_range",),
         "storage.recorded_ends": ("is_compacted",),
         "storage.segment_summary": ("SegmentSummary", "summarize"),

@@ -20,7 +20,7 @@ from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, ti
 from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.storage import names
-from kafkarec.storage.names_by_content import places_by_content
+from kafkarec.storage.names_by_content import wrong_names
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support import durable
@@ -155,9 +155,7 @@ def run(args: argparse.Namespace) -> int:
 def _rebuilt(log: Log, index_interval: int, unread: list[str]) -> Iterator[RebuiltSideFiles]:
     """Yield the new files of a log. If a file of it cannot be read, they end, and `unread` gets a line; so does a log
     with segments of wrong names, in which the new files would be those of other segments."""
-    if places := places_by_content(log.segments):
-        one, place = next(iter(places.items()))
-        why = f"names of segments contradict their offsets, {one.name} begins with {place}"
+    if why := wrong_names(log.segments):
         salvage = command("salvage", [log.path], ("-o", suggested_output("rescued", [log.path])))
         unread.append(f"{log.path}: {why}; its log is left out; {salvage} names them by their batches")
         return

@@ -49,7 +49,7 @@ from kafkarec.tables.records import BatchTable, RecordColumns
 from . import batch_frames, names, opening, ranges
 from .first_and_last import last_ranges, last_rows
 from .log_reading import Isolated
-from .names_by_content import places_by_content
+from .names_by_content import wrong_names
 from .partition_folder import PartitionFiles
 from .ranges import EVERYTHING, RecordRange
 from .segment_file import SegmentFile
@@ -508,9 +508,8 @@ def followers(
         if last is not None:
             isolated = Isolated(isolation_level)
             ((_, of_log),) = last_ranges([log.segments], decode_request, record_range, isolated, max(last, 1))
-        if (committed or of_log != EVERYTHING) and places_by_content(log.segments):
-            why = "names of segments contradict their offsets, and it is followed by the names"
-            raise ValueError(f"{log.path}: {why}; {command('verify', [log.path])}")
+        if (committed or of_log != EVERYTHING) and (why := wrong_names(log.segments)):
+            raise ValueError(f"{log.path}: {why}, and it is followed by the names; {command('verify', [log.path])}")
         found.append(Follower(log, decode_request, of_log, committed=committed, on_note=on_note))
     return found
 

@@ -50,6 +50,13 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
     return moved if len(set(moved.values())) == len(moved) else {}
 
 
+def wrong_names(segments: Sequence[SegmentFile]) -> str | None:
+    """A clause that says that names are wrong; None: they are not."""
+    for segment, place in places_by_content(segments).items():
+        return f"names of segments contradict their offsets, {segment.name} begins with {place}"
+    return None
+
+
 def by_place(segments: Sequence[AnySegment], places: Mapping[SegmentFile, int]) -> list[AnySegment]:
     """The segments by these base offsets, others by their names."""
     return sorted(segments, key=lambda one: places.get(one, one.base_offset or 0))

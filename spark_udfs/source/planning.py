@@ -90,6 +90,8 @@ def plan(
     most = max(1, mean // _PIECES_OF_A_TASK, min(mean, _LEAST_PIECE))
     splits: list[Split] = []
     for key, partition in partitions.items():
+        if options.is_read_committed or ranges[key] != (None, None):
+            _check_names(partition)
         uncommitted = None
         if options.is_read_committed:
             known = (transactions or {}).get(key)
@@ -120,6 +122,19 @@ def plan(
                     )
                 )
     return splits
+
+
+def _check_names(partition: PartitionLog) -> None:
+    """ValueError where names of segments are wrong, by which a range and read_committed go. At URLs that would be a
+    request for each segment."""
+    from kafkarec import distributed
+
+    why = distributed.wrong_names([one for one in partition.segments if "://" not in one.path])
+    if why is not None:
+        raise ValueError(
+            f"{partition.topic}-{partition.partition}: {why}. Ranges and read_committed go by the names; without them "
+            f"all records are read. `kafkarec salvage` names the segments by their batches"
+        )
 
 
 def file_of(segment: kafkarec.Segment) -> PlannedFile | None:

@@ -171,6 +171,20 @@ def test_a_time_selects_the_first_offset_at_or_after_it(splits: dict[str, str], 
 # ---- transactions -----------------------------------------------------------------------------------------
 
 
+def test_ranges_of_segments_with_exchanged_names_are_refused(tmp_path: Path) -> None:
+    """Names say which segments have a range, and in which order transactions end."""
+    datas = [builders.batch(builders.records(10), base_offset=base) for base in (0, 10, 20)]
+    folder = log_folder(tmp_path / "orders-0", *zip((0, 20, 10), datas, strict=True))
+    assert sorted(offsets(read(folder))) == list(range(30))
+    for options in (
+        {"startingOffsets": '{"orders": {"0": 12}}'},
+        {"endingOffsets": '{"orders": {"0": 12}}'},
+        {"isolationLevel": "read_committed"},
+    ):
+        with pytest.raises(ValueError, match=r"orders-0: names of segments .*10\.log begins with 20.*salvage"):
+            read(folder, **options)
+
+
 @pytest.mark.parametrize("option", ["isolationLevel", "kafka.isolation.level"])
 @pytest.mark.parametrize("size", ["1g", "2000", "1"])
 @pytest.mark.parametrize("topic", ["txn-0", "all-codecs-0", "compacted-0", "logappend-0"])

@@ -100,7 +100,7 @@ def test_an_aborted_transaction_is_not_committed_by_the_next_marker(
 def test_by_names_nothing_is_followed_that_others_would_have(folder: Path) -> None:
     log = exchanged(folder, (20, 40))
     for options in ({"start_offset": 30}, {"isolation": "read_committed"}, {"last": 3}):
-        with pytest.raises(ValueError, match="names of segments contradict their offsets"):
+        with pytest.raises(ValueError, match=r"names of segments contradict .*20\.log begins with 40"):
             log.followers(**options)  # type: ignore[arg-type]
     (follower,) = log.followers()
     assert sorted(offset for _, piece in follower.poll() for offset in piece.column("offset")) == list(EVERY)
