@@ -50,7 +50,7 @@ class SegmentSummary:
     first_timestamp    ms, the earliest of the batches read (base timestamps; the append time for log append time)
     max_timestamp      ms, the latest of the batches read and of the time index
     codecs, magics     of the batches read, in order of appearance
-    batches, records   counts if complete (wrapper messages of magic 0 and 1 count no records), else None
+    batches, records   counts if complete (a message of magic 0 or 1 counts as one record, also a wrapper), else None
     packed             whether it is a .gz or .zst
     preallocated       bytes of zeros at the end: a preallocated file
     damage             sentences about damage in the bytes read
@@ -190,7 +190,7 @@ def _read_all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want)
             summary.notes.append(_NOT_AT_START)
         summary.take(table)
         summary.batches += len(table)
-        summary.records += sum(count or 0 for count in table.column("record_count"))
+        summary.records += sum(1 if count is None else count for count in table.column("record_count"))
         summary.damage += [one.detail for one in table.damage]
         summary.damage += [f"{segment.path}, batch at byte {one.position}: {one}" for one in table.restored]
         for first, following in zip(table.column("base_offset"), table.column("next_offset"), strict=True):

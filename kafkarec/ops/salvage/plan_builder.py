@@ -151,7 +151,8 @@ class PlanBuilder:
         self._plan.copy(segment, position + len(header), row.size - len(header))
         self._plan.hashes += row.hashes
         file = self.report.files[-1]
-        add_counts((file, self.report), row.batches, row.records or 0, row.size)
+        records = 1 if row.records is None else row.records  # a message of magic 0 or 1, as verify counts them
+        add_counts((file, self.report), row.batches, records, row.size)
         file.first_offset = row.base if file.first_offset is None else file.first_offset
         file.last_offset = row.last
 

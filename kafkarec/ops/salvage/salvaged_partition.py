@@ -65,7 +65,7 @@ class SalvagedPartition:
     """One folder of the output.
 
     sources        the files that were read for it
-    batches, records, size    counts of its log (records inside of wrapper messages are not counted)
+    batches, records, size    counts of its log (a message of magic 0 or 1 counts as one record)
     start_offset, next_offset    of the log
     damage         damaged ranges of the sources: dicts of kafkarec.Damage
     restored       batches with restored header fields: dicts of kafkarec.Restored

@@ -99,7 +99,7 @@ def test_wrapper_messages_complete_each_other(tmp_path: Path, magic: int) -> Non
         out = tmp_path / "-".join(one.parent.name for one in order)
         [merged] = salvage(order, out).partitions
         assert copied(out) == b"".join(parts)
-        assert (merged.lost, merged.set_aside, merged.duplicates) == ([], [], 5)
+        assert (merged.lost, merged.set_aside, merged.duplicates, merged.records) == ([], [], 5, 4)
     [alone] = salvage(sources[0], tmp_path / "alone").partitions
     assert alone.lost == [(5, 9)]
     (sources[0] / f"{0:020}.log").write_bytes(parts[0] + parts[2])  # without damage: as if it were compacted
