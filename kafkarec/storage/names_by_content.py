@@ -37,11 +37,16 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
             empty[base] = segment
     right = [one for one in segments if one.base_offset is not None and one.base_offset not in wrong]
     moved = {}
-    for segment, found in wrong.values():
-        place = next((base for base in (*wrong, *empty) if base <= found[0] < ends[base]), None)
-        if place is None and found[0] not in ends:
-            is_own = found == sorted(found) if len(found) > 1 else _adjoins(segment, found[0], right)
-            place = found[0] if is_own else None
+    for base, (segment, found) in wrong.items():
+        place = next((one for one in (*wrong, *empty) if one <= found[0] < ends[one]), None)
+        is_own = found == sorted(found)
+        if len(found) == 1 and place not in wrong:
+            end = _end(segment.copy(restore=False))
+            if end == found[0] + ends[base] - base:
+                continue  # its base offset is damaged: with that of its name it ends where the next segment begins
+            is_own = _adjoins(found[0], end, right)
+        if place is None and found[0] not in ends and is_own:
+            place = found[0]
         if place is not None:
             moved[segment] = place
     left = [base for base, (segment, _) in wrong.items() if segment in moved and base not in moved.values()]
@@ -102,15 +107,20 @@ def begins_outside(segment: SegmentFile, ends: Mapping[int, int]) -> bool:
     return start is not None and not segment.base_offset <= start.base_offset < ends[segment.base_offset]
 
 
-def _adjoins(segment: SegmentFile, first: int, others: Sequence[SegmentFile]) -> bool:
-    """Whether the single batch of a segment, at offset `first`, begins where another segment ends, or ends where one
-    begins: then its base offset is not damaged."""
+def _end(segment: SegmentFile) -> int | None:
+    """The offset after its last batch; None: not known."""
+    try:
+        return next_offset(segment)
+    except (OSError, KafkaRecordError):
+        return None
+
+
+def _adjoins(first: int, end: int | None, others: Sequence[SegmentFile]) -> bool:
+    """Whether the single batch of a segment begins where another segment ends, or ends where one begins: then its base
+    offset is not damaged."""
     bases = {one.base_offset or 0: one for one in others}
     below = [base for base in bases if base < first]
-    try:
-        return next_offset(segment) in bases or (bool(below) and next_offset(bases[max(below)]) == first)
-    except (OSError, KafkaRecordError):
-        return False
+    return end in bases or (bool(below) and _end(bases[max(below)]) == first)
 
 
 def _is_elsewhere(segment: SegmentFile, first_offsets: Sequence[int], low: int, high: int) -> bool:

@@ -71,6 +71,21 @@ def test_a_damaged_offset_is_no_wrong_name(folder: Path) -> None:
     assert log.read(errors="skip", start_offset=15, end_offset=50).column("offset") == list(range(15, 50))
 
 
+@pytest.mark.parametrize("hit", [0, 10, 20, 30])
+def test_a_damaged_offset_of_the_only_batch_is_no_wrong_name(tmp_path: Path, hit: int) -> None:
+    """With the offset of its name it ends where the next segment begins, which may be empty."""
+    folder = plain_logs.log(tmp_path / "orders-0", *([plain_logs.batch(base, 10)] for base in (0, 10, 20, 30)))
+    (folder / f"{40:020}.log").touch()
+    path = folder / f"{hit:020}.log"
+    path.write_bytes(builders.patched(path.read_bytes(), 0, (hit + (1 << 40)).to_bytes(8, "big")))
+    log = kafkarec.open(folder)
+    assert log.read(errors="skip", start_offset=5, end_offset=35).column("offset") == list(range(5, 35))
+    kafkarec.salvage(folder, tmp_path / "out")
+    saved = kafkarec.open(tmp_path / "out" / "orders-0")
+    assert saved.read().column("offset") == list(range(40))
+    assert [one.name for one in saved.segments] == [f"{base:020}.log" for base in (0, 10, 20, 30, 40)]
+
+
 @pytest.mark.parametrize("suffixes", [(".log",), (".log", ".txnindex")])
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 def test_an_aborted_transaction_is_not_committed_by_the_next_marker(
