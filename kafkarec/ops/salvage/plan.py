@@ -106,7 +106,7 @@ def _read(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder
         last = sources[0].segments[-1]
         bad = {*(one["file"] for one in report.damage), *(one.path for one in report.unread)}
         if last.base_offset is not None and last.base_offset >= (report.next_offset or 0) and last.path not in bad:
-            builder.folder.add_empty_segment(last.base_offset)
+            builder.end_with_empty_segment(last.base_offset, collector.ends[0].in_damage)
     builder.folder.join_aside()
     for number, end in collector.ends.items():
         sources[number].end = end

@@ -97,29 +97,35 @@ class PlanBuilder:
         elif reason:
             self.folder.keep_aside(row.aside(reason))
         else:
-            self._report_missing_offsets(row)
+            self._report_missing_offsets(row.base, row.damaged)
+            report = self.report
+            report.compacted = report.compacted or row.has_fewer_records
+            if report.start_offset is None:
+                report.start_offset = row.base
+            report.next_offset = self._next_offset = row.last + 1
             self._add(row)
 
-    def _report_missing_offsets(self, row: GoodBatch) -> None:
+    def end_with_empty_segment(self, base: int, damaged: bool) -> None:
+        """The log ends with a segment of this name, without a batch. damaged: there is damage behind the last batch"""
+        self._report_missing_offsets(base, damaged)
+        self.folder.add_empty_segment(base)
+
+    def _report_missing_offsets(self, base: int, damaged: bool) -> None:
         """Reports the offsets that are missing before a kept batch."""
-        report, first, last = self.report, self._next_offset, row.base - 1
+        report, first, last = self.report, self._next_offset, base - 1
         if first is not None and first <= last:
-            if row.damaged:
+            if damaged:
                 report.lost.append((first, last))
             else:
-                report.gaps += row.base - first
-                report.gaps_end = row.base
-                at = bisect_right(self._base_offsets, row.base)
+                report.gaps += base - first
+                report.gaps_end = base
+                at = bisect_right(self._base_offsets, base)
                 if at and first < self._base_offsets[at - 1]:  # a segment is named by its first offset
                     report.missing.append((first, self._base_offsets[at - 1] - 1))
                 elif len(report.inner_gaps) < _MOST_GAPS:
                     report.inner_gaps.append((first, last))
-        elif row.damaged and report.start_offset is None and last >= 0:
+        elif damaged and report.start_offset is None and last >= 0:
             report.lost.append((None, last))
-        report.compacted = report.compacted or row.has_fewer_records
-        if report.start_offset is None:
-            report.start_offset = row.base
-        report.next_offset = self._next_offset = row.last + 1
 
     def _add(self, row: GoodBatch) -> None:
         at = bisect_right(self._base_offsets, row.base)

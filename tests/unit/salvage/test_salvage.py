@@ -120,6 +120,10 @@ def test_lost_offsets_at_segment_borders_and_ends(tmp_path: Path) -> None:
     (dry,) = salvage(source, tmp_path / "dry", dry_run=True).partitions
     assert not (tmp_path / "dry").exists()
     assert (dry.lost, dry.batches, dry.size) == (one.lost, one.batches, one.size)
+    (source / f"{170:020}.log").touch()
+    report = salvage(source, tmp_path / "rolled")
+    assert report.partitions[0].lost == [(100, 109), (120, 139), (160, 169)]
+    assert "offsets 100 to 109, 120 to 139, 160 to 169 (fewer if" in str(report)
 
 
 def test_a_damaged_base_offset_does_not_exclude_later_batches(tmp_path: Path) -> None:
@@ -241,7 +245,7 @@ def test_an_empty_active_segment_keeps_the_logs_end(tmp_path: Path) -> None:
     (source / f"{70:020}.log").write_bytes(bytes(1024))
     report = salvage(source, tmp_path / "out", as_partition=True)
     assert (tmp_path / "out/orders-0" / f"{70:020}.log").read_bytes() == b""
-    assert report.partitions[0].next_offset == 70
+    assert (report.partitions[0].next_offset, report.partitions[0].missing) == (70, [(10, 69)])
 
 
 def test_wrapper_messages(tmp_path: Path) -> None:
