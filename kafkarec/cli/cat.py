@@ -198,6 +198,9 @@ def _writer(
     if args.format in ("arrow", "parquet"):
         if iso_times:
             raise shared_options.WrongUse(f"--time-format is for json and csv; timestamps in {args.format} have a type")
+        for name in ("key", "value"):
+            if forms[name] != "utf8" and not (name == "key" and args.key):
+                raise shared_options.WrongUse(f"--{name}-as is for json and csv; a {name} in {args.format} is bytes")
         if decoder is not None and not all(map(cat_internal_topics.is_internal, sources)):
             remark("keys and values of internal topics stay bytes, as there are other topics; read them alone")
             decoder = None

@@ -66,6 +66,8 @@ REFUSED = [
     ("cat TXN --follow --to-offset 5", 2, "--follow has no end"),
     ("cat - -f", 2, "local files"),
     ("cat TXN --time-format iso -o new.parquet", 2, "--time-format"),
+    ("cat TXN --value-as hex -o new.parquet", 2, "--value-as is for json and csv"),
+    ("cat TXN --key-as hex -o new.arrow", 2, "--key-as is for json and csv"),
     ("cat TXN --partition-by topic", 2, "name it with -o DIR"),
     ("cat TXN --partition-by topic -o -", 2, "name it with -o DIR"),
     ("cat TXN --partition-by topic -o new --format csv", 2, "name it with -o DIR"),
