@@ -1269,7 +1269,8 @@ cdef class Decoder:
             input_memory(&self.e.input, self.source.data(), length, self.source.size)
             self.e.input.viewable = self.may_view(source)
         else:
-            input_reader(&self.e.input, &self.source.reader, length, self.source.size)
+            # a file that is shorter than when its end was planned: the rest is unreadable
+            input_reader(&self.e.input, &self.source.reader, length, max(length, <int64_t>self.source.size))
         if self.taken_batches:
             self.taken_batches = []
         self.tried = (0, [])

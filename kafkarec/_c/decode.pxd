@@ -24,7 +24,7 @@ from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport (
     DecompressContext, Lz4Frame, decompress_payload, lz4_checksum_wrong, lz4_size_wrong,
 )
-from kafkarec._c.offset_map cimport OffsetMap, is_latest
+from kafkarec._c.offset_map cimport OffsetMap, is_listed
 from kafkarec._c.record cimport FIRST_RESERVE, decode_records
 from kafkarec._c.record_walk cimport LEAST_RECORD
 from kafkarec._c.resync cimport Search, far_above, looks_plausible
@@ -75,7 +75,7 @@ cdef struct Options:
     bint timed                   # there is a range of times
     int64_t from_time            # milliseconds
     int64_t to_time
-    const OffsetMap* keys        # only records with these keys, from their offsets on; NULL: with any, and without one
+    const OffsetMap* keys        # only records with these keys and their offsets; NULL: with any, and without one
     int64_t ticks                # timestamp units per millisecond: 1, 1000, 1000000
     int64_t chunk_bytes          # size from which on a chunk is full
     int64_t stretch_bytes        # stored bytes after which a chunk ends, too; see stretch_size
@@ -246,7 +246,7 @@ cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
         if stays and o.keys != NULL:
             stays = (c.key.validity.data[(start + i) >> 3] >> ((start + i) & 7) & 1) != 0
             key = value_at(c, &c.key, start + i, &length)
-            stays = stays and is_latest(o.keys, key, <uint64_t>length, offsets[i])
+            stays = stays and is_listed(o.keys, key, <uint64_t>length, offsets[i])
         keep[i] = stays
         all_stay = all_stay and stays
     if not all_stay:

@@ -8,7 +8,7 @@ Linear probing; at most three quarters of the slots are used. A slot has 16 byte
 its own bytes and their length. The caller seeds the hash: producers choose the keys, and must not be able to choose
 their slots.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
@@ -201,10 +201,10 @@ cdef inline bint offset_map_put(
     return True
 
 
-cdef inline bint is_latest(const OffsetMap* table, const uint8_t* key, uint64_t length, int64_t offset) noexcept nogil:
-    """Whether the key is in the table, with no later offset."""
+cdef inline bint is_listed(const OffsetMap* table, const uint8_t* key, uint64_t length, int64_t offset) noexcept nogil:
+    """Whether the key is in the table, with this offset or the least int64, which is any."""
     cdef const Slot* slot = offset_map_find(table, key, length, kr_key_hash(key, length, table.seed))
-    return slot.place != 0 and offset >= slot.offset
+    return slot.place != 0 and (offset == slot.offset or slot.offset == INT64_MIN)
 
 
 cdef inline void offset_map_latest(

@@ -166,8 +166,8 @@ def with_keys(decode_request: DecodeRequest, keys: Iterable[Any] | None) -> Deco
     if blobs is None or isinstance(keys, str):
         raise ValueError("keys: a list of keys, each one bytes or str")
     table = LastOffsets()
-    ends, from_offsets = array("i", accumulate(map(len, blobs), initial=0)), array("q", [-LONG_MAX - 1]) * len(blobs)
-    table.put((None, ends, b"".join(blobs)), from_offsets, len(blobs))
+    ends, any_offset = array("i", accumulate(map(len, blobs), initial=0)), array("q", [-LONG_MAX - 1]) * len(blobs)
+    table.put((None, ends, b"".join(blobs)), any_offset, len(blobs))
     return decode_request._replace(options=decode_request.options._replace(keys=table))
 
 

@@ -3,6 +3,7 @@ before and behind the last row that is asked for."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,32 @@ class TestLatestPerKey:
             ran = run("cat", path, "--latest-per-key", *options)
             assert (ran.status, ran.rows) == (1, self.expected(run("cat", path, *options).rows))
             assert ran.complaint.count("crc mismatch") == 1
+
+    def test_damage_at_the_end_is_reported(self, run: Here, tmp_path: Path) -> None:
+        path = tmp_path / "a.log"
+        data = b"".join(builders.batch(builders.records(2, key=b"k"), base_offset=base) for base in (0, 2))
+        path.write_bytes(data[:-1] + b"x")
+        ran = run("cat", path, "--latest-per-key")
+        assert ran.status == 1 and [row["offset"] for row in ran.rows] == [1] and "crc mismatch" in ran.complaint
+
+    @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+    def test_a_log_that_grows_has_each_key_once(
+        self, run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str
+    ) -> None:
+        path, real = tmp_path / "a.log", os.open
+
+        def grown(*args: Any, **options: Any) -> int:
+            nonlocal written
+            with path.open("ab") as file:
+                file.write(builders.batch(builders.records(2, key=b"k"), base_offset=written))
+            written += 2
+            return real(*args, **options)
+
+        path.touch()
+        written = 0
+        monkeypatch.setattr(os, "open", grown)
+        ran = run("cat", path, "--latest-per-key", "--isolation", isolation)
+        assert len(ran.rows) == 1 and ran.rows[0]["offset"] < written - 1
 
 
 class TestIsoTimes:

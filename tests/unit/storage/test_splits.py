@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 from pathlib import Path
 
@@ -85,3 +86,19 @@ def test_the_end_of_a_file_that_has_grown_is_no_damage(tmp_path: Path, cut: int,
         assert (len(got), got.remaining, got.damage, part.size, log.size) == (3, cut, (), end, 9 * len(batch))
         assert sum(len(table) for table in part.scan_pieces(errors=errors)) == 3
         assert len(log.between(0, end).read(errors="skip").damage) == 1
+
+
+@pytest.mark.parametrize("taken", [0, 5, 60])
+def test_a_part_that_is_no_longer_in_the_file(tmp_path: Path, taken: int) -> None:
+    """As when a broker cuts the zeros off a preallocated file, in which the part began: reading it ends."""
+    path = tmp_path / "0.log"
+    path.write_bytes(LOGS[0].read_bytes() + bytes(5000))
+    segment = kafkarec.open(path)
+    assert isinstance(segment, kafkarec.Segment)
+    size = LOGS[0].stat().st_size
+    part = segment.between(size, segment.size)
+    os.truncate(path, size - taken)
+    for table in (part.read(errors="skip"), part.scan(errors="skip")):
+        assert len(table) == 0 and [one.reason for one in table.damage] == ["unreadable"]
+    with pytest.raises(kafkarec.CorruptRecordError, match="shorter now than when it was opened"):
+        part.read()
