@@ -22,6 +22,15 @@ def test_a_codec_that_the_magic_lacks_is_named_with_the_command_for_another(run:
     assert run(*command.split()[1:]).status == 0
 
 
+def test_restored_headers_are_named(run: Here, tmp_path: Path) -> None:
+    batches = [builders.good_batch(3, base_offset=3 * n) for n in range(4)]
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(builders.patched(b"".join(batches), len(batches[0]) + 8, bytes(4)))
+    ran = run("convert", old, "-o", new, "--errors", "skip")
+    assert ran.status == 1 and new.read_bytes() == b"".join(batches)
+    assert f"batch at byte {len(batches[0])}: batch length is 94, not 0: proven by the checksum" in ran.err
+
+
 def test_on_loss_raise_writes_all_or_nothing_to_a_pipe() -> None:
     arguments = ("convert", "-", "--compression", "none", "--on-loss", "raise")
     ran = own_process(*arguments, stdin=CODEC_LOG.read_bytes())
