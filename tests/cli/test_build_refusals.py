@@ -182,6 +182,7 @@ def test_a_log_that_exists_needs_force(run: Here, tmp_path: Path) -> None:
     assert f"{0:020}.log" in os.listdir(folder)
     assert run("build", rows, "-o", folder, "--base-offset", 7, "--force").status == 0
     assert f"{7:020}.log" in os.listdir(folder) and f"{0:020}.log" not in os.listdir(folder)
+    assert sorted(os.listdir(tmp_path)) == ["in.jsonl", "orders-0"]
 
 
 def test_memory_stays_flat(tmp_path: Path) -> None:
