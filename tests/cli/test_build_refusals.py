@@ -173,6 +173,18 @@ def test_force_replaces_logs_and_nothing_else(run: Here, tmp_path: Path) -> None
     assert (folder / "thesis.txt").read_text() == "years of work"
 
 
+def test_a_log_that_exists_needs_force(run: Here, tmp_path: Path) -> None:
+    rows, folder = tmp_path / "in.jsonl", tmp_path / "orders-0"
+    rows.write_text("{}\n")
+    assert run("build", rows, "-o", folder).status == 0
+    ran = run("build", rows, "-o", folder, "--base-offset", 7)
+    assert ran.status == 2 and "exists and is not empty; --force replaces it" in ran.complaint
+    assert f"{0:020}.log" in os.listdir(folder)
+    assert run("build", rows, "-o", folder, "--base-offset", 7, "--force").status == 0
+    assert f"{7:020}.log" in os.listdir(folder) and f"{0:020}.log" not in os.listdir(folder)
+    assert sorted(os.listdir(tmp_path)) == ["in.jsonl", "orders-0"]
+
+
 def test_memory_stays_flat(tmp_path: Path) -> None:
     """Peak memory for 60 MB of rows exceeds that for 6 MB of rows by less than 60 MB."""
     line = json.dumps({"key": "k" * 10, "value": "v" * 1000}).encode() + b"\n"

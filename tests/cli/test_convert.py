@@ -19,7 +19,17 @@ def test_a_codec_that_the_magic_lacks_is_named_with_the_command_for_another(run:
     assert ran.status == 1 and "magic 1 does not support zstd; choose another compression" in ran.complaint
     command = f"kafkarec convert --compression lz4 {TXN} --magic 1 -o {tmp_path / 'new.log'}"
     assert ran.complaint.endswith(f"; nothing is written. With a codec that it supports: {command}")
-    assert run(*command.split()[1:]).status == 0
+    ran = run(*command.split()[1:])
+    assert ran.status == 0 and "  lost: control records: 26\n" in ran.err
+
+
+def test_restored_headers_are_named(run: Here, tmp_path: Path) -> None:
+    batches = [builders.good_batch(3, base_offset=3 * n) for n in range(4)]
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(builders.patched(b"".join(batches), len(batches[0]) + 8, bytes(4)))
+    ran = run("convert", old, "-o", new, "--errors", "skip")
+    assert ran.status == 1 and new.read_bytes() == b"".join(batches)
+    assert f"batch at byte {len(batches[0])}: batch length is 94, not 0: proven by the checksum" in ran.err
 
 
 def test_on_loss_raise_writes_all_or_nothing_to_a_pipe() -> None:

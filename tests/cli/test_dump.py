@@ -29,6 +29,19 @@ def test_a_compressed_segment_file_is_dumped(run: Here, tmp_path: Path) -> None:
     assert ran.out.splitlines()[1:] == run("dump", LOG).out.splitlines()[1:]
 
 
+def test_the_list_of_files_may_end_with_commas(run: Here) -> None:
+    """As for Kafka's tool, whose String.split drops empty strings at the end."""
+    ran = run("dump", "--files", f"{LOG},,")
+    assert (ran.status, ran.err, ran.out) == (0, "", run("dump", LOG).out)
+
+
+def test_a_bad_index_suggests_verify(run: Here, tmp_path: Path) -> None:
+    log(tmp_path, builders.good_batch(1))
+    ran = run("dump", log(tmp_path, bytes(4) + b"\0\0\x10\0", name=f"{STEM}.index"))
+    assert ran.status == 1 and "points at byte 4096, but the log has" in ran.complaint
+    assert ran.complaint.endswith(f"kafkarec verify {tmp_path}")
+
+
 def test_an_error_of_a_control_record_names_its_file(run: Here, tmp_path: Path) -> None:
     path = log(tmp_path, builders.batch([builders.record(key=b"\0")], attributes=builders.CONTROL))
     ran = run("dump", path, "--deep-iteration")

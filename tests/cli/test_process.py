@@ -36,6 +36,12 @@ def test_every_module_of_a_verb_is_in_the_table_and_every_verb_in_the_readme() -
     assert [verb for verb in VERBS if not re.search(rf"^kafkarec {verb}\b", readme, re.MULTILINE)] == []
 
 
+@pytest.mark.parametrize("option", ["--help", "-h", "--version"])
+def test_help_is_no_error(run: Here, option: str) -> None:
+    ran = run(option)
+    assert (ran.status, ran.err) == (0, "") and b"kafkarec" in ran.out
+
+
 def test_the_output_file_appears_when_it_is_complete(run: Here, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     out.write_text("old")

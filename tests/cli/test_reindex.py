@@ -34,6 +34,11 @@ def test_a_single_file_may_have_any_name(run: Here, tmp_path: Path) -> None:
     assert (tmp_path / "new" / f"{0:020d}.index").read_bytes() == (TXN / f"{0:020d}.index").read_bytes()
 
 
+def test_preallocated_zeros_are_no_difference(run: Here) -> None:
+    ran = run("reindex", SEGMENTS / "logappend-live-0", "--dry-run", "--index-interval", 256)
+    assert "equal to the old one without its 4040 preallocated zero bytes" in ran.out.decode()
+
+
 def test_a_closed_pipe_does_not_stop_the_run(tmp_path: Path) -> None:
     script = f"{sys.executable} -m kafkarec reindex {TXN} --index-interval 256 -o {tmp_path}/new | true"
     for _ in range(3):

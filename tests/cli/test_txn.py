@@ -39,6 +39,11 @@ def partition(folder: Path, *segments: list[Event]) -> Path:
     return folder
 
 
+def test_a_single_segment_reports_what_it_cannot_decide(run: Here) -> None:
+    alone, whole = (run("txn", path).out.decode() for path in (SEGMENTS / "txn-0" / f"{0:020}.log", SEGMENTS / "txn-0"))
+    assert "3 open" in alone and "pass the folder" in alone and "pass the folder" not in whole
+
+
 def test_standard_input_with_topic_and_partition_by_option() -> None:
     data = txns.as_bytes(HANGING)
     ran = own_process("txn", "-", "--topic", "it's", "--partition", "7", stdin=data)

@@ -48,6 +48,20 @@ def test_what_is_beside_the_partitions_of_one_of_several_folders_is_told(
     assert text.splitlines()[0].endswith(f"according to {7:020}.snapshot (gone-0)")
 
 
+def test_one_of_several_paths_is_an_empty_folder(run: Here, damaged: Path, tmp_path: Path) -> None:
+    """Such as a disk that is not mounted: the others are verified, but that is not all."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    ran = run("verify", damaged / "fine-1", disk)
+    assert ran.status == 3 and ran.out.startswith(b"COULD NOT READ EVERYTHING: ")
+    assert f"  error    {disk}: " in ran.out.decode()
+
+
+def test_zeros_alone_tell_nothing(run: Here, tmp_path: Path) -> None:
+    ran = run("verify", made(tmp_path, {0: [bytes(1 << 20)]}))
+    assert ran.status == 0 and ran.out.startswith(b"NO BATCHES: nothing is damaged, but there are only zeros: ")
+
+
 def test_control_characters_and_markup_in_names_are_escaped(run: Here, tmp_path: Path) -> None:
     """Terminals and browsers show any file name as text (P17)."""
     # together: a tag, its end, and control characters of a terminal

@@ -32,6 +32,11 @@ def test_all_pieces_are_the_content(name: str) -> None:
             assert reads == sorted(reads) and all(0 < read <= len(payload) for read in reads)
 
 
+def test_snappy_streams_one_after_another_are_read_as_in_one_piece() -> None:
+    two = codecs.compress(2, CONTENTS[2]) + codecs.compress(2, b"more")
+    assert joined("snappy", two) == bytes(codecs.decompress(2, two, 1 << 20))
+
+
 @pytest.mark.parametrize("name", CODECS)
 def test_the_limit_is_kept(name: str) -> None:
     payload = codecs.compress(codecs.BY_NAME[name].id, bytes(64 << 20))

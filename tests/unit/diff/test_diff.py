@@ -65,6 +65,17 @@ def test_other_codec_and_other_batches_are_the_same_records(tmp_path: Path, code
     assert mirrored(difference, compare(b, a))
 
 
+@pytest.mark.parametrize("count", [1, 10])
+def test_damage_is_not_a_gap(tmp_path: Path, count: int) -> None:
+    data = [batch(0, 10), batch(10, count), batch(10 + count, 10)]
+    a = log(tmp_path / "a", data)
+    b = log(tmp_path / "b", [data[0], builders.patched(data[1], 70, bytes([data[1][70] ^ 1])), data[2]])
+    difference = compare(a, b)
+    assert spans(difference.only_a) == [(10, 9 + count, "damaged")]
+    assert any(note.startswith("B is damaged: 1 range") for note in difference.notes)
+    assert mirrored(difference, compare(b, a))
+
+
 def test_a_compacted_replica_has_gaps(tmp_path: Path) -> None:
     parts = builders.records(10)
     a = log(tmp_path / "a", [batch(0, 10), batch(10, 10), batch(20, 10)])

@@ -114,6 +114,13 @@ def test_refused_keys(key: bytes | None, words: str) -> None:
             read()
 
 
+@pytest.mark.parametrize("value", [b"", b"\0"])
+def test_a_value_that_ends_inside_of_its_version_is_refused(value: bytes) -> None:
+    with pytest.raises(InvalidRecordError, match="the message ends inside of its version") as caught:
+        control.parse(key_of(0), value)
+    assert (caught.value.expected, caught.value.found) == (2, len(value))
+
+
 def uvarint(value: int) -> bytes:
     out = b""
     while value >= 128:

@@ -93,6 +93,8 @@ def test_what_kafka_does_not_know_stays_bytes() -> None:
     assert framed.problem == "record type 99 of __cluster_metadata is not known to Kafka 4.4"
     newer = internal_topics.read("__cluster_metadata", None, b"\1\x02\7\0")
     assert newer.problem == "version 7 of TopicRecord is not known to Kafka 4.4"
+    large = internal_topics.read("__cluster_metadata", None, b"\1\x02\x80\x80\2")
+    assert large.problem is not None and "the version is too large" in large.problem
 
 
 SCHEMA = """

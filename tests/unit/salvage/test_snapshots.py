@@ -125,6 +125,9 @@ def test_a_missing_segment_is_named_and_where_it_may_be(run: Here, tmp_path: Pat
     text = run("salvage", folder, lost_and_found, "-o", tmp_path / "two").out.decode()
     assert "unnamed-0: saved 2 batches" in text
     assert "its offsets are missing in orders-0: if it belongs there, salvage both together with --topic orders" in text
+    lost_and_found.write_bytes(b"".join(parts[1:4]))  # begins before what is missing
+    text = run("salvage", folder, lost_and_found, "-o", tmp_path / "other").out.decode()
+    assert "unnamed-0: saved 3 batches" in text and "its offsets are missing" not in text
     complaint = run("salvage", lost_and_found.parent, "--dry-run").complaint
     assert complaint.endswith(f"no .log file was found; name what is to be read: '{lost_and_found}'")
     assert run("explain", lost_and_found.parent).complaint.endswith("has no partition; name a file in it")

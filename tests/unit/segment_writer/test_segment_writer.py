@@ -139,6 +139,20 @@ def test_decoded_columns_are_written_as_they_were(folder: Path) -> None:
 # Rolling
 
 
+def test_a_segment_is_rolled_before_it_is_too_large(folder: Path) -> None:
+    with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
+        for offset in range(0, 15, 3):
+            writer.append(batch(offset))
+        assert bases(writer) == [0, 6, 12]
+        assert [one.size for one in writer.segments] == [2 * len(batch())] * 2 + [len(batch())]
+
+
+def test_records_are_cut_into_batches_that_fit_a_segment(folder: Path) -> None:
+    with SegmentWriter(folder, segment_bytes=1000) as writer:
+        writer.write([(i, builders.NOW, b"k", b"v" * 90, []) for i in range(100)])
+        assert len(writer.segments) > 10 and all(one.size <= 1000 for one in writer.segments)
+
+
 def test_a_segment_is_rolled_by_record_time(folder: Path) -> None:
     times = [0, WEEK, WEEK + 1, 5, 2 * WEEK + 1, 2 * WEEK + 2]  # the third is later than the first by more than a week
     with SegmentWriter(folder) as writer:

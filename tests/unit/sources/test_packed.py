@@ -71,6 +71,13 @@ def test_a_compressed_segment_reads_as_the_uncompressed_one(form: str, tmp_path:
         assert list(segment.scan()) == list(plain.scan())
 
 
+def test_bytes_behind_zeros_are_kept() -> None:
+    data = bytes(64) + NOISE
+    source = source_of(gzip.compress(data))
+    assert source.read_at(0, len(data)) == data
+    source.close()
+
+
 def test_only_the_requested_bytes_are_decompressed() -> None:
     data = bytes(8 << 20) + NOISE
     source = source_of(gzip.compress(NOISE + data, 1))

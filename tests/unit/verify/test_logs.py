@@ -89,6 +89,12 @@ def test_sequences_by_the_brokers_rules(tmp_path: Path, batches: list[bytes], ki
     assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
 
 
+@pytest.mark.parametrize(("first", "kind"), [(5, None), (10, "sequence_gap")])
+def test_sequences_continue_over_a_segment_without_producers(tmp_path: Path, first: int, kind: str | None) -> None:
+    folder = made(tmp_path, {0: [sequenced(0, 0)], 5: [good(5), good(10)], 15: [sequenced(15, first)]})
+    assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
+
+
 def test_a_sequence_gap_over_missing_offsets_is_not_reported(tmp_path: Path) -> None:
     bad = sequenced(5, 5)[:-1] + b"\xff"
     assert kinds(verified(made(tmp_path, {0: [sequenced(0, 0), bad, sequenced(10, 10)]}), sequences=True)) == set()
