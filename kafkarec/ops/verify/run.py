@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES, checked_threads
+from kafkarec.sidecars import leader_epochs
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import lost_parts, opening, recorded_ends
 from kafkarec.storage.data_folder import DataFolderFiles
@@ -108,20 +109,21 @@ def _reports(
 
 
 def _files(log: PartitionFiles) -> dict[str, tuple[int, int]]:
-    """(inode, size) of the local segments of a log, by path."""
+    """(inode, size) of the local segments of a log, and of the epochs beside them, by path."""
+    paths = [segment.path for segment in log.segments if isinstance(segment.folder, LocalFolder)]
+    if isinstance(log.folder, LocalFolder):
+        paths.append(log.folder.join(leader_epochs.NAME))
     found = {}
-    for segment in log.segments:
-        if isinstance(segment.folder, LocalFolder):
-            try:
-                status = os.stat(segment.path)
-            except OSError:
-                continue
-            found[segment.path] = (status.st_ino, status.st_size)
+    for path in paths:
+        with suppress(OSError):
+            status = os.stat(path)
+            found[path] = (status.st_ino, status.st_size)
     return found
 
 
 def _was_changed(log: PartitionFiles, before: dict[str, tuple[int, int]]) -> bool:
-    """Whether a segment was removed, replaced or truncated since. That the last one grows is no change."""
+    """Whether a segment was removed, replaced or truncated since, or a leader epoch began. That the last segment grows
+    is no change."""
     now, last = _files(log), log.segments[-1].path if log.segments else None
     for path, (inode, size) in before.items():
         found, now_size = now.get(path, (None, 0))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import builders
 import pytest
@@ -59,6 +60,32 @@ def test_a_log_that_was_truncated_and_written_to(tmp_path: Path, monkeypatch: py
     _truncating(monkeypatch, truncate)
     report = verified(folder, sequences=True)
     assert report.exit_status() == 0 and [one.batches for one in report.files] == [4]
+
+
+def test_a_leader_epoch_that_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker enters it, and appends batches of it, after the entries were read."""
+    folder = made(tmp_path, {0: [good(0)]})
+    epochs = folder / "leader-epoch-checkpoint"
+    epochs.write_text("0\n1\n0 0\n")
+
+    def begin() -> None:
+        (folder / "new").write_text("0\n2\n0 0\n1 5\n")
+        (folder / "new").rename(epochs)
+        with (folder / f"{0:020}.log").open("ab") as file:
+            file.write(good(5, leader_epoch=1))
+
+    real = os.open
+    done: list[bool] = []
+
+    def opened(*args: Any, **options: Any) -> int:
+        if not done and str(args[0]).endswith(".log"):
+            done.append(True)
+            begin()
+        return real(*args, **options)
+
+    monkeypatch.setattr(os, "open", opened)
+    report = verified(folder)
+    assert done and report.exit_status() == 0 and [one.batches for one in report.files] == [2], str(report)
 
 
 def test_a_log_that_is_changed_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
