@@ -14,6 +14,7 @@ from .files import ByteSource, FolderEntry, LocalFile
 S = TypeVar("S")
 T = TypeVar("T")
 _REQUESTS_AT_ONCE = 16
+_MOST_READINGS = 10
 
 
 class Folder(Protocol):
@@ -59,8 +60,12 @@ class LocalFolder:
 
     def read(self, name: str) -> bytes | None:
         try:
-            with closing(LocalFile(self.join(name))) as file:
-                return file.read_at(0, file.size)
+            for _ in range(_MOST_READINGS):  # again if a broker trims or extends it meanwhile
+                with closing(LocalFile(self.join(name))) as file:
+                    data = file.read_at(0, file.size)
+                    if len(data) == file.size and not file.read_at(file.size, 1):
+                        break
+            return data
         except (FileNotFoundError, IsADirectoryError):
             return None
 

@@ -11,9 +11,9 @@ pieces together have exactly the records and the damage of the file.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +32,9 @@ _OPEN_COST = 4 << 20
 _LEAST_TASK = 4 << 20
 # Tasks are put together of pieces, so that none is much longer than the others.
 _PIECES_OF_A_TASK, _LEAST_PIECE = 5, 1 << 20
+# After a batch at least so many zeros are those of a preallocated file.
+_LEAST_ZEROS = 12
+_LAST_OFFSET = (1 << 62) - 1
 
 
 class PlannedFile(NamedTuple):
@@ -85,6 +88,8 @@ def plan(
 
     transactions: of each partition, for read_committed; None: they are read
     """
+    if options.is_read_committed and transactions is None:
+        partitions = {key: _without_zeros(each) for key, each in partitions.items()}
     total = sum(each.length(number) or 0 for each in partitions.values() for number in range(len(each.segments)))
     mean = -(-total // _task_count(options, total, total))
     most = max(1, mean // _PIECES_OF_A_TASK, min(mean, _LEAST_PIECE))
@@ -135,6 +140,26 @@ def _check_names(partition: PartitionLog) -> None:
             f"{partition.topic}-{partition.partition}: {why}. Ranges and read_committed go by the names; without them "
             f"all records are read. `kafkarec salvage` names the segments by their batches"
         )
+
+
+def _without_zeros(partition: PartitionLog) -> PartitionLog:
+    """Without the zeros at the end of a preallocated file (log.preallocate): a broker writes batches there before the
+    tasks read them, whose markers come after the planning."""
+    import kafkarec
+
+    last, begin = partition.segments[-1], -1
+    size = last.listed_size
+    if size is None or size < _LEAST_ZEROS or "://" in last.path:
+        return partition
+    with suppress(kafkarec.KafkaRecordError, OSError), last:  # else a task has the error
+        end = begin if any(last.raw(size - _LEAST_ZEROS, _LEAST_ZEROS)) else last.position_of(_LAST_OFFSET)
+        while begin < end:  # again if a batch was written meanwhile where the zeros began
+            begin = end
+            (table,) = deque(last.between(begin, size).scan_pieces(errors="skip"), 1)
+            end = size - table.remaining
+            if table.remaining >= _LEAST_ZEROS and not any(last.raw(end, _LEAST_ZEROS)):
+                return partition._replace(segments=(*partition.segments[:-1], last.copy(size=end)))
+    return partition
 
 
 def file_of(segment: kafkarec.Segment) -> PlannedFile | None:

@@ -12,20 +12,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import builders
 import log_cleaning
 import pytest
 from log_cleaning import RepeatingThread
 from pyspark.sql.types import StructType
-from source_rows import Read, read
+from source_rows import Read, log_folder, read
 from stream_broker import Broker
 from unlistable_folders import refuse_listing
 
 from kafkarec import distributed
+from kafkarec.sidecars import offset_index
 from kafkarec.sources import folders, remote
-from spark_udfs.source import listing
+from spark_udfs.source import KafkarecDataSource, listing
 from spark_udfs.source.listing import DataLoss
 from spark_udfs.source.paths import finder
 
@@ -312,6 +315,48 @@ class Planned:
     def offsets(self) -> list[int]:
         batches = (batch for task in self.read.tasks for batch in self.read.reader.read(task))
         return [row["offset"] for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("cut", [0, 30])
+@pytest.mark.parametrize("written", [4, 6])
+@pytest.mark.parametrize("call", range(17))
+def test_read_committed_of_a_preallocated_file_that_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, written: int, cut: int, indexed: bool
+) -> None:
+    """Of a transaction that is aborted after the planning. written: the batches in the file from one of the planning's
+    calls on that open or read a file; cut: the bytes of the last one when the planning began."""
+    plain = [builders.batch(builders.records(1), base_offset=base) for base in range(4)]
+    begun = builders.batch(
+        builders.records(1), base_offset=4, attributes=builders.TRANSACTIONAL, producer_id=7, producer_epoch=0
+    )
+    marker = builders.end_marker(commit=False, producer_id=7, base_offset=6)
+    data = [*plain, begun, builders.batch(builders.records(1), base_offset=5), marker]
+    folder = log_folder(tmp_path / "t-0", (0, b"".join(plain[:3]) + plain[3][:cut] + bytes(2000)))
+    if indexed:
+        entry = offset_index.write([(1, len(plain[0]))], 0)
+        (folder / f"{0:020}.index").write_bytes(entry + bytes(80))
+
+    def write(count: int) -> None:
+        with (folder / f"{0:020}.log").open("r+b") as file:
+            file.write(b"".join(data[:count]))
+
+    calls = iter(range(1000))
+
+    def after_writing(real: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        if next(calls) == call:
+            write(written)
+        return real(*args, **options)
+
+    with monkeypatch.context() as during:
+        for name in ("open", "pread"):
+            during.setattr(os, name, partial(after_writing, getattr(os, name)))
+        source = KafkarecDataSource({"path": str(folder), "isolationlevel": "read_committed"})
+        reader = source.reader(OFFSET)
+        tasks = reader.partitions()
+    write(7)
+    found = [row["offset"] for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
+    assert found in ([0, 1, 2], [0, 1, 2, 3])
 
 
 def test_retention_between_planning_and_reading(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
