@@ -164,7 +164,8 @@ def excluded_so_far(matched: Match) -> Excluded | None:
 def _excluded(matched: Match, opened: Mapping[int, Sequence[int]]) -> Excluded:
     stable = min((txn[FIRST] for txn in opened.values()), default=None)
     last_stable_offset = matched.next_offset if stable is None else stable
-    return Excluded(aborted_spans(matched), stable, last_stable_offset, _undecided(matched), matched.highest_base)
+    highest, damaged = matched.highest_base, bool(matched.damage)
+    return Excluded(aborted_spans(matched), stable, last_stable_offset, _undecided(matched), highest, damaged)
 
 
 def _undecided(matched: Match) -> tuple[UndecidedTransaction, ...]:

@@ -18,7 +18,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.tables.records import BatchTable, RecordColumns
 
-from .decode_options import NO_COLUMNS, DecodeRequest
+from .decode_options import ALL_CHECKS, NO_COLUMNS, DecodeRequest
 from .threads import in_order, read_shared, worth_sharing
 
 Span = tuple[int, int, int]
@@ -33,6 +33,7 @@ class Excluded(NamedTuple):
     undecided: transactions whose marker may be lost in damage, left out
     highest_base: the highest base offset when the markers were read: what a log that grows got since then is left out,
         as its markers are not known; None: nothing is left out for that
+    damaged: whether there was damage then, of which a reading that checks less may take batches
     """
 
     aborted: tuple[Span, ...]
@@ -40,10 +41,13 @@ class Excluded(NamedTuple):
     last_stable_offset: int | None
     undecided: tuple[UndecidedTransaction, ...] = ()
     highest_base: int | None = None
+    damaged: bool = False
 
     def applied_to(self, decode_request: DecodeRequest) -> DecodeRequest:
-        same = {name: getattr(self, name) for name in ("aborted", "stable_offset", "highest_base")}
-        return decode_request._replace(options=decode_request.options._replace(**same))
+        options = decode_request.options._replace(aborted=self.aborted, stable_offset=self.stable_offset)
+        if options.check_crc == ALL_CHECKS or not self.damaged:
+            options = options._replace(highest_base=self.highest_base)
+        return decode_request._replace(options=options)
 
     def waits(self, base_offset: int) -> bool:
         """Whether the batch may not be judged yet."""

@@ -323,3 +323,12 @@ def test_a_sound_log(producers: int) -> None:
     assert len(found["open"]) >= producers // 4 and len(found["ended"]) > 120
     aborted = [(one[0], one[ROW.index("first_offset")], one[2]) for one in found["ended"] if one[1] == ABORT]
     assert aborted == [(one.producer_id, one.first_offset, one.last_offset) for one in index]
+
+
+@pytest.mark.parametrize("errors", ["raise", "skip"])
+def test_without_checks_a_last_batch_with_a_wrong_checksum_is_read(errors: str) -> None:
+    """The markers' reading, which checks them to skip damage, did not see it."""
+    one, other = (builders.batch(builders.records(2), base_offset=base) for base in (0, 2))
+    data = one + other[:-3] + b"x" + other[-2:]
+    records = kafkarec.decode(data, isolation="read_committed", errors=errors, check_crcs=False)
+    assert records.column("offset") == [0, 1, 2, 3]
