@@ -6,7 +6,9 @@
 A poll lists names, calls stat, and reads what is behind the last batch; the decoder goes on with what it knew of the
 batches before, so batches and damage are those of one reading of the file. The broker may roll (a later segment
 appears; the earlier one is read to its end first), delete old segments, and truncate. Every poll compares the last
-batch that was read with the file, so it also detects a log that was truncated and has grown again.
+batch that was read with the file, so it also detects a log that was truncated and has grown again. The log cleaner
+replaces segments, all but the last one: the new file has another inode, and the name of the first of those that are
+merged into it. Reading goes on at the first batch with the next offset or a later one, whichever file has it.
 
 What waits for a later poll:
 
@@ -63,13 +65,18 @@ _WAITS, _RAISES, _OPEN = range(3)
 
 
 class ReadBatch(NamedTuple):
-    """The position and the fingerprint (see batch_frames) of a batch that was read."""
+    """The position and the fingerprint (see batch_frames) of a batch that was read. name: "" if its file is gone"""
 
     name: str
+    inode: int | None
     position: int
     end: int
     fingerprint: bytes
     next_offset: int
+
+
+class _Cut(Exception):
+    """The log was truncated since the poll compared the last batch."""
 
 
 class _Stop(NamedTuple):
@@ -149,8 +156,8 @@ class Follower:
         listed = self._listing()
         try:
             yield from self._new_records(listed)
-        except FileNotFoundError:
-            return  # deleted since it was listed; the next poll continues there
+        except (FileNotFoundError, _Cut):
+            return  # deleted or cut since it was listed; the next poll continues there
 
     def _new_records(self, listed: Sequence[str]) -> Iterator[tuple[SegmentFile, RecordColumns]]:
         if not listed:
@@ -159,7 +166,13 @@ class Follower:
             self._enter(_first_with(listed, self._range.first_offset))
             self._stable_from = listed[0]
         elif not self._is_unchanged(listed):
-            self._rewind(listed)
+            listed = self._listing()  # again: the broker may have rolled, and the cleaner run, since
+            if not listed or any(name.endswith(".log.swap") for name in os.listdir(self._folder.path or os.curdir)):
+                return  # a segment is being replaced: it has no name now
+            if self._is_replaced(listed):
+                self._go_on(listed)
+            else:
+                self._rewind(listed)
         settled, seen = self._settled(listed)
         if settled is None or (seen is not None and seen == self._last_seen):
             return
@@ -191,45 +204,70 @@ class Follower:
         is_segment = names.is_segment(name) and not name.endswith(".checkpoint")
         return is_segment and (not self._owners or _owner(name) in self._owners)
 
-    def _enter(self, name: str) -> None:
-        """Starts a segment at the first batch in the range."""
-        self._go_to(name, ReadTo())
-        first, base = self._range.first_offset, names.base_offset(name)
-        if self._range.times is None and (first is None or (base is not None and first <= base)):
+    def _enter(self, name: str, expected: int | None = None) -> None:
+        """Starts a segment at the first batch in the range; expected: at or above this offset."""
+        record_range = self._range if expected is None else self._range.beginning(expected)
+        first, base = record_range.first_offset, names.base_offset(name)
+        if record_range.times is None and (first is None or (base is not None and first <= base)):
+            self._go_to(name, ReadTo())
             return
         with self._segment(name) as segment:
-            start = ranges.start_position(segment, self._range)
+            start = ranges.start_position(segment, record_range)
             offset = batch_frames.first_offset(segment, start) if start else None
-            self._at, self._first_end = self._looked_back(segment, offset, self._first_in_range)
-            self._remember(segment, BatchTable(self._at.before))
+            at, first_end = self._looked_back(segment, offset, partial(_first_in_range, record_range))
+            self._go_to(name, at)
+            self._first_end = first_end
+            self._remember(segment, BatchTable(at.before))
 
     def _go_to(self, name: str, at: ReadTo) -> None:
         self._name, self._at, self._first_end = name, at, None
         self._waits, self._unsettled, self._unstable = False, None, None
 
     def _is_unchanged(self, listed: Sequence[str]) -> bool:
-        """Whether the last batch that was read is still at its position; True also if its segment was deleted."""
-        if self._name not in listed and any(_place(name) > _place(self._name) for name in listed):
-            self._skip_deleted(listed)
-            return True
+        """Whether the last batch that was read is still at its position."""
+        if self._name not in listed:
+            return False
         mark = self._marks[-1] if self._marks else None
         if mark is None or mark.name != self._name:
-            path = self._folder.join(self._name)
-            return self._name in listed and os.stat(path).st_size >= self._at.position
+            return os.stat(self._folder.join(self._name)).st_size >= self._at.position
         return self._holds(mark)
 
-    def _skip_deleted(self, listed: Sequence[str]) -> None:
-        """Continues at the first segment after a deleted one; notes offsets that were not read."""
-        expected = self._marks[-1].next_offset if self._marks else None
-        self._enter(next(name for name in listed if _place(name) > _place(self._name)))
-        base = names.base_offset(self._name)
-        if expected is not None and base is not None and base > expected:
-            self._note(f"offsets {expected} to {base - 1} were deleted before they were read")
+    def _is_replaced(self, listed: Sequence[str]) -> bool:
+        """Whether the file with the last batch that was read was replaced or deleted, and the log goes on behind it. Of
+        a log that was cut the last of the files that are still there no longer has the batch that was read last in it.
+        """
+        later = next((name for name in listed if _place(name) > _place(self._name)), None)
+        if later is None or not self._marks:
+            return later is not None and self._name not in listed
+        base, newest = names.base_offset(later), dict[str, ReadBatch]()
+        if base is not None and base < self._marks[-1].next_offset:
+            return False
+        for mark in reversed(self._marks):
+            newest.setdefault(mark.name, mark)
+        for mark in newest.values():
+            if mark.name in listed:
+                with self._segment(mark.name) as segment:
+                    if _inode(segment) == mark.inode:
+                        return _is_at(segment, mark)
+        return True
+
+    def _go_on(self, listed: Sequence[str]) -> None:
+        """Continues, after a segment was replaced or deleted, at the next offset; notes offsets that were not read."""
+        mark = self._marks[-1] if self._marks else None
+        expected = mark.next_offset if mark else self._range.first_offset
+        self._enter(_first_with(listed, expected), expected)
+        if mark is None:
+            return
+        if self._marks[-1] is mark:
+            self._marks[-1] = mark._replace(name="")
+        first = names.base_offset(listed[0])
+        if first is not None and first > mark.next_offset:
+            self._note(f"offsets {mark.next_offset} to {first - 1} were deleted before they were read")
 
     def _holds(self, mark: ReadBatch) -> bool:
         try:
             with self._segment(mark.name) as segment:
-                return batch_frames.is_unchanged(segment, mark.position, mark.end, mark.fingerprint)
+                return _is_at(segment, mark)
         except FileNotFoundError:
             return False
 
@@ -244,6 +282,7 @@ class Follower:
             self._go_to(mark.name, at)
             place = f"offset {mark.next_offset}"
         else:
+            self._name = ""  # if it is gone by now, too, the next poll is as the first one
             self._enter(listed[0])
             place = "its beginning"
         self._stable_from = listed[0]
@@ -285,18 +324,6 @@ class Follower:
             if not begin or sum(map(len, at.before)) >= WINDOW:
                 return at, more
             back *= _FURTHER_BACK
-
-    def _first_in_range(self, part: PassResult, begin: int) -> tuple[int | None, int | None]:
-        """Where the last batch ends before the first one in the range, and where that one ends; of a part without one
-        where damage begins that no batch follows. None: nowhere."""
-        first, oldest = self._range.first_offset, self._range.start_timestamp
-        columns = map(batch_table(part).column, ("position", "size_in_bytes", "last_offset", "max_timestamp"))
-        for position, size, last, newest in zip(*columns, strict=True):
-            is_late = oldest is None or (newest is not None and newest >= oldest)
-            if is_late and (first is None or last >= first):
-                return begin, position + size
-            begin = position + size
-        return begin if any(one.lost_to is None for one in part.damage) else None, None
 
     # ---- what waits for a later poll
 
@@ -345,7 +372,8 @@ class Follower:
         on; again from a later one when it begins there, and where something is decided by what is behind it."""
         start = self._stable_from if self._stable_from in listed else listed[0]
         matched = self._matched
-        if matched is None or matched.start != start or not (matched.last is None or self._holds(matched.last)):
+        is_unchanged = matched is not None and matched.start == start and matched.name in listed
+        if matched is None or not (is_unchanged and (matched.last is None or self._holds(matched.last))):
             matched = self._matched = _Matched(start, start)
         chosen = [name for name in listed if _place(name) >= _place(start)]
         self._match(matched, chosen, settled)
@@ -404,6 +432,9 @@ class Follower:
                     followed = all(one.lost_to is not None for one in part.damage if one.position == stop.position)
                     self._waits, self._unstable = stop.why == _WAITS and followed, stop.base_offset
                     part, after = read_until(decode_request, source, self._at, stop.position)
+                if self._is_cut(segment, left_out):
+                    self._waits, self._unstable = False, None
+                    raise _Cut
                 yield from self._taken(segment, decode_request, source, part, after, left_out)
                 if stop is not None:
                     break
@@ -412,6 +443,14 @@ class Follower:
                     pass
             if not final and self._unstable is None:
                 self._wait_for(segment, settled)
+
+    def _is_cut(self, segment: SegmentFile, left_out: Excluded | None) -> bool:
+        """Whether the last batch that was read, or the last one whose markers were, is no longer where it was."""
+        mark = self._marks[-1] if self._marks else None
+        if mark is not None and mark.name == segment.name and not _is_at(segment, mark):
+            return True
+        last = None if left_out is None or self._matched is None else self._matched.last
+        return last is not None and not self._holds(last)
 
     def _stop(self, part: PassResult, settled: int | None, left_out: Excluded | None) -> _Stop | None:
         """Where the part ends for this poll; None: it is read whole. settled: None in a segment that a later one
@@ -464,11 +503,12 @@ class Follower:
         self._marks.extend(self._read_batches(segment, batches[-_REMEMBERED:]))
 
     def _read_batches(self, segment: SegmentFile, batches: BatchTable) -> Iterator[ReadBatch]:
+        inode = _inode(segment)
         for position, size, after in zip(
             *map(batches.column, ("position", "size_in_bytes", "next_offset")), strict=True
         ):
             head = batch_frames.fingerprint(segment, position)
-            yield ReadBatch(segment.name, position, position + size, head, after)
+            yield ReadBatch(segment.name, inode, position, position + size, head, after)
 
     def _wait_for(self, segment: SegmentFile, settled: int) -> None:
         """Keeps since when what is behind the position is there."""
@@ -476,6 +516,28 @@ class Follower:
             self._unsettled = None
         elif self._unsettled is None or self._unsettled[1] <= max(settled, self._at.position):
             self._unsettled = (time.time(), segment.size)
+
+
+def _first_in_range(record_range: RecordRange, part: PassResult, begin: int) -> tuple[int | None, int | None]:
+    """Where the last batch ends before the first one in the range, and where that one ends; of a part without one where
+    damage begins that no batch follows. None: nowhere."""
+    first, oldest = record_range.first_offset, record_range.start_timestamp
+    columns = map(batch_table(part).column, ("position", "size_in_bytes", "last_offset", "max_timestamp"))
+    for position, size, last, newest in zip(*columns, strict=True):
+        is_late = oldest is None or (newest is not None and newest >= oldest)
+        if is_late and (first is None or last >= first):
+            return begin, position + size
+        begin = position + size
+    return begin if any(one.lost_to is None for one in part.damage) else None, None
+
+
+def _is_at(segment: SegmentFile, mark: ReadBatch) -> bool:
+    return batch_frames.is_unchanged(segment, mark.position, mark.end, mark.fingerprint)
+
+
+def _inode(segment: SegmentFile) -> int | None:
+    descriptor = segment.source.descriptor
+    return None if descriptor is None else os.fstat(descriptor).st_ino
 
 
 def _place(name: str) -> tuple[int, str]:

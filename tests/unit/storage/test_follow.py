@@ -357,6 +357,100 @@ def test_records_of_transactions_that_begin_while_a_log_is_read(
     assert [offset for offset, _ in polled(one)] == plain[first:]
 
 
+def write_segments(folder: Path, segments: dict[int, list[bytes]], *, cut: bool = False) -> None:
+    """cut: files are written in place; else replaced, as by the log cleaner."""
+    for base, batches in segments.items():
+        path, new = folder / f"{base:020}.log", folder / f"{base:020}.log.cleaned"
+        (path if cut else new).write_bytes(b"".join(batches))
+        if not cut:
+            new.replace(path)
+    for path in folder.glob("*.log"):
+        if int(path.stem) not in segments:
+            path.unlink()
+
+
+@pytest.mark.parametrize(
+    "cleaned",
+    [{0: [good(1), good(3)], 4: [good(4)]}, {0: [good(1)], 2: [good(3)], 4: [good(4)]}, {0: [good(3)], 4: [good(4)]}],
+    ids=["merged", "not merged", "nothing before it is left"],
+)
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_log_that_is_cleaned_goes_on_at_the_next_offset(
+    tmp_path: Path, behind: bool, cleaned: dict[int, list[bytes]]
+) -> None:
+    """behind: a reader stops in a segment that a later one follows; else in the last one, which is rolled."""
+    notes = list[str]()
+    write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2)]})
+    one = follower(tmp_path, batch_bytes=1, on_note=notes.append)
+    if behind:
+        write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2), good(3)], 4: []})
+        pieces = one.poll()
+        assert offsets(piece for _, piece in islice(pieces, 3)) == [0, 1, 2]
+        pieces.close()
+    else:
+        assert [offset for offset, _ in polled(one)] == [0, 1, 2]
+    write_segments(tmp_path, cleaned)
+    assert [offset for offset, _ in polled(one) + polled(one)] == [3, 4]
+    assert notes == []
+    write_segments(tmp_path, {8: [good(8)]})  # retention, before 5 to 7 were read
+    assert [offset for offset, _ in polled(one)] == [8]
+    assert [note.partition(": ")[2] for note in notes] == ["offsets 5 to 7 were deleted before they were read"]
+
+
+def test_a_log_that_was_truncated_and_rolled_again(tmp_path: Path) -> None:
+    """The segment that was read is gone, as after cleaning, but the one before it was cut."""
+    notes = list[str]()
+    write_segments(tmp_path, {0: [good(0), good(1)], 2: [good(2)]})
+    one = follower(tmp_path, on_note=notes.append)
+    assert [offset for offset, _ in polled(one)] == [0, 1, 2]
+    again = [good(offset, leader_epoch=1) for offset in (1, 2, 3)]
+    write_segments(tmp_path, {0: [good(0), *again[:2]], 3: again[2:]}, cut=True)
+    assert [offset for offset, _ in polled(one)] == [1, 2, 3]
+    assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
+
+
+def before_opening(monkeypatch: pytest.MonkeyPatch, number: int, name: str, change: Any) -> None:
+    """Runs `change` before a segment is opened for the `number`th time."""
+    real, left = os.open, [number]
+
+    def opened(path: Any, *args: Any, **options: Any) -> int:
+        if str(path).endswith(name):
+            left[0] -= 1
+            if not left[0]:
+                change()
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", opened)
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_log_that_is_truncated_after_its_last_batch_was_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str
+) -> None:
+    again = {0: [good(0), *(good(offset, leader_epoch=1) for offset in (1, 2, 3))]}
+    for number in range(1, 5):
+        write_segments(tmp_path, {0: [good(0), good(1)]})
+        one = follower(tmp_path, isolation=isolation)
+        assert [offset for offset, _ in polled(one)] == [0, 1]
+        append(tmp_path, good(2))
+        before_opening(monkeypatch, number, ".log", lambda: write_segments(tmp_path, again, cut=True))
+        assert [offset for offset, _ in polled(one)] in ([], [2], [1, 2, 3])
+        monkeypatch.undo()
+        write_segments(tmp_path, again, cut=True)
+        assert [offset for offset, _ in polled(one)] in ([], [1, 2, 3])
+
+
+def test_a_segment_that_is_merged_while_its_markers_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
+    commit = builders.end_marker(commit=True, producer_id=1, base_offset=1)
+    write_segments(tmp_path, {0: [data], 1: [commit], 2: [good(2)]})
+    one = follower(tmp_path, isolation="read_committed")
+    merged = {0: [data, commit], 2: [good(2)]}
+    before_opening(monkeypatch, 1, f"{1:020}.log", lambda: write_segments(tmp_path, merged))
+    assert polled(one) == []
+    assert [offset for offset, _ in polled(one)] == [0, 2]
+
+
 def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
