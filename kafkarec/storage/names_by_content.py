@@ -9,7 +9,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.read.walk import HEADERS, asked, walk
+from kafkarec.read.walk import HEADERS, asked, passes_checksum, walk
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import Evidence
@@ -42,8 +42,9 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
         is_own = found == sorted(found)
         if len(found) == 1 and place not in wrong:
             end = _end(segment.copy(restore=False))
-            if end == found[0] + ends[base] - base:
-                continue  # its base offset is damaged: with that of its name it ends where the next segment begins
+            if end == found[0] + ends[base] - base or not passes_checksum(segment, 0, known_size(segment)):
+                continue  # its base offset is damaged: with that of its name it ends where the next segment begins; or
+                # more of its header is
             is_own = _adjoins(found[0], end, right)
         if place is None and found[0] not in ends and is_own:
             place = found[0]

@@ -129,9 +129,9 @@ def written_log(chance: random.Random, *, segments: int = 1) -> WrittenLog:
     count, position, batches = chance.choice([3, 10, 30, 80]), 0, []
     first = chance.randrange(len(kinds))
     epochs = [(epoch, offset)]
-    names, ends = [offset], []
+    names, ends, rolls = [offset], [], chance.choice([0.1, 0.1, 0.1, 1.0])
     for number, kind in enumerate(_chosen(chance, kinds, first, one_size, chance.randrange(2, count) + 1)):
-        if number and len(names) < segments and chance.random() < 0.1:
+        if number and len(names) < segments and chance.random() < rolls:
             names.append(offset)
             ends.append(number)
         if compacted:

@@ -86,6 +86,17 @@ def test_a_damaged_offset_of_the_only_batch_is_no_wrong_name(tmp_path: Path, hit
     assert [one.name for one in saved.segments] == [f"{base:020}.log" for base in (0, 10, 20, 30, 40)]
 
 
+def test_a_damaged_batch_at_the_start_is_no_wrong_name(folder: Path) -> None:
+    """Its base offset, size and payload are wrong, so that it seems to be the only one; the next segment is empty."""
+    (folder / f"{80:020}.log").touch()
+    path = folder / f"{60:020}.log"
+    size = int.from_bytes(path.read_bytes()[8:12], "big") + 20
+    data = builders.patched(path.read_bytes(), 0, (200).to_bytes(8, "big") + size.to_bytes(4, "big"))
+    path.write_bytes(builders.patched(data, 70, b"x"))
+    log = kafkarec.open(folder)
+    assert log.read(errors="skip", start_offset=50, end_offset=75).column("offset") == [*range(50, 60), *range(70, 75)]
+
+
 @pytest.mark.parametrize("suffixes", [(".log",), (".log", ".txnindex")])
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 def test_an_aborted_transaction_is_not_committed_by_the_next_marker(
