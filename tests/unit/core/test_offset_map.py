@@ -5,7 +5,9 @@ from __future__ import annotations
 from array import array
 from pathlib import Path
 
+import builders
 import pytest
+import reading
 
 from kafkarec._verbs import LastOffsets
 
@@ -52,6 +54,15 @@ def test_keys_of_every_length() -> None:
         agrees(keys, list(range(len(keys))), parts)
         agrees(keys + keys[::-1], list(range(2 * len(keys))), parts)
     assert len(set(sizes)) == len(keys)
+
+
+def test_the_decoder_selects_keys_with_their_offsets_or_any() -> None:
+    table, keys = LastOffsets(), [b"a", b"b", b"c"]
+    table.put(columns(keys), array("q", [3, -(2**63), 9]), 3)
+    records = [builders.record(offset_delta=n, key=key) for n, key in enumerate([b"a", b"b", b"c", b"a", b"d", b"b"])]
+    data = builders.batch([*records, builders.record(offset_delta=6)])
+    got = reading.decode_source(data, columns=["offset", "key"], engine={"keys": table})
+    assert got.column("offset") == [1, 3, 5] and got.column("key") == [b"b", b"a", b"b"]
 
 
 def test_a_later_row_replaces_an_earlier_one_whatever_its_offset() -> None:
