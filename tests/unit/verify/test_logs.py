@@ -159,3 +159,13 @@ def test_a_failure_in_a_worker_stops_all(tmp_path: Path, monkeypatch: pytest.Mon
         for threads in (1, 2):
             with pytest.raises(kafkarec.MissingCodecError):
                 verify.verify(folders, threads=threads)
+
+
+def test_messages_inside_of_a_wrapper_have_checksums_of_their_own(tmp_path: Path) -> None:
+    """That of the wrapper covers what was compressed, with the damage."""
+    inner = [builders.message(magic=1, offset=n, value=b"%d" % n) for n in range(3)]
+    damaged = [inner[0], inner[1][:-1] + b"x", inner[2]]
+    wrappers = [builders.wrapper(some, codec="gzip", offset=last) for some, last in ((damaged, 2), (inner, 5))]
+    report = verified(made(tmp_path, {0: wrappers}))
+    assert [one.reason for one in report.damage] == ["inner_crc_mismatch"]
+    assert report.exit_status() == 1 and report.total("batches") == 1
