@@ -245,7 +245,7 @@ def check_ranges(
     opened: kafkarec.Log, log: WrittenLog, parts: Sequence[Stored], whole: Sequence[Found], judge: Judge
 ) -> None:
     """Ranges as Spark's tasks read them, pieces of a stream, and ranges of offsets."""
-    for segment, found in zip(opened.segments, whole):  # noqa: B905  # an empty one may follow
+    for segment, found in zip(opened.segments[: len(whole)], whole, strict=True):
         judge.counts["segments in ranges"] += 1
         ranges = [Found.of(segment.between(*ends).read(**READ)) for ends in segment.splits(900)]
         pieces = [Found.of(piece) for piece in segment.stream(**READ, batch_bytes=700)]
@@ -289,7 +289,7 @@ def check_verify(folder: Path, whole: Sequence[Found], judge: Judge) -> None:
 
 def check_explain(opened: kafkarec.Log, whole: Sequence[Found], judge: Judge) -> None:
     """`explain` says of each batch what the others say of it."""
-    for segment, found in zip(opened.segments, whole):  # noqa: B905  # an empty one may follow
+    for segment, found in zip(opened.segments[: len(whole)], whole, strict=True):
         restored = {one.position: one for one in found.restored}
         for at, _, _ in found.batches[:: 1 if restored else 5]:
             judge.counts["explained batches"] += 1

@@ -372,8 +372,9 @@ class Follower:
         on; again from a later one when it begins there, and where something is decided by what is behind it."""
         start = self._stable_from if self._stable_from in listed else listed[0]
         matched = self._matched
-        is_unchanged = matched is not None and matched.start == start and matched.name in listed
-        if matched is None or not (is_unchanged and (matched.last is None or self._holds(matched.last))):
+        if matched is not None and (matched.start != start or matched.name not in listed):
+            matched = None
+        if matched is None or not (matched.last is None or self._holds(matched.last)):
             matched = self._matched = _Matched(start, start)
         chosen = [name for name in listed if _place(name) >= _place(start)]
         self._match(matched, chosen, settled)

@@ -42,9 +42,9 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
         is_own = found == sorted(found)
         if len(found) == 1 and place not in wrong:
             end = _end(segment.copy(restore=False))
-            if end == found[0] + ends[base] - base or not passes_checksum(segment, 0, known_size(segment)):
-                continue  # its base offset is damaged: with that of its name it ends where the next segment begins; or
-                # more of its header is
+            fits_its_name = end == found[0] + ends[base] - base
+            if fits_its_name or not passes_checksum(segment, 0, known_size(segment)):
+                continue  # its base offset is damaged, or more of its header
             is_own = _adjoins(found[0], end, right)
         if place is None and found[0] not in ends and is_own:
             place = found[0]

@@ -24,7 +24,7 @@ from .description import damage_report_of
 from .isolation import NO_END
 from .options import ReadOptions
 from .paths import PartitionLog, open_segment
-from .planning import Split
+from .planning import LAST_OFFSET, Split
 
 if TYPE_CHECKING:
     import kafkarec
@@ -36,7 +36,6 @@ GAP = "segment_gap"
 # For gaps the driver reads headers of at most so many bytes, where each file counts as more: of 128 indexed files.
 LOOKED_AT, OF_A_FILE = 128 << 20, 1 << 20
 _SHOWN = 10
-_LAST_OFFSET = (1 << 62) - 1
 
 
 class SplitEnd:
@@ -121,7 +120,7 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
         if is_compacted(os.path.join(os.path.dirname(split.path), "log"), split.topic, split.partition):
             continue  # the name of the file does not matter, and so each partition is looked up once
         with suppress(kafkarec.KafkaRecordError, OSError, ValueError), open_segment(split.path, options) as opened:
-            begin = max(opened.position_of(_LAST_OFFSET), split.begin)
+            begin = max(opened.position_of(LAST_OFFSET), split.begin)
             left -= OF_A_FILE + opened.size - begin
             if left < 0:
                 break
@@ -156,7 +155,7 @@ def _gap_behind(segment: kafkarec.Segment, split: Split, begin: int) -> kafkarec
 def last_batch(segment: kafkarec.Segment, begin: int | None = None) -> Any:
     """The row of a segment's last batch, read from the last index entry or `begin` on; None: there is no batch.
     ValueError if the segment does not end with a whole batch."""
-    begin = segment.position_of(_LAST_OFFSET) if begin is None else begin
+    begin = segment.position_of(LAST_OFFSET) if begin is None else begin
     tables = list(segment.between(begin, segment.size).scan_pieces(errors="skip"))
     if any(table.damage for table in tables) or (tables and tables[-1].remaining):
         raise ValueError(f"{segment.path} does not end with a whole batch: salvage this log first (kafkarec salvage)")
@@ -183,7 +182,7 @@ def missing_at(partition: PartitionLog, offset: int) -> str | None:
     split = split._replace(first_offset=segment.base_offset, next_base_offset=partition.next_base(number))
     gap = None
     with suppress(ValueError), segment.copy(later_segment=True) as part:
-        gap = _gap_behind(part, split, part.position_of(_LAST_OFFSET))
+        gap = _gap_behind(part, split, part.position_of(LAST_OFFSET))
     if gap is None or gap.lost_from is None or offset < gap.lost_from:
         return None
     if distributed.is_compacted(segment.path, partition.topic, partition.partition):

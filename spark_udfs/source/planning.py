@@ -34,7 +34,7 @@ _LEAST_TASK = 4 << 20
 _PIECES_OF_A_TASK, _LEAST_PIECE = 5, 1 << 20
 # After a batch at least so many zeros are those of a preallocated file.
 _LEAST_ZEROS = 12
-_LAST_OFFSET = (1 << 62) - 1
+LAST_OFFSET = (1 << 62) - 1  # no log reaches it: its position is that of the last index entry
 
 
 class PlannedFile(NamedTuple):
@@ -152,7 +152,7 @@ def _without_zeros(partition: PartitionLog) -> PartitionLog:
     if size is None or size < _LEAST_ZEROS or "://" in last.path:
         return partition
     with suppress(kafkarec.KafkaRecordError, OSError), last:  # else a task has the error
-        end = begin if any(last.raw(size - _LEAST_ZEROS, _LEAST_ZEROS)) else last.position_of(_LAST_OFFSET)
+        end = begin if any(last.raw(size - _LEAST_ZEROS, _LEAST_ZEROS)) else last.position_of(LAST_OFFSET)
         while begin < end:  # again if a batch was written meanwhile where the zeros began
             begin = end
             (table,) = deque(last.between(begin, size).scan_pieces(errors="skip"), 1)
