@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.compact import CleanerStats, cleaned
-from kafkarec.storage.suggested_output import suggested_output
+from kafkarec.storage.output_rules import suggested_output
 from kafkarec.support.command_line import command
 
 from . import FINE, input_logs, new_log, progress, shared_options

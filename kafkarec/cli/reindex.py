@@ -21,8 +21,8 @@ from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.storage import names
 from kafkarec.storage.names_by_content import wrong_names
+from kafkarec.storage.output_rules import suggested_output
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
-from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support import durable
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kafkarec.ops.study import FORMATS, Candidate, Outcome, Study
 from kafkarec.report import Block, Columns, Document, ReportSection, ReportTable
-from kafkarec.storage.suggested_output import suggested_output
+from kafkarec.storage.output_rules import suggested_output
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import NOTHING, byte_size, counted, or_nothing
 

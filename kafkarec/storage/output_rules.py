@@ -4,6 +4,7 @@
         .demand_file(path, option, force)  raises Refused unless a file may be written at `path`
         .demand_apart(path, shown)         raises Refused if `path` is an input or in a folder that holds one
         .demand_stream(descriptor, shown)  raises Refused if an open descriptor is an input: `cat A >> A`
+    suggested_output("rescued", ["orders-0"])   an output for a command that is printed, which these rules allow
 
 Paths alone do not identify files: with symbolic links, hard links, bind mounts and file systems that ignore case one
 file has several names. So files and folders are compared by device and inode, and all parent folders of an output are
@@ -23,8 +24,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain, count
 
 from kafkarec.sources import remote
 
@@ -274,6 +277,30 @@ class Inputs:
         target = identity(folder)
         if target is not None:
             self._folders.setdefault(target, (folder, what))
+
+
+def suggested_output(name: str, sources: Sequence[str]) -> str:
+    """A path of this name, or with a number, that does not exist: in the working directory, else in the folder above,
+    else in that of temporary files; the first where a run that reads `sources` may write it, and never in the folder
+    around a partition's."""
+    inputs, (stem, suffix) = Inputs([*sources, *_folders_around(sources)]), os.path.splitext(name)
+    for place in ("", os.pardir, tempfile.gettempdir()):
+        plain = os.path.join(place, stem)
+        numbered = (f"{plain}-{number}{suffix}" for number in count(2))
+        path = next(each for each in chain((plain + suffix,), numbered) if not os.path.lexists(each))
+        with suppress(Refused):
+            inputs.demand_apart(path, path)
+            if os.access(place or os.curdir, os.W_OK | os.X_OK):
+                break
+    return path
+
+
+def _folders_around(sources: Sequence[str]) -> Iterator[str]:
+    """Yields the folder that holds the partition folder of each source."""
+    for real in (os.path.realpath(source) for source in sources if not remote.is_url(source)):
+        folder = real if os.path.isdir(real) else os.path.dirname(real)
+        if _named_as_partition(folder):
+            yield os.path.dirname(folder)
 
 
 def _mode(path: str) -> int | None:

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,10 @@ def assert_all_work(run: Here, here: Path, source: Path, *words: str) -> int:
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Here:
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Here:
     monkeypatch.chdir(os.curdir)  # so that the working directory is the old one afterwards
+    (tmp_path / "temporary").mkdir()  # where a command writes that is printed two folders below the source's
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     return Here(capfdbinary)
 
 
@@ -337,15 +340,15 @@ def test_a_step_of_the_serve_plan_fails(
 
 
 def test_an_output_is_away_from_the_source(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dead = data_folder(tmp_path / "dead")
+    dead, temporary = data_folder(tmp_path / "dead"), tmp_path / "temporary"
     for here, source, expected in (
         (tmp_path, dead, "rescued"),
         (tmp_path, dead / "txn-0", "rescued"),
         (dead, ".", "../rescued"),
         (dead, "txn-0", "../rescued"),
-        (dead / "txn-0", ".", "../../rescued"),
-        (dead / "txn-0", "../all-codecs-0", "../../rescued"),
-        (dead / "txn-0", f"{30:020}.log", "../../rescued"),
+        (dead / "txn-0", ".", str(temporary / "rescued")),
+        (dead / "txn-0", "../all-codecs-0", str(temporary / "rescued")),
+        (dead / "txn-0", f"{30:020}.log", str(temporary / "rescued")),
     ):
         monkeypatch.chdir(here)
         assert rescued_to(run, source) == expected, (here, source)
@@ -363,13 +366,11 @@ def rescued_to(run: Here, source: object) -> str:
 
 
 def test_an_output_where_nothing_can_be_written(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is mounted read-only: neither the folder nor the ones above it. Simulated, as root may write."""
-    dead = data_folder(tmp_path / "disk" / "dead") if (tmp_path / "disk").mkdir() is None else tmp_path
-    monkeypatch.chdir(tmp_path / "disk")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    monkeypatch.setattr(os, "access", lambda path, mode: os.path.realpath(path) == str(tmp_path / "home"))
-    assert rescued_to(run, dead) == str(tmp_path / "home" / "rescued")
+    """A disk that is mounted read-only: neither the folder nor the one above it. Simulated, as root may write."""
+    dead, temporary = data_folder(tmp_path / "dead"), tmp_path / "temporary"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: os.path.realpath(path) == str(temporary))
+    assert rescued_to(run, dead) == str(temporary / "rescued")
 
 
 def test_words_for_the_shell(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from kafkarec.report import Block, Commands, Document, ReportSection, text
 from kafkarec.sidecars import leader_epochs
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage import lost_parts, names
-from kafkarec.storage.suggested_output import suggested_output
+from kafkarec.storage.output_rules import suggested_output
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted, noun
 

@@ -9,8 +9,7 @@ from kafkarec.damage import is_unchecked
 from kafkarec.sidecars import leader_epochs
 from kafkarec.sources import remote
 from kafkarec.sources.read_failures import REMEDIES
-from kafkarec.storage.output_rules import STANDARD_INPUT
-from kafkarec.storage.suggested_output import suggested_output
+from kafkarec.storage.output_rules import STANDARD_INPUT, suggested_output
 from kafkarec.support.command_line import command
 
 from .finding_kinds import ANOMALY, ERROR, INDEX_FILE, KINDS, REINDEX, REPLICA, SALVAGE, TXN
