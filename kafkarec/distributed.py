@@ -5,6 +5,7 @@
     distributed.summarize(segment).next_offset               the end of a segment, from its last batches
     distributed.ended_and_open(segments, skip=True)          what read_committed leaves out, once for all tasks
     distributed.fingerprint(segment, position)               whether a growing file is still the same one
+    distributed.demand_apart(paths, out, out)                refuses an output in a folder that is read
 
 The bytes of a segment are divided by `Segment.splits` and `Segment.between`; its side files are read by
 `kafkarec.sidecars`. A fingerprint is the first bytes of a batch, up to the checksum of magic 2: base offset, length,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .storage.key_folders import ParameterError, UnknownKeyError, inferred_type, key_value
     from .storage.names import folder_owner, is_log_folder, is_segment
     from .storage.names_by_content import wrong_names
+    from .storage.output_rules import demand_apart
     from .storage.ranges import segments_in_range
     from .storage.recorded_ends import is_compacted
     from .storage.segment_summary import SegmentSummary, summarize
@@ -44,6 +46,7 @@ __all__ = [
     "UnknownKeyError",
     "WrittenFile",
     "arrow_filesystem",
+    "demand_apart",
     "display_url",
     "ended_and_open",
     "fingerprint",
@@ -91,6 +94,7 @@ __getattr__ = names_of(
         "storage.key_folders": ("ParameterError", "UnknownKeyError", "inferred_type", "key_value"),
         "storage.names": ("folder_owner", "is_log_folder", "is_segment"),
         "storage.names_by_content": ("wrong_names",),
+        "storage.output_rules": ("demand_apart",),
         "storage.ranges": ("segments_in_range",),
         "storage.recorded_ends": ("is_compacted",),
         "storage.segment_summary": ("SegmentSummary", "summarize"),

@@ -27,7 +27,7 @@ from .source.listing import Listing
 from .source.offsets import Offsets, parse, to_json
 from .source.options import MODES as DAMAGE_MODES
 from .source.options import ReadOptions
-from .source.paths import PartitionLog, TopicPartition, key_types, shown
+from .source.paths import PartitionLog, TopicPartition, given_paths, key_types, shown
 from .source.planning import Split
 from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
 from .task_log import log_to_stderr, logger
@@ -209,8 +209,12 @@ def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: s
 
 
 def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
+    from kafkarec import distributed
+
     storage = chosen.storageOptions
     target = destination.resolve_table(out, storage)
+    if (place := distributed.local_path(target)) is not None:
+        distributed.demand_apart(given_paths(chosen), place, f"table {target}")
     publisher = destination.publisher(target, storage)
     table = publisher.table()
     if table is not None and mode == "errorifexists":

@@ -196,7 +196,8 @@ class Follower:
             raise FileNotFoundError(f"{where} no longer exists: the partition was deleted or moved") from None
         if self._only and not found and self._name:
             raise FileNotFoundError(f"{self._folder.join(self._name)} no longer exists: it was deleted or moved")
-        return sorted(found, key=_place)
+        copies = {} if self._only else names.packed_copies(found)
+        return sorted((name for name in found if name not in copies), key=_place)
 
     def _is_followed(self, name: str) -> bool:
         if self._only is not None:

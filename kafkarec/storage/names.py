@@ -28,8 +28,8 @@ from typing import NamedTuple
 from kafkarec.format.java_integers import INT_MAX, LONG_MAX
 
 # Kinds of what is left out: a name that is not one of Kafka's; a folder or file that could not be read; a folder that
-# a broker removed or renamed after its parent was listed.
-FOREIGN, UNREADABLE, REMOVED = "foreign", "unreadable", "removed"
+# a broker removed or renamed after its parent was listed; a compressed copy of a segment that is read.
+FOREIGN, UNREADABLE, REMOVED, PACKED = "foreign", "unreadable", "removed", "packed"
 
 ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Topics that the log cleaner compacts in every cluster."""
@@ -291,6 +291,17 @@ def is_segment(name: str) -> bool:
     return parsed is not None and parsed.readable and not (parsed.suffix == ".checkpoint" and parsed.packed_suffix)
 
 
+def packed_copies(file_names: Iterable[str]) -> dict[str, str]:
+    """Compressed copy of a segment -> the segment: N.log.gz -> N.log, N.log.zst -> N.log.gz if there is no N.log.
+
+    `gzip -k` and `zstd` leave both in the folder; the records of one are read.
+    """
+    first: dict[str, str] = {}
+    ordered = sorted(filter(is_segment, file_names))  # N.log is before N.log.gz
+    read = {name: first.setdefault(unpacked(name), name) for name in ordered}
+    return {name: other for name, other in read.items() if name != other}
+
+
 def side_file_name(name: str, suffix: str) -> str:
     """The name of a side file of the segment `name`: side_file_name("0030.log.gz", ".index") is "0030.index"."""
     parsed = segment(name)
@@ -353,7 +364,7 @@ def explain(name: str, is_dir: bool = False) -> Explained:
         return Explained(kind, f"{what}; {why}")
     if parsed.packed_suffix:
         codec = PACKED_SUFFIXES[parsed.packed_suffix]
-        return Explained("packed", f"{_explain_plain(parsed).sentence}, packed as a whole with {codec}")
+        return Explained(PACKED, f"{_explain_plain(parsed).sentence}, packed as a whole with {codec}")
     return _explain_plain(parsed)
 
 

@@ -279,6 +279,12 @@ class Inputs:
             self._folders.setdefault(target, (folder, what))
 
 
+def demand_apart(inputs: Iterable[str], path: str, shown: str) -> None:
+    """Raises ValueError if a local path is an input, or in a folder that is one or holds one. inputs: files, folders,
+    globs, file:// URLs; shown: the path for the message."""
+    Inputs(inputs).demand_apart(path, shown)
+
+
 def suggested_output(name: str, sources: Sequence[str]) -> str:
     """A path of this name, or with a number, that does not exist: in the working directory, else in the folder above,
     else in that of temporary files; the first where a run that reads `sources` may write it, and never in the folder

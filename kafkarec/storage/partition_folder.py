@@ -81,6 +81,7 @@ class PartitionFiles(FolderFiles):
         self.segments = (*(one.copy(later_segment=True) for one in followed), *last)
         self.left_out = tuple(left_out)
         self.checkpoints: tuple[SegmentFile, ...] = ()
+        self._copies: tuple[SegmentFile, ...] = ()
         self._folder = folder
 
     @classmethod
@@ -106,10 +107,13 @@ class PartitionFiles(FolderFiles):
         partition = named_partition if partition is None else partition
         segments: list[SegmentFile] = []
         checkpoints: list[SegmentFile] = []
+        copies: list[SegmentFile] = []
         left_out = []
+        copied = names.packed_copies(entry.name for entry in entries if not entry.is_dir)
         for entry in entries:
             if not entry.is_dir and names.is_segment(entry.name):
-                (checkpoints if entry.name.endswith(".checkpoint") else segments).append(
+                is_copy, is_checkpoint = entry.name in copied, entry.name.endswith(".checkpoint")
+                (copies if is_copy else checkpoints if is_checkpoint else segments).append(
                     make(
                         folder.join(entry.name),
                         entry.name,
@@ -119,6 +123,9 @@ class PartitionFiles(FolderFiles):
                         size=None if names.is_packed(entry.name) else entry.size,
                     )
                 )
+                if is_copy:
+                    why = f"a compressed copy of {copied[entry.name]}, which is read; left out"
+                    left_out.append(LeftOut(entry.name, why, names.PACKED))
                 continue
             if entry.is_dir and names.is_segment(entry.name):
                 cause = read_failures.NOT_A_FILE
@@ -131,7 +138,7 @@ class PartitionFiles(FolderFiles):
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
         segments.sort(key=by_base_offset)
         log = cls(folder.path, segments, left_out, folder=folder, topic=topic, partition=partition)
-        log.checkpoints = tuple(checkpoints)
+        log.checkpoints, log._copies = tuple(checkpoints), tuple(copies)
         return log
 
     @property
@@ -146,13 +153,13 @@ class PartitionFiles(FolderFiles):
 
     @property
     def all_segments(self) -> tuple[SegmentFile, ...]:
-        """The segments, and one that cannot be opened for each folder with the name of one. For reports: readers
-        and brokers ignore such a folder."""
+        """The segments, compressed copies of them, and one that cannot be opened for each folder with the name of one.
+        For reports and repairs: readers and brokers ignore such files and folders."""
         folders = [one.name for one in self.left_out if one.cause and names.is_segment(one.name)]
-        if self._folder is None or not folders:
+        if self._folder is None or not (folders or self._copies):
             return self.segments
         added = [SegmentFile(self._folder.join(name), name, folder=self._folder, size=0) for name in folders]
-        return tuple(sorted((*self.segments, *added), key=by_base_offset))
+        return tuple(sorted((*self.segments, *self._copies, *added), key=by_base_offset))
 
     @property
     def keys(self) -> dict[str, str | None]:

@@ -75,13 +75,14 @@ def test_a_failed_run_leaves_the_files_of_others(run: Here, tmp_path: Path, monk
 
 
 def test_two_segments_with_the_same_side_files_are_refused(run: Here, tmp_path: Path) -> None:
-    """The second ones would replace the first ones."""
+    """The second ones would replace the first ones. In a folder a compressed copy is left out."""
     shutil.copytree(TXN, tmp_path / "a-0")
     segment = tmp_path / "a-0" / f"{0:020}.log"
     Path(f"{segment}.gz").write_bytes(gzip.compress(segment.read_bytes()))
-    ran = run("reindex", tmp_path / "a-0", "-o", tmp_path / "new")
+    ran = run("reindex", segment, f"{segment}.gz", "-o", tmp_path / "new")
     assert ran.status == 3 and ran.complaint == f"kafkarec: {tmp_path / 'new' / segment.stem}.index: file exists"
     assert not (tmp_path / "new").exists()
+    assert run("reindex", tmp_path / "a-0", "-o", tmp_path / "new").status == 0
 
 
 @pytest.mark.parametrize("options", [("--dry-run",), ("-o", "new")])

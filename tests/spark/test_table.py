@@ -428,6 +428,17 @@ def test_a_folder_with_something_else_is_refused(source: Path, tmp_path: Path) -
         write(source, tmp_path / "file")
 
 
+def test_no_table_is_written_into_a_folder_that_is_read(source: Path) -> None:
+    """A broker does not start where a folder of its data folder is not named topic-partition."""
+    for read, out in ((source, "table"), (source, "t-0/table"), (source / "t-1", "t-1/table")):
+        with pytest.raises(ValueError, match=r"/table is in .*, one of the inputs: nothing is written there"):
+            write(read, source / out)
+    (source / "meta.properties").touch()
+    with pytest.raises(ValueError, match=r"/table is in .*, the data folder that holds .*: nothing is written there"):
+        write(source / "t-0", source / "table")
+    assert sorted(each.name for each in source.rglob("*") if each.is_dir()) == ["t-0", "t-1"]
+
+
 # ---- other drivers, killed drivers
 
 

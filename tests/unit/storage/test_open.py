@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import reading
 import subprocesses
+import zstandard
 from paths import SEGMENTS
 
 import kafkarec
@@ -448,3 +449,28 @@ print(records, damage, peak())
     records, damage, peak = map(int, out.split())
     assert records == (count - 1) * 100 and damage == 1
     assert peak < 48 << 20
+
+
+@pytest.mark.parametrize("suffixes", [("", ".gz"), (".gz", ".zst"), ("", ".gz", ".zst")], ids=str)
+def test_a_compressed_copy_beside_its_segment_is_read_once(tmp_path: Path, suffixes: tuple[str, ...]) -> None:
+    """As `gzip -k` and `zstd` leave it. Its content is still there for repairs (all_segments)."""
+    shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
+    whole = list(log_of("txn-0").read())
+    path = tmp_path / "txn-0" / f"{30:020}.log"
+    data = path.read_bytes()
+    path.unlink()
+    packed = {"": data, ".gz": gzip.compress(data), ".zst": zstandard.ZstdCompressor().compress(data)}
+    for suffix in suffixes:
+        path.with_name(path.name + suffix).write_bytes(packed[suffix])
+    log = log_of(tmp_path / "txn-0")
+    assert list(log.read()) == whole
+    [follower] = log.followers()
+    assert [row for _, piece in follower.poll() for row in piece] == whole
+    names = [path.name + suffix for suffix in suffixes]
+    assert [one.name for one in log.segments] == [f"{0:020}.log", names[0]]
+    assert sorted(one.name for one in log.all_segments) == [f"{0:020}.log", *names]
+    left = {one.name: (one.kind, one.why) for one in log.left_out if one.name in names}
+    why = f"a compressed copy of {names[0]}, which is read; left out"
+    assert left == dict.fromkeys(names[1:], ("packed", why))
+    named = [tmp_path / "txn-0" / name for name in (f"{0:020}.log", names[-1])]
+    assert list(kafkarec.open(named).read()) == whole, "a copy that is named is read"
