@@ -31,23 +31,24 @@ from kafkarec._c.decode cimport (
     is_read_as_committed,
 )
 from kafkarec._c.end_of_input cimport (
-    ENDED, ENDED_UNLESS_FOUND, Ending, engine_begin_input, engine_ended, engine_skip, refused_status, remember_good,
+    ENDED, ENDED_UNLESS_FOUND, Ending, end_by_content, engine_begin_input, engine_ended, engine_skip, refused_status,
+    remember_good,
 )
 from kafkarec._c.input cimport (
     ByteReader, Input, bad_until, input_memory, input_reader, input_release, reach,
 )
 from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
-from kafkarec._c.codec_functions cimport publish
-from kafkarec._c.decompress cimport decompress_release
-from kafkarec._c.restore cimport end_by_content
+from kafkarec._c.compress cimport publish
+from kafkarec._c.decompress cimport decompress_release, xxh32
 from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, cut_follows, is_on_chain,
     is_valid_batch, looks_plausible, search_forward,
 )
 from kafkarec._c.status cimport Fault
 from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
-from kafkarec._c.index_rows cimport (
-    ENTRY, EPOCH, FAR, ORDER, TIME, TIME_ORDER, IndexState, take_index_row, time_event,
+from kafkarec._c.row_checks cimport (
+    ENTRY, FAR, HIGHER_EPOCH, ORDER, TIME, TIME_ORDER, EntryCursor, IndexState, RowState, are_adjacent, batch_hash,
+    check_rows, entries_are_of, fits_behind, lower_epoch, take_index_row, time_event,
 )
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
@@ -55,17 +56,12 @@ from kafkarec._c.producer_table cimport (
     keep_batch, known_producer, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row, take_rows,
     violation_of, without_data,
 )
-from kafkarec._c.row_checks cimport (
-    EntryCursor, RowState, are_adjacent, batch_hash, check_rows, entries_are_of, fits_behind, lower_epoch,
-)
-from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._c cimport status as st
 from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
-from kafkarec._entry.python_reader cimport open_reader
-from kafkarec._entry.fast_calls cimport DECODE_OPTIONS, PyMethodDef, fast_function, same_arguments
-from kafkarec._entry.arguments cimport fill_aborted, fill_constants, fill_options
-from kafkarec._entry.one_thread cimport claim
-from kafkarec._entry.fault_fields cimport fault_fields, reasons_by_status
+from kafkarec._entry.arguments cimport fill_aborted, fill_constants, fill_options, open_reader
+from kafkarec._entry.calls cimport (
+    DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
+)
 from kafkarec._entry.py_columns cimport (
     KNOWN_KEYS, KnownKeys, PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, has_flag, headers_at, record_view,
     sequence_at, timestamp_at, timestamp_type_at, untracked, values_of,
@@ -153,7 +149,7 @@ def crc32(data, uint32_t crc=0):
 
 
 def install_codec(int codec_id, addresses):
-    """Keeps the addresses of a codec's C functions, in the order of their struct in `_c/codec_functions.pxd`; none: the
+    """Keeps the addresses of a codec's C functions, in the order of their struct in `_c/compress.pxd`; none: the
     core's own are turned on. See codecs/native.py."""
     cdef size_t* functions = <size_t*>malloc((len(addresses) + 1) * sizeof(size_t))       # for good
     if functions == NULL:
@@ -179,7 +175,7 @@ def xxh32_of(data):
 @cython.final
 @cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
 cdef class Source:
-    """Keeps a caller's buffer, or a file (see `_entry/python_reader.pxd`), alive."""
+    """Keeps a caller's buffer, or a file (see `_entry/arguments.pxd`), alive."""
     cdef Py_buffer view
     cdef ByteReader reader
     cdef readonly int64_t size
@@ -776,7 +772,7 @@ cdef class RowCheck:
 
 @cython.final
 cdef class IndexBuilder:
-    """The entries of one segment's indexes: see `_c/index_rows.pxd`.
+    """The entries of one segment's indexes: see `_c/row_checks.pxd`.
 
     problems   {kind: a sentence about the first batch of which that is so}
     """
@@ -829,7 +825,7 @@ cdef class IndexBuilder:
             entries.append((row.last_offset, row.position))
         if events & TIME:
             times.append((s.largest, s.largest_offset))
-        if events & EPOCH:
+        if events & HIGHER_EPOCH:
             epochs.append((row.partition_leader_epoch, row.base_offset))
         return self.add_problem(events, row)
 

@@ -21,7 +21,7 @@ that has to grow gets a page of its own.
 from libc.stdint cimport UINT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
-from kafkarec._c.endian cimport le64
+from kafkarec._c.numbers cimport le64
 from kafkarec._core cimport pages_free, pages_take
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 

@@ -16,7 +16,7 @@ from kafkarec._c.batch cimport (
     ABSENT, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchRow, is_control,
 )
 from kafkarec._c.columns cimport Buffer, Columns, Run, buffer_reserve, value_at
-from kafkarec._c.endian cimport load_i32
+from kafkarec._c.numbers cimport load_i32
 from kafkarec._c.offset_map cimport OffsetMap, Slot, kr_key_hash, offset_map_add, offset_map_find
 from kafkarec._c.status cimport OK
 

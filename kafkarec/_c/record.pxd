@@ -44,7 +44,7 @@ from kafkarec._c.status cimport (
     VALUE_LENGTH_INVALID, Fault, refuse,
 )
 from kafkarec._c.utf8 cimport is_ascii, is_ascii_wide, java_utf8
-from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, take_varint, take_varlong, unzigzag64
+from kafkarec._c.numbers cimport VARLONG_BYTES, read_varint, read_varlong, take_varint, take_varlong, unzigzag64
 
 cdef enum:
     READ_AHEAD = 32              # readable bytes after a record that the quick form needs

@@ -14,13 +14,14 @@ from libc.string cimport memcmp, memset
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, BatchRow, CONTROL, TRANSACTIONAL, codec_name, increment_sequence,
 )
-from kafkarec._c.batch_columns cimport field_is_null, field_value
+from kafkarec._c.output_columns cimport (
+    OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_TRANSACTIONAL, Field, field_is_null, field_of, field_value,
+)
 from kafkarec._c.columns cimport (
     IN_MEMORY, MOST_INLINE, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, WANT_VIEWS,
     Bytes, Columns, View,
 )
 from kafkarec._c.input_columns cimport is_set
-from kafkarec._c.output_columns cimport Field, OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_TRANSACTIONAL, field_of
 
 cdef extern from *:
     void PyObject_GC_UnTrack(PyObject* o)

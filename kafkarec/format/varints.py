@@ -5,7 +5,7 @@
     varint: at most 5 bytes, varlong: at most 10; excess bits of the last byte are dropped
     zig-zag, in records of magic 2: 0, -1, 1, -2, ...  ->  0, 1, 2, 3, ...
 
-Follows ByteUtils. The engine reads records with `_c/varint.pxd`; these functions serve messages of KIP-482, `explain`
+Follows ByteUtils. The engine reads records with `_c/numbers.pxd`; these functions serve messages of KIP-482, `explain`
 and `study`; tests/unit/format/test_varints.py compares the two, and sizes with what is written.
 """
 
