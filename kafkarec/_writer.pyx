@@ -115,9 +115,8 @@ cdef PyRows _spare_rows                  # without rows
 
 
 cdef class OpenBatch:
-    """The records of an open batch and their sizes: see `_entry/written_batches.pxd`. The base of RecordBatchBuilder, so
-    its
-    names are private.
+    """The records of an open batch and their sizes: see `_entry/written_batches.pxd`.
+    The base of RecordBatchBuilder, so its names are private.
 
     _append_row and _has_room return None if a field must be converted or cannot be written; nothing has changed then.
     """

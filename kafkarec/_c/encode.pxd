@@ -9,7 +9,8 @@ A batch ends before a record that does not fit (see write.pxd), that has differe
 than 2^31-1 above the base offset. If cuts are kept (the batches that the rows were read from), batches end only there.
 
 A RowSummary is what rows that are to be written have in common: their least and greatest offset and timestamp, whether
-the offsets rise, and how many headers there are. Nothing is read but offsets, timestamps and the borders of the lists of headers.
+the offsets rise, and how many headers there are. Nothing is read but offsets, timestamps and the borders of the lists
+of headers.
 """
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, int8_t
 from libc.string cimport memcmp, memset, strlen
