@@ -9,7 +9,7 @@ from itertools import starmap
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from . import gzip, lz4, native, none, snappy, zstd
+from . import gzip, lz4, native, snappy, zstd
 from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec, StreamAudit
 
 __all__ = [
@@ -58,7 +58,20 @@ def _codec(codec_id: int, own: ModuleType) -> Codec:
     return Codec(codec_id, own.NAME, own.PIP_NAME, own.MODULE, *levels, *functions)
 
 
-CODECS: tuple[Codec, ...] = tuple(starmap(_codec, enumerate((none, gzip, snappy, lz4, zstd))))
+def _as_it_is(
+    payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
+) -> bytes | memoryview:
+    return payload if isinstance(payload, bytes) else memoryview(payload)
+
+
+def _unchecked(payload: Any, limit: int, magic: int = 2) -> None:
+    """There is nothing to check."""
+
+
+CODECS: tuple[Codec, ...] = (
+    Codec(0, "none", None, None, None, None, None, _as_it_is, _unchecked, lambda payload, level, magic: bytes(payload)),
+    *starmap(_codec, enumerate((gzip, snappy, lz4, zstd), 1)),
+)
 """Indexed by codec id, the low three bits of the attributes."""
 
 BY_NAME: dict[str, Codec] = {codec.name: codec for codec in CODECS}

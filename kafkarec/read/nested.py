@@ -23,7 +23,7 @@ from .decode_options import (
     request,
     request_of,
 )
-from .incomplete import incomplete_batch
+from .passes import incomplete_batch
 
 _BATCH_ROW_BYTES = 128
 
