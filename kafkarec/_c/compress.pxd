@@ -58,10 +58,6 @@ cdef struct Zstd:
     size_t (*set_parameter)(void* context, int parameter, int value) noexcept nogil
 
 
-cdef inline void publish(int codec, const void* functions) noexcept nogil:
-    kr_publish(&codec_functions[codec & 7], functions)
-
-
 cdef inline bint has_functions(int8_t codec) noexcept nogil:
     return codec_functions[codec] != NULL
 

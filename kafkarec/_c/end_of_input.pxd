@@ -26,15 +26,15 @@ from libc.stdint cimport INT64_MIN, int64_t, uint32_t, uint8_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CODEC_MASK, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC,
-    V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow, read_batch, read_v2, wrapping_subtract,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET,
+    V2_OVERHEAD, BatchRow, read_batch, read_v2, wrapping_subtract,
 )
 from kafkarec._c.decode cimport Engine
-from kafkarec._c.input cimport Input, bad_until, peek, piece_size, reach
+from kafkarec._c.input cimport Input, bad_until, peek, piece_size, reach, zeros_end
 from kafkarec._c.numbers cimport load_i32, load_i64
 from kafkarec._c.record_walk cimport LEAST_BODY
 from kafkarec._c.resync cimport (
-    LENGTH, DamageEnd, Search, damage_end, far_above, field_end, frame_follows, looks_plausible, only_zeros, read_field,
+    LENGTH, DamageEnd, Search, damage_end, far_above, field_end, frame_follows, looks_plausible, read_field,
     search_begin,
 )
 from kafkarec._c.status cimport CUT, END, LENGTH_BEYOND_END, OK, SIZE_TOO_SMALL, UNREADABLE, Fault, length_is_proven
@@ -79,7 +79,7 @@ cdef inline Ending engine_ended(Engine* e, int* status) noexcept nogil:
     if status[0] == END and not e.options.later_segment:
         return ENDED
     if ((status[0] == SIZE_TOO_SMALL or status[0] == END) and e.options.file_rules and not e.options.later_segment
-            and only_zeros(&e.input, e.position)):
+            and zeros_end(&e.input, e.position) == e.input.stop):
         return ENDED
     if status[0] == END:
         status[0] = LENGTH_BEYOND_END
@@ -89,11 +89,6 @@ cdef inline Ending engine_ended(Engine* e, int* status) noexcept nogil:
         return ENDED
     status[0] = LENGTH_BEYOND_END
     return GOES_ON if e.options.later_segment else ENDED_UNLESS_FOUND
-
-
-cdef inline int refused_status(Engine* e, int status) noexcept nogil:
-    """UNREADABLE where the header could not be read, otherwise `status`."""
-    return UNREADABLE if unreadable_before(e, e.position + LARGEST_HEADER) else status
 
 
 cdef inline DamageEnd engine_skip(Engine* e, int* status) noexcept nogil:

@@ -132,11 +132,6 @@ cdef inline int64_t piece_size(const Input* i, int64_t n) noexcept nogil:
     return n if i.reader == NULL or n < i.reader.window else i.reader.window
 
 
-cdef inline void input_release(Input* i) noexcept nogil:
-    pages_free(i.buffer.data, i.buffer.capacity)
-    pages_free(i.bad.data, i.bad.capacity)
-
-
 cdef inline int64_t bad_index(const Input* i, int64_t position) noexcept nogil:
     """The index of the first unreadable range that ends at `position` or after it, by binary search."""
     cdef const ByteRange* spans = <const ByteRange*>i.bad.data

@@ -26,6 +26,8 @@ Misfit with the first row that is not.
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memcpy
 
+from kafkarec._c.columns cimport is_set
+
 # ---- rows
 
 cdef enum CellKind:
@@ -112,10 +114,6 @@ cdef struct InputChunk:
     Numbers fields[9]
 
 
-cdef inline bint is_set(const uint8_t* bits, int64_t i) noexcept nogil:
-    return bits == NULL or bits[i >> 3] >> (i & 7) & 1
-
-
 cdef inline Span view_at(const Cells* c, int64_t i) noexcept nogil:
     cdef Span span
     cdef const uint8_t* view = <const uint8_t*>c.index + i * 16
@@ -165,11 +163,6 @@ cdef inline Span any_cell(const Cells* c, int64_t row) noexcept nogil:
     return span
 
 
-cdef inline int64_t floor_divide(int64_t a, int64_t b) noexcept nogil:
-    cdef int64_t whole = a // b                          # C's division: towards zero
-    return whole - 1 if a % b < 0 else whole
-
-
 cdef inline bint number(const Numbers* c, int64_t row, int64_t* out) noexcept nogil:
     """Sets `out` to the number of a row. False where it is null; `out` is then unchanged."""
     if not c.plain:
@@ -201,7 +194,7 @@ cdef inline bint any_number(const Numbers* c, int64_t row, int64_t* out) noexcep
     else:
         raw = (<const uint32_t*>c.values)[i]
     if c.per > 1:
-        raw = floor_divide(raw, c.per)
+        raw = raw // c.per - (raw % c.per < 0)           # rounds down, C towards 0
     elif c.times > 1:
         raw *= c.times
     out[0] = raw

@@ -99,12 +99,8 @@ cdef inline uint8_t* put_pair(uint8_t* out, int64_t n, uint8_t after) noexcept n
     return out + 3
 
 
-cdef inline bint has_date(int64_t ms) noexcept nogil:
-    return FIRST_TIME <= ms <= LAST_TIME
-
-
 cdef inline uint8_t* put_time(uint8_t* out, int64_t ms) noexcept nogil:
-    """`has_date` holds. Years begin in March here, so that a leap day is a year's last."""
+    """From FIRST_TIME to LAST_TIME. Years begin in March here, so that a leap day is a year's last."""
     cdef int64_t since = ms - FIRST_TIME
     cdef int64_t day = since // DAY + 306                # since 0000-03-01
     cdef int64_t rest = since % DAY
@@ -372,7 +368,7 @@ cdef inline void put_number(Lines* o, const LineColumn* c, int64_t row) noexcept
     cdef int64_t n = 0
     if not number(&c.numbers, row, &n):
         put_name(o, &c.name, b'":null', 6)
-    elif c.how == AS_TIME and has_date(n):
+    elif c.how == AS_TIME and FIRST_TIME <= n <= LAST_TIME:
         put_name(o, &c.name, b'":"', 3)
         o.at = put_time(o.at, n)
         put_ascii(o, b'"', 1)

@@ -13,7 +13,7 @@ Varints and varlongs: 7 bits per byte, the lowest first; the high bit is set if 
     zig-zag: 0, -1, 1, -2, ...  ->  0, 1, 2, 3, ...
 
 Follows org.apache.kafka.common.utils.ByteUtils, which also drops surplus bits silently. `read_*` has a parameter `end`
-and reads no byte from there on; `take_*` is for callers that know that 10 bytes are readable. Both leave the cursor
+and reads no byte from there on; `take_raw` is for callers that know that 10 bytes are readable. Both leave the cursor
 where they stopped. What is written, `put_*`, is as short as possible.
 """
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
@@ -148,14 +148,6 @@ cdef inline uint64_t take_raw(const uint8_t** cursor, int most, int* bad) noexce
             return value
     bad[0] = VARINT_TOO_LONG
     return 0
-
-
-cdef inline int32_t take_varint(const uint8_t** cursor, int* bad) noexcept nogil:
-    return unzigzag32(<uint32_t>take_raw(cursor, VARINT_BYTES, bad))
-
-
-cdef inline int64_t take_varlong(const uint8_t** cursor, int* bad) noexcept nogil:
-    return unzigzag64(take_raw(cursor, VARLONG_BYTES, bad))
 
 
 cdef inline uint64_t zigzag(int64_t n) noexcept nogil:

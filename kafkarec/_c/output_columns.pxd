@@ -110,9 +110,16 @@ cdef inline void spread_flag(const BatchRow* rows, const Run* runs, int64_t run_
             i += 1
 
 
+cdef inline int32_t sequence_of(const BatchRow* row, int64_t offset) noexcept nogil:
+    """DefaultRecord.readFrom: the base sequence plus the offset delta; ABSENT where the base sequence is negative."""
+    if row.base_sequence < 0:
+        return ABSENT
+    return increment_sequence(row.base_sequence, <int32_t>wrapping_subtract(offset, row.base_offset))
+
+
 cdef inline int64_t spread_sequence(const BatchRow* rows, const Run* runs, int64_t run_count, const int64_t* offsets,
                                     int32_t* out, uint8_t* bits) noexcept nogil:
-    """DefaultRecord.readFrom: the base sequence plus the offset delta; null where the base sequence is negative."""
+    """The `sequence_of` each record; null where it is ABSENT."""
     cdef int64_t r, i = 0, stop, nulls = 0
     cdef const BatchRow* row
     cdef int32_t sequence
@@ -120,10 +127,7 @@ cdef inline int64_t spread_sequence(const BatchRow* rows, const Run* runs, int64
         row = rows + runs[r].batch
         stop = i + runs[r].rows
         while i < stop:
-            sequence = ABSENT
-            if row.base_sequence >= 0:
-                sequence = increment_sequence(row.base_sequence,
-                                              <int32_t>wrapping_subtract(offsets[i], row.base_offset))
+            sequence = sequence_of(row, offsets[i])
             out[i] = sequence
             if sequence == ABSENT:
                 out[i] = 0

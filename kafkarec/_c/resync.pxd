@@ -28,7 +28,7 @@ from kafkarec._c.batch cimport (
     V2_OVERHEAD, BatchRow, check_crc, frame, read_batch,
 )
 from kafkarec._c.numbers cimport VARINT_BYTES, VARLONG_BYTES, load_i32, read_varlong, unzigzag64
-from kafkarec._c.input cimport Input, bad_until, known_zeros_end, peek, reach, zero_bytes, zeros_end
+from kafkarec._c.input cimport Input, bad_until, known_zeros_end, peek, reach, zero_bytes
 from kafkarec._c.record_walk cimport LEAST_BODY
 from kafkarec._c.status cimport CUT, Fault, OK
 
@@ -401,8 +401,3 @@ cdef inline DamageEnd damage_end(Input* source, const Fault* fault, Search* sear
     if end.witness == NO_WITNESS and fault.next_position >= 0:
         end.position = fault.next_position       # the rest is judged separately
     return end
-
-
-cdef inline bint only_zeros(Input* source, int64_t position) noexcept nogil:
-    """Whether all bytes from here to where reading ends are zeros, and readable."""
-    return zeros_end(source, position) == source.stop

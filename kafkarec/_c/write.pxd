@@ -269,10 +269,6 @@ cdef inline int64_t message_overhead(int8_t magic) noexcept nogil:
     return LOG_OVERHEAD + (V0_OVERHEAD if magic == 0 else V1_OVERHEAD)
 
 
-cdef inline int64_t message_size(const RecordFields* d, int8_t magic) noexcept nogil:
-    return message_overhead(magic) + max(d.key.length, 0) + max(d.value.length, 0)
-
-
 cdef inline uint8_t* put_cell(uint8_t* to, Span bytes_) noexcept nogil:
     to = put_u32(to, <uint32_t>bytes_.length)
     if bytes_.length > 0:
@@ -339,7 +335,7 @@ cdef inline int64_t record_size(const RecordFields* d, int8_t magic, int64_t off
                                 int64_t timestamp_delta) noexcept nogil:
     """Bytes of a record."""
     if magic < BATCH_MAGIC:
-        return message_size(d, magic)
+        return message_overhead(magic) + max(d.key.length, 0) + max(d.value.length, 0)
     return with_length(body_size(d, offset_delta, timestamp_delta))
 
 

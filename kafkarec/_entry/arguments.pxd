@@ -11,7 +11,6 @@ from kafkarec._c.columns cimport MOST_BYTES, Buffer, buffer_reserve
 from kafkarec._c.decode cimport Aborted, Options
 from kafkarec._c.input cimport READER_RAISED, READ_FAILED, SECTOR, ByteReader, fetch_pread
 from kafkarec._c.offset_map cimport OffsetMap
-from kafkarec._c.output_columns cimport Constants
 
 # ---- options
 
@@ -56,16 +55,6 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
     o.stretch_bytes = INT64_MAX if options.stretch_bytes is None else options.stretch_bytes
     return fill_aborted(o, options.aborted, aborted)
-
-
-cdef inline int fill_constants(Constants* c, object topic, object file, object partition) except -1:
-    """Sets the columns that are constant for an input. topic, file: bytes that the decoder keeps alive, or None."""
-    if topic is not None:
-        c.topic = <const char*>topic
-    if file is not None:
-        c.file = <const char*>file
-    c.partition = -1 if partition is None else partition
-    return 0
 
 
 # ---- files

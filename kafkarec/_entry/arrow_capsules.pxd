@@ -127,7 +127,9 @@ cdef inline int check_shape(object name, const ArrowSchema* schema, const ArrowA
         raise invalid(name, None, f"Arrow type {format_!r} with {found} children, {children} are expected",
                       children, found)
     if array.n_buffers != buffers and not (
-        format_[:1] == "v" and array.n_buffers > buffers or format_ == "n" and no_buffers(array)
+        format_[:1] == "v" and array.n_buffers > buffers
+        # some producers state one buffer for type null, which is NULL
+        or format_ == "n" and array.n_buffers == 1 and array.buffers != NULL and array.buffers[0] == NULL
     ):
         raise invalid(name, None, f"Arrow type {format_!r} with {array.n_buffers} buffers, {buffers} are expected",
                       buffers, array.n_buffers)
@@ -139,11 +141,6 @@ cdef inline int check_shape(object name, const ArrowSchema* schema, const ArrowA
     if array.null_count > 0 and buffers > 0 and array.buffers[0] == NULL:
         raise invalid(name, None, f"it states {array.null_count} nulls and has no validity bits")
     return 0
-
-
-cdef inline bint no_buffers(const ArrowArray* array) noexcept:
-    """Whether the array states one buffer and it is NULL, as some producers do for type null."""
-    return array.n_buffers == 1 and array.buffers != NULL and array.buffers[0] == NULL
 
 
 cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept:

@@ -40,17 +40,13 @@ cdef inline object wrong_type(object name, object format_, object expected):
     return TypeError(f"column {name!r} has Arrow type {format_!r}; {expected} is needed")
 
 
-cdef inline dict cell_kinds():
-    return {"n": NO_CELLS, "z": OFFSETS_32, "u": OFFSETS_32, "Z": OFFSETS_64, "U": OFFSETS_64, "vz": VIEWS, "vu": VIEWS}
-
-
 cdef inline int bind_cells(Cells* c, object name, const ArrowSchema* schema, const ArrowArray* array,
                            int64_t first, int64_t start, int64_t stop, const ArrayOrigin* origin) except -1:
-    """The writer's input.
-
-Binds a binary or utf8 column. Row i is the array's row first + i; rows [start, stop) are checked."""
+    """Binds a binary or utf8 column. Row i is the array's row first + i; rows [start, stop) are checked."""
     cdef str format_ = format_of(schema)
-    cdef dict kinds = cell_kinds()
+    cdef dict kinds = {
+        "n": NO_CELLS, "z": OFFSETS_32, "u": OFFSETS_32, "Z": OFFSETS_64, "U": OFFSETS_64, "vz": VIEWS, "vu": VIEWS,
+    }
     if schema.dictionary != NULL:
         raise TypeError(f"column {name!r} is dictionary-encoded; cast it to binary first")
     if format_ not in kinds and not format_.startswith("w:"):
@@ -71,32 +67,6 @@ Binds a binary or utf8 column. Row i is the array's row first + i; rows [start, 
     return 0
 
 
-cdef inline dict number_kinds():
-    return {
-        "l": INT_64, "L": INT_64, "i": INT_32, "s": INT_16, "c": INT_8, "I": UINT_32, "S": UINT_16, "C": UINT_8,
-        "b": BOOL, "n": NO_NUMBERS,
-    }
-
-
-cdef inline dict time_units():
-    """Format of a timestamp -> (milliseconds per unit, units per millisecond)."""
-    return {"tss:": (1000, 1), "tsm:": (1, 1), "tsu:": (1, 1000), "tsn:": (1, 1000000)}
-
-
-cdef inline dict list_kinds():
-    return {
-        "+l": LISTS_32, "+L": LISTS_64, "+m": LISTS_32, "+vl": LIST_VIEWS_32, "+vL": LIST_VIEWS_64, "n": NO_LISTS,
-    }
-
-
-cdef inline dict field_ranges():
-    """Name -> (smallest, largest) value of a batch field, where columns can have others."""
-    return {
-        "partition_leader_epoch": (-1, 2**31 - 1), "timestamp_type": (-1, 1), "timestampType": (-1, 1),
-        "producer_epoch": (-1, 2**15 - 1), "sequence": (-1, 2**31 - 1), "magic": (0, 2),
-    }
-
-
 cdef inline int require_range(const Numbers* c, object name, int64_t rows, int64_t least, int64_t most,
                               const ArrayOrigin* origin) except -1:
     """ValueError if a stored number, before conversion of units, is outside of least to most."""
@@ -115,7 +85,17 @@ cdef inline int require_range(const Numbers* c, object name, int64_t rows, int64
 cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema, const ArrowArray* array,
                              int64_t first, int64_t rows, const ArrayOrigin* origin) except -1:
     cdef str format_ = format_of(schema)
-    cdef dict kinds = number_kinds(), units = time_units(), limits = field_ranges()
+    cdef dict kinds = {
+        "l": INT_64, "L": INT_64, "i": INT_32, "s": INT_16, "c": INT_8, "I": UINT_32, "S": UINT_16, "C": UINT_8,
+        "b": BOOL, "n": NO_NUMBERS,
+    }
+    # Format of a timestamp -> (milliseconds per unit, units per millisecond).
+    cdef dict units = {"tss:": (1000, 1), "tsm:": (1, 1), "tsu:": (1, 1000), "tsn:": (1, 1000000)}
+    # Name -> (smallest, largest) value of a batch field, where columns can have others.
+    cdef dict limits = {
+        "partition_leader_epoch": (-1, 2**31 - 1), "timestamp_type": (-1, 1), "timestampType": (-1, 1),
+        "producer_epoch": (-1, 2**15 - 1), "sequence": (-1, 2**31 - 1), "magic": (0, 2),
+    }
     c.times, c.per = units.get(format_[:4], (1, 1)) if name == "timestamp" else (1, 1)
     if schema.dictionary != NULL:
         raise TypeError(f"column {name!r} is dictionary-encoded; cast it to an integer first")
@@ -147,7 +127,9 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
     cdef str format_ = format_of(schema)
     cdef const ArrowSchema* entry
     cdef const ArrowArray* entries
-    cdef dict kinds = list_kinds()
+    cdef dict kinds = {
+        "+l": LISTS_32, "+L": LISTS_64, "+m": LISTS_32, "+vl": LIST_VIEWS_32, "+vL": LIST_VIEWS_64, "n": NO_LISTS,
+    }
     cdef Range used
     cdef ArrayOrigin inner
     cdef bint is_untyped
@@ -202,9 +184,7 @@ cdef inline list column_names(const ArrowSchema* schema):
 
 cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, const ArrowArray* array, dict fields,
                            object left_out, const ArrayOrigin* origin):
-    """The writer's input.
-
-Binds all columns with a known name, except `left_out`; returns the names of all columns. The caller decides
+    """Binds all columns with a known name, except `left_out`; returns the names of all columns. The caller decides
     about unknown names."""
     cdef int64_t i
     cdef list names

@@ -7,8 +7,7 @@ small record.
 """
 from cpython.ref cimport PyObject, PyTypeObject, Py_INCREF
 
-from kafkarec._c cimport status as st
-from kafkarec._c.status cimport Fault
+from kafkarec._c.status cimport LEADER_EPOCH_DIFFERS, SIZE_TOO_SMALL, Fault
 
 # ---- arguments as an array
 
@@ -107,26 +106,13 @@ cdef inline int claim(bint* busy) except -1:
 # ---- refusals
 
 cdef inline dict reasons_by_status():
-    """{a status that refuses: its word in kafkarec.errors.REASONS}."""
-    return {
-        st.SIZE_TOO_SMALL: "size_too_small", st.SIZE_OVERFLOW: "size_overflow",
-        st.UNSUPPORTED_MAGIC: "unsupported_magic", st.BATCH_TOO_SMALL: "batch_too_small",
-        st.LENGTH_BEYOND_END: "length_beyond_end", st.CRC_MISMATCH: "crc_mismatch",
-        st.UNSUPPORTED_CODEC: "unsupported_codec", st.MISSING_CODEC: "missing_codec",
-        st.PAYLOAD_CORRUPT: "payload_corrupt", st.LIMIT_EXCEEDED: "limit_exceeded",
-        st.RECORD_COUNT_NEGATIVE: "record_count_negative", st.RECORDS_MISSING: "records_missing",
-        st.RECORDS_LEFT_OVER: "records_left_over", st.RECORD_LENGTH_INVALID: "record_length_invalid",
-        st.RECORD_STRUCTURE_INVALID: "record_structure_invalid", st.VARINT_TOO_LONG: "varint_too_long",
-        st.KEY_LENGTH_INVALID: "key_length_invalid", st.VALUE_LENGTH_INVALID: "value_length_invalid",
-        st.HEADER_COUNT_INVALID: "header_count_invalid", st.HEADER_KEY_INVALID: "header_key_invalid",
-        st.HEADER_VALUE_INVALID: "header_value_invalid", st.WRAPPER_VALUE_NULL: "wrapper_value_null",
-        st.WRAPPER_EMPTY: "wrapper_empty", st.WRAPPER_OFFSET_TOO_SMALL: "wrapper_offset_too_small",
-        st.INNER_COMPRESSED: "inner_compressed", st.INNER_SIZE_TOO_SMALL: "inner_size_too_small",
-        st.INNER_CRC_MISMATCH: "inner_crc_mismatch", st.MESSAGE_TRUNCATED: "message_truncated",
-        st.OUT_OF_MEMORY: "out_of_memory", st.UNREADABLE: "unreadable",
-        st.LEADER_EPOCH_DIFFERS: "leader_epoch_differs", st.BASE_OFFSET_NOT_ZERO: "base_offset_not_zero",
-        st.BATCH_TOO_LARGE: "batch_too_large", st.OFFSETS_OUT_OF_ORDER: "offsets_out_of_order",
-    }
+    """{a status that refuses: its word in kafkarec.errors.REASONS}. REASONS begins with the words, in the order of the
+    statuses, but for those of the last group."""
+    from kafkarec.errors import REASONS
+
+    words = [*REASONS][:<int>LEADER_EPOCH_DIFFERS - <int>SIZE_TOO_SMALL]
+    words += ["leader_epoch_differs", "base_offset_not_zero", "batch_too_large", "offsets_out_of_order"]
+    return dict(enumerate(words, <int>SIZE_TOO_SMALL))
 
 
 cdef inline dict fault_fields(const Fault* f, object file, object detail):

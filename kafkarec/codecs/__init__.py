@@ -105,7 +105,9 @@ def checked_level(codec_id: int, level: int | None) -> int | None:
 
     gzip -1 and 1 to 9, lz4 1 to 17, zstd -131072 to 22 (KIP-390). None for none and snappy, which have no levels.
     """
-    codec = _codec_to_write(codec_id)
+    if not 0 <= codec_id < len(CODECS):
+        raise ValueError(f"codec id {codec_id}: 0 to {len(CODECS) - 1}")
+    codec = CODECS[codec_id]
     if level is None:
         return codec.default_level
     if codec.min_level is None or codec.max_level is None:
@@ -145,9 +147,3 @@ def compress(codec_id: int, payload: Any, level: int | None = None, magic: int =
     """
     checked = checked_level(codec_id, level)
     return CODECS[codec_id].compress(payload, checked, magic)
-
-
-def _codec_to_write(codec_id: int) -> Codec:
-    if not 0 <= codec_id < len(CODECS):
-        raise ValueError(f"codec id {codec_id}: 0 to {len(CODECS) - 1}")
-    return CODECS[codec_id]

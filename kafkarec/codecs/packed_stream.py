@@ -36,6 +36,7 @@ from .zstd import (
     PIP_NAME,
     REPEATED,
     WINDOW_MAXIMUM,
+    is_skippable,
 )
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -51,7 +52,7 @@ def recognise(head: bytes) -> str | None:
     """The codec, "gzip" or "zstd", by the first bytes of a file; None: neither."""
     if head[:2] == GZIP_MAGIC:
         return "gzip"
-    return "zstd" if head[:4] == MAGIC or _is_skippable(head[:4]) else None
+    return "zstd" if head[:4] == MAGIC or is_skippable(head[:4]) else None
 
 
 def declared_size(head: bytes) -> int:
@@ -117,7 +118,7 @@ def _until_error(member: Any, data: bytes) -> bytes:
 def _zstd(data: "_Input") -> Iterator[bytes]:
     zstandard = load(MODULE, NAME, PIP_NAME)
     while start := data.read_up_to(4):
-        if _is_skippable(start):
+        if is_skippable(start):
             data.skip(int.from_bytes(data.read_exactly(4), "little"))
             continue
         if start != MAGIC:
@@ -184,10 +185,6 @@ class _Input:
             step = min(count, _FEED)
             self.read_exactly(step)
             count -= step
-
-
-def _is_skippable(start: bytes) -> bool:
-    return len(start) == 4 and start[0] & 0xF0 == 0x50 and start[1:] == b"\x2a\x4d\x18"
 
 
 # ---- payloads
