@@ -18,7 +18,8 @@ from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence
 from kafkarec._c.write cimport (
     EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, FINE, MOST_OVERHEAD,
     BatchFields, BatchLimit, RecordFields, batch_header_size, body_size, compression_ratio, has_room_for, length_size,
-    load_headers, next_ratio, put_batch_header, put_body, put_message, put_wrapper, with_length,
+    load_headers, next_ratio, put_batch_header, put_body, put_cell, put_message_crc, put_message_head, put_wrapper,
+    with_length,
 )
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.input_columns cimport InputChunk, Span, cell, number, spans_of
@@ -123,9 +124,10 @@ cdef inline void add_message(Encoder* e, const RecordFields* d, int64_t size) no
     """Appends a message of magic 0 or 1, for which there must be space. `size`: see record_size."""
     cdef int64_t inner = d.offset - e.fields.base_offset if e.fields.codec != 0 and e.fields.magic == 1 else d.offset
     cdef int64_t stamp = e.fields.log_append_time if e.fields.timestamp_type == 1 else d.timestamp
+    cdef uint8_t* to = (e.body.data if e.fields.codec != 0 else e.out.data + e.written) + e.used
     if not e.measuring:
-        put_message((e.body.data if e.fields.codec != 0 else e.out.data + e.written) + e.used,
-                    &e.fields, d, inner, stamp, size)
+        put_cell(put_cell(put_message_head(to, inner, size, &e.fields, 0, stamp), d.key), d.value)
+        put_message_crc(to, size)
     e.used += size
     e.count += 1
     e.previous_offset = d.offset

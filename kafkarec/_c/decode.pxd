@@ -136,7 +136,7 @@ cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nog
 
 cdef inline bint excluded(const Options* o, const BatchRow* row) noexcept nogil:
     """Whether the isolation level excludes the whole batch. A wrapper's first offset is known only after decompression:
-    drop_unstable checks its records."""
+    select_records checks its records."""
     if row.magic >= BATCH_MAGIC and (
         row.base_offset > o.highest_base or (o.stable_offset < INT64_MAX and row.base_offset >= o.stable_offset)
     ):
@@ -185,15 +185,6 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
     return OK
 
 
-cdef inline void drop_unstable(Columns* c, int64_t start, int64_t stable_offset) noexcept nogil:
-    """Removes the batch's records from the last stable offset on; they are the last rows."""
-    cdef const int64_t* offsets = <const int64_t*>c.offset.data
-    cdef int64_t rows = c.rows
-    while rows > start and offsets[rows - 1] >= stable_offset:
-        rows -= 1
-    columns_truncate(c, rows, c.rows)
-
-
 cdef inline bint outside_ranges(Engine* e, const BatchRow* row) noexcept nogil:
     """Whether the header shows that no record of the batch is in the ranges. The header has neither a wrapper's first
     offset nor the smallest timestamp of a CreateTime batch: select_rows checks these."""
@@ -239,14 +230,6 @@ cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
     return OK
 
 
-cdef inline Columns* columns_of_batch(Engine* e) noexcept nogil:
-    """Where the records of the pending batch go: in an audit those of a data batch into no column."""
-    if not e.options.audit or is_control(&e.row):
-        return &e.columns
-    e.audit.no_columns.rows = e.columns.rows
-    return &e.audit.no_columns
-
-
 cdef inline void expect(Engine* e, const Expected* more, int64_t times, int64_t length) noexcept nogil:
     """Reserves space for `times` the expected sizes in the columns and in the table of batches; see columns_expect."""
     cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
@@ -268,15 +251,6 @@ cdef inline void expect_more(Engine* e, int64_t length) noexcept nogil:
     expect(e, &more, batches, length)
 
 
-cdef inline void reserve_first(Engine* e, Columns* c, int64_t length) noexcept nogil:
-    """Before the first batch of a chunk: reserves what the chunk is expected to take."""
-    if e.expected.rows > 0:
-        expect(e, &e.expected, 1, length)
-    elif (e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE and length < MOST_IN_PAGE
-            and c.page.buffer.data == NULL):
-        columns_in_page(c, e.row.record_count, length)
-
-
 cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
     """Appends the pending batch's records to the columns; of a refused batch none."""
     cdef int64_t start = c.rows
@@ -294,24 +268,36 @@ cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t 
 
 
 cdef inline int select_records(Engine* e, Columns* c, int64_t start) noexcept nogil:
-    """Removes those of the batch's records, the rows from `start` on, that were not asked for."""
+    """Removes those of the batch's records, the rows from `start` on, that were not asked for, and those from the last
+    stable offset on, which are the last rows."""
+    cdef int64_t rows
     if is_control(&e.row) and not e.options.control:
         columns_truncate(c, start, c.rows)
     elif e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
-        drop_unstable(c, start, e.options.stable_offset)
+        rows = c.rows
+        while rows > start and (<const int64_t*>c.offset.data)[rows - 1] >= e.options.stable_offset:
+            rows -= 1
+        columns_truncate(c, rows, c.rows)
     return select_rows(e, start) if e.options.ranged or e.options.keys != NULL else <int>OK
 
 
 cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
     """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it. `behind`: how many
     bytes after the payload are readable."""
-    cdef Columns* c = columns_of_batch(e)
+    cdef Columns* c = &e.columns
     cdef int64_t start = c.rows
     cdef int status
+    if e.options.audit and not is_control(&e.row):       # the records of a data batch go into no column
+        c = &e.audit.no_columns
+        c.rows = start
     if c.want & WANT_VIEWS:
         view_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
-    if c.rows == 0 and c.runs.data == NULL:
-        reserve_first(e, c, length)
+    if c.rows == 0 and c.runs.data == NULL:              # the first batch of a chunk
+        if e.expected.rows > 0:
+            expect(e, &e.expected, 1, length)
+        elif (e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE and length < MOST_IN_PAGE
+                and c.page.buffer.data == NULL):
+            columns_in_page(c, e.row.record_count, length)
     status = decode_payload(e, c, p, length, behind)
     if status != OK:
         return status

@@ -1,6 +1,6 @@
 """Encodes columns as batches: decides where one batch ends and the next begins.
 
-    rows of chunks --load_fields--> record --fits?--> the open batch (batch_builder.pxd) --close--> out
+    rows of chunks ----load_row---> record --fits?--> the open batch (batch_builder.pxd) --close--> out
                                              |
                                              no: close the batch, open another
 
@@ -30,8 +30,8 @@ from kafkarec._c.status cimport OK, ROW_REFUSED
 from kafkarec._c.write cimport (
     CODEC_UNFIT, CODEC_UNKNOWN, EXPLICIT_ALL, EXPLICIT_BASE_OFFSET, EXPLICIT_MAX_TIMESTAMP, FIELDS_CONTRADICT,
     FIELDS_UNSUPPORTED, FINE, HEADERS_UNSUPPORTED, OFFSET_NEGATIVE, OFFSET_NOT_RISING, OFFSET_NULL, OFFSET_TOO_FAR,
-    OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, TIMESTAMP_NEGATIVE,
-    BatchFields, RecordFields, delta_fits, has_room_for, load_fields, record_size,
+    OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, RECORD_TOO_LARGE,
+    TIMESTAMP_NEGATIVE, BatchFields, RecordFields, delta_fits, has_room_for, load_headers, record_size,
 )
 
 # ---- the batch fields of a row
@@ -239,7 +239,11 @@ cdef inline int load_row(const Encoder* e, const InputChunk* chunk, int64_t row,
     d.offset = wrapping_add(e.previous_offset, 1)
     d.timestamp = ABSENT
     number(&chunk.timestamp, row, &d.timestamp)
-    load_fields(chunk, row, d)
+    d.row_fault = FINE
+    d.key, d.value = cell(&chunk.key, row), cell(&chunk.value, row)
+    load_headers(chunk, row, d)
+    if d.key.length + d.value.length + d.headers_size > INT32_MAX - 64:
+        d.row_fault = RECORD_TOO_LARGE
     if not e.assign_offsets:
         if not number(&chunk.offset, row, &d.offset):
             return OFFSET_NULL

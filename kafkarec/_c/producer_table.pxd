@@ -311,15 +311,6 @@ cdef inline void keep_batch(Producer* producer, int64_t last_offset, int32_t off
     newest.last_offset, newest.offset_delta, newest.last_sequence = last_offset, offset_delta, last_sequence
 
 
-cdef inline void keep_data(ProducerTable* table, Producer* producer, const BatchRow* row, int32_t code,
-                           int64_t number) noexcept nogil:
-    if producer.opened != ABSENT and code == NOTHING:
-        add_oddity(table, PLAIN_DATA, number, producer)
-    set_epoch(producer, row.producer_epoch)
-    keep_batch(producer, row.last_offset, <int32_t>(row.last_offset - row.base_offset), row.last_sequence)
-    producer.last_timestamp = row.max_timestamp
-
-
 cdef inline void keep_marker(ProducerTable* table, Producer* producer, const BatchRow* row, const Mark* mark,
                              bint ends) noexcept nogil:
     if ends:
@@ -347,7 +338,11 @@ cdef inline bint take_row(ProducerTable* table, const BatchRow* row, const Mark*
         if row.attributes & CONTROL:
             keep_marker(table, producer, row, mark, ends)
         else:
-            keep_data(table, producer, row, code, number)
+            if producer.opened != ABSENT and code == NOTHING:
+                add_oddity(table, PLAIN_DATA, number, producer)
+            set_epoch(producer, row.producer_epoch)
+            keep_batch(producer, row.last_offset, <int32_t>(row.last_offset - row.base_offset), row.last_sequence)
+            producer.last_timestamp = row.max_timestamp
     if ends:
         end_transaction(table, producer, row, mark, number, segment)
     elif code == UNREADABLE:

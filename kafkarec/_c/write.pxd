@@ -38,7 +38,7 @@ from kafkarec._c.batch cimport (
     BATCH_MAGIC, CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
     V0_OVERHEAD, V1_OVERHEAD, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchHeader, least_size,
 )
-from kafkarec._c.input_columns cimport InputChunk, Lists, Span, cell, header_key, header_value, list_at
+from kafkarec._c.input_columns cimport InputChunk, Lists, Span, header_key, header_value, list_at
 from kafkarec._c.numbers cimport be16, be32, be64, put_raw, put_varint, varint_size
 from kafkarec._core cimport crc32_on, crc32c_on
 
@@ -165,16 +165,6 @@ cdef inline void load_headers(const InputChunk* chunk, int64_t row, RecordFields
             measure_headers(&chunk.headers, d)
 
 
-cdef inline void load_fields(const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
-    """Reads key, value and headers of a row, and their size; the caller sets offset and timestamp."""
-    d.row_fault = FINE
-    d.key = cell(&chunk.key, row)
-    d.value = cell(&chunk.value, row)
-    load_headers(chunk, row, d)
-    if d.key.length + d.value.length + d.headers_size > INT32_MAX - 64:
-        d.row_fault = RECORD_TOO_LARGE
-
-
 cdef inline int64_t body_size(const RecordFields* d, int64_t offset_delta, int64_t timestamp_delta) noexcept nogil:
     """The value of the record's length field (DefaultRecord.sizeOfBodyInBytes)."""
     return (1 + varint_size(timestamp_delta) + varint_size(offset_delta) + sized(d.key.length)
@@ -290,14 +280,6 @@ cdef inline uint8_t* put_message_head(uint8_t* to, int64_t offset, int64_t size,
 
 cdef inline void put_message_crc(uint8_t* message, int64_t size) noexcept nogil:
     put_u32(message + LOG_OVERHEAD, crc32_on(0, message + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
-
-
-cdef inline void put_message(uint8_t* to, const BatchFields* f, const RecordFields* d, int64_t inner_offset,
-                             int64_t timestamp, int64_t size) noexcept nogil:
-    cdef uint8_t* at = put_message_head(to, inner_offset, size, f, 0, timestamp)
-    at = put_cell(at, d.key)
-    put_cell(at, d.value)
-    put_message_crc(to, size)
 
 
 cdef inline void put_wrapper(uint8_t* wrapper, const BatchFields* f, int64_t timestamp, int64_t size) noexcept nogil:

@@ -73,14 +73,6 @@ cdef inline str format_of(const ArrowSchema* schema):
     return "" if schema.format == NULL else (<bytes>schema.format).decode(errors="replace")
 
 
-cdef inline tuple layout_of(str format_):
-    """(buffers, children) of a supported format; children -1: as many as in the schema."""
-    return {
-        "n": (0, 0), "z": (3, 0), "u": (3, 0), "Z": (3, 0), "U": (3, 0), "vz": (3, 0), "vu": (3, 0),
-        "+l": (2, 1), "+m": (2, 1), "+L": (2, 1), "+vl": (3, 1), "+vL": (3, 1), "+s": (1, -1),
-    }.get(format_, (2, 0))
-
-
 cdef inline int64_t fixed_width(object name, str format_) except -1:
     """The N of a format w:N."""
     digits = format_[2:]
@@ -109,7 +101,11 @@ cdef inline int check_shape(object name, const ArrowSchema* schema, const ArrowA
     cdef int64_t i, buffers, children
     cdef str format_ = format_of(schema)
     check_schema(name, schema)
-    buffers, children = layout_of(format_)
+    # of a supported format; children -1: as many as in the schema
+    buffers, children = {
+        "n": (0, 0), "z": (3, 0), "u": (3, 0), "Z": (3, 0), "U": (3, 0), "vz": (3, 0), "vu": (3, 0),
+        "+l": (2, 1), "+m": (2, 1), "+L": (2, 1), "+vl": (3, 1), "+vL": (3, 1), "+s": (1, -1),
+    }.get(format_, (2, 0))
     if children < 0:
         children = schema.n_children
     if array.release == NULL:
@@ -168,26 +164,32 @@ cdef inline int check_nulls(object name, const ArrowArray* array, const ArrayOri
     return 0
 
 
+cdef inline bint ends_rise(const void* ends, bint wide, int64_t first, int64_t rows, Misfit* m) noexcept:
+    """Whether the offsets of rows [first, first + rows), of 64 bits if they are wide, rise."""
+    if wide:
+        return offsets_rise(<const int64_t*>ends + first, rows, m)
+    return offsets_rise(<const int32_t*>ends + first, rows, m)
+
+
+cdef inline int64_t end_at(const void* ends, bint wide, int64_t i) noexcept:
+    return (<const int64_t*>ends)[i] if wide else (<const int32_t*>ends)[i]
+
+
 cdef inline int check_bytes(object name, str format_, const ArrowArray* array, int64_t first, int64_t rows,
                             const ArrayOrigin* origin) except -1:
     """Checks rows [first, first + rows) of binary or utf8, in any layout, counted from the beginning of the buffers."""
     cdef Misfit m
-    cdef bint fits
+    cdef bint wide = format_ in ("Z", "U")
     cdef int64_t used
     check_values(name, array, 0 if format_ == "w:0" else rows, origin)
     if origin.own or rows == 0 or format_[:2] == "w:":
         return 0
     if format_[0] == "v":
         return check_views(name, array, first, rows, origin)
-    if format_ in ("z", "u"):
-        fits = offsets_rise(<const int32_t*>array.buffers[1] + first, rows, &m)
-        used = (<const int32_t*>array.buffers[1])[first + rows] - (<const int32_t*>array.buffers[1])[first]
-    else:
-        fits = offsets_rise(<const int64_t*>array.buffers[1] + first, rows, &m)
-        used = (<const int64_t*>array.buffers[1])[first + rows] - (<const int64_t*>array.buffers[1])[first]
-    if not fits:
+    if not ends_rise(array.buffers[1], wide, first, rows, &m):
         raise offset_error(name, &m, origin)
-    if format_ in ("Z", "U") and not lengths_fit(<const int64_t*>array.buffers[1] + first, rows, &m):
+    used = end_at(array.buffers[1], wide, first + rows) - end_at(array.buffers[1], wide, first)
+    if wide and not lengths_fit(<const int64_t*>array.buffers[1] + first, rows, &m):
         raise ValueError(f"column {name!r}, row {origin.first_row + m.row}: {m.found} bytes, and a field of a record "
                          f"has {m.expected} at most")
     if used > 0 and array.buffers[2] == NULL:
@@ -248,15 +250,9 @@ cdef inline int check_lists(object name, str format_, const ArrowArray* array, i
         what = f"its range of entries has {m.found}" if m.found < 0 else (
             f"its range ends at entry {m.found}, and there are {m.expected}")
         raise invalid(name, origin.first_row + m.row, what, m.expected, m.found)
-    if format_ == "+L":
-        fits = origin.own or offsets_rise(<const int64_t*>array.buffers[1] + first, rows, &m)
-        used.start = (<const int64_t*>array.buffers[1])[first]
-        used.stop = (<const int64_t*>array.buffers[1])[first + rows]
-    else:
-        fits = origin.own or offsets_rise(<const int32_t*>array.buffers[1] + first, rows, &m)
-        used.start = (<const int32_t*>array.buffers[1])[first]
-        used.stop = (<const int32_t*>array.buffers[1])[first + rows]
-    if not fits:
+    used.start = end_at(array.buffers[1], format_ == "+L", first)
+    used.stop = end_at(array.buffers[1], format_ == "+L", first + rows)
+    if not origin.own and not ends_rise(array.buffers[1], format_ == "+L", first, rows, &m):
         raise offset_error(name, &m, origin)
     if used.stop > entries:
         raise invalid(name, None, f"its lists have {used.stop} entries, and there are {entries}", entries, used.stop)
@@ -358,7 +354,7 @@ cdef inline tuple borrow_values(object schema_capsule, object array_capsule):
     cdef ArrowSchema* schema = <ArrowSchema*>capsule_pointer(schema_capsule, b"arrow_schema")
     cdef ArrowArray* array = <ArrowArray*>capsule_pointer(array_capsule, b"arrow_array")
     cdef str format_ = format_of(schema)
-    cdef int64_t width, end, last = 0
+    cdef int64_t width, end
     cdef ArrayOrigin origin
     if format_ not in ("z", "Z", "u", "U"):
         raise TypeError(f"a binary column is needed, not one of Arrow format {format_!r}")
@@ -369,9 +365,8 @@ cdef inline tuple borrow_values(object schema_capsule, object array_capsule):
     check_bytes("values", format_, array, array.offset, array.length, &origin)
     end = array.offset + array.length
     width = 4 if format_ in ("z", "u") else 8
-    last = (<const int32_t*>array.buffers[1])[end] if width == 4 else (<const int64_t*>array.buffers[1])[end]
     return (
         (<uintptr_t>validity_of(array), (end + 7) // 8),
         (<uintptr_t>array.buffers[1], (end + 1) * width),
-        (<uintptr_t>array.buffers[2], last),
+        (<uintptr_t>array.buffers[2], end_at(array.buffers[1], width == 8, end)),
     ), array.offset, array.length, width * 8
