@@ -25,8 +25,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafk
 import kafkarec  # noqa: E402
 from kafkarec import codecs  # noqa: E402
 from kafkarec.experimental import framing, header_first, v3  # noqa: E402
+from kafkarec.format.java_integers import read_signed  # noqa: E402
 from kafkarec.format.layout import CONTROL, LOG_APPEND_TIME, V2_OVERHEAD, V2Header, v2_header  # noqa: E402
-from kafkarec.format.varints import read_signed  # noqa: E402
 
 FIXED_BYTES = 41  # of a header of format 3, before its three varints
 SHORT_MS = 8191  # the largest zig-zag varint of 2 bytes

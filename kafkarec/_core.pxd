@@ -34,7 +34,7 @@ cdef inline uint32_t crc32_on(uint32_t crc, const uint8_t* p, size_t n) noexcept
     return checksums.crc32(crc, p, n)
 
 
-# By codec id, three bits: the struct of a library's functions, see `_c/codec_functions.pxd`; NULL: none.
+# By codec id, three bits: the struct of a library's functions, see `_c/compress.pxd`; NULL: none.
 cdef const void* codec_functions[8]
 
 

@@ -15,12 +15,12 @@ from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state
 from kafkarec._c.output_columns cimport (
-    OUT_CONTROL_TYPE, OUT_KEY, OUT_SEQUENCE, OUT_VALUE, Constants, storage_fill, storage_new, wants_of,
+    OUT_CONTROL_TYPE, OUT_KEY, OUT_SEQUENCE, OUT_VALUE, Constants, sequence_of, storage_fill, storage_new, wants_of,
 )
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC,
-    V2_ATTRIBUTES_OFFSET, BatchRow, is_wrapper, read_batch,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
+    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
     WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_reserve,
@@ -28,26 +28,25 @@ from kafkarec._c.columns cimport (
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_limit, engine_payload, engine_run, engine_step,
-    is_read_as_committed,
+    excluded,
 )
 from kafkarec._c.end_of_input cimport (
-    ENDED, ENDED_UNLESS_FOUND, Ending, engine_begin_input, engine_ended, engine_skip, refused_status, remember_good,
+    ENDED, ENDED_UNLESS_FOUND, Ending, end_by_content, engine_begin_input, engine_ended, engine_skip, remember_good,
+    unreadable_before,
 )
-from kafkarec._c.input cimport (
-    ByteReader, Input, bad_until, input_memory, input_reader, input_release, reach,
-)
+from kafkarec._c.input cimport ByteReader, Input, bad_until, input_memory, input_reader, reach
 from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
-from kafkarec._c.codec_functions cimport publish
-from kafkarec._c.decompress cimport decompress_release
-from kafkarec._c.restore cimport end_by_content
+from kafkarec._c.compress cimport kr_publish
+from kafkarec._c.decompress cimport decompress_release, xxh32
 from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, cut_follows, is_on_chain,
     is_valid_batch, looks_plausible, search_forward,
 )
 from kafkarec._c.status cimport Fault
 from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
-from kafkarec._c.index_rows cimport (
-    ENTRY, EPOCH, FAR, ORDER, TIME, TIME_ORDER, IndexState, take_index_row, time_event,
+from kafkarec._c.row_checks cimport (
+    ENTRY, FAR, HIGHER_EPOCH, ORDER, TIME, TIME_ORDER, EntryCursor, IndexState, RowState, are_adjacent, batch_hash,
+    check_rows, entries_are_of, fits_behind, lower_epoch, take_index_row, time_event,
 )
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
@@ -55,20 +54,15 @@ from kafkarec._c.producer_table cimport (
     keep_batch, known_producer, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row, take_rows,
     violation_of, without_data,
 )
-from kafkarec._c.row_checks cimport (
-    EntryCursor, RowState, are_adjacent, batch_hash, check_rows, entries_are_of, fits_behind, lower_epoch,
-)
-from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._c cimport status as st
 from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
-from kafkarec._entry.python_reader cimport open_reader
-from kafkarec._entry.fast_calls cimport DECODE_OPTIONS, PyMethodDef, fast_function, same_arguments
-from kafkarec._entry.arguments cimport fill_aborted, fill_constants, fill_options
-from kafkarec._entry.one_thread cimport claim
-from kafkarec._entry.fault_fields cimport fault_fields, reasons_by_status
+from kafkarec._entry.arguments cimport fill_aborted, fill_options, open_reader
+from kafkarec._entry.calls cimport (
+    DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
+)
 from kafkarec._entry.py_columns cimport (
-    KNOWN_KEYS, KnownKeys, PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, has_flag, headers_at, record_view,
-    sequence_at, timestamp_at, timestamp_type_at, untracked, values_of,
+    KNOWN_KEYS, BytesColumn, KnownKeys, PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, has_flag, headers_at,
+    record_view, timestamp_at, untracked,
 )
 
 cdef extern from *:
@@ -153,14 +147,14 @@ def crc32(data, uint32_t crc=0):
 
 
 def install_codec(int codec_id, addresses):
-    """Keeps the addresses of a codec's C functions, in the order of their struct in `_c/codec_functions.pxd`; none: the
+    """Keeps the addresses of a codec's C functions, in the order of their struct in `_c/compress.pxd`; none: the
     core's own are turned on. See codecs/native.py."""
     cdef size_t* functions = <size_t*>malloc((len(addresses) + 1) * sizeof(size_t))       # for good
     if functions == NULL:
         raise MemoryError
     for i, address in enumerate(addresses):
         functions[<size_t>i] = address
-    publish(codec_id, functions)
+    kr_publish(&codec_functions[codec_id & 7], functions)
 
 
 def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):
@@ -179,7 +173,7 @@ def xxh32_of(data):
 @cython.final
 @cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
 cdef class Source:
-    """Keeps a caller's buffer, or a file (see `_entry/python_reader.pxd`), alive."""
+    """Keeps a caller's buffer, or a file (see `_entry/arguments.pxd`), alive."""
     cdef Py_buffer view
     cdef ByteReader reader
     cdef readonly int64_t size
@@ -370,6 +364,7 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
     cdef list found = [], texts = None if columns.headers == 0 else [None] * <int>KNOWN_KEYS
     cdef KnownKeys known
     cdef Record record
+    cdef int32_t sequence
     memset(&known, 0, sizeof(KnownKeys))
     view.ticks, view.binary_header_keys = layout.ticks, layout.binary_header_keys
     for i in range(start, stop):
@@ -380,10 +375,13 @@ cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout
         record = Record.__new__(Record)
         record.offset = None if view.offset == NULL else view.offset[i]
         record.timestamp = timestamp_at(&view, i)
-        record.timestamp_type = timestamp_type_at(&view, i)
+        record.timestamp_type = None
+        if view.timestamp_type != NULL and view.timestamp_type[i] >= 0:
+            record.timestamp_type = view.timestamp_type[i]
         record.key, record.value = bytes_at(&view.key, i), bytes_at(&view.value, i)
         record._pairs = headers_at(&view, i, &known, texts)
-        record.sequence = None if view.offset == NULL else sequence_at(batch, view.offset[i])
+        sequence = ABSENT if view.offset == NULL else sequence_of(batch, view.offset[i])
+        record.sequence = None if sequence == ABSENT else sequence
         record.is_control = has_flag(batch, CONTROL)
         PyObject_GC_UnTrack(<PyObject*>record)
         found.append(record)
@@ -607,7 +605,7 @@ cdef class Rows:
             if run[i].batch >= stop:
                 break
             batch = self.at(run[i].batch)
-            if run[i].batch >= start and is_read_as_committed(&options, batch):
+            if run[i].batch >= start and not has_flag(batch, CONTROL) and not excluded(&options, batch):
                 if row > last > first:
                     spans.append((first, last))
                 first, last = first if row == last else row, row + run[i].rows
@@ -776,7 +774,7 @@ cdef class RowCheck:
 
 @cython.final
 cdef class IndexBuilder:
-    """The entries of one segment's indexes: see `_c/index_rows.pxd`.
+    """The entries of one segment's indexes: see `_c/row_checks.pxd`.
 
     problems   {kind: a sentence about the first batch of which that is so}
     """
@@ -829,7 +827,7 @@ cdef class IndexBuilder:
             entries.append((row.last_offset, row.position))
         if events & TIME:
             times.append((s.largest, s.largest_offset))
-        if events & EPOCH:
+        if events & HIGHER_EPOCH:
             epochs.append((row.partition_leader_epoch, row.base_offset))
         return self.add_problem(events, row)
 
@@ -1088,8 +1086,10 @@ cdef class Chunk:
         entries."""
         cdef RecordView view = record_view(&self.storage.columns, layout.shown)
         cdef int code = layout.codes[column]
-        return values_of(&view.key if code == OUT_KEY else &view.value if code == OUT_VALUE else &view.header_value,
-                         start, stop)
+        cdef const BytesColumn* values = &view.header_value
+        if code == OUT_KEY or code == OUT_VALUE:
+            values = &view.key if code == OUT_KEY else &view.value
+        return [bytes_at(values, i) for i in range(start, stop)]
 
     def records(self, Layout layout not None, int64_t start, int64_t stop):
         """The rows [start, stop) as Records."""
@@ -1115,11 +1115,10 @@ cdef class Chunk:
         without views."""
         cdef Columns* c = &self.storage.columns
         cdef int64_t n = (c.headers + 1) * 4
+        keys = window(self, c.header_key.offsets.data, n), window(self, c.header_key.data.data, c.header_key.used)
         if c.want & WANT_VIEWS:
-            return (window(self, c.header_key.offsets.data, n),
-                    window(self, c.header_key.data.data, c.header_key.used), None, None, None)
-        return (window(self, c.header_key.offsets.data, n), window(self, c.header_key.data.data, c.header_key.used),
-                window(self, c.header_value.validity.data, (c.headers + 7) // 8),
+            return *keys, None, None, None
+        return (*keys, window(self, c.header_value.validity.data, (c.headers + 7) // 8),
                 window(self, c.header_value.offsets.data, n),
                 window(self, c.header_value.data.data, c.header_value.used))
 
@@ -1226,7 +1225,11 @@ cdef class Decoder:
         self.file_name = file or None
         self.file = None if not file else str(file).encode(errors="surrogateescape")
         self.topic = None if topic is None else topic.encode()
-        fill_constants(&self.constants, self.topic, self.file, partition)
+        if topic is not None:
+            self.constants.topic = <const char*>self.topic
+        if self.file is not None:
+            self.constants.file = <const char*>self.file
+        self.constants.partition = ABSENT if partition is None else partition
         self.damage, self.restored, self.taken_batches = [], [], []
         self.rules = rules
         self.last_sizes, self.note_details = {}, {}
@@ -1251,7 +1254,8 @@ cdef class Decoder:
         pages_free(self.e.context.out.data, self.e.context.out.capacity)
         pages_free(self.e.keep.data, self.e.keep.capacity)
         pages_free(self.e.audit.kept.data, self.e.audit.kept.capacity)
-        input_release(&self.e.input)
+        pages_free(self.e.input.buffer.data, self.e.input.buffer.capacity)
+        pages_free(self.e.input.bad.data, self.e.input.bad.capacity)
         decompress_release(&self.e.context)
 
     def feed(self, data, start=0, stop=None):
@@ -1420,7 +1424,8 @@ cdef class Decoder:
         cdef dict fault
         misfit = None
         if not self.skip:
-            status = refused_status(&self.e, status)
+            if unreadable_before(&self.e, self.e.position + LARGEST_HEADER):
+                status = st.UNREADABLE
             raise error(_REASONS[status], self.fault(status, detail))
         fault = self.fault(status, detail)
         with nogil:
@@ -1621,17 +1626,14 @@ cdef class Decoder:
     cdef PassResult read_all(self, Source source, start, stop, after):
         claim(&self.busy)
         try:
-            return self.read_whole(source, start, stop, after)
+            self.begin(source, start, stop)
+            memset(&self.e.expected, 0, sizeof(self.e.expected))   # of the input before
+            if after is not None:
+                self.continue_after(*after)
+            return self.rest(self.fill())
         finally:
             self.end_input()
             self.busy = False
-
-    cdef PassResult read_whole(self, Source source, start, stop, after):
-        self.begin(source, start, stop)
-        memset(&self.e.expected, 0, sizeof(self.e.expected))       # of the input before
-        if after is not None:
-            self.continue_after(*after)
-        return self.rest(self.fill())
 
     cdef PassResult rest(self, bint more):
         """What is read so far, and with `more` all that follows."""
@@ -1705,7 +1707,10 @@ cdef class Decoder:
     def border(self):
         """Where the decoder is and what it knows of the batches before, as Stretches.border; None while there may be
         damage that it has not told."""
-        return None if self.damage else border_of(&self.e)
+        cdef const Engine* e = &self.e
+        if self.damage:
+            return None
+        return e.position, e.previous_next, e.previous_epoch, e.reached, left_out_of(e)
 
     def continue_after(self, border, tables):
         """Sets what a decoder knows of the batches before its position, as if it had read them. border: a border of
@@ -1869,10 +1874,6 @@ cdef class BatchesInMemory:
         """Writes the bytes to a file object; returns how many."""
         file.write(self.source.memory[start:stop])
         return stop - start
-
-
-cdef tuple border_of(const Engine* e):
-    return e.position, e.previous_next, e.previous_epoch, e.reached, left_out_of(e)
 
 
 cdef int walk(Engine* e, int64_t size) noexcept nogil:

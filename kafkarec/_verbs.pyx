@@ -6,8 +6,7 @@
     LastOffsets                        the last offset of each key, for compaction: see `_c/offset_map.pxd`
     lines                              rows as JSON Lines, for `cat` and `scan`: see `_c/lines.pxd`
     batch_of, rewrite_records, FieldCheck
-                                       batches and records of magic 3, for kafkarec.experimental: see `_c/batch_v3.pxd`,
-                                       `_c/records_v3.pxd`
+                                       batches and records of magic 3, for kafkarec.experimental: see `_c/magic_3.pxd`
 """
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE
@@ -17,18 +16,20 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from kafkarec._c.arrow_check cimport Misfit, offsets_rise
+from kafkarec._c.input_columns cimport (
+    BOOL, INT_16, INT_32, INT_64, INT_8, OFFSETS_32, UINT_32, Cells, Misfit, Span, offsets_rise,
+)
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD,
     MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow, codec_name, frame, is_control, is_transactional, is_wrapper,
     least_size, read_legacy, read_v2, verify_crc, wrapping_add,
 )
-from kafkarec._c.batch_v3 cimport HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, read_batch_of
+from kafkarec._c.magic_3 cimport (
+    HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, FieldScan, RecordsOut, copy_records, read_batch_of,
+    rewritten_size, scan_fields, scan_of,
+)
 from kafkarec._c.columns cimport SLACK
 from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release
-from kafkarec._c.input_columns cimport (
-    BOOL, Cells, INT_8, INT_16, INT_32, INT_64, OFFSETS_32, Span, UINT_32,
-)
 from kafkarec._c.lines cimport (
     AS_BASE64, AS_BOOL, AS_HEADERS, AS_HEX, AS_INT32, AS_INT64, AS_NUMBER, AS_READY, AS_TEXT, AS_TIME, Escape,
     LineColumn, Lines, is_numeric, put_lines,
@@ -39,16 +40,14 @@ from kafkarec._c.record_stats cimport (
     MOST_REFUSED, RecordStats, Refused, Rules, check_sizes, scan_batch, scan_message, scan_wrapper, stats_begin,
 )
 from kafkarec._c.record_walk cimport PartsWalk, PlainWalk, next_int, walk_from
-from kafkarec._c.records_v3 cimport FieldScan, RecordsOut, copy_records, rewritten_size, scan_fields, scan_of
 from kafkarec._c.status cimport (
     ATTRIBUTES_LOST, BASE_OFFSET_NOT_ZERO, BATCH_TOO_LARGE, BATCH_TOO_SMALL, CUT, END, LEADER_EPOCH_DIFFERS,
     LENGTH_BEYOND_END, MESSAGE_TRUNCATED, NEEDS_CODEC, OFFSETS_OUT_OF_ORDER, OK, RECORDS_LEFT_OVER,
     RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, UNSUPPORTED_MAGIC, Fault, refuse,
 )
-from kafkarec._c.write_v01 cimport put_i64, put_u32
+from kafkarec._c.write cimport put_i64, put_u32
 from kafkarec._core cimport HeldBytes, crc32_on, pages_free, window
-from kafkarec._entry.fault_fields cimport fault_fields, reasons_by_status
-from kafkarec._entry.one_thread cimport claim
+from kafkarec._entry.calls cimport claim, fault_fields, reasons_by_status
 
 import os
 
@@ -326,15 +325,6 @@ cdef inline object known(int64_t value):
     return None if value == ABSENT else value
 
 
-cdef tuple header_of(const BatchRow* row):
-    return (
-        row.position, row.size_in_bytes, row.magic, row.crc, None if is_wrapper(row) else row.base_offset,
-        row.last_offset, known(row.max_timestamp), known(row.partition_leader_epoch), bool(is_control(row)),
-        bool(is_transactional(row)), known(row.producer_id), known(row.producer_epoch), known(row.base_sequence),
-        known(row.last_sequence), _CODECS[row.codec], known(row.record_count),
-    )
-
-
 def headers_of_good_batches(data, *, bint check_crcs):
     """Fields of each batch of a buffer, as ops.segment_writer.append_checks.COLUMNS has them; None if it does not hold
     whole batches only, with known codecs and right checksums. As `scan` returns them, in a fraction of its time."""
@@ -353,7 +343,12 @@ def headers_of_good_batches(data, *, bint check_crcs):
                 status = verify_crc(held.data + at, &row, &fault)
             if status != OK:
                 return None
-        headers.append(header_of(&row))
+        headers.append((
+            row.position, row.size_in_bytes, row.magic, row.crc, None if is_wrapper(&row) else row.base_offset,
+            row.last_offset, known(row.max_timestamp), known(row.partition_leader_epoch), bool(is_control(&row)),
+            bool(is_transactional(&row)), known(row.producer_id), known(row.producer_epoch), known(row.base_sequence),
+            known(row.last_sequence), _CODECS[row.codec], known(row.record_count),
+        ))
         at += row.size_in_bytes
     return headers
 

@@ -13,18 +13,15 @@ from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC, wrapping_add
 from kafkarec._c.columns cimport Buffer, buffer_reserve
-from kafkarec._c.batch_size cimport (
-    BATCH_LIMIT, INITIAL_RATIO as FIRST_RATIO, batch_header_size, compression_ratio as ratio_of,
-    estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after, record_size as size_of,
+from kafkarec._c.write cimport (
+    BATCH_LIMIT, EXPLICIT_BASE_OFFSET, INITIAL_RATIO as FIRST_RATIO, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER,
+    OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, BatchFields, RecordFields, batch_header_size,
+    compression_ratio as ratio_of, estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after,
+    record_size as size_of, sized,
 )
-from kafkarec._c.encode cimport encoder_run, full_before
-from kafkarec._c.row_summary cimport RowSummary, summarize
+from kafkarec._c.encode cimport RowSummary, encoder_run, full_before, summarize
 from kafkarec._core cimport pages_free
-from kafkarec._c.write_v2 cimport (
-    EXPLICIT_BASE_OFFSET, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL,
-    BatchFields, RecordFields, sized,
-)
-from kafkarec._c.varint cimport varint_size
+from kafkarec._c.numbers cimport varint_size
 from kafkarec._c.batch_builder cimport (
     Encoder, batch_close_compressed, write_empty_batch,
 )
@@ -35,15 +32,14 @@ from kafkarec._c.input_columns cimport (
 )
 from kafkarec._c.compress cimport LZ4_HEAD, ZSTD_PARAMETERS, compress_release
 from kafkarec._c cimport status as st
-from kafkarec._entry.batch_cuts cimport BatchCuts, buffer_of, cuts_fill, cuts_last_offset
-from kafkarec._entry.open_batch cimport (
-    FALL_BACK, OpenBatchState, YES, add_record, has_last_offset, has_room, set_last_offset,
+from kafkarec._entry.written_batches cimport (
+    FALL_BACK, YES, BatchCuts, OpenBatchState, add_record, buffer_of, cuts_fill, cuts_last_offset, has_last_offset,
+    has_room, set_last_offset,
 )
 from kafkarec._entry.arrow_import cimport (
-    InputChunks, chunks_of_rows, chunks_release, chunks_rows, import_array, import_stream,
+    InputChunks, chunks_of_rows, chunks_release, chunks_rows, fill_batch_fields, import_array, import_stream,
 )
-from kafkarec._entry.column_binding cimport fill_batch_fields
-from kafkarec._entry.fast_calls cimport (
+from kafkarec._entry.calls cimport (
     ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, call, fast_function, fast_method, same_arguments,
     spread_by_name,
 )
@@ -97,7 +93,7 @@ INITIAL_RATIO = float(FIRST_RATIO)
 
 
 def record_size(signed char magic, int64_t offset_delta, int64_t timestamp_delta, key, value, headers=()):
-    """Bytes of a record: see `_c/batch_size.pxd`."""
+    """Bytes of a record: see `_c/write.pxd`."""
     cdef RecordFields d
     d.key.length = ABSENT if key is None else len(key)
     d.value.length = ABSENT if value is None else len(value)
@@ -119,8 +115,8 @@ cdef PyRows _spare_rows                  # without rows
 
 
 cdef class OpenBatch:
-    """The records of an open batch and their sizes: see `_entry/open_batch.pxd`. The base of RecordBatchBuilder, so its
-    names are private.
+    """The records of an open batch and their sizes: see `_entry/written_batches.pxd`.
+    The base of RecordBatchBuilder, so its names are private.
 
     _append_row and _has_room return None if a field must be converted or cannot be written; nothing has changed then.
     """
@@ -491,7 +487,7 @@ cdef class RecordInput:
         return starts
 
     def summary(self, int64_t start, int64_t stop):
-        """The fields of RowSummary (`_c/row_summary.pxd`), as a dict, of the rows [start, stop). Rows without offset
+        """The fields of RowSummary (`_c/encode.pxd`), as a dict, of the rows [start, stop). Rows without offset
         have -1."""
         cdef RowSummary s
         self.check_rows(start, stop)
@@ -519,7 +515,7 @@ cdef class RecordInput:
         cuts have are those of the options.
 
         base_offset     of the output: all offsets of the input are shifted to begin there; None: unchanged
-        cuts            (tables of `_entry/batch_cuts.pxd`, whether to write batches without rows), or None
+        cuts            (tables of `_entry/written_batches.pxd`, whether to write batches without rows), or None
         """
         cdef int64_t first = 0
         encoding.e.stop = self.rows

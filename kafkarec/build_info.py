@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kafkarec._checksum import Routine
+    from kafkarec.codecs import Codec
 
 
 def _version(package: str) -> str | None:
@@ -25,7 +26,6 @@ def _version(package: str) -> str | None:
 def build_info() -> dict[str, Any]:
     """Versions and implementations in use, for `doctor`: the package, its build, checksums, each codec."""
     from kafkarec import _core
-    from kafkarec.codecs import installed
 
     routines = _core.ROUTINES
     return {
@@ -39,7 +39,7 @@ def build_info() -> dict[str, Any]:
         },
         "crc32": _words(routines.crc32),
         "wrong_checksums": list(map(_words, routines.wrong)),
-        "codecs": installed.versions(),
+        "codecs": _codecs(),
     }
 
 
@@ -47,3 +47,32 @@ def _words(routine: Routine) -> str:
     if routine.library is None:
         return f"kafkarec's {routine.function}"
     return f"{routine.library} {_version(routine.library)} {routine.function}"
+
+
+def _codecs() -> dict[str, dict[str, str | None]]:
+    """Codec name -> library (its pip name), version (None: missing), how payloads are read and written.
+
+    Imports all the libraries.
+    """
+    from kafkarec.codecs import CODECS
+
+    return {
+        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _how_called(codec)}
+        for codec in CODECS
+        if codec.pip_name
+    }
+
+
+def _how_called(codec: Codec) -> str | None:
+    """The module in use, and what is done by direct calls of its C functions, or by ours; None: it is not installed."""
+    from kafkarec.codecs import MissingCodec, native
+    from kafkarec.codecs.codec_errors import load
+
+    try:
+        load(str(codec.module), codec.name, str(codec.pip_name))
+    except MissingCodec:
+        return None
+    if codec.name not in native.in_use:
+        return codec.module
+    words = "read and written" if codec.name in native.WRITTEN else "read"
+    return f"{codec.module}, plain payloads {words} by {'kafkarec' if codec.name in native.OWN else 'pointer'}"

@@ -307,7 +307,7 @@ REASONS: dict[str, Reason] = {
         "a tiered-storage object, not a plain log segment",
         "fetch the segment through the plugin, or let a broker do it; [Layouts](layouts.md)",
     ),
-    # arrays passed through Arrow's C data interface: kafkarec/_entry/foreign_arrow.pxd
+    # arrays passed through Arrow's C data interface: kafkarec/_entry/arrow_capsules.pxd
     "arrow_invalid": Reason(
         InvalidArrowError,
         "the Arrow array does not fit its schema",

@@ -15,7 +15,7 @@ from kafkarec._c.batch cimport (
     BATCH_MAGIC, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, wrapping_add,
 )
 from kafkarec._c.columns cimport Buffer, Columns, buffer_reserve
-from kafkarec._c.endian cimport load_i32, load_i64
+from kafkarec._c.numbers cimport load_i32, load_i64
 from kafkarec._c.message cimport Message, next_inner, read_message
 from kafkarec._c.record_walk cimport PlainWalk, RecordSpans, walk_from, walk_record
 from kafkarec._c.status cimport OK, Fault

@@ -25,7 +25,7 @@ The checksum does not cover base offset, length, partition leader epoch and magi
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
-from kafkarec._c.endian cimport be16, be32, be64, load_i32, load_i64, load_u32
+from kafkarec._c.numbers cimport be16, be32, be64, load_i32, load_i64, load_u32
 from kafkarec._c.input cimport Input, LARGE_WINDOWS, bad_until, peek, piece_size, reach, reach_header
 from kafkarec._c.status cimport (
     BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, OUT_OF_MEMORY, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNREADABLE,

@@ -5,7 +5,7 @@
     magic 0, 1    the same with messages: no header; with a codec the header of the wrapper message
 
 Follows MemoryRecordsBuilder: the first record sets the base offset and the base timestamp, unless the batch has a
-delete horizon (KIP-534). batch_size.pxd has the rule where the batch is full.
+delete horizon (KIP-534). write.pxd has the rule where the batch is full.
 
 A run with `measuring` set (uncompressed output only) counts the bytes and stores nothing, so that the next run can
 write large records straight into a result of the right size. Each store is checked against the capacity, because the
@@ -15,17 +15,17 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence, wrapping_add, wrapping_subtract
-from kafkarec._c.batch_size cimport BatchLimit, batch_header_size, compression_ratio, has_room_for, next_ratio
-from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
-from kafkarec._c.write_v2 cimport (
+from kafkarec._c.write cimport (
     EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, FINE, MOST_OVERHEAD,
-    BatchFields, RecordFields, body_size, length_size, load_headers, put_batch_header, put_body, with_length,
+    BatchFields, BatchLimit, RecordFields, batch_header_size, body_size, compression_ratio, has_room_for, length_size,
+    load_headers, next_ratio, put_batch_header, put_body, put_cell, put_message_crc, put_message_head, put_wrapper,
+    with_length,
 )
-from kafkarec._c.write_v01 cimport put_message, put_wrapper
+from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.input_columns cimport InputChunk, Span, cell, number, spans_of
 from kafkarec._c.compress cimport CompressContext, can_compress, compress_payload, compress_bound
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, PAUSED, TOO_LARGE_TO_WRITE
-from kafkarec._c.varint cimport put_raw, put_varint
+from kafkarec._c.numbers cimport put_raw, put_varint
 
 cdef enum:
     MOST_USED = 0x7FFFFBFF       # the most bytes of a batch's records: 1 KiB below 2^31
@@ -124,9 +124,10 @@ cdef inline void add_message(Encoder* e, const RecordFields* d, int64_t size) no
     """Appends a message of magic 0 or 1, for which there must be space. `size`: see record_size."""
     cdef int64_t inner = d.offset - e.fields.base_offset if e.fields.codec != 0 and e.fields.magic == 1 else d.offset
     cdef int64_t stamp = e.fields.log_append_time if e.fields.timestamp_type == 1 else d.timestamp
+    cdef uint8_t* to = (e.body.data if e.fields.codec != 0 else e.out.data + e.written) + e.used
     if not e.measuring:
-        put_message((e.body.data if e.fields.codec != 0 else e.out.data + e.written) + e.used,
-                    &e.fields, d, inner, stamp, size)
+        put_cell(put_cell(put_message_head(to, inner, size, &e.fields, 0, stamp), d.key), d.value)
+        put_message_crc(to, size)
     e.used += size
     e.count += 1
     e.previous_offset = d.offset

@@ -21,7 +21,7 @@ that has to grow gets a page of its own.
 from libc.stdint cimport UINT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
-from kafkarec._c.endian cimport le64
+from kafkarec._c.numbers cimport le64
 from kafkarec._core cimport pages_free, pages_take
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 
@@ -179,6 +179,11 @@ cdef inline int bits_reserve(Page* page, Buffer* bits, int64_t rows) noexcept no
     return status
 
 
+cdef inline bint is_set(const uint8_t* bits, int64_t i) noexcept nogil:
+    """A validity bit; bits NULL: all are set."""
+    return bits == NULL or bits[i >> 3] >> (i & 7) & 1
+
+
 cdef inline void clear_bit(uint8_t* bits, int64_t i) noexcept nogil:
     bits[i >> 3] &= <uint8_t>(~(1 << (i & 7)))
 
@@ -193,10 +198,6 @@ cdef inline int64_t set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept
         bits.data[start >> 3] |= <uint8_t>(1 << (start & 7))
         start += 1
     return cleared
-
-
-cdef inline int views_reserve(Page* page, Buffer* views, int64_t entries, int64_t more) noexcept nogil:
-    return part_reserve(page, views, <size_t>entries * sizeof(View), <size_t>(entries + more) * sizeof(View) + SLACK)
 
 
 cdef inline void view_batch(Columns* c, const uint8_t* payload, int64_t length) noexcept nogil:
@@ -276,7 +277,8 @@ cdef inline int bytes_reserve(Page* page, Bytes* column, bint views, int64_t row
                               int64_t more_bytes) noexcept nogil:
     cdef int status
     if views:
-        status = views_reserve(page, &column.offsets, rows, more_rows)
+        status = part_reserve(page, &column.offsets, <size_t>rows * sizeof(View),
+                              <size_t>(rows + more_rows) * sizeof(View) + SLACK)
     else:
         status = offsets_reserve(page, &column.offsets, rows, more_rows)
     if status == OK:

@@ -1,4 +1,9 @@
-"""Compression without the GIL: lz4 and zstd by function pointers into the installed codec libraries.
+"""The C functions of the codecs' libraries that are called without the GIL: one struct for each library.
+
+`codecs/native.py` finds the functions, in the same order, and tests them; `_core.pyx` keeps their addresses. Where
+they are missing or turned off, there is none, and `codecs` calls the library from Python.
+
+Compression: lz4 and zstd by function pointers into the installed codec libraries.
 
     lz4   04 22 4d 18 | 60 | 40 | HC | blocks of up to 64 KiB: size 4 LE (top bit: uncompressed), data | 00 00 00 00
           as Kafka's Lz4BlockOutputStream: independent blocks, no checksums; level 9 is the fast compressor, the other
@@ -6,16 +11,70 @@
     zstd  one frame with its content size
 
 NEEDS_CODEC: the library has no such symbols, or the codec is a different one; then `codecs` compresses, to the same
-format. The functions: `codec_functions.pxd`.
+format.
 """
-from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, int8_t, uint32_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from kafkarec._c.batch cimport LATEST_CODEC, LZ4, ZSTD
-from kafkarec._c.codec_functions cimport has_functions, lz4, zstd
-from kafkarec._c.endian cimport le32
+from kafkarec._c.batch cimport GZIP, LATEST_CODEC, LZ4, ZSTD
+from kafkarec._c.numbers cimport le32
 from kafkarec._c.status cimport NEEDS_CODEC, OK, OUT_OF_MEMORY
+from kafkarec._core cimport codec_functions
+
+# ---- the functions of the libraries
+
+cdef extern from * nogil:
+    """
+    /* Threads without the GIL read the pointer: what it points to is written before. */
+    static inline void kr_publish(const void **place, const void *functions) {
+        __atomic_store_n(place, functions, __ATOMIC_RELEASE);
+    }
+    """
+    void kr_publish(const void** place, const void* functions)
+
+cdef struct Isal:
+    void (*inflate_begin)(void* state) noexcept nogil
+    int (*inflate)(void* state) noexcept nogil
+
+cdef struct Lz4:
+    int (*decompress)(const char* source, char* to, int size, int capacity) noexcept nogil
+    int (*fast)(void* state, const char* source, char* to, int size, int capacity, int acceleration) noexcept nogil
+    int (*high)(void* state, const char* source, char* to, int size, int capacity, int level) noexcept nogil
+    int (*fast_state)() noexcept nogil               # the sizes of the two states
+    int (*high_state)() noexcept nogil
+
+# Error codes are the largest values of size_t.
+cdef struct Zstd:
+    void* (*create)() noexcept nogil
+    size_t (*free)(void* context) noexcept nogil
+    size_t (*frame_size)(const void* source, size_t size) noexcept nogil
+    unsigned long long (*bound)(const void* source, size_t size) noexcept nogil
+    size_t (*decompress)(void* context, void* to, size_t capacity, const void* source, size_t size) noexcept nogil
+    void* (*create_writer)() noexcept nogil
+    size_t (*free_writer)(void* context) noexcept nogil
+    size_t (*compress)(void* context, void* to, size_t capacity, const void* source, size_t size) noexcept nogil
+    size_t (*compress_bound)(size_t size) noexcept nogil
+    size_t (*set_parameter)(void* context, int parameter, int value) noexcept nogil
+
+
+cdef inline bint has_functions(int8_t codec) noexcept nogil:
+    return codec_functions[codec] != NULL
+
+
+cdef inline const Isal* isal() noexcept nogil:
+    return <const Isal*>codec_functions[GZIP]
+
+
+cdef inline const Lz4* lz4() noexcept nogil:
+    return <const Lz4*>codec_functions[LZ4]
+
+
+cdef inline const Zstd* zstd() noexcept nogil:
+    return <const Zstd*>codec_functions[ZSTD]
+
+
+# ---- compression
 
 cdef enum:
     LZ4_BLOCK = 64 << 10

@@ -16,7 +16,7 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.columns cimport (
     MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, buffer_reserve, clear_bit,
-    columns_expect, columns_in_page, columns_measure, columns_select, columns_truncate, run_append, value_at,
+    columns_expect, columns_in_page, columns_measure, columns_select, columns_truncate, is_set, run_append, value_at,
     view_batch,
 )
 from kafkarec._c.input cimport Input, bad_until, reach
@@ -78,7 +78,7 @@ cdef struct Options:
     const OffsetMap* keys        # only records with these keys and their offsets; NULL: with any, and without one
     int64_t ticks                # timestamp units per millisecond: 1, 1000, 1000000
     int64_t chunk_bytes          # size from which on a chunk is full
-    int64_t stretch_bytes        # stored bytes after which a chunk ends, too; see stretch_size
+    int64_t stretch_bytes        # stored bytes after which a chunk ends, too; compressed ones count four times
     const Aborted* aborted       # sorted by producer id, first offset
     int64_t aborted_count
 
@@ -136,22 +136,12 @@ cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nog
 
 cdef inline bint excluded(const Options* o, const BatchRow* row) noexcept nogil:
     """Whether the isolation level excludes the whole batch. A wrapper's first offset is known only after decompression:
-    drop_unstable checks its records."""
+    select_records checks its records."""
     if row.magic >= BATCH_MAGIC and (
         row.base_offset > o.highest_base or (o.stable_offset < INT64_MAX and row.base_offset >= o.stable_offset)
     ):
         return True
     return is_transactional(row) and not is_control(row) and o.aborted_count > 0 and was_aborted(o, row)
-
-
-cdef inline bint is_read_as_committed(const Options* o, const BatchRow* row) noexcept nogil:
-    return not is_control(row) and not excluded(o, row)
-
-
-cdef inline bint payload_wanted(const Options* o, const BatchRow* row) noexcept nogil:
-    if o.payloads == NO_PAYLOADS or (o.payloads == CONTROL_PAYLOADS and not is_control(row)):
-        return False
-    return not excluded(o, row)
 
 
 cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noexcept nogil:
@@ -176,11 +166,6 @@ cdef inline void remember_previous(Engine* e) noexcept nogil:
     e.previous_next, e.previous_epoch = e.row.next_offset, e.row.partition_leader_epoch
 
 
-cdef inline int64_t stretch_size(const BatchRow* row) noexcept nogil:
-    """What a batch counts of a stretch, which several threads decode: known from its header, and about its payload."""
-    return row.size_in_bytes if row.codec == 0 else 4 * <int64_t>row.size_in_bytes
-
-
 cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
     """Accepts the good batch: appends its row to the table, and a run of the rows from `rows_before` on."""
     cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
@@ -195,18 +180,9 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
     e.row_count += 1
     if e.options.payloads != ALL_PAYLOADS:           # the size of a scan's chunk is that of its table
         e.chunk_used += sizeof(BatchRow)
-    e.stretch_used += stretch_size(&e.row)
+    e.stretch_used += e.row.size_in_bytes if e.row.codec == 0 else 4 * <int64_t>e.row.size_in_bytes
     remember_previous(e)
     return OK
-
-
-cdef inline void drop_unstable(Columns* c, int64_t start, int64_t stable_offset) noexcept nogil:
-    """Removes the batch's records from the last stable offset on; they are the last rows."""
-    cdef const int64_t* offsets = <const int64_t*>c.offset.data
-    cdef int64_t rows = c.rows
-    while rows > start and offsets[rows - 1] >= stable_offset:
-        rows -= 1
-    columns_truncate(c, rows, c.rows)
 
 
 cdef inline bint outside_ranges(Engine* e, const BatchRow* row) noexcept nogil:
@@ -242,9 +218,9 @@ cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
         stays = offsets[i] >= o.from_offset and offsets[i] < o.to_offset
         if stays and o.timed:
             stays = times[i] >= o.from_time and times[i] < o.to_time
-            stays = stays and (known[(start + i) >> 3] >> ((start + i) & 7) & 1) != 0
+            stays = stays and is_set(known, start + i)
         if stays and o.keys != NULL:
-            stays = (c.key.validity.data[(start + i) >> 3] >> ((start + i) & 7) & 1) != 0
+            stays = is_set(c.key.validity.data, start + i)
             key = value_at(c, &c.key, start + i, &length)
             stays = stays and is_listed(o.keys, key, <uint64_t>length, offsets[i])
         keep[i] = stays
@@ -252,14 +228,6 @@ cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
     if not all_stay:
         columns_select(c, start, keep)
     return OK
-
-
-cdef inline Columns* columns_of_batch(Engine* e) noexcept nogil:
-    """Where the records of the pending batch go: in an audit those of a data batch into no column."""
-    if not e.options.audit or is_control(&e.row):
-        return &e.columns
-    e.audit.no_columns.rows = e.columns.rows
-    return &e.audit.no_columns
 
 
 cdef inline void expect(Engine* e, const Expected* more, int64_t times, int64_t length) noexcept nogil:
@@ -283,15 +251,6 @@ cdef inline void expect_more(Engine* e, int64_t length) noexcept nogil:
     expect(e, &more, batches, length)
 
 
-cdef inline void reserve_first(Engine* e, Columns* c, int64_t length) noexcept nogil:
-    """Before the first batch of a chunk: reserves what the chunk is expected to take."""
-    if e.expected.rows > 0:
-        expect(e, &e.expected, 1, length)
-    elif (e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE and length < MOST_IN_PAGE
-            and c.page.buffer.data == NULL):
-        columns_in_page(c, e.row.record_count, length)
-
-
 cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
     """Appends the pending batch's records to the columns; of a refused batch none."""
     cdef int64_t start = c.rows
@@ -309,24 +268,36 @@ cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t 
 
 
 cdef inline int select_records(Engine* e, Columns* c, int64_t start) noexcept nogil:
-    """Removes those of the batch's records, the rows from `start` on, that were not asked for."""
+    """Removes those of the batch's records, the rows from `start` on, that were not asked for, and those from the last
+    stable offset on, which are the last rows."""
+    cdef int64_t rows
     if is_control(&e.row) and not e.options.control:
         columns_truncate(c, start, c.rows)
     elif e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
-        drop_unstable(c, start, e.options.stable_offset)
+        rows = c.rows
+        while rows > start and (<const int64_t*>c.offset.data)[rows - 1] >= e.options.stable_offset:
+            rows -= 1
+        columns_truncate(c, rows, c.rows)
     return select_rows(e, start) if e.options.ranged or e.options.keys != NULL else <int>OK
 
 
 cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
     """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it. `behind`: how many
     bytes after the payload are readable."""
-    cdef Columns* c = columns_of_batch(e)
+    cdef Columns* c = &e.columns
     cdef int64_t start = c.rows
     cdef int status
+    if e.options.audit and not is_control(&e.row):       # the records of a data batch go into no column
+        c = &e.audit.no_columns
+        c.rows = start
     if c.want & WANT_VIEWS:
         view_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
-    if c.rows == 0 and c.runs.data == NULL:
-        reserve_first(e, c, length)
+    if c.rows == 0 and c.runs.data == NULL:              # the first batch of a chunk
+        if e.expected.rows > 0:
+            expect(e, &e.expected, 1, length)
+        elif (e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE and length < MOST_IN_PAGE
+                and c.page.buffer.data == NULL):
+            columns_in_page(c, e.row.record_count, length)
     status = decode_payload(e, c, p, length, behind)
     if status != OK:
         return status
@@ -426,14 +397,6 @@ cdef inline int check_outside(Engine* e) noexcept nogil:
     return check_crc(&e.input, &e.row, &e.fault)
 
 
-cdef inline void leave_out(Engine* e) noexcept nogil:
-    """Goes on behind the batch, which is outside of the ranges."""
-    if e.options.restore:
-        e.left_out[0] = e.left_out[1]
-        e.left_out[1] = e.row
-    remember_previous(e)
-
-
 cdef inline bint header_doubtful(Engine* e) noexcept nogil:
     """Whether base offset or leader epoch of the framed batch contradict the batch before or the frame behind it. The
     last batch of a segment has the next segment's name behind it, which is not known here."""
@@ -478,10 +441,14 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
         e.is_above = e.reached > 0 and e.row.base_offset >= e.options.to_offset
         if outside_ranges(e, &e.row):
             status = check_outside(e)
+            if status == OK and e.options.restore:
+                e.left_out[0] = e.left_out[1]
+                e.left_out[1] = e.row
             if status == OK:
-                leave_out(e)
+                remember_previous(e)
             return status
-    wanted = payload_wanted(&e.options, &e.row)
+    wanted = e.options.payloads == ALL_PAYLOADS or (e.options.payloads == CONTROL_PAYLOADS and is_control(&e.row))
+    wanted = wanted and not excluded(&e.options, &e.row)
     if e.options.check_crc == ALL_CHECKS or (e.options.check_crc == PAYLOAD_CHECKS and wanted):
         status = check_crc(&e.input, &e.row, &e.fault)
         if status != OK:

@@ -1,36 +1,38 @@
 """Encodes columns as batches: decides where one batch ends and the next begins.
 
-    rows of chunks --load_fields--> record --fits?--> the open batch (batch_builder.pxd) --close--> out
+    rows of chunks ----load_row---> record --fits?--> the open batch (batch_builder.pxd) --close--> out
                                              |
                                              no: close the batch, open another
 
-A batch ends before a record that does not fit (see batch_size.pxd), that has different batch fields
+A batch ends before a record that does not fit (see write.pxd), that has different batch fields
 (producer, transaction, leader epoch, timestamp type ...), whose sequence is not the next one, or whose offset is more
 than 2^31-1 above the base offset. If cuts are kept (the batches that the rows were read from), batches end only there.
+
+A RowSummary is what rows that are to be written have in common: their least and greatest offset and timestamp, whether
+the offsets rise, and how many headers there are. Nothing is read but offsets, timestamps and the borders of the lists
+of headers.
 """
-from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t
-from libc.string cimport memcmp, strlen
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, int8_t
+from libc.string cimport memcmp, memset, strlen
 
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CONTROL, DELETE_HORIZON, LATEST_CODEC, TRANSACTIONAL, BatchRow, codec_name,
-    increment_sequence, latest_codec, least_size, wrapping_add, wrapping_subtract,
-)
-from kafkarec._c.batch_size cimport delta_fits, has_room_for, record_size
-from kafkarec._c.write_v2 cimport (
-    CODEC_UNFIT, CODEC_UNKNOWN, EXPLICIT_ALL, EXPLICIT_BASE_OFFSET, EXPLICIT_MAX_TIMESTAMP, FIELDS_CONTRADICT,
-    FIELDS_UNSUPPORTED, FINE, HEADERS_UNSUPPORTED, OFFSET_NEGATIVE, OFFSET_NOT_RISING, OFFSET_NULL, OFFSET_TOO_FAR,
-    OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, TIMESTAMP_NEGATIVE,
-    BatchFields, RecordFields, load_fields,
+    ABSENT, BATCH_MAGIC, CONTROL, DELETE_HORIZON, LATEST_CODEC, TRANSACTIONAL, BatchRow, codec_name, increment_sequence,
+    latest_codec, least_size, wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.batch_builder cimport (
     Cut, Encoder, add_message, add_records, batch_close, batch_open, batch_reserve, write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
-    FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, InputChunk, Numbers, Span, cell, number,
+    FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, InputChunk, Numbers, Span, cell, list_at, number,
 )
 from kafkarec._c.status cimport OK, ROW_REFUSED
-
+from kafkarec._c.write cimport (
+    CODEC_UNFIT, CODEC_UNKNOWN, EXPLICIT_ALL, EXPLICIT_BASE_OFFSET, EXPLICIT_MAX_TIMESTAMP, FIELDS_CONTRADICT,
+    FIELDS_UNSUPPORTED, FINE, HEADERS_UNSUPPORTED, OFFSET_NEGATIVE, OFFSET_NOT_RISING, OFFSET_NULL, OFFSET_TOO_FAR,
+    OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, RECORD_TOO_LARGE,
+    TIMESTAMP_NEGATIVE, BatchFields, RecordFields, delta_fits, has_room_for, load_headers, record_size,
+)
 
 # ---- the batch fields of a row
 
@@ -237,7 +239,11 @@ cdef inline int load_row(const Encoder* e, const InputChunk* chunk, int64_t row,
     d.offset = wrapping_add(e.previous_offset, 1)
     d.timestamp = ABSENT
     number(&chunk.timestamp, row, &d.timestamp)
-    load_fields(chunk, row, d)
+    d.row_fault = FINE
+    d.key, d.value = cell(&chunk.key, row), cell(&chunk.value, row)
+    load_headers(chunk, row, d)
+    if d.key.length + d.value.length + d.headers_size > INT32_MAX - 64:
+        d.row_fault = RECORD_TOO_LARGE
     if not e.assign_offsets:
         if not number(&chunk.offset, row, &d.offset):
             return OFFSET_NULL
@@ -393,3 +399,53 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
         e.row += 1
         e.cut_row += 1
     return batch_close(e) if e.open else OK
+
+
+# ---- what rows have in common
+
+cdef struct RowSummary:          # without rows all fields are 0
+    int64_t rows
+    int64_t first_offset
+    int64_t last_offset
+    int64_t least_offset
+    int64_t greatest_offset
+    bint falls                   # an offset is not above the one before
+    int64_t fall_from            # the first two adjacent offsets of which that is so
+    int64_t fall_to
+    int64_t least_timestamp      # ABSENT is one, too
+    int64_t greatest_timestamp
+    int64_t with_timestamp       # rows whose timestamp is not ABSENT
+    int64_t with_headers         # rows with headers
+    int64_t headers
+
+
+cdef inline void summary_add(RowSummary* s, int64_t offset, int64_t timestamp, int64_t headers) noexcept nogil:
+    if s.rows == 0:
+        s.first_offset = s.least_offset = s.greatest_offset = offset
+        s.least_timestamp = s.greatest_timestamp = timestamp
+    elif offset <= s.last_offset and not s.falls:
+        s.falls, s.fall_from, s.fall_to = True, s.last_offset, offset
+    s.rows += 1
+    s.last_offset = offset
+    s.least_offset, s.greatest_offset = min(s.least_offset, offset), max(s.greatest_offset, offset)
+    s.least_timestamp, s.greatest_timestamp = min(s.least_timestamp, timestamp), max(s.greatest_timestamp, timestamp)
+    s.with_timestamp += timestamp != ABSENT
+    s.with_headers += headers > 0
+    s.headers += headers
+
+
+cdef inline void summarize(const InputChunk* chunk, int64_t start, int64_t stop, RowSummary* s) noexcept nogil:
+    """Rows [start, stop) of consecutive chunks, which have so many."""
+    cdef int64_t row, before = 0, offset, timestamp, headers, headers_end
+    memset(s, 0, sizeof(RowSummary))
+    while before < stop:
+        row = max(start - before, 0)
+        while row < min(stop - before, chunk.rows):
+            offset = timestamp = ABSENT
+            number(&chunk.offset, row, &offset)
+            number(&chunk.timestamp, row, &timestamp)
+            list_at(&chunk.headers, row, &headers, &headers_end)
+            summary_add(s, offset, timestamp, headers_end - headers)
+            row += 1
+        before += chunk.rows
+        chunk += 1

@@ -121,20 +121,13 @@ cdef inline void input_memory(Input* i, const uint8_t* base, int64_t stop, int64
 
 
 cdef inline void input_reader(Input* i, ByteReader* reader, int64_t stop, int64_t size) noexcept nogil:
-    i.base, i.low, i.high, i.stop, i.size = i.buffer.data, 0, 0, stop, size
-    i.reader, i.bad_count, i.failed, i.viewable = reader, 0, False, False
-    i.step = reader.window
-    i.header = 0
+    input_memory(i, i.buffer.data, stop, size)
+    i.high, i.reader, i.step, i.header = 0, reader, reader.window, 0
 
 
 cdef inline int64_t piece_size(const Input* i, int64_t n) noexcept nogil:
     """How many of n bytes to reach at once when they are read in pieces: at most a window."""
     return n if i.reader == NULL or n < i.reader.window else i.reader.window
-
-
-cdef inline void input_release(Input* i) noexcept nogil:
-    pages_free(i.buffer.data, i.buffer.capacity)
-    pages_free(i.bad.data, i.bad.capacity)
 
 
 cdef inline int64_t bad_index(const Input* i, int64_t position) noexcept nogil:

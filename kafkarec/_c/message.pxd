@@ -29,7 +29,7 @@ from kafkarec._c.columns cimport (
     WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, WANT_VIEWS, Bytes, Columns, clear_bit,
     columns_reserve,
 )
-from kafkarec._c.endian cimport load_i32, load_i64, load_u32
+from kafkarec._c.numbers cimport load_i32, load_i64, load_u32
 from kafkarec._c.record cimport Exact, LocalBytes, append_field, load_bytes
 from kafkarec._c.status cimport (
     INNER_COMPRESSED, INNER_CRC_MISMATCH, INNER_SIZE_TOO_SMALL, LIMIT_EXCEEDED, MESSAGE_TRUNCATED, OK, WRAPPER_EMPTY,

@@ -12,6 +12,8 @@ from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
+from kafkarec._c.columns cimport is_set
+
 cdef extern from * nogil:
     """
     #include <stdint.h>
@@ -190,7 +192,7 @@ cdef inline bint offset_map_put(
             return False
         offset_map_hash(table, ends, data, start, stop, hashes)
         for i in range(start, stop):
-            if validity != NULL and not validity[i >> 3] >> (i & 7) & 1:
+            if not is_set(validity, i):
                 continue
             length = <uint64_t>(ends[i + 1] - ends[i])
             slot = offset_map_find(table, data + ends[i], length, hashes[i - start])
@@ -219,7 +221,7 @@ cdef inline void offset_map_latest(
         stop = min(start + AT_ONCE, rows)
         offset_map_hash(table, ends, data, start, stop, hashes)
         for i in range(start, stop):
-            if validity != NULL and not validity[i >> 3] >> (i & 7) & 1:
+            if not is_set(validity, i):
                 keep[i] = 0
                 continue
             slot = offset_map_find(table, data + ends[i], <uint64_t>(ends[i + 1] - ends[i]), hashes[i - start])

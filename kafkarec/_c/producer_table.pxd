@@ -15,8 +15,8 @@ from libc.string cimport memcpy, memmove, memset
 from kafkarec._c.batch cimport (
     ABSENT, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchRow, is_control,
 )
-from kafkarec._c.columns cimport Buffer, Columns, Run, buffer_reserve, value_at
-from kafkarec._c.endian cimport load_i32
+from kafkarec._c.columns cimport Buffer, Columns, Run, buffer_reserve, is_set, value_at
+from kafkarec._c.numbers cimport load_i32
 from kafkarec._c.offset_map cimport OffsetMap, Slot, kr_key_hash, offset_map_add, offset_map_find
 from kafkarec._c.status cimport OK
 
@@ -144,12 +144,6 @@ cdef inline int16_t marker_code(const uint8_t* key, int64_t length) noexcept nog
     return COMMIT if version_and_type & 0xFFFF == COMMIT_TYPE else NOTHING
 
 
-cdef inline int64_t timestamp_of(const Columns* columns, int64_t row) noexcept nogil:
-    if columns.timestamp.data == NULL or not columns.timestamp_validity.data[row >> 3] >> (row & 7) & 1:
-        return ABSENT
-    return (<const int64_t*>columns.timestamp.data)[row]
-
-
 cdef inline void set_marker(Mark* mark, const Columns* markers, int64_t record) noexcept nogil:
     """Of the first record of a control batch. Its value of any version from 0 on (EndTransactionMarker): version int16,
     coordinator epoch int32."""
@@ -160,7 +154,8 @@ cdef inline void set_marker(Mark* mark, const Columns* markers, int64_t record) 
     mark.has_value = length >= 6 and field[0] < 0x80
     if mark.has_value:
         mark.coordinator_epoch = load_i32(field + 2)
-    mark.timestamp = timestamp_of(markers, record)
+    if markers.timestamp.data != NULL and is_set(markers.timestamp_validity.data, record):
+        mark.timestamp = (<const int64_t*>markers.timestamp.data)[record]
 
 
 cdef inline void set_mark(Mark* mark, const BatchRow* row, int64_t number, Markers* markers) noexcept nogil:
@@ -266,13 +261,6 @@ cdef inline void open_transaction(ProducerTable* table, Producer* producer, cons
     set_open(table, producer)
 
 
-cdef inline void add_data(Transaction* txn, const BatchRow* row) noexcept nogil:
-    txn.last, txn.last_time = row.last_offset, max(txn.last_time, row.max_timestamp)
-    txn.batches += 1
-    txn.records += row.record_count
-    txn.bytes += row.size_in_bytes
-
-
 cdef inline void without_data(Transaction* txn, int64_t epoch, int64_t segment) noexcept nogil:
     """A transaction without data in the input."""
     memset(txn, 0, sizeof(Transaction))
@@ -323,15 +311,6 @@ cdef inline void keep_batch(Producer* producer, int64_t last_offset, int32_t off
     newest.last_offset, newest.offset_delta, newest.last_sequence = last_offset, offset_delta, last_sequence
 
 
-cdef inline void keep_data(ProducerTable* table, Producer* producer, const BatchRow* row, int32_t code,
-                           int64_t number) noexcept nogil:
-    if producer.opened != ABSENT and code == NOTHING:
-        add_oddity(table, PLAIN_DATA, number, producer)
-    set_epoch(producer, row.producer_epoch)
-    keep_batch(producer, row.last_offset, <int32_t>(row.last_offset - row.base_offset), row.last_sequence)
-    producer.last_timestamp = row.max_timestamp
-
-
 cdef inline void keep_marker(ProducerTable* table, Producer* producer, const BatchRow* row, const Mark* mark,
                              bint ends) noexcept nogil:
     if ends:
@@ -350,6 +329,7 @@ cdef inline bint take_row(ProducerTable* table, const BatchRow* row, const Mark*
     """Takes a batch of a producer, for which there is space. False: out of memory."""
     cdef int32_t code = mark.code
     cdef Producer* producer = producer_of(table, row.producer_id)
+    cdef Transaction* txn
     cdef bint ends = code == ABORT or code == COMMIT
     if producer == NULL:
         return False
@@ -358,7 +338,11 @@ cdef inline bint take_row(ProducerTable* table, const BatchRow* row, const Mark*
         if row.attributes & CONTROL:
             keep_marker(table, producer, row, mark, ends)
         else:
-            keep_data(table, producer, row, code, number)
+            if producer.opened != ABSENT and code == NOTHING:
+                add_oddity(table, PLAIN_DATA, number, producer)
+            set_epoch(producer, row.producer_epoch)
+            keep_batch(producer, row.last_offset, <int32_t>(row.last_offset - row.base_offset), row.last_sequence)
+            producer.last_timestamp = row.max_timestamp
     if ends:
         end_transaction(table, producer, row, mark, number, segment)
     elif code == UNREADABLE:
@@ -371,7 +355,11 @@ cdef inline bint take_row(ProducerTable* table, const BatchRow* row, const Mark*
         if producer.open.epoch != row.producer_epoch:
             add_oddity(table, EPOCH_CHANGED, number, producer)
             producer.open.epoch = row.producer_epoch
-        add_data(&producer.open, row)
+        txn = &producer.open
+        txn.last, txn.last_time = row.last_offset, max(txn.last_time, row.max_timestamp)
+        txn.batches += 1
+        txn.records += row.record_count
+        txn.bytes += row.size_in_bytes
     return True
 
 

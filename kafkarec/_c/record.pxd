@@ -44,7 +44,9 @@ from kafkarec._c.status cimport (
     VALUE_LENGTH_INVALID, Fault, refuse,
 )
 from kafkarec._c.utf8 cimport is_ascii, is_ascii_wide, java_utf8
-from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, take_varint, take_varlong, unzigzag64
+from kafkarec._c.numbers cimport (
+    VARINT_BYTES, VARLONG_BYTES, read_varint, read_varlong, take_raw, unzigzag32, unzigzag64,
+)
 
 cdef enum:
     READ_AHEAD = 32              # readable bytes after a record that the quick form needs
@@ -70,7 +72,7 @@ cdef inline int next_varint(Cursor* at, const uint8_t* end, int32_t* out) noexce
     if Cursor is Exact:
         status = read_varint(&at.p, end, out)
     else:
-        out[0] = take_varint(&at.p, &status)
+        out[0] = unzigzag32(<uint32_t>take_raw(&at.p, VARINT_BYTES, &status))
     return status
 
 
@@ -81,7 +83,7 @@ cdef inline int next_varlong(Cursor* at, const uint8_t* end, int64_t* out) noexc
         status = read_varlong(&at.p, end, VARLONG_BYTES, &raw)
         out[0] = unzigzag64(raw)
     else:
-        out[0] = take_varlong(&at.p, &status)
+        out[0] = unzigzag64(take_raw(&at.p, VARLONG_BYTES, &status))
     return status
 
 
@@ -90,10 +92,6 @@ cdef inline void copy_field(uint8_t* to, const Cursor* at, int64_t n) noexcept n
         memcpy(to, at.p, <size_t>n)
     else:
         copy_wide(to, at.p, n)
-
-
-cdef inline bint key_is_ascii(const Cursor* at, int64_t n) noexcept nogil:
-    return is_ascii(at.p, n) if Cursor is Exact else is_ascii_wide(at.p, n)
 
 
 # Copies of the columns' and the batch's fields in local variables, which the compiler can keep in registers. It must
@@ -253,7 +251,7 @@ cdef inline int append_header_key(Columns* c, LocalBytes* h, const Cursor* at, i
                                   bint binary) noexcept nogil:
     """Appends a header key. Malformed UTF-8 becomes U+FFFD as in Java, which may triple the size; `binary`:
     unchanged."""
-    cdef bint unchanged = binary or key_is_ascii(at, length)
+    cdef bint unchanged = binary or (is_ascii(at.p, length) if Cursor is Exact else is_ascii_wide(at.p, length))
     cdef int64_t most = length if unchanged else <int64_t>length * 3
     cdef int status
     if most > h.capacity - h.used:               # a malformed key may have used what was reserved for this one

@@ -17,14 +17,13 @@ from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, BatchRow, wrapping_add,
 )
 from kafkarec._c.columns cimport Buffer, buffer_reserve
-from kafkarec._c.endian cimport load_i32, load_i64, load_u32
+from kafkarec._c.numbers cimport load_i32, load_i64, load_u32, read_varint
 from kafkarec._c.message cimport Message, inner_shift, next_inner, read_message
 from kafkarec._c.record_walk cimport PlainWalk, RecordSpans, walk_from, walk_record
 from kafkarec._c.status cimport (
     INNER_COMPRESSED, INNER_CRC_MISMATCH, MESSAGE_TRUNCATED, OK, OUT_OF_MEMORY, RECORDS_LEFT_OVER, RECORDS_MISSING,
     RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, Fault, refuse,
 )
-from kafkarec._c.varint cimport read_varint
 from kafkarec._core cimport crc32_on
 
 cdef enum:

@@ -1,4 +1,4 @@
-"""Walks records exactly, and gives where their fields are. For the layout see record.pxd, for magic 3 records_v3.pxd.
+"""Walks records exactly, and gives where their fields are. For the layout see record.pxd, for magic 3 magic_3.pxd.
 
     p ------ next_*, walk_fields ------> end ......... stop
     field       the record that is walked   the others
@@ -14,7 +14,7 @@ from kafkarec._c.status cimport (
     RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, VALUE_LENGTH_INVALID, Fault, refuse,
 )
 from kafkarec._c.utf8 cimport is_utf8
-from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, is_minimal, read_varlong, unzigzag32, unzigzag64
+from kafkarec._c.numbers cimport VARINT_BYTES, VARLONG_BYTES, is_minimal, read_varlong, unzigzag32, unzigzag64
 
 cdef enum:
     LEAST_RECORD = 7             # bytes: length, attributes, two deltas, two lengths, a count

@@ -27,11 +27,10 @@ from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, FOR_PEEK, UP_TO_MAGIC, V0_OVERHEAD,
     V2_OVERHEAD, BatchRow, check_crc, frame, read_batch,
 )
-from kafkarec._c.endian cimport load_i32
-from kafkarec._c.input cimport Input, bad_until, known_zeros_end, peek, reach, zero_bytes, zeros_end
+from kafkarec._c.numbers cimport VARINT_BYTES, VARLONG_BYTES, load_i32, read_varlong, unzigzag64
+from kafkarec._c.input cimport Input, bad_until, known_zeros_end, peek, reach, zero_bytes
 from kafkarec._c.record_walk cimport LEAST_BODY
 from kafkarec._c.status cimport CUT, Fault, OK
-from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, read_varlong, unzigzag64
 
 cdef enum:
     SCHEMA_ID = 5                # bytes: a magic byte of 0, an int32; before the content of many values
@@ -402,8 +401,3 @@ cdef inline DamageEnd damage_end(Input* source, const Fault* fault, Search* sear
     if end.witness == NO_WITNESS and fault.next_position >= 0:
         end.position = fault.next_position       # the rest is judged separately
     return end
-
-
-cdef inline bint only_zeros(Input* source, int64_t position) noexcept nogil:
-    """Whether all bytes from here to where reading ends are zeros, and readable."""
-    return zeros_end(source, position) == source.stop

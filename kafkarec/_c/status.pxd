@@ -1,6 +1,6 @@
 """Return values of the functions of `_c`: OK, an event that is not an error, or the reason for a refusal.
 
-C code raises no exceptions; the compiled modules make them: `_entry/fault_fields.pxd` has the word for each refusal. A
+C code raises no exceptions; the compiled modules make them: `_entry/calls.pxd` has the word for each refusal. A
 refusal fills a Fault: the expected and the found value, and in which record.
 """
 from libc.stdint cimport int32_t, int64_t

@@ -12,7 +12,7 @@ differs from Python's "replace" for surrogates. The output is at most three time
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from kafkarec._c.endian cimport le64
+from kafkarec._c.numbers cimport le64
 
 
 cdef inline bint is_ascii(const uint8_t* p, int64_t n) noexcept nogil:

@@ -1,12 +1,32 @@
-"""PyCapsules with the C structs of `_c/arrow.pxd`, for Arrow's PyCapsule interface.
+"""Arrow arrays of others, and capsules with those of kafkarec.
+
+Checks foreign Arrow arrays: compares an array with its schema before any of its pointers is used.
+
+    format                        buffers                                  children
+    n                             none                                     0
+    b c C s S i I l L ts*         validity, values                         0
+    w:N                           validity, values                         0
+    z u / Z U                     validity, int32 / int64 offsets, data    0
+    vz vu                         validity, views, data..., data's sizes   0
+    +l +m / +L                    validity, int32 / int64 offsets          1
+    +vl / +vL                     validity, starts, sizes                  1
+    +s                            validity                                 the schema's
+
+`check_shape` compares only the two structs; the functions after it compare the contents of the buffers with each other
+(see `_c/input_columns.pxd`). Of arrays that kafkarec made (`own`) only the structs are checked. Arrow's C data
+interface states no buffer sizes, so a length beyond the end of a buffer cannot be detected: see SECURITY.md.
+
+Source: the Arrow C data interface and the columnar format, 1.5.
+
+PyCapsules with the C structs of `_c/arrow.pxd`, for Arrow's PyCapsule interface.
 
     arrow_schema, arrow_array, arrow_array_stream     a consumer that moves the struct sets its `release` to NULL;
                                                       otherwise it is released with the capsule
 
 Functions with Python objects, for the compiled modules.
 """
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -15,11 +35,231 @@ from kafkarec._c.arrow cimport (
     export_lists, export_shape, make_stream,
 )
 from kafkarec._c.columns cimport WANT_VIEWS
-from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
-from kafkarec._entry.foreign_arrow cimport (
-    ArrayOrigin, capsule_pointer, check_bytes, check_shape, format_of, validity_of,
+from kafkarec._c.input_columns cimport (
+    VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, Misfit, Range, lengths_fit, list_views_fit, nulls_counted, offsets_rise,
+    views_fit,
 )
+from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
 
+# ---- checks of foreign arrays
+
+cdef enum:
+    MOST_ROWS = 0x1000000000000  # the most rows of an array: sums and products with a row's size fit into 64 bits
+
+cdef struct ArrayOrigin:
+    bint own                     # made by kafkarec
+    int64_t first_row            # for error messages: number of the array's first row in the stream, or first entry
+
+
+cdef inline object invalid(object column, object row, object what, object expected=None, object found=None):
+    """An InvalidArrowError whose message begins with the column and the row or entry."""
+    from kafkarec.errors import InvalidArrowError
+    place = "the Arrow table" if column is None else f"column {column!r}"
+    if row is not None:
+        place += f", {'entry' if column and '.' in column else 'row'} {row}"
+    return InvalidArrowError(
+        f"{place}: {what}", reason="arrow_invalid", column=column, row=row, expected=expected, found=found,
+    )
+
+
+cdef inline void* capsule_pointer(object capsule, const char* name) except NULL:
+    """The pointer in the capsule; TypeError if it is not a capsule with that name."""
+    if not PyCapsule_IsValid(capsule, name):
+        raise TypeError(f"an Arrow capsule {name.decode()!r} is needed, not {capsule!r}")
+    return PyCapsule_GetPointer(capsule, name)
+
+
+cdef inline str format_of(const ArrowSchema* schema):
+    return "" if schema.format == NULL else (<bytes>schema.format).decode(errors="replace")
+
+
+cdef inline int64_t fixed_width(object name, str format_) except -1:
+    """The N of a format w:N."""
+    digits = format_[2:]
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 10 or int(digits) > 2**31 - 1:
+        raise invalid(name, None, f"Arrow type {format_!r} has no width from 0 to 2147483647")
+    return int(digits)
+
+
+cdef inline int check_schema(object name, const ArrowSchema* schema) except -1:
+    """Checks a schema: it has a format, is not released, and has all its children."""
+    cdef int64_t i
+    if schema.format == NULL:
+        raise invalid(name, None, "its schema has no format")
+    if schema.release == NULL:
+        raise invalid(name, None, "its schema was already released")
+    if schema.n_children < 0 or (schema.n_children > 0 and schema.children == NULL):
+        raise invalid(name, None, f"its schema states {schema.n_children} children and has none")
+    for i in range(schema.n_children):
+        if schema.children[i] == NULL:
+            raise invalid(name, None, f"its schema has no child {i}")
+    return 0
+
+
+cdef inline int check_shape(object name, const ArrowSchema* schema, const ArrowArray* array, int64_t rows) except -1:
+    """Compares array and schema: numbers of rows, nulls, buffers and children. `rows`: how many the array must have."""
+    cdef int64_t i, buffers, children
+    cdef str format_ = format_of(schema)
+    check_schema(name, schema)
+    # of a supported format; children -1: as many as in the schema
+    buffers, children = {
+        "n": (0, 0), "z": (3, 0), "u": (3, 0), "Z": (3, 0), "U": (3, 0), "vz": (3, 0), "vu": (3, 0),
+        "+l": (2, 1), "+m": (2, 1), "+L": (2, 1), "+vl": (3, 1), "+vL": (3, 1), "+s": (1, -1),
+    }.get(format_, (2, 0))
+    if children < 0:
+        children = schema.n_children
+    if array.release == NULL:
+        raise invalid(name, None, "its array was already released")
+    if not (0 <= array.length <= <int64_t>MOST_ROWS and 0 <= array.offset <= <int64_t>MOST_ROWS):
+        raise invalid(name, None, f"it states {array.length} rows from row {array.offset} on")
+    if not -1 <= array.null_count <= array.length:
+        raise invalid(name, None, f"it states {array.null_count} nulls in {array.length} rows")
+    if array.length < rows:
+        raise invalid(name, None, f"it has {array.length} rows where {rows} are needed", rows, array.length)
+    if array.dictionary != NULL or schema.dictionary != NULL:
+        raise invalid(name, None, "its schema and its array disagree about a dictionary")
+    if schema.n_children != children or array.n_children != children:
+        found = array.n_children if schema.n_children == children else schema.n_children
+        raise invalid(name, None, f"Arrow type {format_!r} with {found} children, {children} are expected",
+                      children, found)
+    if array.n_buffers != buffers and not (
+        format_[:1] == "v" and array.n_buffers > buffers
+        # some producers state one buffer for type null, which is NULL
+        or format_ == "n" and array.n_buffers == 1 and array.buffers != NULL and array.buffers[0] == NULL
+    ):
+        raise invalid(name, None, f"Arrow type {format_!r} with {array.n_buffers} buffers, {buffers} are expected",
+                      buffers, array.n_buffers)
+    if array.n_buffers > 0 and array.buffers == NULL or children > 0 and array.children == NULL:
+        raise invalid(name, None, "its array states buffers or children and has none")
+    for i in range(children):
+        if array.children[i] == NULL:
+            raise invalid(name, None, f"its array has no child {i}")
+    if array.null_count > 0 and buffers > 0 and array.buffers[0] == NULL:
+        raise invalid(name, None, f"it states {array.null_count} nulls and has no validity bits")
+    return 0
+
+
+cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept:
+    """The validity bits; NULL: no row is null."""
+    if array.null_count == 0 or array.n_buffers == 0:
+        return NULL
+    return <const uint8_t*>array.buffers[0]
+
+
+cdef inline int check_values(object name, const ArrowArray* array, int64_t rows, const ArrayOrigin* origin) except -1:
+    """Checks that there is a buffer of values or offsets, and that null_count matches the validity bits."""
+    if rows > 0 and array.buffers[1] == NULL:
+        raise invalid(name, None, f"it states {array.length} rows and has no buffer of values or offsets")
+    return check_nulls(name, array, origin)
+
+
+cdef inline int check_nulls(object name, const ArrowArray* array, const ArrayOrigin* origin) except -1:
+    cdef int64_t nulls
+    if origin.own or array.null_count < 0 or array.buffers[0] == NULL:
+        return 0
+    nulls = nulls_counted(<const uint8_t*>array.buffers[0], array.offset, array.length)
+    if nulls != array.null_count:
+        raise invalid(name, None, f"it states {array.null_count} nulls, its validity bits have {nulls}",
+                      array.null_count, nulls)
+    return 0
+
+
+cdef inline bint ends_rise(const void* ends, bint wide, int64_t first, int64_t rows, Misfit* m) noexcept:
+    """Whether the offsets of rows [first, first + rows), of 64 bits if they are wide, rise."""
+    if wide:
+        return offsets_rise(<const int64_t*>ends + first, rows, m)
+    return offsets_rise(<const int32_t*>ends + first, rows, m)
+
+
+cdef inline int64_t end_at(const void* ends, bint wide, int64_t i) noexcept:
+    return (<const int64_t*>ends)[i] if wide else (<const int32_t*>ends)[i]
+
+
+cdef inline int check_bytes(object name, str format_, const ArrowArray* array, int64_t first, int64_t rows,
+                            const ArrayOrigin* origin) except -1:
+    """Checks rows [first, first + rows) of binary or utf8, in any layout, counted from the beginning of the buffers."""
+    cdef Misfit m
+    cdef bint wide = format_ in ("Z", "U")
+    cdef int64_t used
+    check_values(name, array, 0 if format_ == "w:0" else rows, origin)
+    if origin.own or rows == 0 or format_[:2] == "w:":
+        return 0
+    if format_[0] == "v":
+        return check_views(name, array, first, rows, origin)
+    if not ends_rise(array.buffers[1], wide, first, rows, &m):
+        raise offset_error(name, &m, origin)
+    used = end_at(array.buffers[1], wide, first + rows) - end_at(array.buffers[1], wide, first)
+    if wide and not lengths_fit(<const int64_t*>array.buffers[1] + first, rows, &m):
+        raise ValueError(f"column {name!r}, row {origin.first_row + m.row}: {m.found} bytes, and a field of a record "
+                         f"has {m.expected} at most")
+    if used > 0 and array.buffers[2] == NULL:
+        raise invalid(name, None, f"its offsets need {used} bytes of data and it has no buffer of data")
+    return 0
+
+
+cdef inline object offset_error(object name, const Misfit* m, const ArrayOrigin* origin):
+    what = "negative" if m.found < 0 else "below the previous one"
+    return invalid(name, origin.first_row + m.row, f"its offset {m.found} is {what}", m.expected, m.found)
+
+
+cdef inline int check_views(object name, const ArrowArray* array, int64_t first, int64_t rows,
+                            const ArrayOrigin* origin) except -1:
+    cdef Misfit m
+    cdef int64_t i, count = array.n_buffers - 3
+    cdef const int64_t* sizes = <const int64_t*>array.buffers[array.n_buffers - 1]
+    cdef int problem
+    if count > 0 and sizes == NULL:
+        raise invalid(name, None, f"it states {count} buffers of data and no sizes of them")
+    for i in range(count):
+        if sizes[i] < 0:
+            raise invalid(name, None, f"it states {sizes[i]} bytes for buffer {i}", 0, sizes[i])
+    problem = views_fit(<const uint8_t*>array.buffers[1], validity_of(array), first, rows, array.buffers + 2, sizes,
+                        count, &m)
+    if problem == VIEW_FITS:
+        return 0
+    if problem == VIEW_LENGTH:
+        what = f"its view has length {m.found}"
+    elif problem == VIEW_BUFFER:
+        what = f"its view is in buffer {m.found}, and there are {m.expected}"
+    else:
+        what = f"its view ends at byte {m.found} of a buffer of {m.expected} bytes"
+    raise invalid(name, origin.first_row + m.row, what, m.expected, m.found)
+
+
+cdef inline int check_lists(object name, str format_, const ArrowArray* array, int64_t first, int64_t rows,
+                            Range* used, const ArrayOrigin* origin) except -1:
+    """Checks rows [first, first + rows) of a list; sets `used` to the range of their entries, all of which exist."""
+    cdef Misfit m
+    cdef bint fits
+    cdef int64_t entries = array.children[0].length
+    check_values(name, array, rows, origin)
+    used.start = used.stop = 0
+    if rows == 0:
+        return 0
+    if format_[1] == "v":
+        if array.buffers[2] == NULL:
+            raise invalid(name, None, f"it states {array.length} rows and has no buffer of sizes")
+        if format_ == "+vl":
+            fits = list_views_fit(<const int32_t*>array.buffers[1], <const int32_t*>array.buffers[2],
+                                  validity_of(array), first, rows, entries, used, &m)
+        else:
+            fits = list_views_fit(<const int64_t*>array.buffers[1], <const int64_t*>array.buffers[2],
+                                  validity_of(array), first, rows, entries, used, &m)
+        if fits:
+            return 0
+        what = f"its range of entries has {m.found}" if m.found < 0 else (
+            f"its range ends at entry {m.found}, and there are {m.expected}")
+        raise invalid(name, origin.first_row + m.row, what, m.expected, m.found)
+    used.start = end_at(array.buffers[1], format_ == "+L", first)
+    used.stop = end_at(array.buffers[1], format_ == "+L", first + rows)
+    if not origin.own and not ends_rise(array.buffers[1], format_ == "+L", first, rows, &m):
+        raise offset_error(name, &m, origin)
+    if used.stop > entries:
+        raise invalid(name, None, f"its lists have {used.stop} entries, and there are {entries}", entries, used.stop)
+    return 0
+
+
+# ---- capsules
 
 cdef inline void drop_schema(object capsule) noexcept:
     cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(capsule, b"arrow_schema")
@@ -114,7 +354,7 @@ cdef inline tuple borrow_values(object schema_capsule, object array_capsule):
     cdef ArrowSchema* schema = <ArrowSchema*>capsule_pointer(schema_capsule, b"arrow_schema")
     cdef ArrowArray* array = <ArrowArray*>capsule_pointer(array_capsule, b"arrow_array")
     cdef str format_ = format_of(schema)
-    cdef int64_t width, end, last = 0
+    cdef int64_t width, end
     cdef ArrayOrigin origin
     if format_ not in ("z", "Z", "u", "U"):
         raise TypeError(f"a binary column is needed, not one of Arrow format {format_!r}")
@@ -125,9 +365,8 @@ cdef inline tuple borrow_values(object schema_capsule, object array_capsule):
     check_bytes("values", format_, array, array.offset, array.length, &origin)
     end = array.offset + array.length
     width = 4 if format_ in ("z", "u") else 8
-    last = (<const int32_t*>array.buffers[1])[end] if width == 4 else (<const int64_t*>array.buffers[1])[end]
     return (
         (<uintptr_t>validity_of(array), (end + 7) // 8),
         (<uintptr_t>array.buffers[1], (end + 1) * width),
-        (<uintptr_t>array.buffers[2], last),
+        (<uintptr_t>array.buffers[2], end_at(array.buffers[1], width == 8, end)),
     ), array.offset, array.length, width * 8

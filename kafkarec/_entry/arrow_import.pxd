@@ -1,18 +1,257 @@
-"""Imports the writer's input as chunks (see `_c/input_columns.pxd`): an Arrow array, an Arrow stream, or Python rows.
+"""The writer's input.
+
+Binds the columns of an Arrow array to the fields of a record (see `_c/input_columns.pxd`), by name and type; fills
+the header fields of a batch.
+
+    name                 types                                                    struct
+    offset, timestamp    integers; timestamps of any unit (-> ms)                 Numbers
+    key, value           binary, utf8; large, view, fixed size; null              Cells
+    headers              list, large list, list view or map of (key, value)       Lists
+    compression          utf8                                                     Cells
+    batch fields         integers, booleans                                       Numbers
+
+Imports chunks: an Arrow array, an Arrow stream, or Python rows.
 
 Each array becomes one chunk; chunks_release releases all of them.
 
 Functions with Python objects, for the compiled modules.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
-from kafkarec._c.input_columns cimport InputChunk
-from kafkarec._entry.foreign_arrow cimport ArrayOrigin, capsule_pointer, check_schema, invalid
-from kafkarec._entry.column_binding cimport bind_chunk, column_names
+from kafkarec._c.batch cimport ABSENT
+from kafkarec._c.input_columns cimport (
+    BOOL, FIXED, INT_16, INT_32, INT_64, INT_8, LISTS_32, LISTS_64, LIST_VIEWS_32, LIST_VIEWS_64, NO_CELLS, NO_LISTS,
+    NO_NUMBERS, OFFSETS_32, OFFSETS_64, UINT_16, UINT_32, UINT_8, VIEWS, Cells, InputChunk, Lists, Numbers, Range,
+    number,
+)
+from kafkarec._c.write cimport EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, BatchFields
+from kafkarec._entry.arrow_capsules cimport (
+    ArrayOrigin, capsule_pointer, check_bytes, check_lists, check_nulls, check_schema, check_shape, check_values,
+    fixed_width, format_of, invalid, validity_of,
+)
 from kafkarec._entry.py_rows cimport PyRows, rows_bind
+
+# ---- columns
+
+cdef inline object wrong_type(object name, object format_, object expected):
+    return TypeError(f"column {name!r} has Arrow type {format_!r}; {expected} is needed")
+
+
+cdef inline int bind_cells(Cells* c, object name, const ArrowSchema* schema, const ArrowArray* array,
+                           int64_t first, int64_t start, int64_t stop, const ArrayOrigin* origin) except -1:
+    """Binds a binary or utf8 column. Row i is the array's row first + i; rows [start, stop) are checked."""
+    cdef str format_ = format_of(schema)
+    cdef dict kinds = {
+        "n": NO_CELLS, "z": OFFSETS_32, "u": OFFSETS_32, "Z": OFFSETS_64, "U": OFFSETS_64, "vz": VIEWS, "vu": VIEWS,
+    }
+    if schema.dictionary != NULL:
+        raise TypeError(f"column {name!r} is dictionary-encoded; cast it to binary first")
+    if format_ not in kinds and not format_.startswith("w:"):
+        raise wrong_type(name, format_, "binary or utf8")
+    c.kind = kinds.get(format_, FIXED)
+    check_shape(name, schema, array, first + stop)
+    c.first = first + array.offset
+    if c.kind == NO_CELLS:
+        return 0
+    if c.kind == FIXED:
+        c.width = fixed_width(name, format_)
+    check_bytes(name, format_, array, c.first + start, stop - start, origin)
+    c.validity = validity_of(array)
+    c.index, c.data = array.buffers[1], <const uint8_t*>array.buffers[1 if c.kind == FIXED else 2]
+    if c.kind == VIEWS:
+        c.buffers = <const void* const*>(array.buffers + 2)
+    c.plain = c.kind == OFFSETS_32 and c.validity == NULL
+    return 0
+
+
+cdef inline int require_range(const Numbers* c, object name, int64_t rows, int64_t least, int64_t most,
+                              const ArrayOrigin* origin) except -1:
+    """ValueError if a stored number, before conversion of units, is outside of least to most."""
+    cdef Numbers raw = c[0]
+    cdef int64_t i, value = 0
+    raw.times = raw.per = 1
+    raw.plain = False
+    for i in range(rows):
+        if number(&raw, i, &value) and not least <= value <= most:
+            raise ValueError(
+                f"record {origin.first_row + i}: column {name!r} has a number outside of {least} to {most}"
+            )
+    return 0
+
+
+cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema, const ArrowArray* array,
+                             int64_t first, int64_t rows, const ArrayOrigin* origin) except -1:
+    cdef str format_ = format_of(schema)
+    cdef dict kinds = {
+        "l": INT_64, "L": INT_64, "i": INT_32, "s": INT_16, "c": INT_8, "I": UINT_32, "S": UINT_16, "C": UINT_8,
+        "b": BOOL, "n": NO_NUMBERS,
+    }
+    # Format of a timestamp -> (milliseconds per unit, units per millisecond).
+    cdef dict units = {"tss:": (1000, 1), "tsm:": (1, 1), "tsu:": (1, 1000), "tsn:": (1, 1000000)}
+    # Name -> (smallest, largest) value of a batch field, where columns can have others.
+    cdef dict limits = {
+        "partition_leader_epoch": (-1, 2**31 - 1), "timestamp_type": (-1, 1), "timestampType": (-1, 1),
+        "producer_epoch": (-1, 2**15 - 1), "sequence": (-1, 2**31 - 1), "magic": (0, 2),
+    }
+    c.times, c.per = units.get(format_[:4], (1, 1)) if name == "timestamp" else (1, 1)
+    if schema.dictionary != NULL:
+        raise TypeError(f"column {name!r} is dictionary-encoded; cast it to an integer first")
+    if name == "timestamp" and format_[:4] in units:
+        c.kind = INT_64
+    elif format_ in kinds:
+        c.kind = kinds[format_]
+    else:
+        raise wrong_type(name, format_, "a timestamp or an integer" if name == "timestamp" else "an integer")
+    check_shape(name, schema, array, first + rows)
+    c.first = first + array.offset
+    if c.kind == NO_NUMBERS:
+        return 0
+    check_values(name, array, rows, origin)
+    c.validity = validity_of(array)
+    c.values = array.buffers[1]
+    c.plain = c.kind == INT_64 and c.validity == NULL and c.times == 1 and c.per == 1
+    most = INT64_MAX // c.times
+    if format_ == "L" or c.times > 1:
+        require_range(c, name, rows, 0 if format_ == "L" else -most, most, origin)
+    elif name in limits:
+        least, most = limits[name]
+        require_range(c, name, rows, least, most, origin)
+    return 0
+
+
+cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, const ArrowArray* array,
+                             int64_t first, int64_t rows, const ArrayOrigin* origin) except -1:
+    cdef str format_ = format_of(schema)
+    cdef const ArrowSchema* entry
+    cdef const ArrowArray* entries
+    cdef dict kinds = {
+        "+l": LISTS_32, "+L": LISTS_64, "+m": LISTS_32, "+vl": LIST_VIEWS_32, "+vL": LIST_VIEWS_64, "n": NO_LISTS,
+    }
+    cdef Range used
+    cdef ArrayOrigin inner
+    cdef bint is_untyped
+    if format_ not in kinds:
+        raise wrong_type(name, format_, "a list of (key, value)")
+    c.kind = kinds[format_]
+    check_shape(name, schema, array, first + rows)
+    if c.kind == NO_LISTS:
+        return 0
+    c.first = first + array.offset
+    entry, entries = schema.children[0], array.children[0]
+    check_schema(f"{name}.entry", entry)
+    is_untyped = entry.format == b"n"       # pandas, polars and DuckDB have it of lists that are all empty
+    if not is_untyped and (entry.format != b"+s" or entry.n_children != 2):
+        raise wrong_type(name, format_of(entry), "a list of structs of (key, value)")
+    check_lists(name, format_, array, c.first, rows, &used, origin)
+    check_shape(f"{name}.entry", entry, entries, used.stop)
+    if is_untyped:
+        if used.start < used.stop:
+            raise wrong_type(name, format_of(entry), "a list of structs of (key, value)")
+        c.kind = NO_LISTS
+        return 0
+    check_nulls(f"{name}.entry", entries, origin)
+    c.validity = validity_of(array)
+    c.starts = array.buffers[1]
+    if c.kind in (LIST_VIEWS_32, LIST_VIEWS_64):
+        c.lengths = array.buffers[2]
+    c.plain = c.kind == LISTS_32 and c.validity == NULL
+    c.entry_validity = validity_of(entries)
+    c.entry_first = entries.offset
+    key = 1 if column_names(entry) == [b"value", b"key"] else 0
+    inner.own, inner.first_row = origin.own, used.start
+    bind_entry(&c.key, f"{name}.key", entry, entries, key, &used, &inner)
+    bind_entry(&c.value, f"{name}.value", entry, entries, 1 - key, &used, &inner)
+    return 0
+
+
+cdef inline int bind_entry(Cells* c, object name, const ArrowSchema* entry, const ArrowArray* entries, int child,
+                           const Range* used, const ArrayOrigin* origin) except -1:
+    return bind_cells(c, name, entry.children[child], entries.children[child], 0, entries.offset + used.start,
+                      entries.offset + used.stop, origin)
+
+
+cdef inline list column_names(const ArrowSchema* schema):
+    cdef const char* name
+    cdef list names = []
+    for i in range(schema.n_children):
+        name = schema.children[i].name
+        names.append(b"" if name == NULL else <bytes>name)
+    return names
+
+
+cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, const ArrowArray* array, dict fields,
+                           object left_out, const ArrayOrigin* origin):
+    """Binds all columns with a known name, except `left_out`; returns the names of all columns. The caller decides
+    about unknown names."""
+    cdef int64_t i
+    cdef list names
+    memset(chunk, 0, sizeof(InputChunk))
+    check_schema(None, schema)
+    if schema.format != b"+s":
+        raise TypeError(f"a table or a struct is needed, not an array of Arrow type {format_of(schema)!r}")
+    check_shape(None, schema, array, 0)
+    check_nulls(None, array, origin)
+    if validity_of(array) != NULL and array.null_count != 0:
+        raise TypeError("a row that is null as a whole is not a record")
+    names = [name.decode(errors="replace") for name in column_names(schema)]
+    chunk.rows = array.length
+    for i, name in enumerate(names):
+        if name in names[:i] and name not in left_out:
+            raise ValueError(f"column {name!r} occurs twice")
+        if name not in left_out:
+            bind_column(chunk, name, schema.children[i], array.children[i], array.offset, fields, origin)
+    return set(names)
+
+
+cdef inline int bind_column(InputChunk* chunk, object name, const ArrowSchema* column, const ArrowArray* array,
+                            int64_t first, dict fields, const ArrayOrigin* origin) except -1:
+    cdef int64_t rows = chunk.rows
+    if name == "offset":
+        bind_numbers(&chunk.offset, name, column, array, first, rows, origin)
+    elif name == "timestamp":
+        bind_numbers(&chunk.timestamp, name, column, array, first, rows, origin)
+    elif name == "key":
+        bind_cells(&chunk.key, name, column, array, first, 0, rows, origin)
+    elif name == "value":
+        bind_cells(&chunk.value, name, column, array, first, 0, rows, origin)
+    elif name == "headers":
+        bind_headers(&chunk.headers, name, column, array, first, rows, origin)
+    elif name == "compression":
+        bind_cells(&chunk.codec, name, column, array, first, 0, rows, origin)
+    elif name in fields:
+        if chunk.fields[<int>fields[name]].values != NULL:
+            raise ValueError(f"column {name!r} occurs twice, with two names")
+        bind_numbers(chunk.fields + <int>fields[name], name, column, array, first, rows, origin)
+    return 0
+
+
+cdef inline int fill_batch_fields(BatchFields* f, object header) except -1:
+    """Fills `f` from a write.header.BatchHeader."""
+    memset(f, 0, sizeof(BatchFields))
+    f.magic, f.codec, f.timestamp_type = header.magic, header.codec, header.timestamp_type == 1
+    f.base_offset, f.partition_leader_epoch = header.base_offset, header.partition_leader_epoch
+    f.log_append_time = header.log_append_time
+    f.producer_id, f.producer_epoch, f.base_sequence = header.producer_id, header.producer_epoch, header.base_sequence
+    f.is_transactional, f.is_control = header.is_transactional, header.is_control
+    f.last_offset = f.max_timestamp = f.base_timestamp = ABSENT
+    f.has_horizon = header.delete_horizon_ms is not None
+    if f.has_horizon:
+        f.delete_horizon_ms = f.base_timestamp = header.delete_horizon_ms
+    if header.base_timestamp is not None:
+        f.base_timestamp, f.explicit_fields = header.base_timestamp, f.explicit_fields | EXPLICIT_BASE_TIMESTAMP
+    if header.last_offset is not None:
+        f.last_offset, f.explicit_fields = header.last_offset, f.explicit_fields | EXPLICIT_LAST_OFFSET
+    if header.max_timestamp is not None:
+        f.max_timestamp, f.explicit_fields = header.max_timestamp, f.explicit_fields | EXPLICIT_MAX_TIMESTAMP
+    elif header.timestamp_type == 1:
+        f.max_timestamp = header.log_append_time
+    return 0
+
+
+# ---- chunks
 
 cdef struct InputChunks:
     InputChunk* chunks

@@ -11,16 +11,15 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memset
 
-from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, BatchRow, CONTROL, TRANSACTIONAL, codec_name, increment_sequence,
+from kafkarec._c.batch cimport BATCH_MAGIC, CONTROL, TRANSACTIONAL, BatchRow, codec_name
+from kafkarec._c.output_columns cimport (
+    OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_TRANSACTIONAL, Field, field_is_null, field_of, field_value,
 )
-from kafkarec._c.batch_columns cimport field_is_null, field_value
 from kafkarec._c.columns cimport (
     IN_MEMORY, MOST_INLINE, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, WANT_VIEWS,
-    Bytes, Columns, View,
+    Bytes, Columns, View, is_set,
 )
 from kafkarec._c.input_columns cimport is_set
-from kafkarec._c.output_columns cimport Field, OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_TRANSACTIONAL, field_of
 
 cdef extern from *:
     void PyObject_GC_UnTrack(PyObject* o)
@@ -92,15 +91,6 @@ cdef inline object viewed_bytes(const BytesColumn* t, const View* view):
     return PyBytes_FromStringAndSize((t.memory if view.buffer == IN_MEMORY else t.data) + view.offset, view.length)
 
 
-cdef inline list values_of(const BytesColumn* t, int64_t start, int64_t stop):
-    """Values [start, stop) as bytes or None."""
-    cdef list found = []
-    cdef int64_t i
-    for i in range(start, stop):
-        found.append(bytes_at(t, i))
-    return found
-
-
 cdef inline object timestamp_at(const RecordView* v, int64_t i):
     """Milliseconds; None: null, or no such column."""
     cdef int64_t value
@@ -108,12 +98,6 @@ cdef inline object timestamp_at(const RecordView* v, int64_t i):
         return None
     value = v.timestamp[i]
     return value if v.ticks == 1 else value // v.ticks - (value % v.ticks < 0)      # rounds down, C towards 0
-
-
-cdef inline object timestamp_type_at(const RecordView* v, int64_t i):
-    if v.timestamp_type == NULL or v.timestamp_type[i] < 0:
-        return None
-    return v.timestamp_type[i]
 
 
 cdef enum:
@@ -164,15 +148,6 @@ cdef inline tuple headers_at(const RecordView* v, int64_t i, KnownKeys* known, l
         Py_INCREF(pair)                  # PyTuple_SetItem takes a reference
         PyTuple_SetItem(pairs, n, pair)
     return untracked(pairs)
-
-
-cdef inline object sequence_at(const BatchRow* row, int64_t offset):
-    """DefaultRecord.readFrom: the base sequence plus the offset delta; None: without a producer."""
-    cdef int32_t sequence
-    if row.base_sequence < 0:
-        return None
-    sequence = increment_sequence(row.base_sequence, <int32_t>(offset - row.base_offset))
-    return None if sequence == ABSENT else sequence
 
 
 cdef inline bint has_flag(const BatchRow* row, int mask) noexcept nogil:

@@ -9,7 +9,7 @@ from itertools import starmap
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from . import gzip, lz4, native, none, snappy, zstd
+from . import gzip, lz4, native, snappy, zstd
 from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec, StreamAudit
 
 __all__ = [
@@ -58,7 +58,20 @@ def _codec(codec_id: int, own: ModuleType) -> Codec:
     return Codec(codec_id, own.NAME, own.PIP_NAME, own.MODULE, *levels, *functions)
 
 
-CODECS: tuple[Codec, ...] = tuple(starmap(_codec, enumerate((none, gzip, snappy, lz4, zstd))))
+def _as_it_is(
+    payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
+) -> bytes | memoryview:
+    return payload if isinstance(payload, bytes) else memoryview(payload)
+
+
+def _unchecked(payload: Any, limit: int, magic: int = 2) -> None:
+    """There is nothing to check."""
+
+
+CODECS: tuple[Codec, ...] = (
+    Codec(0, "none", None, None, None, None, None, _as_it_is, _unchecked, lambda payload, level, magic: bytes(payload)),
+    *starmap(_codec, enumerate((gzip, snappy, lz4, zstd), 1)),
+)
 """Indexed by codec id, the low three bits of the attributes."""
 
 BY_NAME: dict[str, Codec] = {codec.name: codec for codec in CODECS}
@@ -92,7 +105,9 @@ def checked_level(codec_id: int, level: int | None) -> int | None:
 
     gzip -1 and 1 to 9, lz4 1 to 17, zstd -131072 to 22 (KIP-390). None for none and snappy, which have no levels.
     """
-    codec = _codec_to_write(codec_id)
+    if not 0 <= codec_id < len(CODECS):
+        raise ValueError(f"codec id {codec_id}: 0 to {len(CODECS) - 1}")
+    codec = CODECS[codec_id]
     if level is None:
         return codec.default_level
     if codec.min_level is None or codec.max_level is None:
@@ -132,9 +147,3 @@ def compress(codec_id: int, payload: Any, level: int | None = None, magic: int =
     """
     checked = checked_level(codec_id, level)
     return CODECS[codec_id].compress(payload, checked, magic)
-
-
-def _codec_to_write(codec_id: int) -> Codec:
-    if not 0 <= codec_id < len(CODECS):
-        raise ValueError(f"codec id {codec_id}: 0 to {len(CODECS) - 1}")
-    return CODECS[codec_id]

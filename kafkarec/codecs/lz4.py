@@ -46,14 +46,9 @@ def header_checksum(descriptor: bytes) -> int:
     return xxh32_of(descriptor) >> 8 & 0xFF
 
 
-def _plain_header(flags: int, block_descriptor: int) -> bytes:
-    descriptor = bytes((flags, block_descriptor))
-    return MAGIC + descriptor + bytes((header_checksum(descriptor),))
-
-
 # (FLG, BD) -> header: the eight headers that mean the same to the library and to Kafka
 PLAIN_HEADERS = {
-    (flags, code << 4): _plain_header(flags, code << 4)
+    (flags, code << 4): MAGIC + bytes((flags, code << 4, header_checksum(bytes((flags, code << 4)))))
     for flags in (0x60, 0x60 | FLAG_BLOCK_CHECKSUM)
     for code in (4, 5, 6, 7)
 }

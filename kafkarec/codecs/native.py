@@ -142,7 +142,7 @@ def zstd_parameters(level: int) -> tuple[int, ...]:
 
 ZSTD_PARAMETERS = ("window_log", "hash_log", "chain_log", "search_log", "min_match", "target_length", "strategy")
 
-# Name -> codec id, finder: the functions in the order of their struct in `_c/codec_functions.pxd`; None: not those.
+# Name -> codec id, finder: the functions in the order of their struct in `_c/compress.pxd`; None: not those.
 _FINDERS = {"gzip": (1, _isal), "snappy": (2, list[Any]), "lz4": (3, _lz4), "zstd": (4, _zstd)}
 
 

@@ -32,7 +32,7 @@ WINDOW_MAXIMUM = (1 << 27) + 1
 KEPT_WINDOW = 8 << 20
 LEAST_CAPACITY = 16 << 10
 UNKNOWN = -1
-RAW, REPEATED, COMPRESSED = 0, 1, 2
+REPEATED, COMPRESSED = 1, 2
 KEPT_CONTENT, KEPT_LEVELS = 1 << 20, 8
 FLAG_CHECKSUM, FLAG_RESERVED, FLAG_SINGLE_SEGMENT = 4, 8, 32
 DICTIONARY_ID_SIZES = (0, 1, 2, 4)
@@ -259,10 +259,15 @@ def _optional_fields(payload: Any, at: int, flags: int) -> tuple[int, int]:
     return at + count, content_size + 256 if count == 2 else content_size
 
 
+def is_skippable(start: Any) -> bool:
+    """Whether the first four bytes of a frame say that it is skipped."""
+    return len(start) == 4 and start[0] & 0xF0 == 0x50 and start[1:] == b"\x2a\x4d\x18"
+
+
 def _skippable(payload: Any, at: int) -> int:
     """The position after the skippable frame at `at`."""
     left = len(payload) - at
-    if left < 4 or payload[at] & 0xF0 != 0x50 or payload[at + 1 : at + 4] != b"\x2a\x4d\x18":
+    if not is_skippable(payload[at : at + 4]):
         raise CodecError("payload_header_invalid", "zstd: neither a frame nor the end")
     if left < 8:
         raise _cut()

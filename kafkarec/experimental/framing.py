@@ -37,7 +37,7 @@ from kafkarec.damage import error, resolve
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.enums import Compression
-from kafkarec.format.java_integers import wrapped
+from kafkarec.format.java_integers import unsigned_varint, wrapped
 from kafkarec.format.layout import (
     BATCH_MAGIC,
     CODEC_MASK,
@@ -50,7 +50,6 @@ from kafkarec.format.layout import (
     V2_AT,
     V2Header,
 )
-from kafkarec.format.varints import unsigned_varint
 from kafkarec.read.decode_options import NO_CHECKS, DecodeRequest, checked_bytes, checked_limit, request
 from kafkarec.tables.records import PassResult, RecordColumns
 from kafkarec.write.encoding import encode as encode_v2

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec._verbs import FieldCheck, rewrite_records
-from kafkarec.codecs.piecewise import pieces
+from kafkarec.codecs.packed_stream import pieces
 from kafkarec.format.enums import CODEC_NAMES, Compression
-from kafkarec.format.varints import BadVarint, read_signed
+from kafkarec.format.java_integers import BadVarint, read_signed
 from kafkarec.read.decode_options import checked_bytes, checked_limit
 
 from .framing import (

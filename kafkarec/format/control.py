@@ -287,7 +287,7 @@ def as_json(record: ControlRecord) -> dict[str, Any]:
 def value_bytes(record: ControlRecord) -> bytes:
     """The value of a control record in its version of the message. ValueError for a field that does not fit, or is
     missing."""
-    from .message_writer import write_message
+    from .messages import write_message
 
     schema = _schemas()[type(record)]
     try:

@@ -1,4 +1,4 @@
-"""Reads Kafka's generated messages: bytes to named fields. `message_writer.py` writes them.
+"""Reads and writes Kafka's generated messages: bytes to named fields, and back.
 
     bool, int8        1 byte                          int16, uint16     2 bytes, big-endian
     int32, uint32     4 bytes                         int64, float64    8 bytes
@@ -12,6 +12,9 @@ Accepts and refuses the same bytes as Kafka's generated `read(Readable, version)
 the schema table, whatever the bytes are, and a count is compared with the bytes left before it is used. Objects are
 counted: Kafka creates one for two bytes of an unknown tagged field and could run out of memory (CVE-2026-111115; for
 declared sizes CVE-2022-34917); here the objects of one message are limited to some hundred MB.
+
+The bytes that are written are those of Kafka's generated `write(Writable, cache, version)`: a tagged field only if it
+differs from its default, tags in ascending order, unknown ones included.
 """
 
 from __future__ import annotations
@@ -25,9 +28,8 @@ from typing import Any, NoReturn
 
 from kafkarec.errors import InvalidRecordError, LimitExceededError
 
-from .java_integers import wrapped
+from .java_integers import BadVarint, read_unsigned, unsigned_varint, wrapped
 from .message_schemas import MessageField, MessageSchema, Struct
-from .varints import BadVarint, read_unsigned
 
 TAGGED = "_tagged_fields"  # the item with a struct's unknown tagged fields: a list of (tag, bytes)
 
@@ -346,3 +348,78 @@ def read_message(schema: MessageSchema, version: int, cursor: Cursor) -> dict[st
     """
     fields: dict[str, Any] = fields_reader(schema.struct, version, schema.is_flexible(version))(cursor)
     return fields
+
+
+# ---- writing
+
+
+def write_message(schema: MessageSchema, version: int, values: dict[str, Any]) -> bytes:
+    """The bytes of a message. ValueError for a value that does not fit its field, KeyError for a missing field."""
+    out = bytearray()
+    _write_struct(out, schema.struct, version, schema.is_flexible(version), values)
+    return bytes(out)
+
+
+def _write_struct(out: bytearray, of: Struct, version: int, flexible: bool, values: dict[str, Any]) -> None:
+    tagged: list[tuple[int, bytes]] = list(values.get(TAGGED, ()))
+    for field in of.fields:
+        if not field.is_in(version):
+            continue
+        if field.tag is None:
+            _write_field(out, field, version, flexible, values[field.name])
+        elif values.get(field.name, default_of(field, version)) != default_of(field, version):
+            blob = bytearray()
+            _write_field(blob, field, version, flexible, values[field.name])
+            tagged.append((field.tag, bytes(blob)))
+    if flexible:
+        out += unsigned_varint(len(tagged))
+        for tag, body in sorted(tagged, key=lambda each: each[0]):
+            out += unsigned_varint(tag) + unsigned_varint(len(body)) + body
+
+
+def _write_field(out: bytearray, field: MessageField, version: int, flexible: bool, value: Any) -> None:
+    if field.is_array:
+        _write_length(out, "array", None if value is None else len(value), flexible)
+        for element in value or ():
+            _write_one(out, field, version, flexible, element)
+        return
+    if field.struct and field.nullable:
+        if value is None:
+            out += b"\x00" if field.tag is not None else b"\xff"
+            return
+        out += b"\x01"
+    _write_one(out, field, version, flexible, value)
+
+
+def _write_one(out: bytearray, field: MessageField, version: int, flexible: bool, value: Any) -> None:
+    if field.struct:
+        _write_struct(out, field.struct, version, flexible, value)
+    elif field.type in ("string", "bytes"):
+        blob = _utf8(field.name, value) if isinstance(value, str) else value
+        _write_length(out, field.type, None if blob is None else len(blob), flexible)
+        out += blob or b""
+    elif field.type == "uuid":
+        out += uuid_bytes(value)
+    else:
+        size, form = FIXED[field.type]
+        try:
+            out += struct.pack(form, value)
+        except struct.error:
+            raise ValueError(f"the value of {field.name} does not fit the {size * 8} bits of its field") from None
+
+
+def _utf8(name: str, text: str) -> bytes:
+    try:
+        blob = text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the string {name} has half of a surrogate pair, which is not UTF-8") from None
+    if len(blob) > LONGEST_STRING:
+        raise ValueError(f"the string {name} has {len(blob)} bytes, {LONGEST_STRING} at most are allowed")
+    return blob
+
+
+def _write_length(out: bytearray, of: str, length: int | None, flexible: bool) -> None:
+    if flexible:
+        out += unsigned_varint(0 if length is None else length + 1)
+    else:
+        out += (-1 if length is None else length).to_bytes(2 if of == "string" else 4, "big", signed=True)

@@ -27,7 +27,7 @@ from functools import cache
 from struct import Struct, calcsize
 from typing import Any, NamedTuple
 
-from .java_integers import wrapped
+from .java_integers import VARINT_BYTES, VARLONG_BYTES, BadVarint, read_signed, wrapped
 from .layout import (
     LOG_OVERHEAD,
     MAX_SIZE,
@@ -40,7 +40,6 @@ from .layout import (
     V2Header,
     batch_length,
 )
-from .varints import VARINT_BYTES, VARLONG_BYTES, BadVarint, read_signed
 
 ReadField = tuple[str, int, Any, bool]
 """name, the byte at which it ends, value: a number, of a key, value or header the bytes themselves; whether it is a

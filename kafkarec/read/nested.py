@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
 from kafkarec._core import Decoder, PassResult, arrow_values
@@ -17,13 +18,12 @@ from .decode_options import (
     NO_CHECKS,
     NO_COLUMNS,
     NO_PAYLOADS,
-    DecodeRequest,
     EngineOptions,
     checked_bytes,
     request,
     request_of,
 )
-from .incomplete import incomplete_batch
+from .passes import incomplete_batch
 
 _BATCH_ROW_BYTES = 128
 
@@ -203,10 +203,7 @@ def decode_each(
     A null value is a null list, an empty one an empty list. Under errors="raise" the exception has `value_index`.
     Yields at least one RecordLists.
     """
-    return _decode_each(values, request_of(locals()), max_output_bytes)
-
-
-def _decode_each(values: Any, decode_request: DecodeRequest, max_bytes: int) -> Iterator[RecordLists]:
+    decode_request = request_of(locals())
     options = decode_request.options._replace(chunk_bytes=None, input_limit=decode_request.options.limit)
 
     def make(decoder: Decoder) -> RecordColumns:
@@ -214,10 +211,7 @@ def _decode_each(values: Any, decode_request: DecodeRequest, max_bytes: int) -> 
         restored = [Restored.of(*one) for one in decoder.pop_restored()]
         return RecordColumns(decode_request.layout, PassResult([chunk], [rows], [], restored=restored))
 
-    def filled(decoder: Decoder) -> tuple[int, int, int]:
-        return decoder.filled
-
-    return _each(values, decode_request.decoder(options), min(max_bytes, 1 << 30), filled, make)
+    return _each(values, decode_request.decoder(options), min(max_output_bytes, 1 << 30), attrgetter("filled"), make)
 
 
 def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 << 20) -> Iterator[RecordLists]:

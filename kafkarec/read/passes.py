@@ -13,8 +13,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkarec._core import Decoder, PassResult, Rows, Source, Stretches
-from kafkarec.damage import Restored, UndecidedTransaction
+from kafkarec.damage import Damage, Restored, UndecidedTransaction, damaged
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.layout import LOG_OVERHEAD, V2_AT, batch_length
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.tables.records import BatchTable, RecordColumns
 
@@ -209,3 +210,19 @@ def read_part(
 
 def batch_table(part: PassResult) -> BatchTable:
     return BatchTable(part.tables, tuple(part.damage), part.remaining, tuple(part.restored))
+
+
+def incomplete_batch(head: bytes, position: int, left: int, lost_from: int | None, file: str | None = None) -> Damage:
+    """The Damage for the last `left` bytes of an input, which begin at `position` and are the start of a batch: for
+    readers who know that nothing is written there any more. Of 0 to 11 bytes base offset and length are not known.
+
+    head: the first 12 of these bytes, or all of them
+    lost_from: the next offset of the last good batch; None: there is none
+    file: the name of the file; None: the input is a value
+    """
+    what = "value" if file is None else "file"
+    fault = {"file": file, "position": position, "found": left, "detail": f"the {what} ends in mid-batch"}
+    if len(head) >= LOG_OVERHEAD:
+        fault["base_offset"] = int.from_bytes(head[: V2_AT.batch_length], "big", signed=True)
+        fault["expected"] = LOG_OVERHEAD + batch_length(head)
+    return damaged(file, position, left, lost_from, None, "length_beyond_end", fault)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from kafkarec.damage import Damage
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAGICS, UP_TO_MAGIC, V2_AT, batch_length, start_of
-from kafkarec.read.incomplete import incomplete_batch
+from kafkarec.read.passes import incomplete_batch
 from kafkarec.read.walk import is_preallocated
 
 from .segment_file import SegmentFile

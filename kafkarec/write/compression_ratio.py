@@ -2,7 +2,7 @@
 
     ratio   compressed bytes / uncompressed bytes of the records, a 32-bit float, for each topic and codec; 1.0 at first
 
-The estimate is pessimistic, see next_ratio in `_c/batch_size.pxd`. Numbers equal those of Kafka's
+The estimate is pessimistic, see next_ratio in `_c/write.pxd`. Numbers equal those of Kafka's
 CompressionRatioEstimator, which calculates in 32-bit floats.
 """
 

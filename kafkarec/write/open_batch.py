@@ -1,4 +1,4 @@
-"""State of a batch that is being built: fields, records so far, size. Where it is full: see `_c/batch_size.pxd`."""
+"""State of a batch that is being built: fields, records so far, size. Where it is full: see `_c/write.pxd`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error messages for records that cannot be written, by the members of the C enum RowFault of `_c/write_v2.pxd`."""
+"""Error messages for records that cannot be written, by the members of the C enum RowFault of `_c/write.pxd`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.tables.records import RecordColumns
 
 Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
-"""See `_entry/batch_cuts.pxd`: the original batches of rows; whether batches without rows are kept."""
+"""See `_entry/written_batches.pxd`: the original batches of rows; whether batches without rows are kept."""
 
 KNOWN_COLUMNS = frozenset(RECORD_FIELDS) | BATCH_COLUMNS
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # the name of pandas' index as an Arrow column

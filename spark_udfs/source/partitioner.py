@@ -14,47 +14,35 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 _SEED, _M, _R = 0x9747B28C, np.uint32(0x5BD1E995), np.uint32(24)
+_LAST_BYTES = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)
 
 
 def murmur2(keys: Any) -> Any:
-    """The 32-bit hashes of a BinaryArray without nulls, as numpy.uint32 (org.apache.kafka.common.utils.Utils)."""
+    """The 32-bit hashes of a BinaryArray without nulls, as numpy.uint32 (org.apache.kafka.common.utils.Utils): one pass
+    for the first four bytes of all keys, one for the next four bytes of those that have them ..."""
     keys = keys.cast(pa.large_binary())
-    count = len(keys)
-    offsets = np.frombuffer(keys.buffers()[1], np.int64)[keys.offset : keys.offset + count + 1] if count else None
-    hashes = np.empty(count, np.uint32)
-    if offsets is None:
-        return hashes
-    content = keys.buffers()[2]
-    data = np.frombuffer(content, np.uint8) if content is not None and content.size else np.empty(0, np.uint8)
-    lengths = np.diff(offsets)
-    order = np.argsort(lengths, kind="stable")
-    sizes, starts = np.unique(lengths[order], return_index=True)
-    for size, rows in zip(sizes, np.split(order, starts[1:]), strict=True):
-        hashes[rows] = _of_one_size(data, offsets[rows], int(size))
-    return hashes
-
-
-def _of_one_size(data: Any, starts: Any, size: int) -> Any:
-    """All keys of one length together, four bytes at a time."""
-    with np.errstate(over="ignore"):
-        hashes = np.full(len(starts), (_SEED ^ size) & 0xFFFFFFFF, np.uint32)
-        whole = size & ~3
-        for at in range(0, whole, 4):
-            word = _bytes(data, starts + at, 4) * _M
-            word = (word ^ (word >> _R)) * _M
-            hashes = (hashes * _M) ^ word
-        if size > whole:
-            hashes = (hashes ^ _bytes(data, starts + whole, size - whole)) * _M
-        hashes = (hashes ^ (hashes >> np.uint32(13))) * _M
-        return hashes ^ (hashes >> np.uint32(15))
-
-
-def _bytes(data: Any, starts: Any, count: int) -> Any:
-    """A little-endian number of one to four bytes from each start."""
-    words = np.zeros(len(starts), np.uint32)
-    for number in range(count):
-        words |= data[starts + number].astype(np.uint32) << np.uint32(8 * number)
-    return words
+    if not len(keys):
+        return np.empty(0, np.uint32)
+    offsets = np.frombuffer(keys.buffers()[1], np.int64)[keys.offset : keys.offset + len(keys) + 1]
+    content = np.frombuffer(keys.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    words = np.ndarray(len(content) + 1, "<u4", np.append(content, np.zeros(4, np.uint8)), strides=(1,))
+    order = np.argsort(offsets[:-1] - offsets[1:], kind="stable")  # the longest ones first
+    starts, sizes = offsets[order] - offsets[0], np.diff(offsets)[order]
+    longest_first, count = sizes.tolist(), len(keys)
+    hashes = (sizes ^ _SEED).astype(np.uint32)
+    for at in range(0, longest_first[0] - 3, 4):
+        while longest_first[count - 1] < at + 4:
+            count -= 1
+        word = words[starts[:count] + at] * _M
+        word = (word ^ (word >> _R)) * _M
+        hashes[:count] = hashes[:count] * _M ^ word
+    rest = sizes & 3
+    last = words[starts + sizes - rest] & _LAST_BYTES[rest]
+    hashes = np.where(rest, (hashes ^ last) * _M, hashes)
+    hashes = (hashes ^ (hashes >> np.uint32(13))) * _M
+    of_rows = np.empty_like(hashes)
+    of_rows[order] = hashes ^ (hashes >> np.uint32(15))
+    return of_rows
 
 
 def partitions(keys: Any, first: int, count: int) -> Any:

@@ -8,10 +8,9 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kafkarec.format.java_integers import unsigned_varint
 from kafkarec.format.message_schemas import MessageField, RecordType, Struct
-from kafkarec.format.message_writer import write_message
-from kafkarec.format.messages import TAGGED, default_of
-from kafkarec.format.varints import unsigned_varint
+from kafkarec.format.messages import TAGGED, default_of, write_message
 from kafkarec.internal_topics.topics import CONSUMER_MESSAGES, TOPICS, Topic
 
 FLAGS = {

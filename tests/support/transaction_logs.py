@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from reading import FileInMemory
 
 import kafkarec
-from kafkarec.format.message_writer import write_message
+from kafkarec.format.messages import write_message
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.internal_topics import TOPICS
 from kafkarec.recover.marker_evidence import Evidence

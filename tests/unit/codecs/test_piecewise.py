@@ -10,7 +10,7 @@ import builders
 import pytest
 
 from kafkarec import codecs
-from kafkarec.codecs.piecewise import pieces
+from kafkarec.codecs.packed_stream import pieces
 
 pytestmark = [pytest.mark.core, pytest.mark.python]
 CODECS = ["gzip", "snappy", "lz4", "zstd"]

@@ -1,4 +1,4 @@
-"""The routines of CRC-32C and CRC-32, each forced in turn, compared with one that goes bit by bit; `_c/xxh32.pxd`.
+"""The routines of CRC-32C and CRC-32, each forced in turn, compared with one that goes bit by bit; `_c/decompress.pxd`.
 
 Which one is used, what is found to be wrong, and what an import of the package does not import.
 """

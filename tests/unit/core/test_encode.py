@@ -224,7 +224,7 @@ def test_uncompressed_messages_are_written_as_expected(magic: int) -> None:
 
 
 def named_sums(*sums: int) -> dict[str, int]:
-    """Return the fields of RowSummary, see `_c/row_summary.pxd`."""
+    """Return the fields of RowSummary, see `_c/encode.pxd`."""
     offsets = ("first_offset", "last_offset", "least_offset", "greatest_offset", "falls", "fall_from", "fall_to")
     timestamps = ("least_timestamp", "greatest_timestamp", "with_timestamp")
     return dict(zip(("rows", *offsets, *timestamps, "with_headers", "headers"), sums, strict=True))

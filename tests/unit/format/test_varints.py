@@ -4,7 +4,8 @@ import pytest
 
 import kafkarec
 from kafkarec._writer import record_size
-from kafkarec.format import checksum, layout, varints
+from kafkarec.format import checksum, layout
+from kafkarec.format import java_integers as varints
 
 BORDERS = sorted({sign * (2**bits + step) for bits in range(64) for step in (-1, 0, 1) for sign in (1, -1)})
 

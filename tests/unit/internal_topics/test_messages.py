@@ -17,9 +17,9 @@ from message_samples import write_key, write_value
 import kafkarec
 from kafkarec import internal_topics
 from kafkarec.errors import REASONS
+from kafkarec.format.java_integers import unsigned_varint
 from kafkarec.format.message_schemas import parse
 from kafkarec.format.messages import MAX_OBJECTS, Cursor, MessageError, read_message
-from kafkarec.format.varints import unsigned_varint
 from kafkarec.internal_topics.dump_text import DECODERS
 from kafkarec.internal_topics.topics import TOPICS
 
@@ -114,7 +114,7 @@ PEAK_OF = f"""
 from kafkarec import LimitExceededError
 from kafkarec.format.message_schemas import parse
 from kafkarec.format.messages import Cursor, read_message
-from kafkarec.format.varints import unsigned_varint
+from kafkarec.format.java_integers import unsigned_varint
 hostile, data = parse({SCHEMA!r})["Hostile"].value, eval(DATA)
 begin()
 try:

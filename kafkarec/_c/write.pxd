@@ -1,4 +1,6 @@
-"""Writes a batch of magic 2: its records and its header. `record.pxd` and `batch.pxd` read them.
+"""Writes batches and messages of every magic, and measures them before.
+
+A batch of magic 2: its records and its header. `record.pxd` and `batch.pxd` read them.
 
     header   61 bytes    written last, to the space left free for it; for its fields see batch.pxd
     record   length varint | attributes 0 | timestamp delta varlong | offset delta varint | key | value | headers
@@ -8,18 +10,39 @@
 Follows DefaultRecord.writeTo, DefaultRecordBatch.writeHeader and MemoryRecordsBuilder. Varints are as short as
 possible. Offset deltas are relative to the base offset and may be negative; timestamp deltas wrap around in 64 bits, as
 in Java. Nothing is refused here: the callers check the values.
+
+Messages of magic 0 and 1: plain messages, and the header of a wrapper. `message.pxd` reads them.
+
+    plain     offset 8 | size 4 | crc 4 | magic 1 | attributes 1 | (magic 1: timestamp 8) | key | value
+              key, value: int32 length (-1: null), bytes
+    wrapper   the same, with a null key and the compressed plain messages as value. Its offset is that of the last one,
+              its timestamp the largest; inner offsets are absolute (magic 0) or relative to the first (magic 1, KIP-31)
+
+Follows LegacyRecord.write, writeCompressedRecordHeader and MemoryRecordsBuilder.appendLegacyRecord, which sets the
+timestamp type of inner messages too.
+
+Sizes before a batch is written, and where it is full: the only place for both, in C and for Python (`_writer`).
+
+    record       magic 2: length varint and body (DefaultRecord.sizeInBytes); magic 0, 1: offset, size and message
+    batch        header + records; with a codec header + records * ratio * 1.05, in 32-bit floats
+    full         a record fits if limit >= the batch so far + its own bytes; the first one always fits
+    ratio        expected compressed bytes / bytes of the records: of the batches before, see next_ratio
+
+Follows AbstractRecords, MemoryRecordsBuilder (estimatedBytesWritten, isFull, hasRoomFor) and
+CompressionRatioEstimator.
 """
-from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport (
-    CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL, V2_ATTRIBUTES_OFFSET,
-    V2_OVERHEAD, BatchHeader,
+    BATCH_MAGIC, CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
+    V0_OVERHEAD, V1_OVERHEAD, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchHeader, least_size,
 )
-from kafkarec._c.endian cimport be16, be32, be64
-from kafkarec._c.input_columns cimport InputChunk, Lists, Span, cell, header_key, header_value, list_at
-from kafkarec._c.varint cimport put_raw, put_varint, varint_size
-from kafkarec._core cimport crc32c_on
+from kafkarec._c.input_columns cimport InputChunk, Lists, Span, header_key, header_value, list_at
+from kafkarec._c.numbers cimport be16, be32, be64, put_raw, put_varint, varint_size
+from kafkarec._core cimport crc32_on, crc32c_on
+
+# ---- magic 2
 
 # The header fields of a batch. Absent numbers are -1.
 cdef struct BatchFields:
@@ -142,16 +165,6 @@ cdef inline void load_headers(const InputChunk* chunk, int64_t row, RecordFields
             measure_headers(&chunk.headers, d)
 
 
-cdef inline void load_fields(const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
-    """Reads key, value and headers of a row, and their size; the caller sets offset and timestamp."""
-    d.row_fault = FINE
-    d.key = cell(&chunk.key, row)
-    d.value = cell(&chunk.value, row)
-    load_headers(chunk, row, d)
-    if d.key.length + d.value.length + d.headers_size > INT32_MAX - 64:
-        d.row_fault = RECORD_TOO_LARGE
-
-
 cdef inline int64_t body_size(const RecordFields* d, int64_t offset_delta, int64_t timestamp_delta) noexcept nogil:
     """The value of the record's length field (DefaultRecord.sizeOfBodyInBytes)."""
     return (1 + varint_size(timestamp_delta) + varint_size(offset_delta) + sized(d.key.length)
@@ -225,3 +238,120 @@ cdef inline void put_batch_header(uint8_t* batch, int64_t size, const BatchField
     memcpy(batch, &header, V2_OVERHEAD)
     crc = be32(crc32c_on(0, batch + V2_ATTRIBUTES_OFFSET, <size_t>(size - V2_ATTRIBUTES_OFFSET)))
     memcpy(batch + 17, &crc, 4)
+
+
+# ---- magic 0 and 1
+
+cdef inline uint8_t* put_u32(uint8_t* to, uint32_t n) noexcept nogil:
+    n = be32(n)
+    memcpy(to, &n, 4)
+    return to + 4
+
+
+cdef inline uint8_t* put_i64(uint8_t* to, int64_t n) noexcept nogil:
+    cdef uint64_t swapped = be64(<uint64_t>n)
+    memcpy(to, &swapped, 8)
+    return to + 8
+
+
+cdef inline int64_t message_overhead(int8_t magic) noexcept nogil:
+    """Bytes of a message without key and value (LOG_OVERHEAD + LegacyRecord.recordOverhead)."""
+    return LOG_OVERHEAD + (V0_OVERHEAD if magic == 0 else V1_OVERHEAD)
+
+
+cdef inline uint8_t* put_cell(uint8_t* to, Span bytes_) noexcept nogil:
+    to = put_u32(to, <uint32_t>bytes_.length)
+    if bytes_.length > 0:
+        memcpy(to, bytes_.data, <size_t>bytes_.length)
+        to += bytes_.length
+    return to
+
+
+cdef inline uint8_t* put_message_head(uint8_t* to, int64_t offset, int64_t size, const BatchFields* f, int8_t codec,
+                                      int64_t timestamp) noexcept nogil:
+    """Writes all fields before the key, except the CRC."""
+    to = put_i64(to, offset)
+    to = put_u32(to, <uint32_t>(size - LOG_OVERHEAD))
+    to[4] = <uint8_t>f.magic
+    to[5] = <uint8_t>((codec & CODEC_MASK) | (LOG_APPEND_TIME if f.magic > 0 and f.timestamp_type == 1 else 0))
+    to += 6
+    return put_i64(to, timestamp) if f.magic > 0 else to
+
+
+cdef inline void put_message_crc(uint8_t* message, int64_t size) noexcept nogil:
+    put_u32(message + LOG_OVERHEAD, crc32_on(0, message + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
+
+
+cdef inline void put_wrapper(uint8_t* wrapper, const BatchFields* f, int64_t timestamp, int64_t size) noexcept nogil:
+    """Writes the header of a wrapper of `size` bytes; its compressed value is already in place after it."""
+    cdef uint8_t* at = put_message_head(wrapper, f.last_offset, size, f, f.codec, timestamp)
+    at = put_u32(at, <uint32_t>-1)
+    put_u32(at, <uint32_t>(size - message_overhead(f.magic)))
+    put_message_crc(wrapper, size)
+
+
+# ---- sizes, and where a batch is full
+
+cdef extern from "<math.h>" nogil:
+    float fmaxf(float, float)
+
+cdef enum:
+    INITIAL_RATIO = 1
+    BATCH_LIMIT = 16384          # bytes; the producer's default `batch.size`
+
+cdef struct BatchLimit:
+    int64_t most                 # bytes: batch.size
+    int64_t header_size
+    bint compressed              # has a codec
+    float ratio
+
+
+cdef inline int64_t batch_header_size(int8_t magic, int8_t codec) noexcept nogil:
+    """Bytes before the records (AbstractRecords.recordBatchHeaderSizeInBytes)."""
+    if magic >= BATCH_MAGIC:
+        return least_size(magic)
+    return message_overhead(magic) if codec != 0 else 0
+
+
+cdef inline int64_t record_size(const RecordFields* d, int8_t magic, int64_t offset_delta,
+                                int64_t timestamp_delta) noexcept nogil:
+    """Bytes of a record."""
+    if magic < BATCH_MAGIC:
+        return message_overhead(magic) + max(d.key.length, 0) + max(d.value.length, 0)
+    return with_length(body_size(d, offset_delta, timestamp_delta))
+
+
+cdef inline bint delta_fits(int64_t offset, int64_t base) noexcept nogil:
+    """Whether the offset delta fits 32 bits, without overflow."""
+    if offset >= base:
+        return <uint64_t>offset - <uint64_t>base <= <uint64_t>INT32_MAX
+    return <uint64_t>base - <uint64_t>offset <= <uint64_t>INT32_MAX + 1
+
+
+cdef inline int64_t estimated_size(const BatchLimit* limit, int64_t used) noexcept nogil:
+    """Bytes of a batch with `used` bytes of records. 2^60 if the ratio, which a caller can set, is not finite."""
+    cdef float estimated, most = <float>(INT64_MAX // 8)
+    if limit.compressed:
+        estimated = <float>used * limit.ratio * <float>1.05
+        used = <int64_t>(estimated if -most < estimated < most else most)
+    return limit.header_size + used
+
+
+cdef inline bint is_full(const BatchLimit* limit, int64_t used) noexcept nogil:
+    return limit.most <= estimated_size(limit, used)
+
+
+cdef inline bint has_room_for(const BatchLimit* limit, int64_t used, int64_t size) noexcept nogil:
+    """Whether a batch with `used` bytes of records, one record at least, has room for a record of `size` bytes."""
+    return limit.most >= estimated_size(limit, used) + size
+
+
+cdef inline float compression_ratio(int64_t compressed, int64_t used) noexcept nogil:
+    return <float>compressed / <float>used
+
+
+cdef inline float next_ratio(float expected, float seen) noexcept nogil:
+    """The ratio expected after a batch with the ratio `seen`: it rises by 0.05 at least and falls by 0.005 at most."""
+    if seen > expected:
+        return fmaxf(expected + <float>0.05, seen)
+    return fmaxf(expected - <float>0.005, seen) if seen < expected else expected

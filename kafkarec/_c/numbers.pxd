@@ -1,4 +1,11 @@
-"""Varints and varlongs: 7 bits per byte, the lowest first; the high bit is set if more bytes follow; zig-zag encoded.
+"""Numbers in bytes.
+
+Loads from any address. All fields of a batch outside of compressed payloads are big-endian (java.nio.ByteBuffer);
+those of LZ4 and zstd frames are little-endian (le).
+
+memcpy is C's unaligned load: it compiles to one instruction.
+
+Varints and varlongs: 7 bits per byte, the lowest first; the high bit is set if more bytes follow; zig-zag encoded.
 
     0xxxxxxx                      1 byte
     1xxxxxxx 0xxxxxxx             2 bytes
@@ -6,12 +13,68 @@
     zig-zag: 0, -1, 1, -2, ...  ->  0, 1, 2, 3, ...
 
 Follows org.apache.kafka.common.utils.ByteUtils, which also drops surplus bits silently. `read_*` has a parameter `end`
-and reads no byte from there on; `take_*` is for callers that know that 10 bytes are readable. Both leave the cursor
+and reads no byte from there on; `take_raw` is for callers that know that 10 bytes are readable. Both leave the cursor
 where they stopped. What is written, `put_*`, is as short as possible.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.string cimport memcpy
 
 from kafkarec._c.status cimport MESSAGE_TRUNCATED, OK, VARINT_TOO_LONG
+
+# ---- loads from any address
+
+cdef extern from * nogil:
+    """
+    #include <stdint.h>
+
+    /* Between the machine's order and big-endian (be) or little-endian (le), in either direction. <endian.h> is not
+       everywhere: macOS has other names for it. */
+    #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    static inline uint16_t be16(uint16_t n) { return __builtin_bswap16(n); }
+    static inline uint32_t be32(uint32_t n) { return __builtin_bswap32(n); }
+    static inline uint64_t be64(uint64_t n) { return __builtin_bswap64(n); }
+    static inline uint32_t le32(uint32_t n) { return n; }
+    static inline uint64_t le64(uint64_t n) { return n; }
+    #elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    static inline uint16_t be16(uint16_t n) { return n; }
+    static inline uint32_t be32(uint32_t n) { return n; }
+    static inline uint64_t be64(uint64_t n) { return n; }
+    static inline uint32_t le32(uint32_t n) { return __builtin_bswap32(n); }
+    static inline uint64_t le64(uint64_t n) { return __builtin_bswap64(n); }
+    #else
+    #error "the byte order of this machine is neither little-endian nor big-endian"
+    #endif
+    """
+    uint16_t be16(uint16_t)
+    uint32_t be32(uint32_t)
+    uint64_t be64(uint64_t)
+    uint32_t le32(uint32_t)
+    uint64_t le64(uint64_t)
+
+
+cdef inline uint32_t load_u32(const uint8_t* p) noexcept nogil:
+    cdef uint32_t x
+    memcpy(&x, p, 4)
+    return be32(x)
+
+
+cdef inline int32_t load_i32(const uint8_t* p) noexcept nogil:
+    return <int32_t>load_u32(p)
+
+
+cdef inline int64_t load_i64(const uint8_t* p) noexcept nogil:
+    cdef uint64_t x
+    memcpy(&x, p, 8)
+    return <int64_t>be64(x)
+
+
+cdef inline uint32_t load_le32(const uint8_t* p) noexcept nogil:
+    cdef uint32_t x
+    memcpy(&x, p, 4)
+    return le32(x)
+
+
+# ---- varints
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long) nogil
@@ -85,14 +148,6 @@ cdef inline uint64_t take_raw(const uint8_t** cursor, int most, int* bad) noexce
             return value
     bad[0] = VARINT_TOO_LONG
     return 0
-
-
-cdef inline int32_t take_varint(const uint8_t** cursor, int* bad) noexcept nogil:
-    return unzigzag32(<uint32_t>take_raw(cursor, VARINT_BYTES, bad))
-
-
-cdef inline int64_t take_varlong(const uint8_t** cursor, int* bad) noexcept nogil:
-    return unzigzag64(take_raw(cursor, VARLONG_BYTES, bad))
 
 
 cdef inline uint64_t zigzag(int64_t n) noexcept nogil:

@@ -1,9 +1,15 @@
-"""Functions that take their positional arguments as an array: METH_FASTCALL, which the stable ABI has since 3.10.
+"""What the functions of the compiled modules share: their arguments, threads and refusals.
+
+Functions that take their positional arguments as an array: METH_FASTCALL, which the stable ABI has since 3.10.
 
 Cython uses it from 3.12 on only; before, each call makes a tuple of its arguments, which takes as long as encoding a
 small record.
 """
-from cpython.ref cimport Py_INCREF, PyObject, PyTypeObject
+from cpython.ref cimport PyObject, PyTypeObject, Py_INCREF
+
+from kafkarec._c.status cimport LEADER_EPOCH_DIFFERS, SIZE_TOO_SMALL, Fault
+
+# ---- arguments as an array
 
 cdef enum:
     ENCODE_OPTIONS = 10          # arguments of _writer.encode after the records, base_offset and batch_size
@@ -85,3 +91,34 @@ cdef inline bint spread_by_name(PyObject** given, tuple known, tuple defaults, P
             return False
         given[i] = arguments[k]
     return True
+
+
+# ---- objects of one thread
+
+cdef inline int claim(bint* busy) except -1:
+    """Sets `busy`, which the caller clears after its work. RuntimeError: another thread uses the object."""
+    if busy[0]:
+        raise RuntimeError("another thread uses this object")
+    busy[0] = True
+    return 0
+
+
+# ---- refusals
+
+cdef inline dict reasons_by_status():
+    """{a status that refuses: its word in kafkarec.errors.REASONS}. REASONS begins with the words, in the order of the
+    statuses, but for those of the last group."""
+    from kafkarec.errors import REASONS
+
+    words = [*REASONS][:<int>LEADER_EPOCH_DIFFERS - <int>SIZE_TOO_SMALL]
+    words += ["leader_epoch_differs", "base_offset_not_zero", "batch_too_large", "offsets_out_of_order"]
+    return dict(enumerate(words, <int>SIZE_TOO_SMALL))
+
+
+cdef inline dict fault_fields(const Fault* f, object file, object detail):
+    """The fault as arguments of damage.sentence and damage.error. file: None if there is none; detail: "" likewise."""
+    return {
+        "position": f.position, "base_offset": f.base_offset, "expected": f.expected, "found": f.found,
+        "record": f.record, "detail": detail, "file": file,
+        "next_position": None if f.next_position < 0 else f.next_position,
+    }
