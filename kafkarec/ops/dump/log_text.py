@@ -24,11 +24,8 @@ from kafkarec.read import reader
 from kafkarec.sources.files import ByteSource
 from kafkarec.tables.records import RecordColumns
 
-from .batch_lines import DumpedBatch, batch_at, batch_line
-from .batch_reader import FilePiece, Frame, pieces
-from .messages01 import message_lines
-from .mismatches import Consecutive
-from .record_lines import DumpOptions, Records, record_lines
+from .batch_lines import DumpedBatch, FilePiece, Frame, batch_at, batch_line, pieces
+from .record_lines import Consecutive, DumpOptions, Records, message_lines, record_lines
 
 
 def log_text(

@@ -17,12 +17,10 @@ from kafkarec.errors import InvalidRecordError
 from kafkarec.sources.files import ByteSource
 from kafkarec.storage import names
 
-from . import state_file_text
-from .index_text import Checked, offset_index_text, time_index_text
-from .java_text import absolute_path, java_path, parse_long
+from .batch_lines import absolute_path, java_path, parse_long
 from .log_text import log_text
-from .mismatches import Consecutive, Mismatches
-from .record_lines import DumpOptions
+from .record_lines import Consecutive, DumpOptions, Mismatches
+from .side_file_text import Checked, SnapshotError, offset_index_text, snapshot_text, time_index_text, txn_index_text
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 STANDARD_INPUT = "-"
@@ -135,15 +133,15 @@ def _index(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
 def _snapshot(file: _File, mismatches: Mismatches) -> Iterator[str]:
     with closing(file.opened(file.display_path)) as source:
         try:
-            yield state_file_text.snapshot_text(source)
-        except state_file_text.SnapshotError as complaint:
+            yield snapshot_text(source)
+        except SnapshotError as complaint:
             file.say(str(complaint))
 
 
 def _txn_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
     parse_long(file.name.split(".")[0])
     with closing(file.opened(file.display_path)) as source:
-        yield state_file_text.txn_index_text(source)
+        yield txn_index_text(source)
 
 
 _KINDS: dict[str, Kind] = {

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
-from kafkarec.ops.rewrite.new_batches import empty_batch
+from kafkarec.ops.rewrite import empty_batch
 from kafkarec.recover.steps import as_stored
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import GoodBatch

@@ -1,10 +1,13 @@
-"""Recovers an existing partition folder for appending, as a broker does after a crash
+"""Recovers an existing partition folder for appending, as a broker does after a crash, and locks it meanwhile
 
     last segment     read with checksums; bytes after its last good batch are cut off, if no good batch follows
     others           also read, and must not be damaged; missing indexes are rebuilt
     producers        from the latest .snapshot, and the batches after it
     epochs           those of leader-epoch-checkpoint that begin below the log's end, and those of the batches
     *.part           files of a killed writer, which are removed, as are snapshots above the log's end
+
+    .kafkarec.lock   in the folder, locked by flock, removed at the end; the file of a killed writer is reused
+    ../.lock         the broker's lock of its data folder: locked in shared mode, so that no broker starts there
 
 A broker deletes every segment after a damaged one (LogLoader.recoverLog). Here damage before the end is an error:
 `kafkarec salvage` copies the good batches.
@@ -13,7 +16,9 @@ A broker deletes every segment after a damaged one (LogLoader.recoverLog). Here 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,14 +28,7 @@ from kafkarec.damage import Damage
 from kafkarec.errors import REASONS, CorruptRecordError, KafkaRecordError
 from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
 from kafkarec.recover.steps import Step, as_stored
-from kafkarec.sidecars import (
-    leader_epochs,
-    meta_properties,
-    offset_index,
-    producer_snapshot,
-    time_index,
-    txn_index,
-)
+from kafkarec.sidecars import leader_epochs, meta_properties, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
 from kafkarec.storage import names, opening
@@ -40,8 +38,84 @@ from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name, stor
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, fsync, sync_folder, write_file
 
-from .active_segment import WrittenSegment, log_name
-from .writer_settings import WriterSettings
+from .active_segment import WriterSettings, WrittenSegment, log_name
+
+NAME, BROKER_NAME = ".kafkarec.lock", ".lock"
+_BUSY = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
+# struct flock on 64-bit Linux: type, whence, start, length (0: to the end), pid. An open file description lock is
+# used, as a process's lock would be released when the process closes any other descriptor of that file.
+_SHARED = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+
+
+class FolderLock:
+    """Locks the folder when created. Raises BlockingIOError if another writer or a broker has locked it."""
+
+    def __init__(self, folder: str) -> None:
+        self._path, self._process = os.path.join(folder, NAME), os.getpid()
+        self._broker = _lock_out_brokers(os.path.join(os.path.dirname(os.path.abspath(folder)), BROKER_NAME))
+        try:
+            self._descriptor = self._open_and_lock(folder)
+        except BaseException:
+            self._release_broker_lock()
+            raise
+
+    def _open_and_lock(self, folder: str) -> int:
+        while True:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with suppress(FileNotFoundError):  # removed by the previous owner between open and flock
+                    if os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
+                        return descriptor
+                os.close(descriptor)
+            except OSError as error:
+                os.close(descriptor)
+                if error.errno in _BUSY:
+                    text = "another writer is using this folder"
+                    raise BlockingIOError(errno.EWOULDBLOCK, text, folder) from None
+                raise
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that created the lock, not a fork of it."""
+        return self._process == os.getpid()
+
+    def release(self) -> None:
+        """Releases the lock. May be called twice. In a forked child it closes the child's descriptors only."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            if self.is_ours:
+                with suppress(OSError):
+                    os.unlink(self._path)
+            os.close(descriptor)
+        self._release_broker_lock()
+
+    def _release_broker_lock(self) -> None:
+        if self._broker >= 0:
+            os.close(self._broker)
+            self._broker = -1
+
+
+def _lock_out_brokers(path: str) -> int:
+    """A descriptor with a shared lock on a data folder's .lock; -1: there is no such file, or the system has no such
+    locks."""
+    command = getattr(fcntl, "F_OFD_SETLK", None)
+    if command is None:
+        return -1
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError):
+        return -1
+    try:
+        fcntl.fcntl(descriptor, command, _SHARED)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in _BUSY:
+            text = "a broker is running on this data folder"
+            raise BlockingIOError(errno.EWOULDBLOCK, text, os.path.dirname(path)) from None
+        return -1
+    return descriptor
+
 
 _ADVICE = "nothing was changed; kafkarec salvage copies what is good to a new folder"
 

@@ -33,11 +33,16 @@ from kafkarec.support.durable import make_folder, sync_folder, write_file
 from kafkarec.support.text_table import counted
 from kafkarec.tables.records import RecordColumns
 
-from .active_segment import ActiveSegment, WrittenSegment
-from .append_checks import AppendedHeader, CheckedBatches, check_batches
-from .folder_lock import FolderLock
-from .recovery import check_is_partition, drop_snapshots, recover, remove_partial_files
-from .writer_settings import WEEK_MS, WriterSettings
+from .active_segment import (
+    WEEK_MS,
+    ActiveSegment,
+    AppendedHeader,
+    CheckedBatches,
+    WriterSettings,
+    WrittenSegment,
+    check_batches,
+)
+from .recovery import FolderLock, check_is_partition, drop_snapshots, recover, remove_partial_files
 
 _log = logging.getLogger("kafkarec")
 

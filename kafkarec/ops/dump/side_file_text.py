@@ -1,8 +1,10 @@
-"""An .index or .timeindex file as text, compared with its log
+"""The files beside a log as text: .index and .timeindex, compared with it, .txnindex and .snapshot
 
-Kafka maps the whole file and reads every slot as an entry, including the zeros that a broker preallocates, up to the
-first later slot with the segment's base offset; an incomplete last slot is ignored (AbstractIndex). The layouts are in
-`kafkarec.sidecars.offset_index` and `time_index`.
+Kafka maps a whole index and reads every slot as an entry, including the zeros that a broker preallocates, up to the
+first later slot with the segment's base offset; an incomplete last slot is ignored (AbstractIndex). Of a .txnindex
+entry's version only the first byte is read (AbortedTxn), bytes after the last whole entry are ignored, and a snapshot
+is read as by Kafka's generated class (ProducerStateManager.readSnapshot). The layouts are in `kafkarec.sidecars`, whose
+readers are stricter.
 """
 
 from __future__ import annotations
@@ -11,19 +13,18 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
-from kafkarec.format.java_integers import INT_MAX, wrapped
+from kafkarec.format.checksum import crc32c
+from kafkarec.format.java_integers import INT_MAX, decrement_sequence, wrapped
 from kafkarec.format.layout import UP_TO_MAGIC, V2Header
 from kafkarec.format.single_fields import FieldFault
+from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.files import ByteSource
 
-from .batch_lines import DumpedBatch, batch_at, check
-from .batch_reader import pieces, refuse
+from .batch_lines import DumpedBatch, batch_at, check, optional_long, pieces, refuse
 from .log_text import records_of
-from .messages01 import messages
-from .mismatches import Mismatches
-from .record_lines import DumpOptions
+from .record_lines import DumpOptions, Mismatches, messages
 
 _WARM_BYTES = 8192
 
@@ -186,3 +187,81 @@ def _passed(checked: Checked, entry_size: int, last: int) -> str:
 
 def _broken(checked: Checked, detail: str) -> NoReturn:
     refuse(checked.file, 0, FieldFault("index_invalid", detail=detail))
+
+
+_LARGEST = 256 << 20
+
+
+class SnapshotError(Exception):
+    """The error that Kafka's tool prints for a snapshot before it continues with the next file."""
+
+
+def txn_index_text(source: ByteSource) -> str:
+    """The lines of a .txnindex. Kafka reads all entries before it prints the first."""
+    lines = []
+    for number, entry in enumerate(txn_index.LAYOUT.iter_unpack(_whole(source, txn_index.ENTRY_SIZE))):
+        version, producer_id, first, last, stable = entry
+        version >>= 8  # AbortedTxn.version reads the first byte only
+        if version > 0:
+            fault = FieldFault("index_invalid", detail=f"version {version} of entry {number} is above 0")
+            refuse(source, number * txn_index.ENTRY_SIZE, fault)
+        lines.append(
+            f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
+            f"lastStableOffset: {stable}\n"
+        )
+    return "".join(lines)
+
+
+def snapshot_text(source: ByteSource) -> str:
+    """The lines of a .snapshot; SnapshotError if the file is not one."""
+    lines = []
+    for entry in _entries(_whole(source, 1)):
+        producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction = entry
+        line = (
+            f"producerId: {producer_id} producerEpoch: {epoch} coordinatorEpoch: {coordinator_epoch} "
+            f"currentTxnFirstOffset: {optional_long(transaction if transaction >= 0 else None)} "
+            f"lastTimestamp: {timestamp}"
+        )
+        if offset >= 0:
+            line += (
+                f" firstSequence: {decrement_sequence(sequence, delta)} lastSequence: {sequence} "
+                f"lastOffset: {offset} offsetDelta: {delta} timestamp: {timestamp}"
+            )
+        lines.append(f"{line}\n")
+    return "".join(lines)
+
+
+def _whole(source: ByteSource, unit: int) -> bytes:
+    if source.size > _LARGEST:
+        refuse(
+            source, 0, FieldFault("limit_exceeded", detail=f"{source.size} bytes, more than {_LARGEST} are not read")
+        )
+    return source.read_at(0, source.size - source.size % unit)
+
+
+def _entries(data: bytes) -> list[tuple[int, ...]]:
+    schema = "Snapshot failed schema validation: "
+    if len(data) < 2:
+        raise SnapshotError(f"{schema}null")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version != 1:
+        raise SnapshotError(f"{schema}Snapshot contained an unknown file version {version}")
+    if len(data) < producer_snapshot.HEAD.size:
+        raise SnapshotError(f"{schema}null")
+    _, stored, count = producer_snapshot.HEAD.unpack_from(data)
+    left = len(data) - producer_snapshot.HEAD.size
+    if count < 0:
+        raise SnapshotError(f"{schema}non-nullable field producerEntries was serialized as null")
+    if count > left:
+        raise SnapshotError(
+            f"{schema}Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
+        )
+    if count * producer_snapshot.ENTRY.size > left:
+        raise SnapshotError(f"{schema}null")
+    computed = crc32c(data[producer_snapshot.CHECKED_FROM :])
+    if stored != computed:
+        raise SnapshotError(
+            f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
+        )
+    end = producer_snapshot.HEAD.size + count * producer_snapshot.ENTRY.size
+    return list(producer_snapshot.ENTRY.iter_unpack(data[producer_snapshot.HEAD.size : end]))
