@@ -1,4 +1,4 @@
-"""The checks along a log: its side files against the batches, producers' sequences, transactions
+"""The checks along a log: its side files against the batches, producers' sequences, transactions; files that are none
 
 The side files are read before the batches, as a broker may be writing both. CRCs and damage are not reported here.
 """
@@ -31,19 +31,15 @@ from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import read_failure
 from kafkarec.state import transactions
 from kafkarec.state.producers import LogStart, ProducerStates, at_log_start
-from kafkarec.storage import names
-from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage import names, unnamed_files
+from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
 
-from .epoch_checkpoint_checks import EpochCheckpointCheck
-from .findings import Findings
-from .index_checks import OffsetIndexCheck, TimeIndexCheck
-from .offset_checks import EPOCH, GAP, OFFSETS
-from .producer_file_checks import TxnIndexCheck, check_snapshot
-from .sequence_checks import SequenceCheck
-from .side_file_findings import REINDEX, SideFileFindings
+from .batch_checks import EPOCH, GAP, OFFSETS, SequenceCheck
+from .findings import REINDEX, Findings, SideFileFindings
+from .side_file_checks import EpochCheckpointCheck, OffsetIndexCheck, TimeIndexCheck, TxnIndexCheck, check_snapshot
 
 _LISTED = 20  # hanging transactions
 # missing index, the index that exists, what a broker does then (LogSegment.sanityCheck)
@@ -293,3 +289,32 @@ def check_data_folder(folder: Folder, findings: Findings) -> None:
     for name in offset_checkpoints.NAMES:
         found.read(name, partial(folder.read, name), offset_checkpoints.read)
     findings.update(found)
+
+
+def check_left_out(folder: Any, findings: Findings) -> None:
+    """Adds findings for what a folder's reading left out: an error if a folder cannot be listed. A file with batches
+    but without Kafka's name, as in fsck's lost+found, may be a segment that is missing elsewhere."""
+    for one in folder.left_out:
+        name = os.path.basename(one.name)
+        path = os.path.join("" if folder.folder is None else folder.folder.path, one.name)
+        if one.cause and names.is_segment(name):
+            continue  # verified as a segment, and reported there
+        found = []
+        if one.kind == names.FOREIGN:
+            found = list(unnamed_files.files_with_batches(path))
+        for file, base in found:
+            detail = f"not verified: its name is not a segment's; it contains record batches starting at offset {base}"
+            findings.add("batches_left_out", detail, offset=base, file=file)
+        if one.is_folder and names.folder(name) is not None and not one.cause:
+            findings.add("file_left_out", one.why, file=path)
+        elif not found:
+            findings.add(_kind_left_out(one), f"{one.name}: {one.why}", cause=one.cause or None)
+
+
+def _kind_left_out(one: LeftOut) -> str:
+    if one.kind == names.UNREADABLE:
+        return "unreadable_folder"
+    if one.kind == names.REMOVED:
+        return "removed_meanwhile"
+    parsed = names.segment(os.path.basename(one.name))
+    return "other_log_file" if parsed is not None and parsed.suffix == ".log" else "file_left_out"

@@ -1,12 +1,22 @@
 """The report of a log from the checks of its files: what is between them, and what it means that something is missing.
 
 A broker names a new segment after the log end offset, so without cleaning each segment ends at the next one's base
-offset. Retention deletes whole segments from the start of the log. Only the cleaner leaves gaps.
+offset. Retention deletes whole segments from the start of the log. Only the cleaner leaves gaps. Those that the report
+of `kafkarec salvage` beside a log lists are no new finding: what was lost is known.
+
+Where offsets are out of order, the log has the batches that `kafkarec salvage` keeps
+
+    good  good |xx damage xx| FOREIGN FOREIGN |xx damage xx| good  good
+
+Blocks of another file may be good batches with any offsets. The checks of single files see them only one after the
+other; what the log has, and what it lost, follows from its longest ascending sequence.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -14,20 +24,110 @@ from kafkarec.damage import is_unchecked
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import lost_parts, names, recorded_ends
+from kafkarec.storage.good_batches import DamageCollector, ordered_batches
 from kafkarec.storage.names_by_content import places_by_content
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted, noun
 
-from . import epoch_checks, left_out_files, log_checks
+from .batch_checks import FileOffsetCheck, Gap, Gaps, check_epochs_between
 from .finding_kinds import COMPARISON, NOTE, of_subject
 from .findings import Findings
-from .log_order import LogOrder
-from .offset_checks import Gap, Gaps
-from .parallel import LogResult
+from .log_checks import LogFindings, add_hanging_of, check_left_out
 from .report_data import PartitionReport
-from .salvaged_gaps import SalvagedGaps
 from .segment_check import SegmentCheck
+
+_REPORT = "salvage.json"
+
+
+class SalvagedGaps:
+    """The (first, last) offsets that salvage.json lists for one log as lost, missing or set aside; first may be None.
+    Adjacent ranges are joined."""
+
+    def __init__(self, ranges: Iterable[tuple[int | None, int | None]]) -> None:
+        self._ranges: list[tuple[int, int]] = []
+        for first, last in sorted((first or 0, last) for first, last in ranges if last is not None):
+            if self._ranges and first <= self._ranges[-1][1] + 1:
+                first, before = self._ranges.pop()
+                last = max(last, before)
+            self._ranges.append((first, last))
+
+    @classmethod
+    def of(cls, log: PartitionFiles) -> SalvagedGaps:
+        """Those in the folder above a partition folder; none if there is no such file."""
+        if not isinstance(log.folder, LocalFolder):
+            return cls(())
+        above, name = os.path.split(os.path.abspath(log.folder.path))
+        try:
+            report = json.loads(LocalFolder(above).read(_REPORT) or b"{}")
+            [one] = [one for one in report["partitions"] if one["folder"] == name]
+            aside = [(each["first_offset"], each["last_offset"]) for each in one["set_aside"]]
+            return cls([*one["lost"], *one["missing"], *aside])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return cls(())
+
+    def take(self, gaps: Gaps, findings: Findings) -> None:
+        """Removes the gaps that are listed, and adds a note about them."""
+        listed = [gap for gap in gaps.listed if any(low <= gap.first and gap.last <= top for low, top in self._ranges)]
+        gaps.remove(listed)
+        if listed:
+            count = counted(sum(gap.length for gap in listed), "offset")
+            gaps_text = counted(len(listed), "gap")
+            findings.add("gaps_salvaged", f"{count} in {gaps_text}, which {_REPORT} lists as lost or set aside")
+
+
+class LogOrder:
+    """The offsets of a log by its batches in order.
+
+    next_offset   after the last batch
+    lost          the offsets that are missing where batches are not the log's, without damage
+    """
+
+    def __init__(self, segments: list[SegmentFile], limit: int) -> None:
+        """Reads the log's segments again. limit: max decompressed bytes of a payload"""
+        segments.sort(key=lambda one: one.base_offset or 0)
+        self._numbers = numbers = {one.path: number for number, one in enumerate(segments)}
+        self._offsets = [FileOffsetCheck(one.path) for one in segments]
+        # before these there is damage, or batches that are not the log's; last < first: no offset is missing there
+        self._breaks: list[Gap] = []
+        self.next_offset = segments[0].base_offset or 0
+        self.lost: list[Gap] = []
+        collector = DamageCollector(limit, [])
+        before = None
+        for row in ordered_batches(segments, 0, collector):
+            number = numbers[row.segment.path]
+            offsets, first, last = self._offsets[number], self.next_offset, row.base - 1
+            if row.damaged:
+                self._breaks.append(Gap(row.segment.path, row.position, first, last))
+                offsets.follows_break = offsets.follows_break or offsets.first is None
+                if before not in (None, offsets):
+                    before.before_break = True
+            elif first <= last and offsets.first is not None:
+                offsets.add_gap(row.position, first, last)
+            offsets.first = row.base if offsets.first is None else offsets.first
+            self.next_offset = offsets.next = row.last + 1
+            before = offsets
+        for segment in segments:
+            segment.close()
+
+    def apply(self, files: Sequence[SegmentCheck]) -> None:
+        """Sets the offsets of the files, and those that their damage has lost."""
+        starts = [(self._numbers[one.file], one.position) for one in self._breaks]
+        with_damage = set()
+        for file in files:
+            number = self._numbers[file.path]
+            file.offsets = self._offsets[number]
+            for index, one in enumerate(file.damage):
+                at = bisect_right(starts, (number, one.position))
+                with_damage.add(at)
+                first, last = self.next_offset, None
+                if at < len(starts):
+                    first, last = self._breaks[at].first, self._breaks[at].last
+                file.damage[index] = one._replace(lost_from=first, lost_to=last)
+        breaks = enumerate(self._breaks)
+        self.lost = [one for at, one in breaks if at not in with_damage and one.first <= one.last]
+
 
 _SPARK_FOLDER = "_temporary"
 # What a recorded end above the log's end means -> (kind of the finding, the end of its sentence)
@@ -43,18 +143,20 @@ _BY_PRODUCERS = frozenset(kind for kind in _COMPARED if kind.startswith(("transa
 
 def partition_report(
     log: PartitionFiles,
-    result: LogResult,
-    recorded: tuple[recorded_ends.DataFolderState, Sequence[Witness]],
+    files: list[SegmentCheck],
+    along: LogFindings,
+    data_folder: recorded_ends.DataFolderState,
+    ends: Sequence[Witness],
     limit: int,
 ) -> PartitionReport:
     """The report of one log.
 
-    recorded   the checkpoints of its data folder, and how far the log once reached, both read before the log
-    limit      max decompressed bytes of a payload
+    files, along        the checks of its files, and what was found along it
+    data_folder, ends   the checkpoints of its data folder, and how far the log once reached, both read before the log
+    limit               max decompressed bytes of a payload
     """
-    data_folder, ends = recorded
-    findings, files, along = Findings(), result.files, result.along
-    left_out_files.check(log, findings)
+    findings = Findings()
+    check_left_out(log, findings)
     segments = files[: len(log.all_segments)]
     _correct_names(log, segments)
     order = _order(log, segments, limit)
@@ -63,7 +165,7 @@ def partition_report(
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
         segments[-1] = files[len(segments) - 1] = SegmentCheck(again, limit, None, lambda done: None, 1)
         if along.batches.discard(("transaction_hanging",)):
-            log_checks.add_hanging_of([*log.segments[:-1], again], along.batches)
+            add_hanging_of([*log.segments[:-1], again], along.batches)
     in_order = _in_order(files)
     _set_lost_at_ends(in_order)
     _report_end(log, end, findings)
@@ -96,7 +198,7 @@ def partition_report(
             _report_gaps(one.offsets.gaps, compacted, one.findings)
     _report_gaps(gaps, compacted, findings, proofs)
     _report_indexes_before(log, findings)
-    epoch_checks.check_between_files([one.epochs for one in in_order], findings)
+    check_epochs_between([one.epochs for one in in_order], findings)
     _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
         findings.update(found)
@@ -312,7 +414,7 @@ def _report_gaps(
 
 def _leave_out_undecidable(
     segments: Sequence[SegmentCheck],
-    along: log_checks.LogFindings,
+    along: LogFindings,
     before_a_gap: Iterable[str],
     is_cut: bool,
     findings: Findings,

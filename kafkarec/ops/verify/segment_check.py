@@ -23,12 +23,21 @@ from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import is_gone, read_failure
 from kafkarec.storage import names, other_file_types
 
-from . import audit_findings, control_record_checks, header_checks
-from .epoch_checks import FileEpochCheck
+from .batch_checks import (
+    APART,
+    CONTROL_COLUMNS,
+    EPOCH,
+    HEADER,
+    FileEpochCheck,
+    FileOffsetCheck,
+    add_audit,
+    check_control_records,
+    check_headers,
+    ends_with_footer,
+)
 from .finding_kinds import ERROR, NOTE
 from .findings import Findings
 from .log_checks import LogCheck
-from .offset_checks import APART, EPOCH, HEADER, FileOffsetCheck
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNCHECKED, UNREADABLE, ByteRange, FileReport
 
 MOST_DAMAGE = 50_000
@@ -41,7 +50,7 @@ BytesRead = Callable[[int], None]
 def wanted(limit: int) -> DecodeRequest:
     """What is read for all checks. limit: max decompressed bytes of a payload."""
     found = request(
-        columns=control_record_checks.COLUMNS,
+        columns=CONTROL_COLUMNS,
         control=True,
         errors="skip",
         check_crcs="all",
@@ -162,12 +171,12 @@ class SegmentCheck:
             if flags & EPOCH:
                 self.epochs.check(step, self.findings)
             if flags & HEADER:
-                header_checks.check(step, self.findings)
-            largest, offset = audit_findings.add(step, self.findings)
+                check_headers(step, self.findings)
+            largest, offset = add_audit(step, self.findings)
             if largest > self.largest_record:
                 self.largest_record, self.largest_record_offset = largest, offset
-            control_record_checks.check(step, self.findings)
-            self._has_footer = control_record_checks.ends_with_footer(step)
+            check_control_records(step, self.findings)
+            self._has_footer = ends_with_footer(step)
             self._last_position = step.cell("position", len(step) - 1)
         if along is not None:
             along.take(step, flags)

@@ -1,26 +1,38 @@
-"""Checks of .index and .timeindex against a segment's batches
+"""Checks of .index, .timeindex, leader-epoch-checkpoint, .txnindex and .snapshot against the log's batches and markers
 
 An entry of .index is right if reading from its position finds every record at or above its offset: the position is the
 start of a batch, all earlier batches end below the offset, and the batch has the offset. Usually it is that batch's
 last offset. Two cases look wrong but are not (KAFKA-7487): brokers before 4.1 (KAFKA-806) store the last offset of a
 whole append of several batches; and after cleaning a batch may be empty or begin above its old records.
+
+leader-epoch-checkpoint may also have epochs of leaders that wrote nothing, and start offsets of batches that were
+cleaned. It must not differ from the existing batches: a follower would truncate its log at the wrong offset.
+
+If the start of a log was deleted, or the log was cleaned, .txnindex and .snapshot may have transactions whose data was
+removed. A difference that this explains is a note, or not reported.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 from kafkarec._core import Rows
+from kafkarec.format.layout import BATCH_MAGIC
+from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.recover.steps import Step
+from kafkarec.sidecars import producer_snapshot
 from kafkarec.sidecars.index_entries import Entries
+from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
 from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
+from kafkarec.state.producers import ProducerStates, Taken
 
 from .finding_kinds import ANOMALY, NOTE
-from .side_file_findings import ReportFile
+from .findings import ReportFile
 
 _MAX_WITHOUT_ENTRY = 1 << 20  # bytes at the end of a log; more are reported, at the usual index intervals
 _AHEAD = (
@@ -233,3 +245,187 @@ class TimeIndexCheck(IndexCheck[TimeEntry]):
                 f"{last}, but the segment's largest timestamp is {self._largest}: retention by time may remove the "
                 "segment too early",
             )
+
+
+_FIRST_LINE = 3  # of the first entry
+
+
+class EpochCheckpointCheck:
+    """Compares the entries with the batches. Call `add` with all batches of a log in order."""
+
+    def __init__(self, entries: Sequence[EpochEntry], report: ReportFile) -> None:
+        self._report_file = report
+        self._entries = entries
+        self._at = -1  # index of the entry for the last batch
+        self._reported: tuple[int, int | None] | None = None  # a difference is reported once, not for every batch
+        for number, (previous, entry) in enumerate(pairwise(entries), 1):
+            if entry.epoch <= previous.epoch or entry.start_offset < previous.start_offset:
+                report(
+                    "epoch_order",
+                    f"line {number + _FIRST_LINE}: epoch {entry.epoch} from offset {entry.start_offset} follows epoch "
+                    f"{previous.epoch} from offset {previous.start_offset}; both must ascend",
+                )
+
+    def add(self, step: Step, same_epoch: bool) -> None:
+        """Compares the batches of the next step. same_epoch: all have the epoch of the batch before them."""
+        entries = self._entries
+        last = step.cell("base_offset", len(step) - 1)
+        changes = self._at + 1 < len(entries) and (last is None or entries[self._at + 1].start_offset <= last)
+        if same_epoch and not changes:
+            return
+        names = ("base_offset", "magic", "partition_leader_epoch")
+        for base, magic, epoch in zip(*map(step.column, names), strict=True):
+            if magic < BATCH_MAGIC or epoch is None or epoch < 0:
+                continue
+            while self._at + 1 < len(entries) and entries[self._at + 1].start_offset <= base:
+                self._at += 1
+            known = entries[self._at].epoch if self._at >= 0 else None
+            if known == epoch:
+                self._reported = None
+            elif self._reported != (epoch, known):
+                self._reported = epoch, known
+                self._report(base, epoch, known)
+
+    def _report(self, base: int, epoch: int, known: int | None) -> None:
+        batch = f"the batch at offset {base} was written in leader epoch {epoch}"
+        harm = "a replica that compares epochs may truncate its log at the wrong offset"
+        if known is not None:
+            severity, sentence = None, f"{batch}, the file says {known}: {harm}"
+        elif self._entries and epoch <= self._entries[0].epoch:
+            severity = NOTE
+            sentence = f"{batch}, which is before the first entry: earlier records were deleted (DeleteRecords)"
+        else:
+            severity, sentence = ANOMALY, f"{batch}, which has no entry: {harm}"
+        self._report_file("epoch_differs", sentence, severity)
+
+
+class TxnIndexCheck:
+    """Checks a .txnindex. Call `add` with the segment's markers and aborted transactions, then `finish` with the
+    entries."""
+
+    def __init__(self, report: ReportFile) -> None:
+        self._report = report
+        self._expected: dict[tuple[int, int], AbortedTransaction] = {}
+        self._abort_markers: set[tuple[int, int]] = set()
+        self._lost: set[tuple[int, int]] = set()
+
+    def add_lost(self, entry: AbortedTransaction, states: ProducerStates) -> None:
+        """Adds an entry whose marker's offset is missing in the log. If its transaction is open there, the marker is
+        lost, and the entry proves it."""
+        ended = states.end_by_index(entry)
+        if ended is not None:
+            place = entry.producer_id, entry.last_offset
+            self._expected[place] = ended
+            self._lost.add(place)
+
+    def add(self, taken: Taken) -> None:
+        """Adds what ended in consecutive batches."""
+        aborted = {(one.producer_id, one.last_offset): one for one in taken.aborted}
+        self._expected |= aborted
+        self._abort_markers |= aborted.keys() | set(taken.empty_aborts)
+
+    def leave_out_before(self, start: int) -> None:
+        """Expects no entries of transactions that began before the first segment, for a log with gaps: where all data
+        of one is deleted or cleaned, the log cleaner keeps the marker for a while, but not the entry."""
+        self._expected = {place: one for place, one in self._expected.items() if one.first_offset >= start}
+
+    def report_missing_file(self) -> None:
+        """Reports a missing .txnindex, which is an error unless no transaction was aborted."""
+        if self._expected:
+            one = next(iter(self._expected.values()))
+            count = "1 transaction was" if len(self._expected) == 1 else f"{len(self._expected)} transactions were"
+            self._report(
+                "transaction_missing",
+                f"is missing, and {count} aborted here, the first by producer {one.producer_id}, offsets "
+                f"{one.first_offset} to {one.last_offset}; without it read_committed consumers get the aborted "
+                "records; reindex writes a new one",
+            )
+
+    def finish(self, entries: Iterable[AbortedTransaction], complete: bool) -> None:
+        """Compares the entries of the file. complete: whether all batches of the log up to here were read."""
+        missing = dict(self._expected)
+        for number, entry in enumerate(entries):
+            place = entry.producer_id, entry.last_offset
+            expected = missing.pop(place, None)
+            what = f"entry {number}: producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}"
+            if expected is not None:
+                self._compare(what, entry, expected, complete)
+            if place in self._lost:
+                self._report(
+                    "transaction_unknown",
+                    f"{what}: the ABORT marker is lost, and this entry proves it: salvage writes the marker again",
+                    NOTE,
+                )
+            elif expected is None and place not in self._abort_markers:
+                self._report(
+                    "transaction_unknown",
+                    f"{what}: there is no ABORT marker of that producer at offset {entry.last_offset}; consumers skip "
+                    "records that are valid",
+                )
+        for one in missing.values():
+            self._report(
+                "transaction_missing",
+                f"the transaction of producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, was "
+                "aborted and is not listed: read_committed consumers get its records; reindex writes a "
+                "correct one",
+            )
+
+    def _compare(self, what: str, entry: AbortedTransaction, expected: AbortedTransaction, complete: bool) -> None:
+        if entry.first_offset != expected.first_offset:
+            explained = not complete and entry.first_offset < expected.first_offset
+            self._report(
+                "transaction_differs",
+                f"{what}: according to its batches it begins at offset {expected.first_offset}",
+                NOTE if explained else None,
+            )
+        stable = expected.last_stable_offset
+        if entry.last_stable_offset != stable:
+            late = entry.last_stable_offset > stable
+            self._report(
+                "transaction_differs",
+                f"{what}: last stable offset {entry.last_stable_offset}, but {stable} according to the batches"
+                + ("; a consumer may be given too few aborted transactions" if late else ""),
+                ANOMALY if late and complete else NOTE,
+            )
+
+
+# (field of an entry, its description, whether a difference is an error; recovery or cleaning may change the others)
+_COMPARED = (
+    ("producer_epoch", "epoch", True),
+    ("last_sequence", "last sequence", True),
+    ("last_offset", "last offset", True),
+    ("offset_delta", "length of the last batch", True),
+    ("current_txn_first_offset", "first offset of the open transaction", True),
+    ("timestamp", "last timestamp", False),
+    ("coordinator_epoch", "coordinator epoch", False),
+)
+
+
+def check_snapshot(data: bytes, states: ProducerStates, report: ReportFile, *, complete: bool, cleaned: bool) -> None:
+    """Compares a snapshot with the producer states at its offset.
+
+    complete   whether all batches of the log up to here were read
+    cleaned    whether offsets are missing between them: the log cleaner removed batches, or they were lost
+    """
+    entries = producer_snapshot.read(data)
+    for entry in entries:
+        expected = states.entry(entry.producer_id)
+        if expected is None:
+            if complete and not cleaned:
+                report(
+                    "producer_unknown",
+                    f"producer {entry.producer_id} with last offset {entry.last_offset} has no batch in the log",
+                )
+            continue
+        wrong = [
+            (name, significant, getattr(expected, field), getattr(entry, field))
+            for field, name, significant in _COMPARED
+            if getattr(expected, field) != getattr(entry, field)
+        ]
+        if not wrong:
+            continue
+        significant = any(is_significant for _, is_significant, _, _ in wrong) and complete and not cleaned
+        differences = ", ".join(
+            f"{name} {stored}, but {known} according to the batches" for name, _, known, stored in wrong
+        )
+        report("producer_differs", f"producer {entry.producer_id}: {differences}", None if significant else NOTE)
