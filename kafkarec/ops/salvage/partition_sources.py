@@ -46,7 +46,7 @@ class SalvageSource:
     snapshots   its KRaft snapshots
     data_folder   the one that `log` is in
     holes       (first, last) offsets that it may fill; None: it is a source for all offsets
-    witnesses, end   what files say of its end, and where its batches end; see `source_witnesses`
+    witnesses, end   what files say of its end, and where its batches end; see `beside_files`
     rank        0, unless its topic id is not that of the source named first: its batches win only over those of a
                 higher rank
     """

@@ -1,12 +1,33 @@
-"""Writes markers into the holes of a new log, where damage destroyed those that ended transactions
+"""Changes of a planned log: lost markers, plain batches in open transactions, and what another cluster needs. They are
+found when the log is planned, because its markers and batches must be read in order.
+
+Markers are written into the holes where damage destroyed those that ended transactions
 
     offset 28   data of producer 19
     offset 30   its ABORT                   lost to damage
     offset 36   data of producer 19         would be taken for the same transaction, and published by the next COMMIT
 
 `recover.marker_evidence` says what proves how such a transaction ended. What is not proven is decided by the caller, as
-ABORT by default. The side files of the sources have the proofs. This is done after the log is written, because its
-markers and batches must be read in order.
+ABORT by default. The side files of the sources have the proofs.
+
+A broker that recovers a log with plain (non-transactional) batches within an open transaction stops at startup. So they
+are set aside. The transaction is kept: its end was left open
+
+    offset 40   transactional batch of producer 7       a transaction begins
+    offset 45   its marker                              lost to damage
+    offset 60   plain batch of producer 7               ProducerAppendInfo throws InvalidTxnStateException
+
+A broker of another cluster gives the producer ids of this one to other producers
+
+    producer id, epoch, base sequence    -1, not transactional    a new producer with an old id would be taken for its
+                                                                  old self: its records are lost as duplicates
+    partition leader epoch               0                        as that of a new topic
+    aborted batches, markers             removed
+    batches of open transactions         set aside                nobody can end them there
+    messages of magic 0 and 1            unchanged
+
+Only headers change. A CRC is linear: that of the new header with the same records follows from the old one and the two
+headers, so no record is read; what is read back has to have it.
 """
 
 from __future__ import annotations
@@ -16,31 +37,36 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, NamedTuple
 
+from kafkarec.format.checksum import crc32c
+from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.read.isolation import match
+from kafkarec.read.isolation import aborted_spans, match
+from kafkarec.read.walk import MARKERS, asked, walk
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
 from kafkarec.recover.holes import Hole, examined, marker_bytes
 from kafkarec.recover.marker_evidence import UNDECIDED, Decision, Evidence
+from kafkarec.recover.marker_matching import FIRST, Match
 from kafkarec.recover.steps import as_stored
+from kafkarec.state.producers import at_log_start
 from kafkarec.storage.log_reading import tables
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import SalvagePartition
-from .planned_files import Change, inserted, removed
+from .planned_files import Change, batch_size, inserted, removed
 from .salvaged_partition import SalvagedPartition
 
-REASON = "transaction_undecided"
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
 """What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
 _ASIDE, _OPEN = "aside", "open"
 _Lost = tuple[str, int, int, int | None, int | None]  # file, position, length, and the first and last offset lost
 
 
-def may_have_lost(partition: SalvagePartition, report: SalvagedPartition) -> bool:
+def may_have_lost_markers(partition: SalvagePartition, report: SalvagedPartition) -> bool:
     """Whether markers may be lost: offsets are missing, or a .txnindex lists ABORT markers, which the log may lack in a
     gap or behind its end."""
     if report.lost or report.missing or report.never_compacted:
@@ -49,7 +75,7 @@ def may_have_lost(partition: SalvagePartition, report: SalvagedPartition) -> boo
     return report.next_offset is not None and any(True for _ in entries_of(segments))
 
 
-def decide(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
+def decided_markers(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
     """How the transactions ended whose markers are lost in the holes of a new log."""
     evidence = _evidence(log, partition)
     found = match(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
@@ -143,7 +169,7 @@ def _by_offsets(damage: Iterable[_Lost]) -> Callable[[Hole], list[_Lost]]:
 # ---- the markers
 
 
-def placed(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
+def placed_markers(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
     """What is done about each transaction, with the offset of the marker that is written. undecided: of UNDECIDED_AS"""
     taken = {one.marker_offset for one in decisions}
     free: dict[tuple[int, int | None], Iterator[int]] = {}  # of each hole
@@ -165,7 +191,7 @@ def placed(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
     return markers
 
 
-def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Change]:
+def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Change]:
     """The batches of the markers, and where they belong; the batches of the transactions that are set aside. Timestamp
     and leader epoch of a marker: of the batch before."""
     waiting = sorted((one for one in markers if one.marker_offset is not None), key=lambda one: one.marker_offset or 0)
@@ -188,17 +214,17 @@ def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Change]:
                 offset = marker.marker_offset or 0
                 if offset in free:  # a .txnindex may list an offset that another batch has
                     position = segment.size if row is None else row["position"]
-                    found.append(inserted(segment.name, position, _batch(marker, before)))
+                    found.append(inserted(segment.name, position, _marker_batch(marker, before)))
             if row is not None and row["is_transactional"] and not row["is_control"]:
                 for one in aside:
                     if row["producer_id"] == one.producer_id and one.first_offset <= first <= one.last_offset:
-                        found.append(removed(segment, row["position"], one.first_offset, REASON))
+                        found.append(removed(segment, row["position"], one.first_offset, "transaction_undecided"))
                         break
             before = row or before
     return found
 
 
-def _batch(marker: Decision, before: dict[str, Any]) -> bytes:
+def _marker_batch(marker: Decision, before: dict[str, Any]) -> bytes:
     time = marker.timestamp if marker.timestamp >= 0 else as_stored(before.get("max_timestamp"))
     with RecordBatchBuilder(
         base_offset=marker.marker_offset or 0,
@@ -210,3 +236,104 @@ def _batch(marker: Decision, before: dict[str, Any]) -> bytes:
     ) as builder:
         builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
         return builder.build()
+
+
+def find_plain_batches(log: PartitionFiles) -> list[Change]:
+    """The plain batches of a new log whose producer has an open transaction at their offset."""
+    first, found = log.segments[0], []
+    states = at_log_start(first.sidecar, first.base_offset or 0).states
+    # what salvage writes is read back elsewhere, so no checksum is checked
+    for step in walk(log.segments, asked(MARKERS, errors="skip", restore=False)):
+        for row, open_since in states.take(step).plain:
+            # Of magic 2: older messages have no producer.
+            found.append(removed(step.segment, step.cell("position", row), open_since, "transaction_open"))
+    return found
+
+
+def plain_sentences(plain: list[Change]) -> list[str]:
+    """What the report says of the removed batches."""
+    return [
+        f"the end of the transaction of producer {producer_id} from offset {first} on is missing, and the producer "
+        "wrote plain batches after it: a broker would not start on them, so they are set aside"
+        for producer_id, first in sorted({(one.old.producer_id, one.first) for one in plain if one.old})
+    ]
+
+
+_ZEROS = memoryview(bytes(1 << 20))
+_WITHOUT_PRODUCER = {"partition_leader_epoch": 0, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
+
+
+class _Span(NamedTuple):
+    """The offsets of a transaction whose data is left out. reason: as of a Change"""
+
+    first: int
+    end: int
+    reason: str
+
+
+def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
+    """Yields the changes of a planned log."""
+    left_out = _uncommitted(match(log.segments))
+    for segment in log.segments:
+        for table in tables([segment]):
+            magics, positions = table.column("magic"), table.column("position")
+            for position in (at for at, magic in zip(positions, magics, strict=True) if magic >= BATCH_MAGIC):
+                old = v2_header(segment.raw(position, V2_OVERHEAD))
+                span = _span(old, left_out)
+                if span is not None:
+                    yield Change(segment.name, position, batch_size(old), b"", old, None, span.reason, span.first)
+                    continue
+                attributes = old.attributes & ~TRANSACTIONAL
+                new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)
+                if new != old:
+                    new = new._replace(crc=_checksum(old, new))
+                    yield Change(segment.name, position, V2_OVERHEAD, V2.pack(*new), old, new)
+
+
+def new_cluster_sentence(changed: list[Change]) -> str:
+    """What the report says of them."""
+    left_out = [one.old for one in changed if one.old and not one.new and not one.reason]
+    markers = sum(bool(one.attributes & CONTROL) for one in left_out)
+    renewed = counted(sum(one.new is not None for one in changed), "batch")
+    aborted = counted(len(left_out) - markers, "batch")
+    return (
+        f"for another cluster: {renewed} without the producer id, or with another leader epoch; "
+        f"{counted(markers, 'marker')} and {aborted} of aborted transactions are left out"
+    )
+
+
+def _uncommitted(matched: Match) -> dict[int, list[_Span]]:
+    """Producer id -> its transactions that were not committed, in order."""
+    found: dict[int, list[_Span]] = {}
+    for producer, first, marker in aborted_spans(matched):
+        found.setdefault(producer, []).append(_Span(first, marker, ""))
+    for producer, txn in matched.open.items():
+        found.setdefault(producer, []).append(_Span(txn[FIRST], 2**63, "transaction_not_ended"))
+    return found
+
+
+def _span(header: V2Header, left_out: dict[int, list[_Span]]) -> _Span | None:
+    """The transaction with which a batch is left out; None: it stays."""
+    base = header.base_offset
+    if header.attributes & CONTROL:
+        return _Span(base, base, "")
+    if not header.attributes & TRANSACTIONAL:
+        return None
+    spans = left_out.get(header.producer_id, [])
+    while spans and spans[0].end <= base:
+        del spans[0]
+    return spans[0] if spans and spans[0].first <= base else None
+
+
+def _checksum(old: V2Header, new: V2Header) -> int:
+    size = batch_size(old) - V2_OVERHEAD
+    return old.crc ^ _before_zeros(old, size) ^ _before_zeros(new, size)
+
+
+def _before_zeros(header: V2Header, size: int) -> int:
+    """The CRC-32C of the checked part of a header and `size` zeros."""
+    crc = crc32c(V2.pack(*header)[V2_AT.attributes :])
+    while size > 0:
+        crc = crc32c(_ZEROS[:size], crc)
+        size -= len(_ZEROS)
+    return crc
