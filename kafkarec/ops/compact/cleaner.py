@@ -145,7 +145,13 @@ class Cleaner(RecordFilter):
         discards = removed = self._transactions.discards(batch)
         if batch.is_control:
             removed = discards and batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= self._now
-        if self._is_last_of_producer(batch) or batch.next_offset == self._end_offset:
+        keeps_header = batch.next_offset == self._end_offset
+        last = None if batch.producer_id < 0 else self._last_records.get(batch.producer_id)
+        if last is not None and last.last_data_offset is not None:
+            keeps_header = keeps_header or batch.last_offset == last.last_data_offset
+        elif last is not None:
+            keeps_header = keeps_header or (batch.is_control and batch.producer_epoch == last.producer_epoch)
+        if keeps_header:
             retention = BatchRetention.RETAIN_EMPTY
         else:
             retention = BatchRetention.DELETE if removed else BatchRetention.DELETE_EMPTY
@@ -159,16 +165,6 @@ class Cleaner(RecordFilter):
             empty_transaction=discards and batch.is_control,
             records=False if removed else True if batch.is_control else None,
         )
-
-    def _is_last_of_producer(self, batch: SourceBatch) -> bool:
-        if batch.producer_id < 0:
-            return False
-        last = self._last_records.get(batch.producer_id)
-        if last is None:
-            return False
-        if last.last_data_offset is not None:
-            return batch.last_offset == last.last_data_offset
-        return batch.is_control and batch.producer_epoch == last.producer_epoch
 
     def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
         """Cleaner.shouldRetainRecord for all rows at once."""
@@ -256,8 +252,15 @@ class Cleaning(Iterator[bytes | memoryview]):
                 modified = _modified_ms(segment)
                 cleaner.retains_legacy_tombstones = horizon is None or modified is None or modified > horizon
                 yield from cleaner.run(read_request, segment, stop)
-            if stop is not None:
-                yield from self._uncleaned(segment, stop)
+            if stop is None:
+                continue
+            for step in walk([segment], asked(HEADERS), start=stop):  # the rest, unchanged
+                ends = list(map(add, step.column("position"), step.column("size_in_bytes")))
+                for end in ends:
+                    if end - stop >= _STEP or end == ends[-1]:
+                        stats.bytes_left_alone += end - stop
+                        yield segment.raw(stop, end - stop)
+                        stop = end
         self._transactions.keep_entries_from(limit)
 
     def _limit(self, known: LogState, keys: DirtyKeys) -> tuple[int, list[int | None]]:
@@ -266,28 +269,18 @@ class Cleaning(Iterator[bytes | memoryview]):
         limit = min(known.last_stable_offset, known.next_offset, keys.end_offset)
         if self._settings.first_dirty_offset >= limit:
             limit = min([limit, *known.start_offsets])
-        return limit, [self._stop(known, number, limit) for number in range(len(self._segments))]
-
-    def _stop(self, known: LogState, number: int, limit: int) -> int | None:
-        """A broker cleans no segment with an uncleanable offset in it."""
-        if known.start_offsets[number] >= limit:
-            return 0
-        following = known.start_offsets[number + 1] if number + 1 < len(self._segments) else known.next_offset
-        lasts, positions = known.steps[number][::2], known.steps[number][1::2]
-        step = bisect_left(lasts, limit)
-        if following <= limit or step == len(lasts):
-            return None
-        return first_at(walk([self._segments[number]], asked(HEADERS), start=positions[step]), limit)
-
-    def _uncleaned(self, segment: Any, start: int) -> Iterator[bytes | memoryview]:
-        """The rest of a segment, unchanged."""
-        for step in walk([segment], asked(HEADERS), start=start):
-            ends = list(map(add, step.column("position"), step.column("size_in_bytes")))
-            for end in ends:
-                if end - start >= _STEP or end == ends[-1]:
-                    self.stats.bytes_left_alone += end - start
-                    yield segment.raw(start, end - start)
-                    start = end
+        stops: list[int | None] = []
+        for number, (segment, start) in enumerate(zip(self._segments, known.start_offsets, strict=True)):
+            following = known.start_offsets[number + 1] if number + 1 < len(self._segments) else known.next_offset
+            lasts, positions = known.steps[number][::2], known.steps[number][1::2]
+            step = bisect_left(lasts, limit)
+            if start >= limit:  # a broker cleans no segment with an uncleanable offset in it
+                stops.append(0)
+            elif following <= limit or step == len(lasts):
+                stops.append(None)
+            else:
+                stops.append(first_at(walk([segment], asked(HEADERS), start=positions[step]), limit))
+        return limit, stops
 
 
 def _modified_ms(segment: Any) -> int | None:

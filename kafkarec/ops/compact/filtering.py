@@ -128,44 +128,10 @@ def decode_request(check_crcs: bool | str, max_decompressed_bytes: int) -> Decod
     )
 
 
-def batches(step: Step, rows: BatchRecords) -> list[SourceBatch]:
-    """The batches of a step, whose records are `rows`."""
-    found = list(batches_of(step, row_counts(step)))
-    for number, batch in enumerate(found):
-        if batch.is_control and batch.rows:
-            found[number] = batch._replace(control_type=rows.control_types[batch.start])
-    return found
-
-
 def refuse(batch: SourceBatch, why: str) -> NoReturn:
     """Raises InvalidRecordError: the batch cannot be rewritten."""
     which = f"the batch at byte {batch.position} (last offset {batch.last_offset})"
     raise batch.error("batch_not_rewritable", f"{which} cannot be rewritten: {why}")
-
-
-def emptied(batch: SourceBatch) -> bytes:
-    """The header as an empty batch, for a producer's last sequence or the end of the log (writeEmptyHeader)."""
-    header = new_header(batch)._replace(delete_horizon_ms=None, codec=0)
-    return empty_batch(header, batch.max_timestamp)
-
-
-def rewritten(
-    batch: SourceBatch, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
-) -> tuple[bytes, list[int]]:
-    """A batch with some of its records, and their offsets.
-
-    keep      one byte for each of its rows, 1 for the records to write
-    horizon   delete horizon in ms; None or below 0: none
-    """
-    span = slice(batch.start, batch.stop)
-    offsets = list(compress(rows.offsets[span], keep))
-    _demand_writable(batch, offsets, list(compress(rows.timestamps[span], keep)))
-    header = new_header(batch)._replace(delete_horizon_ms=None if horizon is None or horizon < 0 else horizon)
-    if batch.magic < BATCH_MAGIC:
-        header = header._replace(base_offset=offsets[0], last_offset=None)
-    if offsets[-1] - header.base_offset > INT_MAX:
-        refuse(batch, f"offset {offsets[-1]} is more than {INT_MAX} above its base offset {header.base_offset}")
-    return record_input.write(header, batch.start, batch.stop, keep), offsets
 
 
 def _demand_writable(batch: SourceBatch, offsets: list[int], timestamps: list[int | None]) -> None:
@@ -335,7 +301,11 @@ class RecordFilter(ABC):
     def _step(self, read_request: DecodeRequest, step: Step) -> Iterator[bytes | memoryview]:
         columns = as_columns(read_request, step.part)
         rows = BatchRecords(step.chunk)
-        results = [(batch, self.batch(batch)) for batch in batches(step, rows)]
+        results = []
+        for batch in batches_of(step, row_counts(step)):
+            if batch.is_control and batch.rows:
+                batch = batch._replace(control_type=rows.control_types[batch.start])
+            results.append((batch, self.batch(batch)))
         keep = self.records(results, rows)
         ones, zeros = b"\x01" * len(rows), bytes(len(rows))
         record_input: RecordInput | None = None
@@ -354,7 +324,9 @@ class RecordFilter(ABC):
             if outcome is _COPIED:
                 copied, stop = batch.position, batch.position + batch.size_in_bytes
             elif outcome is _EMPTIED:
-                yield emptied(batch)
+                # for a producer's last sequence or the end of the log (writeEmptyHeader)
+                header = new_header(batch)._replace(delete_horizon_ms=None, codec=0)
+                yield empty_batch(header, batch.max_timestamp)
             elif outcome is not _REMOVED:
                 if record_input is None:
                     record_input = record_input_of(columns)
@@ -393,21 +365,14 @@ class RecordFilter(ABC):
                 stats.batches_removed += 1
                 return _REMOVED
             stats.batches_emptied += 1
-            stats.add_retained(
-                batch,
-                batch.max_timestamp,
-                batch.last_offset,
-                batch.last_offset,
-                0,
-                LEAST_SIZES[max(batch.magic, BATCH_MAGIC)],
-            )
+            size = LEAST_SIZES[max(batch.magic, BATCH_MAGIC)]
+            stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, 0, size)
             return _EMPTIED
         sets = batch.delete_horizon_ms is None and (result.empty_transaction or _keeps_tombstone(batch, keep, rows))
         if kept == count and batch.magic >= BATCH_MAGIC and not sets:
             stats.batches_copied += 1
-            stats.add_retained(
-                batch, batch.max_timestamp, batch.last_offset, batch.last_offset, count, batch.size_in_bytes
-            )
+            size = batch.size_in_bytes
+            stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, count, size)
             return _COPIED
         stats.batches_rewritten += 1
         stats.horizons_set += sets and self._horizon >= 0
@@ -416,7 +381,20 @@ class RecordFilter(ABC):
     def _rewritten(
         self, batch: SourceBatch, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
     ) -> bytes:
-        written, offsets = rewritten(batch, rows, record_input, keep, horizon)
+        """A batch with some of its records.
+
+        keep      one byte for each of its rows, 1 for the records to write
+        horizon   delete horizon in ms; None or below 0: none
+        """
+        span = slice(batch.start, batch.stop)
+        offsets = list(compress(rows.offsets[span], keep))
+        _demand_writable(batch, offsets, list(compress(rows.timestamps[span], keep)))
+        header = new_header(batch)._replace(delete_horizon_ms=None if horizon is None or horizon < 0 else horizon)
+        if batch.magic < BATCH_MAGIC:
+            header = header._replace(base_offset=offsets[0], last_offset=None)
+        if offsets[-1] - header.base_offset > INT_MAX:
+            refuse(batch, f"offset {offsets[-1]} is more than {INT_MAX} above its base offset {header.base_offset}")
+        written = record_input.write(header, batch.start, batch.stop, keep)
         max_timestamp = int.from_bytes(written[35:43], "big", signed=True)
         at = batch.last_offset if batch.magic >= BATCH_MAGIC else offsets[-1]
         if max_timestamp == -1 and batch.timestamp_type != _LOG_APPEND:

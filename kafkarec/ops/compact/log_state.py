@@ -187,7 +187,11 @@ class DirtyKeys:
         end_offset = self.end_offset if first_open is None else min(first_open, self.end_offset)
         while self._waiting:
             step = self._waiting[0]
-            self._put(step, end_offset)
+            self._start, _, spans = step.rows.committed(step.runs, step.aborted, self._start, end_offset)
+            if spans and step.offsets[spans[0][0]] < self._first_dirty:
+                spans = [(bisect_left(step.offsets, self._first_dirty, *rows), rows[1]) for rows in spans]
+            if spans:
+                self._offsets.put(step.keys, step.offsets, spans)
             if self._start == len(step.rows):
                 self._size -= self._waiting.popleft().size
                 self._start = 0
@@ -196,14 +200,6 @@ class DirtyKeys:
             else:
                 self._is_reading = self._is_reading and self._waiting[-1].last_offset < self.end_offset
                 return
-
-    def _put(self, step: _Waiting, end_offset: int) -> None:
-        """Puts the batches of the first waiting step below an offset."""
-        self._start, _, spans = step.rows.committed(step.runs, step.aborted, self._start, end_offset)
-        if spans and step.offsets[spans[0][0]] < self._first_dirty:
-            spans = [(bisect_left(step.offsets, self._first_dirty, *rows), rows[1]) for rows in spans]
-        if spans:
-            self._offsets.put(step.keys, step.offsets, spans)
 
     def _leave(self, unread: tuple[int, int] | None) -> None:
         self._is_reading, self.unread = False, unread

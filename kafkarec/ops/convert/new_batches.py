@@ -57,7 +57,8 @@ def as_damage(unit: SourceBatch, refusal: KafkaRecordError) -> Damage:
 def recompressed_batch(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
     """A batch (not a message) with another codec or level and the same records. `limit`: max decompressed bytes."""
     if layout.v2_header(unit.raw).record_count:
-        payload = _recompressed(unit, codec, level, limit)
+        stored = unit.raw[layout.LEAST_SIZES[unit.magic] :]
+        payload = codecs.compress(codec, codecs.decompress(unit.codec, stored, limit), level)
     else:
         codec, payload = 0, b""  # readers ignore bytes after the header of an empty batch
     length = layout.LEAST_SIZES[unit.magic] - layout.LOG_OVERHEAD + len(payload)
@@ -67,14 +68,6 @@ def recompressed_batch(unit: SourceBatch, codec: int, level: int | None, limit: 
     crc = checksum.crc32c(payload, checksum.crc32c(written[layout.V2_AT.attributes :]))
     written[layout.V2_AT.crc : layout.V2_AT.attributes] = crc.to_bytes(4, "big")
     return bytes(written) + payload
-
-
-def _recompressed(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
-    try:
-        payload = unit.raw[layout.LEAST_SIZES[unit.magic] :]
-        return codecs.compress(codec, codecs.decompress(unit.codec, payload, limit), level)
-    except codecs.MissingCodec as missing:
-        raise _missing(unit, missing) from None
 
 
 class Group(NamedTuple):
@@ -102,46 +95,37 @@ class Group(NamedTuple):
         return None
 
 
-def write_group(group: Group, header: BatchHeader) -> bytes:
-    """One batch of magic 2, one wrapper message, or consecutive plain messages."""
-    try:
-        data: bytes = group.decoded.record_input.write(header, group.start, group.stop)
-    except codecs.MissingCodec as missing:
-        raise _missing(group.decoded.units[group.first], missing) from None
-    return data
-
-
-def _missing(unit: SourceBatch, missing: codecs.MissingCodec) -> KafkaRecordError:
-    return refused(unit, "missing_codec", detail=str(missing))
-
-
 def header_of(group: Group, shape: Shape, target: Target) -> BatchHeader:
-    """The header of a group's batch. InvalidRecordError if Kafka refuses it."""
-    make = _batch_header if shape.magic >= layout.BATCH_MAGIC else _wrapper_header
-    return make(group, shape, target)
-
-
-def _timestamp_type_and_time(group: Group, shape: Shape) -> tuple[int, int]:
-    """(timestamp type, log append time). If a wrapper's time is not that of its messages, only down-conversion uses it
-    for them, as Kafka's does."""
-    unit = group.decoded.units[group.first]
-    time = unit.max_timestamp
-    if unit.timestamp_type != LOG_APPEND:
-        return 0, -1
-    keeps_time = (
+    """The header of a group's batch, or that which RecordsUtil.convertRecordBatch passes to the builder.
+    InvalidRecordError if Kafka refuses it."""
+    decoded, unit = group.decoded, group.decoded.units[group.first]
+    timestamp_type, time = 0, -1
+    # If a wrapper's time is not that of its messages, only down-conversion uses it for them, as Kafka's does.
+    if unit.timestamp_type == LOG_APPEND and (
         unit.magic >= layout.BATCH_MAGIC
         or shape.magic < unit.magic
-        or group.decoded.summary(group.start, group.stop).all_at(time)
-    )
-    return (LOG_APPEND, time) if keeps_time else (0, -1)
-
-
-def _wrapper_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
-    """The header that RecordsUtil.convertRecordBatch passes to the builder. InvalidRecordError if that refuses it."""
-    unit, rows = group.decoded.units[group.first], group.decoded.summary(group.start, group.stop)
-    timestamp_type, time = _timestamp_type_and_time(group, shape)
-    earliest = min(time, rows.least_timestamp)
-    base = rows.first_offset
+        or decoded.summary(group.start, group.stop).all_at(unit.max_timestamp)
+    ):
+        timestamp_type, time = LOG_APPEND, unit.max_timestamp
+    if shape.magic >= layout.BATCH_MAGIC:
+        base, last = _offset_range(group)
+        if last - base > INT_MAX:
+            raise too_wide(unit, base, last)
+        sequence = -1
+        if unit.base_sequence != -1 and unit.base_offset is not None:
+            sequence = increment_sequence(unit.base_sequence, base - unit.base_offset)
+        return new_header(unit)._replace(
+            magic=shape.magic,
+            codec=shape.codec,
+            level=target.level,
+            timestamp_type=timestamp_type,
+            base_offset=base,
+            last_offset=last,
+            log_append_time=time,
+            base_sequence=sequence,
+        )
+    rows = decoded.summary(group.start, group.stop)
+    earliest, base = min(time, rows.least_timestamp), rows.first_offset
     if rows.falls:
         raise refused(unit, "offsets_out_of_order", expected=rows.fall_from, found=rows.fall_to)
     if earliest < -1:
@@ -152,28 +136,6 @@ def _wrapper_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
         detail = f"a wrapper cannot have inner offset {base}"
         raise refused(unit, "magic_unfit", expected=2, found=1, detail=detail)
     return BatchHeader(shape.magic, shape.codec, target.level, timestamp_type, base, log_append_time=time)
-
-
-def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
-    decoded = group.decoded
-    unit = decoded.units[group.first]
-    base, last = _offset_range(group)
-    if last - base > INT_MAX:
-        raise too_wide(unit, base, last)
-    timestamp_type, time = _timestamp_type_and_time(group, shape)
-    sequence = -1
-    if unit.base_sequence != -1 and unit.base_offset is not None:
-        sequence = increment_sequence(unit.base_sequence, base - unit.base_offset)
-    return new_header(unit)._replace(
-        magic=shape.magic,
-        codec=shape.codec,
-        level=target.level,
-        timestamp_type=timestamp_type,
-        base_offset=base,
-        last_offset=last,
-        log_append_time=time,
-        base_sequence=sequence,
-    )
 
 
 def _offset_range(group: Group) -> tuple[int, int]:

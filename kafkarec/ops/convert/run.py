@@ -9,6 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from kafkarec import codecs
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.format.enums import Compression
@@ -25,7 +26,7 @@ from .new_batches import (
     count_losses,
     header_of,
     recompressed_batch,
-    write_group,
+    refused,
 )
 from .source_batches import DecodedBatches, SourceBatches
 from .target import ConversionStats, LossError, Shape, Target, is_regular, may_follow, target
@@ -55,6 +56,8 @@ def _write(batches: Sequence[NewBatch]) -> list[Written]:
     for batch in batches:
         try:
             written.append((batch, batch.write()))
+        except codecs.MissingCodec as missing:
+            written.append((batch, refused(batch.unit, "missing_codec", detail=str(missing))))
         except KafkaRecordError as refusal:
             written.append((batch, refusal))
     return written
@@ -219,8 +222,9 @@ class Conversion(Iterator[bytes]):
         if shape.magic < BATCH_MAGIC:
             count_losses(group, shape, self.stats)
         size = shape.limit or first.size_in_bytes
+        write = partial(group.decoded.record_input.write, header, group.start, group.stop)
         messages = 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows
-        yield NewBatch(partial(write_group, group, header), first, size, messages, rows)
+        yield NewBatch(write, first, size, messages, rows)
 
     def _flush(self, *, final: bool = True) -> Iterator[NewBatch]:
         """Write the run; unless `final`, without its last batch, to which more may be joined."""

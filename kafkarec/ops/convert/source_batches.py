@@ -50,16 +50,13 @@ class SourceBatches:
 
     def __iter__(self) -> Iterator[SourceBatch]:
         for source in self._segments:
-            yield from self._of(source)
-
-    def _of(self, source: Any) -> Iterator[SourceBatch]:
-        for number, step in enumerate(steps(source, self._request, self._progress, threads=self._threads)):
-            self.read += CHUNK_BYTES if number else 0  # every step but the last decompressed at least one chunk
-            self.damage += step.damage
-            self.restored += step.restored
-            self.remaining += step.tail[1] if step.tail else 0
-            if len(step):
-                yield from _units(step, source)
+            for number, step in enumerate(steps(source, self._request, self._progress, threads=self._threads)):
+                self.read += CHUNK_BYTES if number else 0  # every step but the last decompressed at least one chunk
+                self.damage += step.damage
+                self.restored += step.restored
+                self.remaining += step.tail[1] if step.tail else 0
+                if len(step):
+                    yield from _units(step, source)
 
 
 def _units(step: Step, source: Any) -> Iterator[SourceBatch]:
@@ -76,17 +73,15 @@ def _units(step: Step, source: Any) -> Iterator[SourceBatch]:
         if whole is not None:
             raw = whole[position - begin : end - begin]
         else:
-            each = map(span, range(first, first + count))
-            raw = memoryview(b"".join(_bytes(source, at, stop, restored.get(at)) for at, stop in each))
+            pieces = []
+            for at, stop in map(span, range(first, first + count)):
+                data = source.raw(at, stop - at)
+                pieces.append(used_bytes(data, restored[at]) if at in restored else data)
+            raw = memoryview(b"".join(pieces))
         if count > 1:
             last = step.cell("last_offset", first + count - 1)
             batch = batch._replace(last_offset=last, size_in_bytes=end - position, messages=count)
         yield batch._replace(raw=raw, file=source.path)
-
-
-def _bytes(source: Any, begin: int, end: int, restored: Restored | None) -> bytes:
-    data: bytes = source.raw(begin, end - begin)
-    return data if restored is None else used_bytes(data, restored)
 
 
 def _checked(data: Any) -> Sequence[Any]:

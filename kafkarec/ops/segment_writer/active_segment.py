@@ -85,12 +85,6 @@ class WriterSettings:
             if not low <= value <= high:
                 raise ValueError(f"{name} {value}: must be {low} to {high}")
 
-    def entries_left(self, entries: tuple[int, int]) -> int:
-        """The number of entries that still fit into the indexes; 0 or less: full. entries: numbers of entries in the
-        .index and .timeindex."""
-        most = self.max_index_size // offset_index.ENTRY_SIZE, self.max_index_size // time_index.ENTRY_SIZE - 1
-        return min(most[0] - entries[0], most[1] - entries[1])
-
 
 class AppendRefused(ValueError):
     """Good batches that cannot be appended to the log. Nothing of the append was written.
@@ -190,12 +184,26 @@ def check_batches(
     batches = CheckedBatches(view, headers, {})
     open_now: dict[int, bool] = {}
     for header in headers:
+        position, size, first, last = header.position, header.size_in_bytes, header.first_offset, header.last_offset
         if not good:
-            _check_bytes(view, header)
-        _check_fits_log(header, settings, next_offset, epoch)
+            fault = {"position": position, "base_offset": header.base_offset, "next_position": position + size}
+            stored, computed = batch_checksums(view[position : position + size], header.magic)
+            if computed != stored:
+                raise damage.error("crc_mismatch", fault | {"expected": stored, "found": computed})
+            if header.compression is None:
+                raise damage.error("unsupported_codec", fault)
+        if first < next_offset or last < first or last >= LONG_MAX:
+            text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
+            raise AppendRefused(text, position, first)
+        if size > settings.segment_bytes:
+            text = f"{size} bytes are above the limit of a segment (segment_bytes={settings.segment_bytes})"
+            raise AppendRefused(text, position, first)
+        if 0 <= as_stored(header.partition_leader_epoch) < epoch:
+            text = f"leader epoch {header.partition_leader_epoch} is below {epoch}, the latest one of the log"
+            raise AppendRefused(text, position, first)
         if header.producer_id is not None and header.producer_id >= 0:
             _check_producer(view, header, header.producer_id, states, open_now, batches.markers)
-        next_offset = header.last_offset + 1
+        next_offset = last + 1
         epoch = max(epoch, as_stored(header.partition_leader_epoch))
     return batches
 
@@ -234,29 +242,6 @@ def _with_assigned_fields(
         if header.magic >= BATCH_MAGIC and new_epoch is not None:
             assign(copy, header.position, partition_leader_epoch=new_epoch)
     return copy
-
-
-def _check_bytes(view: memoryview, header: AppendedHeader) -> None:
-    position, size, magic = header.position, header.size_in_bytes, header.magic
-    fault = {"position": position, "base_offset": header.base_offset, "next_position": position + size}
-    stored, computed = batch_checksums(view[position : position + size], magic)
-    if computed != stored:
-        raise damage.error("crc_mismatch", fault | {"expected": stored, "found": computed})
-    if header.compression is None:
-        raise damage.error("unsupported_codec", fault)
-
-
-def _check_fits_log(header: AppendedHeader, settings: WriterSettings, next_offset: int, epoch: int) -> None:
-    first, last = header.first_offset, header.last_offset
-    if first < next_offset or last < first or last >= LONG_MAX:
-        text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
-        raise AppendRefused(text, header.position, first)
-    if header.size_in_bytes > settings.segment_bytes:
-        text = f"{header.size_in_bytes} bytes are above the limit of a segment (segment_bytes={settings.segment_bytes})"
-        raise AppendRefused(text, header.position, first)
-    if 0 <= as_stored(header.partition_leader_epoch) < epoch:
-        text = f"leader epoch {header.partition_leader_epoch} is below {epoch}, the latest one of the log"
-        raise AppendRefused(text, header.position, first)
 
 
 def _check_producer(
@@ -363,7 +348,11 @@ class ActiveSegment:
         """The end index of the run of batches from `start` on that can be appended to this segment; `start`: the log
         must be rolled before the first one."""
         settings, size, first = self._settings, self.size, self._first_timestamp
-        left = settings.entries_left(self.index_builder.entries)
+        offset_entries, time_entries = self.index_builder.entries  # 0 or less is left of a full index
+        left = min(
+            settings.max_index_size // offset_index.ENTRY_SIZE - offset_entries,
+            settings.max_index_size // time_index.ENTRY_SIZE - 1 - time_entries,
+        )
         for number in range(start, len(batches)):
             header = batches.headers[number]
             timestamp = as_stored(header.max_timestamp)

@@ -27,7 +27,7 @@ from typing import NoReturn
 from kafkarec.damage import Damage
 from kafkarec.errors import REASONS, CorruptRecordError, KafkaRecordError
 from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
-from kafkarec.recover.steps import Step, as_stored
+from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars import leader_epochs, meta_properties, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
@@ -163,7 +163,12 @@ def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered
     opened = opening.open(folder)
     if isinstance(opened, PartitionFiles):
         with opened as log:
-            _check_names(folder, log)
+            for segment in log.segments:
+                if segment.base_offset is None or segment.name != log_name(segment.base_offset):
+                    raise ValueError(f"{segment.path} does not have a name as in a broker's folder; {_ADVICE}")
+            swaps = names.swaps_to_take(os.listdir(folder))
+            if swaps:
+                raise ValueError(f"{folder} contains {swaps[0]}, which a broker must first swap in; {_ADVICE}")
             if log.segments:
                 return _recovered(folder, log, settings, check_all)
     return RecoveredLog(ProducerStates(policy=RECOVERY), [], settings.start_offset or 0)
@@ -176,15 +181,6 @@ def remove_partial_files(folder: str) -> None:
         is_ours = final_name in names.OF_A_PARTITION or names.segment(final_name) is not None
         if final_name != name and is_ours:
             os.unlink(os.path.join(folder, name))
-
-
-def _check_names(folder: str, log: PartitionFiles) -> None:
-    for segment in log.segments:
-        if segment.base_offset is None or segment.name != log_name(segment.base_offset):
-            raise ValueError(f"{segment.path} does not have a name as in a broker's folder; {_ADVICE}")
-    swaps = names.swaps_to_take(os.listdir(folder))
-    if swaps:
-        raise ValueError(f"{folder} contains {swaps[0]}, which a broker must first swap in; {_ADVICE}")
 
 
 def _recovered(folder: str, log: PartitionFiles, settings: WriterSettings, check_all: bool) -> RecoveredLog:
@@ -205,17 +201,13 @@ def _recovered(folder: str, log: PartitionFiles, settings: WriterSettings, check
     recovered.states = _snapshot(log, recovered.next_offset) or recovered.states
     for name, data in recovered.rewritten_files.items():
         write_file(folder, name, data)
-    recovered.epochs[:] = _epochs_within(epochs, log_start, recovered.next_offset)
+    # LeaderEpochFileCache.truncateFromStart, truncateFromEnd
+    known = [entry for entry in epochs if entry.start_offset < recovered.next_offset]
+    before = [entry._replace(start_offset=log_start) for entry in known if entry.start_offset <= log_start]
+    recovered.epochs[:] = before[-1:] + [entry for entry in known if entry.start_offset > log_start]
     drop_snapshots(folder, {offset for offset in snapshot_offsets(folder) if offset <= recovered.next_offset})
     sync_folder(folder)
     return recovered
-
-
-def _epochs_within(epochs: list[leader_epochs.EpochEntry], start: int, end: int) -> list[leader_epochs.EpochEntry]:
-    """The epochs of a log from `start` to `end` (LeaderEpochFileCache.truncateFromStart, truncateFromEnd)."""
-    known = [entry for entry in epochs if entry.start_offset < end]
-    first = [entry._replace(start_offset=start) for entry in known if entry.start_offset <= start]
-    return first[-1:] + [entry for entry in known if entry.start_offset > start]
 
 
 def _snapshot(log: PartitionFiles, offset: int) -> ProducerStates | None:
@@ -260,7 +252,16 @@ def _read_segment(
         unreadable = next((one for one in damage if one.reason == "unreadable"), None)
         if unreadable is not None:
             raise OSError(errno.EIO, f"{unreadable.detail}; {_ADVICE}", segment.path)
-        _check_batches(segment, step, recovered, damage)
+        columns = ("position", "size_in_bytes", "base_offset", "last_offset")
+        for position, size, first, last in zip(*map(step.column, columns), strict=True):
+            if position > recovered.size:
+                _refuse_damage(segment, damage[0])
+            if (last if first is None else first) < recovered.next_offset:
+                why = f"offset {last if first is None else first} is below {recovered.next_offset}"
+                _refuse(segment, position, why)
+            recovered.size, recovered.next_offset = position + size, last + 1
+        if recovered.first_timestamp is None and len(step):
+            recovered.first_timestamp = as_stored(step.cell("max_timestamp", 0))
         recovered.index_builder.add(step.rows, recovered.states.take(step).aborted)
     recovered.cut = segment.size - recovered.size
     if damage and not is_last:
@@ -274,19 +275,6 @@ def _read_segment(
             for suffix, data in made.files.items()
             if not _is_usable(segment.sidecar(suffix), data, suffix, base)
         }
-
-
-def _check_batches(segment: SegmentFile, step: Step, recovered: RecoveredLog, damage: list[Damage]) -> None:
-    names = ("position", "size_in_bytes", "base_offset", "last_offset")
-    rows = zip(*map(step.column, names), strict=True)
-    for position, size, base, last in rows:
-        if position > recovered.size:
-            _refuse_damage(segment, damage[0])
-        if (last if base is None else base) < recovered.next_offset:
-            _refuse(segment, position, f"offset {last if base is None else base} is below {recovered.next_offset}")
-        recovered.size, recovered.next_offset = position + size, last + 1
-    if recovered.first_timestamp is None and len(step):
-        recovered.first_timestamp = as_stored(step.cell("max_timestamp", 0))
 
 
 def _refuse_damage(segment: SegmentFile, one: Damage) -> NoReturn:

@@ -37,7 +37,6 @@ from .active_segment import (
     WEEK_MS,
     ActiveSegment,
     AppendedHeader,
-    CheckedBatches,
     WriterSettings,
     WrittenSegment,
     check_batches,
@@ -179,20 +178,17 @@ class SegmentWriter:
         first = batches.headers[0].base_offset
         begin = self._next if first is None else first
         with self._closing_on_failure():
-            self._write_batches(batches)
+            start = 0
+            while start < len(batches):
+                now = _now()
+                stop = start if self._active is None else self._active.end_of_run(batches, start, now)
+                if stop == start:
+                    stop = self._roll(batches.headers[start], now).end_of_run(batches, start, now)
+                assert self._active is not None and stop > start
+                self._active.append(batches.slice(start, stop, self._active.size))
+                self._next = batches.headers[stop - 1].last_offset + 1
+                start = stop
         return range(begin, self._next)
-
-    def _write_batches(self, batches: CheckedBatches) -> None:
-        start = 0
-        while start < len(batches):
-            now = _now()
-            stop = start if self._active is None else self._active.end_of_run(batches, start, now)
-            if stop == start:
-                stop = self._roll(batches.headers[start], now).end_of_run(batches, start, now)
-            assert self._active is not None and stop > start
-            self._active.append(batches.slice(start, stop, self._active.size))
-            self._next = batches.headers[stop - 1].last_offset + 1
-            start = stop
 
     def write(self, records: Any, **options: Any) -> range:
         """Encodes records (rows, Record objects, or Arrow; options as for kafkarec.encode) and appends them. Offsets

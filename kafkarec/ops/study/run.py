@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkarec.format.enums import Compression
 from kafkarec.ops.convert import converted
@@ -36,16 +36,11 @@ _RUNS = 2
 _CLOCK_STEP = 1e-6
 
 
-class Trial(NamedTuple):
-    """made: the output. seconds: CPU time; None if the columns cannot be encoded."""
-
-    made: Made
-    write_seconds: float | None
-    read_seconds: float
-
-
-def run_trial(data: bytes, columns: RecordColumns, candidate: Candidate, limit: int) -> Trial:
-    """Runs one trial. `columns`: the decoded `data`."""
+def run_trial(
+    data: bytes, columns: RecordColumns, candidate: Candidate, limit: int
+) -> tuple[Made, float | None, float]:
+    """The output, and the CPU seconds of writing (None: the columns cannot be encoded) and reading. `columns`: the
+    decoded `data`."""
     form = FORMATS[candidate.format]
     made = form.write(data, candidate, limit)
     writing: float | None
@@ -55,12 +50,7 @@ def run_trial(data: bytes, columns: RecordColumns, candidate: Candidate, limit: 
     except ValueError:
         writing = None  # offsets of old message sets need not ascend; convert splits there, encode refuses
     reading = seconds(lambda: form.decode(made.data, limit))
-    return Trial(made, writing, reading)
-
-
-def read_seconds(data: bytes, limit: int) -> float:
-    """CPU seconds to decode the piece as it is."""
-    return seconds(lambda: decode(data, control=True, errors="skip", max_decompressed_bytes=limit))
+    return made, writing, reading
 
 
 def seconds(run: Callable[[], Any]) -> float:
@@ -190,16 +180,15 @@ class CandidateTotals:
         self.losses: Counter[str] = Counter()
         self.refused = 0
 
-    def add(self, before: int, trial: Trial, damaged: int) -> None:
-        """before: bytes of the piece's good batches; damaged: how many others it has."""
-        made = trial.made
+    def add(self, before: int, made: Made, writing: float | None, reading: float, damaged: int) -> None:
+        """before: bytes of the piece's good batches; damaged: how many others it has; the rest: see `run_trial`"""
         self.pairs.append((before, len(made.data)))
         self.batches += made.batches
-        self.read_seconds += trial.read_seconds
+        self.read_seconds += reading
         self.losses.update(made.losses)
         self.refused += max(0, made.refused - damaged)
-        one = trial.write_seconds
-        self.write_seconds = None if one is None or self.write_seconds is None else self.write_seconds + one
+        done = self.write_seconds
+        self.write_seconds = None if writing is None or done is None else done + writing
 
     def outcome(self, size: int, plain: int, whole: bool) -> Outcome:
         before, after = map(sum, zip(*self.pairs, strict=True))
@@ -279,10 +268,13 @@ def study(
     checked_threads(threads)
     wanted, not_tried = candidates(formats, codecs, batch_sizes)
     totals = [CandidateTotals(candidate) for candidate in wanted]
-    segments = _segments(log)
+    opened = log if isinstance(log, PartitionFiles | SegmentFile) else opening.open(log)
+    if not isinstance(opened, PartitionFiles | SegmentFile):
+        raise TypeError("several partitions; study one at a time: [study(log) for log in kafkarec.open(...)]")
+    segments = [opened] if isinstance(opened, SegmentFile) else list(opened.segments)
     size = sum(segment.size for segment in segments)
     whole = sample is None or size <= sample
-    makeup, seconds, bytes_read, damage, count = Makeup(), 0.0, 0, 0, 0
+    makeup, reading, bytes_read, damage, count = Makeup(), 0.0, 0, 0, 0
     limits: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": max_decompressed_bytes}
     for piece in pieces(segments, sample):
         columns = decode(piece.data, control=True, header_keys="binary", **limits)
@@ -295,10 +287,10 @@ def study(
         conversion = converted(piece.data, compression="none", **limits)
         plain = b"".join(conversion)
         makeup.add(columns, len(plain))
-        seconds += read_seconds(piece.data, max_decompressed_bytes)
+        reading += seconds(partial(decode, piece.data, control=True, **limits))
         calls = [partial(run_trial, piece.data, columns, each, max_decompressed_bytes) for each in wanted]
         for number, (total, trial) in enumerate(zip(totals, in_order(iter(calls), threads), strict=True)):
-            total.add(before, trial, len(conversion.damage))
+            total.add(before, *trial, len(conversion.damage))
             share = (bytes_read - len(piece.data) * (1 - (number + 1) / len(totals))) / min(size, sample or size)
             done(min(1.0, share))
     if not count:
@@ -312,15 +304,8 @@ def study(
         count,
         sampled,
         makeup,
-        rate(makeup.plain, seconds),
+        rate(makeup.plain, reading),
         damage,
         outcomes,
         not_tried,
     )
-
-
-def _segments(log: Any) -> list[SegmentFile]:
-    opened = log if isinstance(log, PartitionFiles | SegmentFile) else opening.open(log)
-    if not isinstance(opened, PartitionFiles | SegmentFile):
-        raise TypeError("several partitions; study one at a time: [study(log) for log in kafkarec.open(...)]")
-    return [opened] if isinstance(opened, SegmentFile) else list(opened.segments)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, NoReturn
 
-from kafkarec._verbs import Request
 from kafkarec.codecs import CODECS
 from kafkarec.damage import error
 from kafkarec.format.java_integers import wrapped
@@ -174,26 +173,22 @@ class FirstBatch(NamedTuple):
         refuse(reason, base_offset=self.base_offset, next_position=self.size, **sides)
 
 
-def first_of(request: Request) -> FirstBatch:
-    """The first batch or plain message of a request."""
-    if request.batches == 0:
-        refuse("request_empty")
-    first = FirstBatch(*request.first)
-    if request.batches > 1 and (first.magic >= BATCH_MAGIC or request.codec):
-        refuse("batch_not_alone", position=first.size)
-    return first
-
-
-def check_magic(request: Request, first: FirstBatch) -> None:
-    """Raises if a message has another magic than the first one, as Kafka does after scanning those before it."""
-    if not request.one_magic:
-        refuse("batch_magic_differs", position=request.other_position, expected=first.magic, found=request.other_magic)
-
-
 def check(batch: FirstBatch, rules: Rules) -> None:
     """Raises InvalidRecordError for a batch that the sender must not send or the wanted magic cannot store."""
     if rules.from_client:
-        _check_of_client(batch)
+        if batch.magic >= BATCH_MAGIC:
+            offsets = wrapped(batch.last_offset - batch.base_offset + 1, 64)
+            if offsets <= 0:
+                batch.refuse("offset_range_invalid", expected=batch.base_offset, found=batch.last_offset)
+            if batch.record_count <= 0:
+                batch.refuse("record_count_invalid", expected=1, found=batch.record_count)
+            if offsets != batch.record_count:
+                batch.refuse("record_count_mismatch", expected=offsets, found=batch.record_count)
+        if batch.is_control:
+            batch.refuse("control_batch_refused")
+        if batch.producer_id >= 0 and batch.base_sequence < 0:
+            detail = f"producer id {batch.producer_id}"
+            batch.refuse("sequence_invalid", expected=0, found=batch.base_sequence, detail=detail)
     if rules.magic < BATCH_MAGIC and (batch.is_transactional or batch.producer_id >= 0):
         what = "a transactional batch" if batch.is_transactional else f"producer id {batch.producer_id}"
         batch.refuse("magic_unfit", expected=2, found=rules.magic, detail=what)
@@ -217,19 +212,3 @@ def check_rewrite(batch: FirstBatch, rules: Rules, headers: int, least_timestamp
         batch.refuse("producer_state_invalid", detail=f"base sequence {batch.base_sequence}")
     if batch.producer_id != -1 and rules.magic < BATCH_MAGIC:
         batch.refuse("magic_unfit", expected=2, found=rules.magic, detail=f"producer id {batch.producer_id}")
-
-
-def _check_of_client(batch: FirstBatch) -> None:
-    if batch.magic >= BATCH_MAGIC:
-        offsets = wrapped(batch.last_offset - batch.base_offset + 1, 64)
-        if offsets <= 0:
-            batch.refuse("offset_range_invalid", expected=batch.base_offset, found=batch.last_offset)
-        if batch.record_count <= 0:
-            batch.refuse("record_count_invalid", expected=1, found=batch.record_count)
-        if offsets != batch.record_count:
-            batch.refuse("record_count_mismatch", expected=offsets, found=batch.record_count)
-    if batch.is_control:
-        batch.refuse("control_batch_refused")
-    if batch.producer_id >= 0 and batch.base_sequence < 0:
-        detail = f"producer id {batch.producer_id}"
-        batch.refuse("sequence_invalid", expected=0, found=batch.base_sequence, detail=detail)

@@ -33,10 +33,8 @@ from .rules import (
     Rules,
     ValidatedRecords,
     check,
-    check_magic,
     check_rewrite,
     checked_origin,
-    first_of,
     refuse,
     refuse_records,
     time_limit,
@@ -126,7 +124,20 @@ def rewritten(request: ProduceRequest) -> ValidatedRecords:
     max_timestamp = (stats.greatest if rules.magic > 0 else -1) if rules.create_time else rules.now
     data = b""
     if stats.records:
-        data = _write(request)
+        header = BatchHeader(
+            magic=rules.magic,
+            codec=rules.codec,
+            level=rules.level,
+            timestamp_type=rules.timestamp_type,
+            base_offset=rules.first_offset,
+            partition_leader_epoch=rules.leader_epoch,
+            log_append_time=rules.now,
+            producer_id=first.producer_id,
+            producer_epoch=first.producer_epoch,
+            base_sequence=first.base_sequence,
+            is_transactional=first.is_transactional,
+        )
+        data = record_input_of(rows(request)).write(header)
     elif not rules.create_time and (rules.codec or rules.magic >= layout.BATCH_MAGIC):
         refuse("record_count_invalid", expected=1, found=0, detail="under log append time")
     return request.result(data, max_timestamp, rewritten=True)
@@ -134,8 +145,11 @@ def rewritten(request: ProduceRequest) -> ValidatedRecords:
 
 def rows(request: ProduceRequest) -> RecordColumns:
     """The decoded records for the new batch; raises the errors of a full decode."""
+    data: Any = request.view
+    if request.payload is not None and request.first.codec:  # it is already decompressed
+        data = bytes(layout.header_for_payload(data, len(request.payload), 0)) + request.payload
     return decode(
-        request.view if request.payload is None else _plain(request),
+        data,
         columns=_COLUMNS,
         control=True,
         check_crcs=False,
@@ -143,31 +157,6 @@ def rows(request: ProduceRequest) -> RecordColumns:
         timestamp_unit="int64",
         header_keys="binary",
     )
-
-
-def _write(request: ProduceRequest) -> bytes:
-    rules, first = request.rules, request.first
-    header = BatchHeader(
-        magic=rules.magic,
-        codec=rules.codec,
-        level=rules.level,
-        timestamp_type=rules.timestamp_type,
-        base_offset=rules.first_offset,
-        partition_leader_epoch=rules.leader_epoch,
-        log_append_time=rules.now,
-        producer_id=first.producer_id,
-        producer_epoch=first.producer_epoch,
-        base_sequence=first.base_sequence,
-        is_transactional=first.is_transactional,
-    )
-    return record_input_of(rows(request)).write(header)
-
-
-def _plain(request: ProduceRequest) -> Any:
-    """The batch with the codec removed and the payload that is already decompressed."""
-    if not request.first.codec:
-        return request.view
-    return bytes(layout.header_for_payload(request.view, len(request.payload), 0)) + request.payload
 
 
 def validate(
@@ -247,7 +236,11 @@ def validate(
     )
     if not assign_offsets:
         return _follower_append(view, request, rules)
-    first = first_of(request)
+    if request.batches == 0:
+        refuse("request_empty")
+    first = FirstBatch(*request.first)
+    if request.batches > 1 and (first.magic >= BATCH_MAGIC or request.codec):
+        refuse("batch_not_alone", position=first.size)
     codec = request.codec if topic_codec is None else topic_codec
     rules = rules._replace(
         magic=first.magic if magic is None else magic,
@@ -291,7 +284,8 @@ def _validate_records(view: memoryview, batches: Request, first: FirstBatch, rul
         rows(request)  # Kafka reads all records first, for the size of the result
     if wrong[0] and not (converts and stats.unfit):  # then it writes each record right after checking it
         refuse_records(wrong, place, first.magic, rules)
-    check_magic(batches, first)
+    if not batches.one_magic:  # Kafka scans the messages before it first
+        refuse("batch_magic_differs", position=batches.other_position, expected=first.magic, found=batches.other_magic)
     if plain and stays:
         return accept_uncompressed(request)
     if stays and (stats.in_order or rules.magic == 0):
