@@ -177,7 +177,18 @@ def check(batch: DumpedBatch) -> int:
 def batch_line(batch: DumpedBatch) -> str:
     codec, header, raw = check(batch), batch.header, batch.raw
     if isinstance(header, V2Header):
-        start, timestamp, magic = _start_of_line(header), header.max_timestamp, layout.BATCH_MAGIC
+        timestamp, magic, sequence = header.max_timestamp, layout.BATCH_MAGIC, header.base_sequence
+        horizon = header.base_timestamp if header.attributes & layout.DELETE_HORIZON else None
+        last = wrapped(header.base_offset + header.last_offset_delta, 64)
+        start = (
+            f"baseOffset: {header.base_offset} lastOffset: {last} count: {header.record_count} "
+            f"baseSequence: {sequence} "
+            f"lastSequence: {-1 if sequence == -1 else increment_sequence(sequence, header.last_offset_delta)} "
+            f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
+            f"partitionLeaderEpoch: {header.partition_leader_epoch} "
+            f"isTransactional: {BOOL[bool(header.attributes & layout.TRANSACTIONAL)]} "
+            f"isControl: {BOOL[bool(header.attributes & layout.CONTROL)]} deleteHorizonMs: {optional_long(horizon)}"
+        )
     else:
         start, timestamp, magic = f"offset: {header.offset}", header.timestamp, header.magic
     computed = checksum.checksum(raw[layout.CHECKED_FROM[magic] :], magic)
@@ -185,18 +196,4 @@ def batch_line(batch: DumpedBatch) -> str:
     return (
         f"{start} position: {batch.position} {batch.timestamp_type}: {timestamp} size: {len(raw)} "
         f"magic: {header.magic} compresscodec: {CODEC_NAMES[codec]} crc: {header.crc} isvalid: {BOOL[valid]}\n"
-    )
-
-
-def _start_of_line(header: V2Header) -> str:
-    horizon = header.base_timestamp if header.attributes & layout.DELETE_HORIZON else None
-    sequence = header.base_sequence
-    return (
-        f"baseOffset: {header.base_offset} lastOffset: {wrapped(header.base_offset + header.last_offset_delta, 64)} "
-        f"count: {header.record_count} baseSequence: {sequence} "
-        f"lastSequence: {-1 if sequence == -1 else increment_sequence(sequence, header.last_offset_delta)} "
-        f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
-        f"partitionLeaderEpoch: {header.partition_leader_epoch} "
-        f"isTransactional: {BOOL[bool(header.attributes & layout.TRANSACTIONAL)]} "
-        f"isControl: {BOOL[bool(header.attributes & layout.CONTROL)]} deleteHorizonMs: {optional_long(horizon)}"
     )

@@ -22,7 +22,7 @@ from kafkarec.format.java_integers import INT_MAX, wrapped
 from kafkarec.format.layout import CODEC_MASK, KEY_AT, LATEST_CODECS, MESSAGE_AT, message_header
 from kafkarec.format.message_schemas import ZERO_UUID
 from kafkarec.format.messages import java_text
-from kafkarec.format.single_fields import FieldFault, Fields
+from kafkarec.format.single_fields import FieldFault
 from kafkarec.internal_topics import json_view
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
 
@@ -105,27 +105,22 @@ def control_record_text(key: bytes | None, value: bytes | None) -> str:
         return f" controlType: UNKNOWN({kind})"
     name = control.DUMP_NAMES[kind]
     if control.CLASSES[kind] is not control.EndTxnMarker:
-        return f" {name} {_message(key, value)}"
+        if value is None or len(value) < 2:
+            control.parse(key, value)  # refuses it
+            raise AssertionError("a message begins with its version")
+        # ControlRecordUtils reads every version as 0; the JSON then has the stored version's fields
+        stored = int.from_bytes(value[:2], "big", signed=True)
+        fields = control.as_json(control.parse(key, bytes(2) + value[2:]))
+        del fields["type"], fields["typeId"]
+        fields["version"] = stored
+        if stored >= 1:
+            for voters in ("voters", "grantingVoters"):
+                for voter in fields.get(voters, ()) if "leaderId" in fields else ():
+                    voter["voterDirectoryId"] = ZERO_UUID
+        return f" {name} {json_view.text(fields)}"
     marker = control.parse(key, value)
     assert isinstance(marker, control.EndTxnMarker)
     return f" {name} {marker.type.name} coordinatorEpoch: {marker.coordinator_epoch}"
-
-
-def _message(key: bytes | None, value: bytes | None) -> str:
-    """The message as JSON. ControlRecordUtils reads every version as 0; the JSON then has the stored version's
-    fields."""
-    if value is None or len(value) < 2:
-        control.parse(key, value)  # refuses it
-        raise AssertionError("a message begins with its version")
-    stored = int.from_bytes(value[:2], "big", signed=True)
-    fields = control.as_json(control.parse(key, bytes(2) + value[2:]))
-    del fields["type"], fields["typeId"]
-    fields["version"] = stored
-    if stored >= 1:
-        for voters in ("voters", "grantingVoters"):
-            for voter in fields.get(voters, ()) if "leaderId" in fields else ():
-                voter["voterDirectoryId"] = ZERO_UUID
-    return json_view.text(fields)
 
 
 Blob = bytes | None
@@ -153,14 +148,6 @@ class Records(NamedTuple):
     values: Sequence[Blob] = ()
 
 
-class LineOptions(NamedTuple):
-    """The parts of a record's line: metadata, and content by its decoder (None: UTF-8)."""
-
-    metadata: bool
-    content: bool
-    decode: Decode | None
-
-
 class DumpOptions(NamedTuple):
     """kafka-dump-log's flags, and `limit`.
 
@@ -180,19 +167,26 @@ class DumpOptions(NamedTuple):
     limit: int = MAX_DECOMPRESSED_BYTES
 
     @property
-    def style(self) -> LineOptions | None:
-        """The parts of a record's line; None: records are not printed."""
-        content = self.print_data or self.decode is not None
-        return LineOptions(not self.skip_metadata, content, self.decode) if content or self.deep else None
+    def content(self) -> bool:
+        """Whether lines show keys and values."""
+        return self.print_data or self.decode is not None
 
 
-def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> Iterator[str]:
+def record_lines(batch: DumpedBatch, records: Records, options: DumpOptions) -> Iterator[str]:
     """The lines of some records of a magic 2 batch, joined.
 
     KafkaRecordError, after the lines before it, for a record that its decoder refuses.
     """
-    line, columns = _contents(batch, records, style)
-    if style.metadata:
+    line: str
+    columns: tuple[Iterable[object], ...]
+    is_control = batch.header.attributes & layout.CONTROL
+    if is_control and not options.skip_metadata:
+        line, columns = "%s", (map(control_record_text, records.keys, records.values),)
+    elif is_control or not options.content:
+        line, columns = "%s", ([""] * len(records.offsets),)
+    else:
+        line, columns = contents(records.keys, records.values, records.offsets, options)
+    if not options.skip_metadata:
         line = f"| offset: %s {batch.timestamp_type}: %s keySize: %s valueSize: %s sequence: %s headerKeys: [%s]{line}"
         columns = (*records[:-2], *columns)
     cells: list[object] = []
@@ -206,20 +200,11 @@ def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> It
         raise refused
 
 
-def _contents(batch: DumpedBatch, records: Records, style: LineOptions) -> Format:
-    is_control = batch.header.attributes & layout.CONTROL
-    if is_control and style.metadata:
-        return "%s", (map(control_record_text, records.keys, records.values),)
-    if is_control or not style.content:
-        return "%s", ([""] * len(records.offsets),)
-    return contents(records.keys, records.values, records.offsets, style)
-
-
-def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int], style: LineOptions) -> Format:
+def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int], options: DumpOptions) -> Format:
     """Keys and values of lines, after their metadata or, without metadata, after a bar."""
     columns: tuple[Iterable[object], ...]
-    if style.decode:
-        decoded = map(style.decode, keys, values, offsets)
+    if options.decode:
+        decoded = map(options.decode, keys, values, offsets)
         words = (
             f"{'' if key is None else f' key: {key}'}{'' if value is None else f' payload: {value}'}"
             for key, value in decoded
@@ -228,7 +213,7 @@ def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int
     else:
         (key_format, key_texts), (value_format, value_texts) = _texts(" key: ", keys), _texts(" payload: ", values)
         line, columns = key_format + value_format, (key_texts, value_texts)
-    if style.metadata:
+    if not options.skip_metadata:
         return line, columns
     if ":" in line:  # all have a key, or all have a value
         return f"|{line}", columns
@@ -254,11 +239,30 @@ class _Message(NamedTuple):
     raw: memoryview
 
 
-def message_lines(batch: DumpedBatch, style: LineOptions, consecutive: Consecutive, limit: int) -> Iterator[str]:
-    """The lines of a plain message, or of the messages inside a compressed one."""
-    for message in messages(batch, limit):
+def message_lines(batch: DumpedBatch, options: DumpOptions, consecutive: Consecutive) -> Iterator[str]:
+    """The lines of a plain message, or of the messages inside a compressed one. KafkaRecordError if a message ends
+    before what its line shows of it."""
+    metadata, content = not options.skip_metadata, options.content
+    for message in messages(batch, options.limit):
         consecutive.note((message.offset,))
-        yield _line(batch, message, style)
+        raw, line = message.raw, ""
+        if metadata or content:
+            try:
+                key_size, key, key_end = _sized(raw, KEY_AT[raw[MESSAGE_AT.magic] != 0], content)
+                value_size, value, _ = _sized(raw, key_end, content)
+            except struct.error:
+                _check(batch, single_fields.message(raw, 0, len(raw)).fault)
+                raise
+        if metadata:
+            stored, computed = batch_checksums(raw, 0)  # that of magic 1 has the same bytes
+            line = (
+                f"| offset: {message.offset} {batch.timestamp_type}: {message.timestamp} keySize: {key_size} "
+                f"valueSize: {value_size} isValid: {BOOL[stored == computed]} crc: {stored}"
+            )
+        if content:
+            template, columns = contents([key], [value], [message.offset], options)
+            line += template % tuple(chain(*columns))
+        yield f"{line}\n"
 
 
 def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
@@ -270,7 +274,14 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     latest = LATEST_CODECS[wrapper.magic]
     read = single_fields.message(batch.raw, 0, len(batch.raw))
     _check(batch, FieldFault("unsupported_codec", latest, batch.codec) if batch.codec > latest else read.fault)
-    data = _decompressed(batch, read, limit)
+    value = read.values().get("value")
+    if value is None:
+        batch.refuse(FieldFault("wrapper_value_null"))
+    try:
+        data = memoryview(bytes(codecs.decompress(batch.codec, value, limit, magic=wrapper.magic)))
+    except codecs.CodecError as error:
+        reason = error.reason if error.reason in REASONS else "payload_corrupt"
+        batch.refuse(FieldFault(reason, detail=str(error)))
     frames, fault = single_fields.inner_messages(data)
     shift, shift_fault = single_fields.inner_shift(wrapper, data, frames)
     _check(batch, fault or shift_fault)
@@ -284,43 +295,9 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
         yield _Message(wrapped(inner.offset + shift, 64), timestamp, raw)
 
 
-def _decompressed(batch: DumpedBatch, read: Fields, limit: int) -> memoryview:
-    value = read.values().get("value")
-    if value is None:
-        batch.refuse(FieldFault("wrapper_value_null"))
-    try:
-        return memoryview(bytes(codecs.decompress(batch.codec, value, limit, magic=batch.header.magic)))
-    except codecs.CodecError as error:
-        reason = error.reason if error.reason in REASONS else "payload_corrupt"
-        batch.refuse(FieldFault(reason, detail=str(error)))
-
-
 def _check(batch: DumpedBatch, fault: FieldFault | None) -> None:
     if fault:
         batch.refuse(fault)
-
-
-def _line(batch: DumpedBatch, message: _Message, style: LineOptions) -> str:
-    """KafkaRecordError if the message ends before what the line shows of it."""
-    if not style.metadata and not style.content:
-        return "\n"
-    raw, line = message.raw, ""
-    try:
-        key_size, key, key_end = _sized(raw, KEY_AT[raw[MESSAGE_AT.magic] != 0], style.content)
-        value_size, value, _ = _sized(raw, key_end, style.content)
-    except struct.error:
-        _check(batch, single_fields.message(raw, 0, len(raw)).fault)
-        raise
-    if style.metadata:
-        stored, computed = batch_checksums(raw, 0)  # that of magic 1 has the same bytes
-        line = (
-            f"| offset: {message.offset} {batch.timestamp_type}: {message.timestamp} keySize: {key_size} "
-            f"valueSize: {value_size} isValid: {BOOL[stored == computed]} crc: {stored}"
-        )
-    if style.content:
-        content, columns = contents([key], [value], [message.offset], style)
-        line += content % tuple(chain(*columns))
-    return f"{line}\n"
 
 
 def _sized(raw: memoryview, at: int, with_bytes: bool) -> tuple[int, Blob, int]:

@@ -117,7 +117,19 @@ def add_records(writer: SpanWriter, head: V2Header, most: int | None, trusted: b
     """Writes all records up to the end: the first `most` and those with a fault field by field, runs of others as one
     span each. `trusted`: the checksum is right, so control records are what their batch says."""
     data, at, first_skipped = writer.data, writer.at, 0
-    notes = _notes(head)
+    sequenced = head.producer_id >= 0 and head.base_sequence >= 0
+
+    def timestamp(delta: int, _: object) -> str:
+        if head.attributes & layout.LOG_APPEND_TIME:
+            return f"ignored: log append time, {iso_time(head.max_timestamp)}"
+        stamp = wrapped(head.base_timestamp + delta, 64)
+        return f"timestamp {stamp}, {iso_time(stamp)}"
+
+    def offset(delta: int, _: object) -> str:
+        sequence = f", sequence {increment_sequence(head.base_sequence, delta)}" if sequenced else ""
+        return f"offset {wrapped(head.base_offset + delta, 64)}{sequence}"
+
+    notes = _RECORD_NOTES | {"timestamp_delta": timestamp, "offset_delta": offset}
     is_control = trusted and bool(head.attributes & layout.CONTROL)
     for index in range(head.record_count):
         read = single_fields.record(data, at, len(data)) if at < len(data) else None
@@ -149,22 +161,6 @@ def _add_skipped(writer: SpanWriter, stop: int, first: int, last: int) -> None:
     if first <= last:
         path = f"records[{first}]" if first == last else f"records[{first}..{last}]"
         writer.add_span(stop, path, None, f"{counted(last - first + 1, 'good record')}, not shown", SKIPPED)
-
-
-def _notes(head: V2Header) -> dict[str, Note]:
-    sequenced = head.producer_id >= 0 and head.base_sequence >= 0
-
-    def timestamp(delta: int, _: object) -> str:
-        if head.attributes & layout.LOG_APPEND_TIME:
-            return f"ignored: log append time, {iso_time(head.max_timestamp)}"
-        stamp = wrapped(head.base_timestamp + delta, 64)
-        return f"timestamp {stamp}, {iso_time(stamp)}"
-
-    def offset(delta: int, _: object) -> str:
-        sequence = f", sequence {increment_sequence(head.base_sequence, delta)}" if sequenced else ""
-        return f"offset {wrapped(head.base_offset + delta, 64)}{sequence}"
-
-    return _RECORD_NOTES | {"timestamp_delta": timestamp, "offset_delta": offset}
 
 
 _KINDS = {int(kind): kind.name for kind in control.ControlRecordType if kind >= 0}
@@ -354,7 +350,13 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
         if most is not None and index >= most and not read.fault and not of_last:
             writer.add_span(frame.stop, path, None, "good, not shown", SKIPPED)
             continue
-        notes["crc"] = _inner_crc(data, frame, values["crc"])
+        start = frame.start + layout.CHECKED_FROM[0]  # that of magic 1 has the same bytes
+        computed, crc_note = checksum(data[start : frame.stop], 0), f"CRC-32 of bytes {start} to {frame.stop - 1}"
+        if values["crc"] == computed:
+            crc_note += ": matches"
+        else:  # Kafka's iterators do not check it; consumers with check.crcs and `verify` do
+            crc_note += f"\nODD: computed 0x{computed:08x}; readers do not check it, verify does [inner_crc_mismatch]"
+        notes["crc"] = crc_note
         notes["attributes"] = attributes_text(values["attributes"], int(values["magic"] != 0))
         notes["timestamp"] = _MESSAGE_NOTES["timestamp"]
         if append_time and values["magic"] == 1:
@@ -364,12 +366,3 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
     if fault:
         writer.unread(len(data), "messages", "", fault)
     writer.unread(len(data), "messages", "an incomplete message: readers drop it without an error")
-
-
-def _inner_crc(data: memoryview, frame: range, stored: int) -> str:
-    """Kafka's iterators do not check it; consumers with check.crcs and `verify` do."""
-    start = frame.start + layout.CHECKED_FROM[0]  # that of magic 1 has the same bytes
-    computed, note = checksum(data[start : frame.stop], 0), f"CRC-32 of bytes {start} to {frame.stop - 1}"
-    if stored == computed:
-        return f"{note}: matches"
-    return f"{note}\nODD: computed 0x{computed:08x}; readers do not check it, verify does [inner_crc_mismatch]"

@@ -301,8 +301,16 @@ class FileOffsetCheck:
         for row, (base, after) in enumerate(zip(bases, nexts, strict=True)):
             # Only the last offset of a wrapper of magic 0 or 1 is known, so only a decrease can be detected.
             begin = after - 1 if base is None else base
-            if self.rising and expected is not None and self._is_misplaced(row, expected, bases, nexts):
-                following = bases[row + 1] if row + 1 < len(bases) else None
+            following = bases[row + 1] if row + 1 < len(bases) else None
+            # The base offset, which no checksum covers, is too high: above that of the next batch, which fits the one
+            # before, or further above than a log goes on.
+            if (
+                self.rising
+                and expected is not None
+                and base is not None
+                and base > expected
+                and (base - expected > MAX_JUMP or (following is not None and expected <= following < after))
+            ):
                 ends = f", and the next one begins at {following}" if following is not None else ""
                 detail = f"base offset {base}, but the previous batch ends at offset {expected - 1}{ends}"
                 findings.add("base_offset_wrong", detail, *place_of(step, row))
@@ -317,15 +325,6 @@ class FileOffsetCheck:
             # After a batch with lower offsets: in a log the highest offset counts, elsewhere that of the batch.
             expected = after if expected is None or not self.rising else max(expected, after)
         return int(nexts[-1]) if expected is None else expected
-
-    @staticmethod
-    def _is_misplaced(row: int, expected: int, bases: Sequence[int | None], nexts: Sequence[int]) -> bool:
-        """Whether the base offset, which no checksum covers, is too high: above that of the next batch, which fits the
-        one before, or further above than a log goes on."""
-        base, following = bases[row], bases[row + 1] if row + 1 < len(bases) else None
-        if base is None or base <= expected:
-            return False
-        return base - expected > MAX_JUMP or (following is not None and expected <= following < nexts[row])
 
     def add_gap(self, position: int, first: int, last: int) -> None:
         """Adds the offsets that are missing before the batch at `position`."""

@@ -32,7 +32,7 @@ from kafkarec.sources.read_failures import read_failure
 from kafkarec.state import transactions
 from kafkarec.state.producers import LogStart, ProducerStates, at_log_start
 from kafkarec.storage import names, unnamed_files
-from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
+from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
@@ -308,13 +308,7 @@ def check_left_out(folder: Any, findings: Findings) -> None:
         if one.is_folder and names.folder(name) is not None and not one.cause:
             findings.add("file_left_out", one.why, file=path)
         elif not found:
-            findings.add(_kind_left_out(one), f"{one.name}: {one.why}", cause=one.cause or None)
-
-
-def _kind_left_out(one: LeftOut) -> str:
-    if one.kind == names.UNREADABLE:
-        return "unreadable_folder"
-    if one.kind == names.REMOVED:
-        return "removed_meanwhile"
-    parsed = names.segment(os.path.basename(one.name))
-    return "other_log_file" if parsed is not None and parsed.suffix == ".log" else "file_left_out"
+            parsed = names.segment(name)
+            kind = "other_log_file" if parsed is not None and parsed.suffix == ".log" else "file_left_out"
+            kind = {names.UNREADABLE: "unreadable_folder", names.REMOVED: "removed_meanwhile"}.get(one.kind, kind)
+            findings.add(kind, f"{one.name}: {one.why}", cause=one.cause or None)

@@ -167,7 +167,11 @@ def partition_report(
         if along.batches.discard(("transaction_hanging",)):
             add_hanging_of([*log.segments[:-1], again], along.batches)
     in_order = _in_order(files)
-    _set_lost_at_ends(in_order)
+    # what damage at a file's start or end may have lost, from the names of the segments
+    for before, after in pairwise(in_order):
+        before.damage = [one._replace(lost_to=after.begin - 1) if one.lost_to is None else one for one in before.damage]
+    for file in in_order:
+        file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
     _report_end(log, end, findings)
     log_start = data_folder.log_start(log.topic, log.partition)
     salvaged = SalvagedGaps.of(log)
@@ -179,8 +183,19 @@ def partition_report(
     salvaged.take(gaps, findings)
     for one in files:
         salvaged.take(one.offsets.gaps, one.findings)
-    compacted = _is_compacted(log, files, gaps, data_folder.cleaned(log.topic, log.partition))
-    proofs = _proofs(log, in_order, gaps.listed)
+    compacted = data_folder.cleaned(log.topic, log.partition)  # None: not known
+    if any(one.signs_of_cleaning for one in files):
+        compacted = True
+    elif compacted is False and (gaps.count or any(one.offsets.gaps.count for one in files)):
+        compacted = recorded_ends.cleaned_meanwhile(log)
+    by_path, between_segments = {one.path: one for one in in_order}, {}
+    for gap in gaps.listed:
+        if gap.position is None:
+            one = by_path[gap.file]
+            between_segments[recorded_ends.SegmentGap(gap.first, gap.last, one.begin, one.good_end)] = gap
+    # the gaps that are a loss, each with the proof
+    proven = recorded_ends.proofs(log, list(between_segments))
+    proofs = {between_segments[one]: why for one, why in proven.items()}
     before_gaps = {gap.file for gap in proofs}
     start = lost_parts.lost_start(log, data_folder)
     if start and in_order:
@@ -197,7 +212,12 @@ def partition_report(
         for one in files:
             _report_gaps(one.offsets.gaps, compacted, one.findings)
     _report_gaps(gaps, compacted, findings, proofs)
-    _report_indexes_before(log, findings)
+    log_begin = log.start_offset
+    orphans = recorded_ends.indexes_without_segment(log)
+    earlier = {base: name for base, name in orphans.items() if base < (log_begin or 0)}
+    if earlier and log_begin is not None:  # they prove no loss: a broker deletes the segment first
+        detail = f"{earlier[min(earlier)]} is there, but not its segment; the log begins at offset {log_begin}"
+        findings.add("index_without_segment", detail, offset=min(earlier), count=len(earlier))
     check_epochs_between([one.epochs for one in in_order], findings)
     _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
@@ -312,14 +332,6 @@ def _in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
     return sorted((one for one in files if one.is_log), key=lambda one: one.begin)
 
 
-def _set_lost_at_ends(files: Sequence[SegmentCheck]) -> None:
-    """Sets the offsets that damage at a file's start or end may have lost, from the names of the segments."""
-    for before, after in pairwise(files):
-        before.damage = [one._replace(lost_to=after.begin - 1) if one.lost_to is None else one for one in before.damage]
-    for file in files:
-        file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
-
-
 # ---- gaps
 
 
@@ -348,39 +360,6 @@ def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap
         if first is not None and first > base and not begins_in_damage and not one.offsets.first_is_last:
             gaps.append(Gap(one.path, 0, base, first - 1))
     return gaps
-
-
-def _report_indexes_before(log: PartitionFiles, findings: Findings) -> None:
-    """Adds a note for the indexes without their segment before the log's first one. They prove no loss: a broker
-    deletes the segment first."""
-    start = log.start_offset
-    before = {base: name for base, name in recorded_ends.indexes_without_segment(log).items() if base < (start or 0)}
-    if before and start is not None:
-        first = before[min(before)]
-        detail = f"{first} is there, but not its segment; the log begins at offset {start}"
-        findings.add("index_without_segment", detail, offset=min(before), count=len(before))
-
-
-def _proofs(log: PartitionFiles, files: Sequence[SegmentCheck], between: Sequence[Gap]) -> dict[Gap, str]:
-    """The gaps between segments that are a loss, each with the proof."""
-    by_path = {one.path: one for one in files}
-    gaps = {}
-    for gap in between:
-        if gap.position is None:
-            before = by_path[gap.file]
-            gaps[recorded_ends.SegmentGap(gap.first, gap.last, before.begin, before.good_end)] = gap
-    return {gaps[one]: why for one, why in recorded_ends.proofs(log, list(gaps)).items()}
-
-
-def _is_compacted(
-    log: PartitionFiles, files: Sequence[SegmentCheck], between: Gaps, cleaned: bool | None
-) -> bool | None:
-    """Whether the log was compacted; None: not known. cleaned: by the checkpoint of the cleaner."""
-    if any(one.signs_of_cleaning for one in files):
-        return True
-    if cleaned is False and (between.count or any(one.offsets.gaps.count for one in files)):
-        return recorded_ends.cleaned_meanwhile(log)
-    return cleaned
 
 
 def _report_gaps(

@@ -144,7 +144,18 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
                     what = f"points into a batch: the next one begins at byte {position}"
                     self._add("index_position", number, entry, what)
                 self._reached = max(self._reached, entry.position)
-            self._match_appends(last)
+            # An offset above the entry's batch: if it is the last offset of a later batch, the broker stored that of an
+            # append of several batches.
+            waiting, self._waiting = self._waiting, []
+            for number, entry in waiting:
+                if entry.offset > last:
+                    self._waiting.append((number, entry))
+                elif entry.offset == last:
+                    what = "has the last offset of an append of several batches, as brokers before 4.1 write it"
+                    self._add("index_append", number, entry, f"{what}: harmless")
+                else:
+                    what = f"points at a batch without its offset: a later batch, which ends at {last}, has it"
+                    self._add("index_offset", number, entry, what, ANOMALY)
             self._last = last
 
     def _check(self, number: int, entry: OffsetEntry, base: int | None, last: int) -> None:
@@ -159,20 +170,6 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
         elif base is not None and entry.offset < base:
             what = f"points at a batch without its offset, with the offsets {base} to {last}"
             self._add("index_offset", number, entry, what, ANOMALY)
-
-    def _match_appends(self, last: int) -> None:
-        """Checks entries with an offset above their batch. If it is the last offset of a later batch, the broker stored
-        the last offset of an append of several batches."""
-        waiting, self._waiting = self._waiting, []
-        for number, entry in waiting:
-            if entry.offset > last:
-                self._waiting.append((number, entry))
-            elif entry.offset == last:
-                what = "has the last offset of an append of several batches, as brokers before 4.1 write it: harmless"
-                self._add("index_append", number, entry, what)
-            else:
-                what = f"points at a batch without its offset: a later batch, which ends at {last}, has it"
-                self._add("index_offset", number, entry, what, ANOMALY)
 
     def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
         """Reports entries beyond the last batch, and a truncated index."""
