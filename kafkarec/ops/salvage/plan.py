@@ -180,7 +180,18 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
     plan_snapshots(made, partition, options.max_decompressed_bytes)
     end = _compare_end(partition, made.report, witnesses)
     add_lost_start(partition, made.report)
-    _finish(partition, made, options, _least_end(partition, made.report, end, options))
+    report, least_end = made.report, 0
+    if end.higher and end.higher[-1].meaning == DELETED:
+        report.problems.append(
+            f"{end.higher[-1].file} has {end.higher[-1].end} as start offset, above the log's end: a broker that "
+            "starts with that file deletes every segment"
+        )
+    if options.keep_end and partition.topic is not None:
+        least_end = max([report.log_end, *(one.end for one in end.higher)])
+        if end.higher:
+            report.ends_in_damage = False  # the missing offsets have an end now
+            report.lost.append((report.log_end if report.next_offset is None else report.next_offset, least_end - 1))
+    _finish(partition, made, options, least_end)
     if partition.topic == CLUSTER_METADATA:
         made.report.problems[:0] = _metadata_losses(made.report)
     return [made]
@@ -188,7 +199,11 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
 
 def _read(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder:
     """The good batches of all sources, as one log. Sets their ends."""
-    sources, start = partition.sources, _start_by_names(partition)
+    sources, start = partition.sources, None
+    named = [one.segments[0].base_offset for one in partition.main_sources if one.segments and not one.unordered]
+    bases = [base for base in named if base is not None]
+    if bases and len(bases) == sum(bool(one.segments) for one in partition.main_sources):
+        start = min(bases)  # by the names of the first segments
     roll = UNORDERED_SEGMENT_BYTES if all(source.unordered for source in sources) else MAX_SEGMENT
     builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition), roll)
     report, collector = builder.report, builder.collector
@@ -254,14 +269,6 @@ def _unordered(partition: SalvagePartition, options: SalvageOptions) -> list[Pla
     return plans
 
 
-def _start_by_names(partition: SalvagePartition) -> int | None:
-    """The first offset of the log, from the names of its first segments; None: not known."""
-    sources = partition.main_sources
-    bases = [source.segments[0].base_offset for source in sources if source.segments and not source.unordered]
-    known = [base for base in bases if base is not None]
-    return min(known) if known and len(known) == sum(bool(source.segments) for source in sources) else None
-
-
 def _base_offsets(partition: SalvagePartition) -> list[int]:
     """The base offsets of the first source's segments, and of the other sources' segments before and after those."""
     base_offsets: list[int] = []
@@ -282,23 +289,6 @@ def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witness
     )
     ends = [report.next_offset or 0, end_without_segments(partition, witnesses), *_base_offsets(partition)]
     return report.set_end(max(ends), witnesses)
-
-
-def _least_end(partition: SalvagePartition, report: SalvagedPartition, end: EndVerdict, options: SalvageOptions) -> int:
-    """Says what a start offset above the log's end means. Returns the offset at which the new log has to end, or above:
-    with `keep_end` where the log ended, otherwise 0."""
-    if end.higher and end.higher[-1].meaning == DELETED:
-        report.problems.append(
-            f"{end.higher[-1].file} has {end.higher[-1].end} as start offset, above the log's end: a broker that "
-            "starts with that file deletes every segment"
-        )
-    if not options.keep_end or partition.topic is None:
-        return 0
-    least = max([report.log_end, *(one.end for one in end.higher)])
-    if end.higher:
-        report.ends_in_damage = False  # the missing offsets have an end now
-        report.lost.append((report.log_end if report.next_offset is None else report.next_offset, least - 1))
-    return least
 
 
 def _reach(made: PlannedFolder, end: int) -> None:

@@ -53,7 +53,13 @@ def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, comp
         problems += made.problems
         for name, data in made.files.items():
             if name == leader_epochs.NAME:
-                data = _without_epochs_above(data, made.end_offset, problems)
+                entries = leader_epochs.read(data)
+                # one that begins at the log's end has only no records yet
+                kept = [one for one in entries if one.start_offset <= made.end_offset]
+                if len(kept) < len(entries):
+                    above = entries[len(kept)]
+                    problems.append(f"{name}: epoch {above.epoch} from offset {above.start_offset} on is left out")
+                data = leader_epochs.write(kept)
             if as_partition or name.endswith(_INDEXES):
                 write(name, data)
         lower = made.lower_epoch
@@ -71,17 +77,6 @@ class DamagedCopy(OSError):
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(errno.EIO, f"the copy is damaged ({what}): the output's disk is not reliable", path)
-
-
-def _without_epochs_above(data: bytes, end: int, problems: list[str]) -> bytes:
-    """leader-epoch-checkpoint without the epochs that begin above the log's end. One that begins at the end has only
-    no records yet."""
-    entries = leader_epochs.read(data)
-    kept = [one for one in entries if one.start_offset <= end]
-    if len(kept) < len(entries):
-        above = entries[len(kept)]
-        problems.append(f"{leader_epochs.NAME}: epoch {above.epoch} from offset {above.start_offset} on is left out")
-    return leader_epochs.write(kept)
 
 
 def _read_quorum_state(data: bytes) -> None:

@@ -286,7 +286,8 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
                 attributes = old.attributes & ~TRANSACTIONAL
                 new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)
                 if new != old:
-                    new = new._replace(crc=_checksum(old, new))
+                    size = batch_size(old) - V2_OVERHEAD
+                    new = new._replace(crc=old.crc ^ _before_zeros(old, size) ^ _before_zeros(new, size))
                     yield Change(segment.name, position, V2_OVERHEAD, V2.pack(*new), old, new)
 
 
@@ -323,11 +324,6 @@ def _span(header: V2Header, left_out: dict[int, list[_Span]]) -> _Span | None:
     while spans and spans[0].end <= base:
         del spans[0]
     return spans[0] if spans and spans[0].first <= base else None
-
-
-def _checksum(old: V2Header, new: V2Header) -> int:
-    size = batch_size(old) - V2_OVERHEAD
-    return old.crc ^ _before_zeros(old, size) ^ _before_zeros(new, size)
 
 
 def _before_zeros(header: V2Header, size: int) -> int:

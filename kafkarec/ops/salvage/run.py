@@ -40,20 +40,6 @@ class NotEnoughSpace(Refused):
     """The file system of the output folder has too little free space."""
 
 
-def check_space(out: str, needed: int) -> None:
-    """Raises NotEnoughSpace if the file system of `out` has less free space than a log of `needed` bytes and its
-    indexes take."""
-    place = next(place for place in self_and_parents(out) if os.path.isdir(place))
-    stats = os.statvfs(place)
-    free = stats.f_bavail * stats.f_frsize
-    wanted = needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE
-    if free < wanted:
-        raise NotEnoughSpace(
-            f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run prints how many are "
-            "needed (--ignore-space skips this check)"
-        )
-
-
 _AT_ONCE = 8  # partitions: each waits for the disk most of the time
 
 
@@ -152,7 +138,14 @@ def salvage(
         return report
     if check_free_space:
         earlier = sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
-        check_space(out, sum(one.size for one in found.partitions) - earlier)
+        needed = sum(one.size for one in found.partitions) - earlier
+        stats = os.statvfs(next(place for place in self_and_parents(out) if os.path.isdir(place)))
+        free, wanted = stats.f_bavail * stats.f_frsize, needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE
+        if free < wanted:
+            raise NotEnoughSpace(
+                f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run prints how many are "
+                "needed (--ignore-space skips this check)"
+            )
     make_folder(out)
     unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
     try:
