@@ -394,20 +394,19 @@ class SequenceCheck:
             if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._ends.get(producer, NONE):
                 problem = None
             if problem is not None:
-                self._report(problem, batch, file, place)
+                known = self._states.entry(producer)
+                assert known is not None
+                who = f"producer {producer} epoch {batch['producer_epoch']}"
+                span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
+                after = (
+                    f"after sequence {known.last_sequence}" if known.last_offset >= 0 else "at the start of an epoch"
+                )
+                detail = {
+                    "old_epoch": f"{who} after epoch {known.producer_epoch}",
+                    "duplicate": f"{who}: {span} are already in the log",
+                    "not_transactional": f"{who}: a plain batch within its transaction",
+                }.get(problem, f"{who}: {span} {after}")
+                self._findings.add(_SEQUENCE_KINDS[problem], detail, *place, file=file)
             if problem not in _IGNORED:
                 self._states.append(batch)
         self._ends[producer] = batch["last_offset"]
-
-    def _report(self, problem: str, batch: dict[str, Any], file: str, place: tuple[int, int]) -> None:
-        known = self._states.entry(batch["producer_id"])
-        assert known is not None
-        who = f"producer {batch['producer_id']} epoch {batch['producer_epoch']}"
-        span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
-        after = f"after sequence {known.last_sequence}" if known.last_offset >= 0 else "at the start of an epoch"
-        detail = {
-            "old_epoch": f"{who} after epoch {known.producer_epoch}",
-            "duplicate": f"{who}: {span} are already in the log",
-            "not_transactional": f"{who}: a plain batch within its transaction",
-        }.get(problem, f"{who}: {span} {after}")
-        self._findings.add(_SEQUENCE_KINDS[problem], detail, *place, file=file)

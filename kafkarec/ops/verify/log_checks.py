@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -131,7 +132,15 @@ class LogCheck:
             if end != self._indexes.base:
                 reading = partial(self._log.folder_file, snapshot_name(end))
                 self._compare_snapshot(end, reading, self._segments[self._indexes.path])
-            self._read_other_snapshots({end, *(segment.base_offset for segment in self._log.segments)})
+            # the format of the snapshots of other offsets, such as above the end of a log that was longer
+            compared = {end, *(segment.base_offset for segment in self._log.segments)}
+            in_folder: list[str] = []
+            if self._log.is_folder and isinstance(self._log.folder, LocalFolder):
+                with suppress(OSError):  # removed meanwhile
+                    in_folder = self._log.folder.names()
+            for one in map(names.segment, in_folder):
+                if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
+                    self._own.read_in(self._log, one.stem + one.suffix, producer_snapshot.read)
             if self._is_read:
                 found = self._match
                 found.finish()
@@ -140,18 +149,6 @@ class LogCheck:
                 elif found.ended or found.without_data or found.open:
                     _add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
         return LogFindings(self._segments, self._own, self._batches)
-
-    def _read_other_snapshots(self, compared: Container[int | None]) -> None:
-        """Checks the format of the snapshots of other offsets, such as above the end of a log that was longer."""
-        if not self._log.is_folder or not isinstance(self._log.folder, LocalFolder):
-            return
-        try:
-            in_folder = self._log.folder.names()
-        except OSError:
-            return  # removed meanwhile
-        for one in map(names.segment, in_folder):
-            if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
-                self._own.read_in(self._log, one.stem + one.suffix, producer_snapshot.read)
 
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
         start, name = self._start, snapshot_name(offset)

@@ -18,6 +18,7 @@ import json
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 from kafkarec.damage import is_unchecked
@@ -41,40 +42,36 @@ from .segment_check import SegmentCheck
 _REPORT = "salvage.json"
 
 
-class SalvagedGaps:
-    """The (first, last) offsets that salvage.json lists for one log as lost, missing or set aside; first may be None.
-    Adjacent ranges are joined."""
-
-    def __init__(self, ranges: Iterable[tuple[int | None, int | None]]) -> None:
-        self._ranges: list[tuple[int, int]] = []
-        for first, last in sorted((first or 0, last) for first, last in ranges if last is not None):
-            if self._ranges and first <= self._ranges[-1][1] + 1:
-                first, before = self._ranges.pop()
+def _salvaged_ranges(log: PartitionFiles) -> list[tuple[int, int]]:
+    """The (first, last) offsets that salvage.json in the folder above a partition folder lists for it as lost, missing
+    or set aside; none if there is no such file. Adjacent ranges are joined."""
+    ranges: list[tuple[int, int]] = []
+    if not isinstance(log.folder, LocalFolder):
+        return ranges
+    above, name = os.path.split(os.path.abspath(log.folder.path))
+    try:
+        report = json.loads(LocalFolder(above).read(_REPORT) or b"{}")
+        [one] = [one for one in report["partitions"] if one["folder"] == name]
+        aside = [(each["first_offset"], each["last_offset"]) for each in one["set_aside"]]
+        listed = [*one["lost"], *one["missing"], *aside]
+        for first, last in sorted((first or 0, last) for first, last in listed if last is not None):
+            if ranges and first <= ranges[-1][1] + 1:
+                first, before = ranges.pop()
                 last = max(last, before)
-            self._ranges.append((first, last))
+            ranges.append((first, last))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return ranges
 
-    @classmethod
-    def of(cls, log: PartitionFiles) -> SalvagedGaps:
-        """Those in the folder above a partition folder; none if there is no such file."""
-        if not isinstance(log.folder, LocalFolder):
-            return cls(())
-        above, name = os.path.split(os.path.abspath(log.folder.path))
-        try:
-            report = json.loads(LocalFolder(above).read(_REPORT) or b"{}")
-            [one] = [one for one in report["partitions"] if one["folder"] == name]
-            aside = [(each["first_offset"], each["last_offset"]) for each in one["set_aside"]]
-            return cls([*one["lost"], *one["missing"], *aside])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return cls(())
 
-    def take(self, gaps: Gaps, findings: Findings) -> None:
-        """Removes the gaps that are listed, and adds a note about them."""
-        listed = [gap for gap in gaps.listed if any(low <= gap.first and gap.last <= top for low, top in self._ranges)]
-        gaps.remove(listed)
-        if listed:
-            count = counted(sum(gap.length for gap in listed), "offset")
-            gaps_text = counted(len(listed), "gap")
-            findings.add("gaps_salvaged", f"{count} in {gaps_text}, which {_REPORT} lists as lost or set aside")
+def _leave_out_salvaged(ranges: Sequence[tuple[int, int]], gaps: Gaps, findings: Findings) -> None:
+    """Removes the gaps that are listed, and adds a note about them."""
+    listed = [gap for gap in gaps.listed if any(low <= gap.first and gap.last <= top for low, top in ranges)]
+    gaps.remove(listed)
+    if listed:
+        count = counted(sum(gap.length for gap in listed), "offset")
+        gaps_text = counted(len(listed), "gap")
+        findings.add("gaps_salvaged", f"{count} in {gaps_text}, which {_REPORT} lists as lost or set aside")
 
 
 class LogOrder:
@@ -159,7 +156,13 @@ def partition_report(
     check_left_out(log, findings)
     segments = files[: len(log.all_segments)]
     _correct_names(log, segments)
-    order = _order(log, segments, limit)
+    order = None  # as in the files, or the log cannot be read once more
+    overlap = any((one.offsets.next or 0) > after.begin > one.begin for one, after in pairwise(_in_order(segments)))
+    within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
+    if (overlap or within) and all(one.is_log for one in segments):
+        with suppress(OSError, KafkaRecordError):
+            pairs = zip(log.all_segments, segments, strict=True)
+            order = LogOrder([one.copy(base_offset=file.base_offset) for one, file in pairs], limit)
     end = _end(log, segments, ends, order)
     if end.higher and segments and segments[-1].remaining and "segment_misnamed" not in segments[-1].findings:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
@@ -174,15 +177,15 @@ def partition_report(
         file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
     _report_end(log, end, findings)
     log_start = data_folder.log_start(log.topic, log.partition)
-    salvaged = SalvagedGaps.of(log)
+    salvaged = _salvaged_ranges(log)
     between = _gaps_between(in_order, findings)
     if order is not None:
         order.apply(segments)
         between = _gaps_between(in_order, Findings())
     gaps = Gaps(gap for gap in between if gap.last >= log_start)
-    salvaged.take(gaps, findings)
+    _leave_out_salvaged(salvaged, gaps, findings)
     for one in files:
-        salvaged.take(one.offsets.gaps, one.findings)
+        _leave_out_salvaged(salvaged, one.offsets.gaps, one.findings)
     compacted = data_folder.cleaned(log.topic, log.partition)  # None: not known
     if any(one.signs_of_cleaning for one in files):
         compacted = True
@@ -270,14 +273,12 @@ def _report_end(log: PartitionFiles, verdict: EndVerdict, findings: Findings) ->
         more = "at least " if end.last is None else ""
         had = f"had {more}{count} {'' if more else 'more '}{noun(count, 'offset')}, up to {first.end - 1}"
         what = f"its start offset is {first.end}" if meaning == DELETED else had
-        also = [one.file for one in of_meaning[1:]]
-        others = f" ({_joined(also)} also refer{'s' if len(also) == 1 else ''} to later offsets)" if also else ""
+        others = ""
+        if len(of_meaning) > 1:
+            *also, last = (one.file for one in of_meaning[1:])
+            named = f"{', '.join(also)} and {last} also refer" if also else f"{last} also refers"
+            others = f" ({named} to later offsets)"
         findings.add(kind, f"the log {ends}, but {what}: {consequence}{others}", offset=end.offset, file=first.file)
-
-
-def _joined(names: Sequence[str]) -> str:
-    *before, last = names
-    return f"{', '.join(before)} and {last}" if before else last
 
 
 def _may_be_unfinished(log: PartitionFiles, longer: Sequence[Witness]) -> bool:
@@ -311,21 +312,6 @@ def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> Non
             one.findings.discard(("offset_below_file_name",))
             one.findings.add("segment_misnamed", detail)
         one.base_offset = place
-
-
-def _order(log: PartitionFiles, segments: Sequence[SegmentCheck], limit: int) -> LogOrder | None:
-    """The order of the log's batches; None: as they are in its files, or it cannot be read once more."""
-    overlap = any((one.offsets.next or 0) > after.begin > one.begin for one, after in pairwise(_in_order(segments)))
-    within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
-    if not (overlap or within) or not all(one.is_log for one in segments):
-        return None
-    try:
-        return LogOrder(
-            [one.copy(base_offset=file.base_offset) for one, file in zip(log.all_segments, segments, strict=True)],
-            limit,
-        )
-    except (OSError, KafkaRecordError):
-        return None
 
 
 def _in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:

@@ -268,21 +268,17 @@ def _detail(one: PartitionReport, lines: int, with_notes: bool, limits: ReportLi
     elif len(files) > most:
         blocks.append(f"  and {limits.more(len(files) - most, 'damaged file')}")
     findings = [found for found in one.findings if with_notes or found.severity != NOTE]
-    found = list(_findings(findings if limits.files else _merged(findings), lines, limits))
+    if not limits.files:  # those of one kind in several files are joined to the first one, except errors
+        together: dict[tuple[object, ...], Finding] = {}
+        for each in sorted(findings, key=_by_severity):
+            key = (each.kind, each.severity, each.file if each.severity == ERROR else None)
+            old = together.get(key)
+            together[key] = each if old is None else replace(old, count=old.count + each.count)
+        findings = list(together.values())
+    found = list(_findings(findings, lines, limits))
     blocks += ["", *found] if found else []
     title = f"{one.name} ({one.path})" if one.name != one.path else one.path
     return ReportSection(title, blocks, state=one.state)
-
-
-def _merged(findings: Iterable[Finding]) -> Iterable[Finding]:
-    """The findings, with those of one kind in several files joined to the first one, with the count of all. Errors are
-    not joined."""
-    together: dict[tuple[object, ...], Finding] = {}
-    for one in sorted(findings, key=_by_severity):
-        key = (one.kind, one.severity, one.file if one.severity == ERROR else None)
-        old = together.get(key)
-        together[key] = one if old is None else replace(old, count=old.count + one.count)
-    return together.values()
 
 
 _OF_PARTITION: dict[str, Callable[[PartitionReport], str]] = {
@@ -333,7 +329,12 @@ def _damage(file: FileReport, limit: int, limits: ReportLimits) -> Iterator[Bloc
     for first, *more in groups:
         begin, last = first.position, (first, *more)[-1]
         end = last.position + last.length
-        lost, why = lost_by(first), _why(first)
+        lost, why = lost_by(first), first.reason
+        values = comparison(first.reason, {"expected": first.expected, "found": first.found, "detail": first.cause})
+        if begins_with_zeros(first.reason, first.found):
+            why = f"zeros [{first.reason}]"
+        elif values:
+            why = f"{first.reason}: {values}"
         span = f"byte {begin}" if end == begin + 1 else f"bytes {begin} to {end - 1}"
         lines.append(f"    {span}: {lost}; {why}" + (f", and {len(more)} more within" if more else ""))
         sentence = REASONS[first.reason].sentence
@@ -354,14 +355,6 @@ def _adjacent(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
         group.append(one)
     if group:
         yield group
-
-
-def _why(one: Damage) -> str:
-    """The reason with the expected and found value, or zeros."""
-    if begins_with_zeros(one.reason, one.found):
-        return f"zeros [{one.reason}]"
-    text = comparison(one.reason, {"expected": one.expected, "found": one.found, "detail": one.cause})
-    return f"{one.reason}: {text}" if text else one.reason
 
 
 # ---- findings

@@ -281,19 +281,16 @@ class EpochCheckpointCheck:
                 self._reported = None
             elif self._reported != (epoch, known):
                 self._reported = epoch, known
-                self._report(base, epoch, known)
-
-    def _report(self, base: int, epoch: int, known: int | None) -> None:
-        batch = f"the batch at offset {base} was written in leader epoch {epoch}"
-        harm = "a replica that compares epochs may truncate its log at the wrong offset"
-        if known is not None:
-            severity, sentence = None, f"{batch}, the file says {known}: {harm}"
-        elif self._entries and epoch <= self._entries[0].epoch:
-            severity = NOTE
-            sentence = f"{batch}, which is before the first entry: earlier records were deleted (DeleteRecords)"
-        else:
-            severity, sentence = ANOMALY, f"{batch}, which has no entry: {harm}"
-        self._report_file("epoch_differs", sentence, severity)
+                batch = f"the batch at offset {base} was written in leader epoch {epoch}"
+                harm = "a replica that compares epochs may truncate its log at the wrong offset"
+                if known is not None:
+                    severity, sentence = None, f"{batch}, the file says {known}: {harm}"
+                elif entries and epoch <= entries[0].epoch:
+                    severity = NOTE
+                    sentence = f"{batch}, which is before the first entry: earlier records were deleted (DeleteRecords)"
+                else:
+                    severity, sentence = ANOMALY, f"{batch}, which has no entry: {harm}"
+                self._report_file("epoch_differs", sentence, severity)
 
 
 class TxnIndexCheck:
@@ -346,7 +343,22 @@ class TxnIndexCheck:
             expected = missing.pop(place, None)
             what = f"entry {number}: producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}"
             if expected is not None:
-                self._compare(what, entry, expected, complete)
+                if entry.first_offset != expected.first_offset:
+                    explained = not complete and entry.first_offset < expected.first_offset
+                    self._report(
+                        "transaction_differs",
+                        f"{what}: according to its batches it begins at offset {expected.first_offset}",
+                        NOTE if explained else None,
+                    )
+                stable = expected.last_stable_offset
+                if entry.last_stable_offset != stable:
+                    late = entry.last_stable_offset > stable
+                    self._report(
+                        "transaction_differs",
+                        f"{what}: last stable offset {entry.last_stable_offset}, but {stable} according to the batches"
+                        + ("; a consumer may be given too few aborted transactions" if late else ""),
+                        ANOMALY if late and complete else NOTE,
+                    )
             if place in self._lost:
                 self._report(
                     "transaction_unknown",
@@ -365,24 +377,6 @@ class TxnIndexCheck:
                 f"the transaction of producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, was "
                 "aborted and is not listed: read_committed consumers get its records; reindex writes a "
                 "correct one",
-            )
-
-    def _compare(self, what: str, entry: AbortedTransaction, expected: AbortedTransaction, complete: bool) -> None:
-        if entry.first_offset != expected.first_offset:
-            explained = not complete and entry.first_offset < expected.first_offset
-            self._report(
-                "transaction_differs",
-                f"{what}: according to its batches it begins at offset {expected.first_offset}",
-                NOTE if explained else None,
-            )
-        stable = expected.last_stable_offset
-        if entry.last_stable_offset != stable:
-            late = entry.last_stable_offset > stable
-            self._report(
-                "transaction_differs",
-                f"{what}: last stable offset {entry.last_stable_offset}, but {stable} according to the batches"
-                + ("; a consumer may be given too few aborted transactions" if late else ""),
-                ANOMALY if late and complete else NOTE,
             )
 
 
