@@ -172,7 +172,18 @@ class Cleaner(RecordFilter):
         if not to_filter:
             return bytearray(len(rows))
         keep = self._offsets.latest(rows)
-        tombstones = self._drop_tombstones(to_filter, rows.without_value, keep)
+        without_value, tombstones = rows.without_value, 0  # those past their delete horizon
+        for batch in to_filter:
+            if without_value is None:
+                break
+            horizon = batch.delete_horizon_ms
+            is_past = horizon is not None and self._now >= horizon
+            if is_past if batch.magic >= BATCH_MAGIC else not self.retains_legacy_tombstones:
+                at = without_value.find(1, batch.start, batch.stop)
+                while at >= 0:
+                    tombstones += keep[at]
+                    keep[at] = 0
+                    at = without_value.find(1, at + 1, batch.stop)
         lost = sum(batch.stop - batch.start - keep.count(1, batch.start, batch.stop) for batch in to_filter)
         missing = rows.without_key
         invalid = 0 if missing is None else sum(missing.count(1, batch.start, batch.stop) for batch in to_filter)
@@ -180,22 +191,6 @@ class Cleaner(RecordFilter):
         self.stats.messages_invalid += invalid
         self.stats.messages_superseded += lost - invalid - tombstones
         return keep
-
-    def _drop_tombstones(self, batches: list[SourceBatch], missing: bytes | None, keep: bytearray) -> int:
-        """Clears `keep` for tombstones past their delete horizon; returns how many."""
-        if missing is None:
-            return 0
-        count = 0
-        for batch in batches:
-            horizon = batch.delete_horizon_ms
-            is_past = horizon is not None and self._now >= horizon
-            if is_past if batch.magic >= BATCH_MAGIC else not self.retains_legacy_tombstones:
-                at = missing.find(1, batch.start, batch.stop)
-                while at >= 0:
-                    count += keep[at]
-                    keep[at] = 0
-                    at = missing.find(1, at + 1, batch.stop)
-        return count
 
 
 _STEP = 1 << 20

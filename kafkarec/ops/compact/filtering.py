@@ -134,23 +134,6 @@ def refuse(batch: SourceBatch, why: str) -> NoReturn:
     raise batch.error("batch_not_rewritable", f"{which} cannot be rewritten: {why}")
 
 
-def _demand_writable(batch: SourceBatch, offsets: list[int], timestamps: list[int | None]) -> None:
-    """MemoryRecordsBuilder.appendWithOffset and validateProducerState."""
-    for one, other in pairwise(offsets):
-        if other <= one:
-            refuse(batch, f"offset {other} follows offset {one}")
-    lowest = min((time for time in timestamps if time is not None), default=0)
-    if lowest < 0:
-        refuse(batch, f"timestamp {lowest} is negative")
-    if batch.producer_id == -1:
-        if batch.is_transactional:
-            refuse(batch, "it is transactional and has no producer id")
-    elif batch.producer_epoch == -1:
-        refuse(batch, "it has a producer id and no producer epoch")
-    elif batch.base_sequence < 0 and not batch.is_control:
-        refuse(batch, f"it has a producer id and the base sequence {batch.base_sequence}")
-
-
 _LOG_APPEND = 1
 
 
@@ -388,7 +371,20 @@ class RecordFilter(ABC):
         """
         span = slice(batch.start, batch.stop)
         offsets = list(compress(rows.offsets[span], keep))
-        _demand_writable(batch, offsets, list(compress(rows.timestamps[span], keep)))
+        # MemoryRecordsBuilder.appendWithOffset and validateProducerState
+        for one, other in pairwise(offsets):
+            if other <= one:
+                refuse(batch, f"offset {other} follows offset {one}")
+        lowest = min((time for time in compress(rows.timestamps[span], keep) if time is not None), default=0)
+        if lowest < 0:
+            refuse(batch, f"timestamp {lowest} is negative")
+        if batch.producer_id == -1:
+            if batch.is_transactional:
+                refuse(batch, "it is transactional and has no producer id")
+        elif batch.producer_epoch == -1:
+            refuse(batch, "it has a producer id and no producer epoch")
+        elif batch.base_sequence < 0 and not batch.is_control:
+            refuse(batch, f"it has a producer id and the base sequence {batch.base_sequence}")
         header = new_header(batch)._replace(delete_horizon_ms=None if horizon is None or horizon < 0 else horizon)
         if batch.magic < BATCH_MAGIC:
             header = header._replace(base_offset=offsets[0], last_offset=None)

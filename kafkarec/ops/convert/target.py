@@ -116,21 +116,19 @@ class Target(NamedTuple):
         # a batch without records, or a marker, is never compressed, as in Kafka
         is_bare = unit.magic == magic >= BATCH_MAGIC and not unit.codec and (unit.is_control or not unit.rows)
         codec = unit.codec if self.codec is None or is_bare else self.codec
-        return Shape(magic, codec, self._limit(unit, magic, codec))
+        limit = None
+        # attribute bits of a later Kafka apply to one batch
+        is_later = unit.magic >= BATCH_MAGIC and unit.attributes & ~_ATTRIBUTE_BITS
+        if unit.rows and not unit.is_control and not is_later:
+            plain = unit.magic < BATCH_MAGIC and not unit.codec and not self.keeps(unit, magic, codec)
+            limit = JOINED_BYTES if plain else None
+            if self.batch_size and (magic >= BATCH_MAGIC or codec):
+                limit = self.batch_size
+        return Shape(magic, codec, limit)
 
     def keeps(self, unit: SourceBatch, magic: int, codec: int) -> bool:
         """Whether a batch that is neither joined nor split is copied unchanged."""
         return unit.magic == magic and unit.codec == codec and (self.level is None or not codec)
-
-    def _limit(self, unit: SourceBatch, magic: int, codec: int) -> int | None:
-        if unit.is_control or not unit.rows:
-            return None
-        if unit.magic >= BATCH_MAGIC and unit.attributes & ~_ATTRIBUTE_BITS:
-            return None  # attribute bits of a later Kafka apply to one batch
-        plain = unit.magic < BATCH_MAGIC and not unit.codec and not self.keeps(unit, magic, codec)
-        if magic < BATCH_MAGIC and not codec:
-            return JOINED_BYTES if plain else None
-        return self.batch_size or (JOINED_BYTES if plain else None)
 
 
 def target(magic: Any, compression: Any, level: Any, batch_size: Any) -> Target:
@@ -164,7 +162,14 @@ def may_follow(first: SourceBatch, last: SourceBatch, unit: SourceBatch, shape: 
     whole = first.last_offset if first.base_offset is None else first.base_offset
     if begin <= last.last_offset or unit.last_offset - whole > WIDEST:
         return False
-    return shape.magic < BATCH_MAGIC or _in_sequence(last, unit)
+    if shape.magic < BATCH_MAGIC or last.base_sequence == unit.base_sequence == -1:
+        return True
+    if -1 in (last.base_sequence, unit.base_sequence) or last.base_offset is None:
+        return False
+    # offsets and sequences both continue: a record's sequence is base sequence + offset delta
+    step = 1 + last.last_offset - last.base_offset
+    follows = unit.base_offset == last.last_offset + 1
+    return follows and unit.base_sequence == increment_sequence(last.base_sequence, step)
 
 
 def _shared_fields(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
@@ -181,17 +186,6 @@ def _shared_fields(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
         unit.is_transactional,
         unit.delete_horizon_ms,
     )
-
-
-def _in_sequence(last: SourceBatch, unit: SourceBatch) -> bool:
-    """Whether offsets and sequences both continue: a record's sequence is base sequence + offset delta."""
-    if last.base_sequence == unit.base_sequence == -1:
-        return True
-    if -1 in (last.base_sequence, unit.base_sequence) or last.base_offset is None:
-        return False
-    step = 1 + last.last_offset - last.base_offset
-    follows = unit.base_offset == last.last_offset + 1
-    return follows and unit.base_sequence == increment_sequence(last.base_sequence, step)
 
 
 def is_regular(decoded: DecodedBatches, number: int, shape: Shape) -> bool:

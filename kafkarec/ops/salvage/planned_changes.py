@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
@@ -46,13 +46,12 @@ from kafkarec.read.isolation import aborted_spans, match
 from kafkarec.read.walk import MARKERS, asked, walk
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
 from kafkarec.recover.holes import Hole, examined, marker_bytes
-from kafkarec.recover.marker_evidence import UNDECIDED, Decision, Evidence
-from kafkarec.recover.marker_matching import FIRST, Match
+from kafkarec.recover.marker_evidence import UNDECIDED, Decision
+from kafkarec.recover.marker_matching import FIRST
 from kafkarec.recover.steps import as_stored
 from kafkarec.state.producers import at_log_start
 from kafkarec.storage.log_reading import tables
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
@@ -76,40 +75,28 @@ def may_have_lost_markers(partition: SalvagePartition, report: SalvagedPartition
 
 
 def decided_markers(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
-    """How the transactions ended whose markers are lost in the holes of a new log."""
-    evidence = _evidence(log, partition)
+    """How the transactions ended whose markers are lost in the holes of a new log, by the side files of the sources."""
+    segments = [segment for source in partition.of_one_topic for segment in source.segments]
+    firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
+    index = AbortedIndex([*set(entries_of(segments))])
+
+    def snapshots() -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
+        found = (found for segment in firsts for found in segment.evidence.snapshots())
+        return sorted(found, key=lambda found: found[0])
+
+    def prepared() -> dict[tuple[int, int], bool]:  # of `__transaction_state` beside the sources
+        found: dict[tuple[int, int], bool] = {}
+        for segment in firsts:
+            found |= segment.evidence.prepared()
+        return found
+
+    evidence = {}
+    bases = [segment.base_offset or 0 for segment in log.segments]
+    for segment, base, end in zip(log.segments, bases, [*bases[1:], 2**63], strict=True):
+        aborted = partial(index.within, Hole(base, end - 1))
+        evidence[segment] = segment.evidence._replace(aborted=aborted, snapshots=snapshots, prepared=prepared)
     found = match(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
     return [*found.decisions, *found.listed_ahead()]
-
-
-def _evidence(log: PartitionFiles, partition: SalvagePartition) -> dict[SegmentFile, Evidence]:
-    """What the side files of the sources say of the segments of the new log."""
-    segments = [segment for source in partition.of_one_topic for segment in source.segments]
-    index = AbortedIndex([*set(entries_of(segments))])
-    bases = [segment.base_offset or 0 for segment in log.segments]
-    ends = [*bases[1:], 2**63]
-    return {
-        segment: segment.evidence._replace(
-            aborted=partial(index.within, Hole(base, end - 1)),
-            snapshots=partial(_snapshots, partition),
-            prepared=partial(_prepared, partition),
-        )
-        for segment, base, end in zip(log.segments, bases, ends, strict=True)
-    }
-
-
-def _snapshots(partition: SalvagePartition) -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
-    """The snapshots of all sources, by offset."""
-    firsts = [segment for source in partition.of_one_topic for segment in source.segments[:1]]
-    return sorted((found for segment in firsts for found in segment.evidence.snapshots()), key=lambda found: found[0])
-
-
-def _prepared(partition: SalvagePartition) -> dict[tuple[int, int], bool]:
-    """What `__transaction_state` beside the sources says of their transactions."""
-    found: dict[tuple[int, int], bool] = {}
-    for segment in (segment for source in partition.of_one_topic for segment in source.segments[:1]):
-        found |= segment.evidence.prepared()
-    return found
 
 
 def _holes(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Hole]:
@@ -120,22 +107,28 @@ def _holes(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPar
     unread = [(file, position, length) for file, position, length, _ in report.tails]
     # a wrong base offset at a segment's end: the batch behind it, which would tell, is in the next segment
     unread += [(one.file, one.position, one.size) for one in report.set_aside if one.reason == "outside_of_segment"]
-    damage += [
-        (*place, *_missing_behind(segments[place[0]], segments.values(), report))
-        for place in unread
-        if place[0] in segments
-    ]
+    for place in unread:
+        if place[0] in segments:  # the offsets that are missing between its segment and the next one; (0, -1): none
+            base = segments[place[0]].base_offset or 0
+            later = [one.base_offset or 0 for one in segments.values() if (one.base_offset or 0) > base]
+            following = min(later, default=None)
+            behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
+            damage.append((*place, *behind))
     holes = []
     unproven = set() if report.never_compacted else set(report.missing)  # the log cleaner leaves such gaps, too
     gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
-    within = _by_offsets(damage)
+    ordered = sorted(damage, key=lambda one: as_stored(one[3]))
+    lows = [as_stored(one[3]) for one in ordered]
+    highs = [math.inf if one[4] is None else one[4] for one in ordered]
+    highest = [*accumulate(highs, max)]  # so far
     for first, last in (*report.lost, *gaps):
         if first is None:
             continue
         begin = max(bisect_right(bases, first) - 1, 0)
         end = len(bases) if last is None else bisect_right(bases, last)
         hole = Hole(first, last, tuple(range(begin, end)))
-        inside = within(hole)
+        stop = len(lows) if last is None else bisect_right(lows, last)
+        inside = [ordered[at] for at in range(bisect_left(highest, first), stop) if highs[at] >= first]
         if (first, last) in unproven and not inside:
             continue
         if len(inside) == 1 and inside[0][0] in segments:
@@ -143,27 +136,6 @@ def _holes(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPar
             hole = examined(hole, length, marker_bytes(segments[file], position))
         holes.append(hole)
     return sorted(holes, key=lambda hole: hole.first)
-
-
-def _missing_behind(segment: SegmentFile, others: Iterable[SegmentFile], report: SalvagedPartition) -> tuple[int, int]:
-    """The offsets that are missing between a segment and the next one; (0, -1): none."""
-    base = segment.base_offset or 0
-    following = min((one.base_offset or 0 for one in others if (one.base_offset or 0) > base), default=None)
-    return next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
-
-
-def _by_offsets(damage: Iterable[_Lost]) -> Callable[[Hole], list[_Lost]]:
-    """A function: a hole -> the damage that lost some of its offsets."""
-    ordered = sorted(damage, key=lambda one: as_stored(one[3]))
-    lows = [as_stored(one[3]) for one in ordered]
-    highs = [math.inf if one[4] is None else one[4] for one in ordered]
-    highest = [*accumulate(highs, max)]  # so far
-
-    def within(hole: Hole) -> list[_Lost]:
-        stop = len(lows) if hole.last is None else bisect_right(lows, hole.last)
-        return [ordered[at] for at in range(bisect_left(highest, hole.first), stop) if highs[at] >= hole.first]
-
-    return within
 
 
 # ---- the markers
@@ -273,7 +245,12 @@ class _Span(NamedTuple):
 
 def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
     """Yields the changes of a planned log."""
-    left_out = _uncommitted(match(log.segments))
+    matched = match(log.segments)
+    left_out: dict[int, list[_Span]] = {}  # producer id -> its transactions that were not committed, in order
+    for producer, first, marker in aborted_spans(matched):
+        left_out.setdefault(producer, []).append(_Span(first, marker, ""))
+    for producer, txn in matched.open.items():
+        left_out.setdefault(producer, []).append(_Span(txn[FIRST], 2**63, "transaction_not_ended"))
     for segment in log.segments:
         for table in tables([segment]):
             magics, positions = table.column("magic"), table.column("position")
@@ -301,16 +278,6 @@ def new_cluster_sentence(changed: list[Change]) -> str:
         f"for another cluster: {renewed} without the producer id, or with another leader epoch; "
         f"{counted(markers, 'marker')} and {aborted} of aborted transactions are left out"
     )
-
-
-def _uncommitted(matched: Match) -> dict[int, list[_Span]]:
-    """Producer id -> its transactions that were not committed, in order."""
-    found: dict[int, list[_Span]] = {}
-    for producer, first, marker in aborted_spans(matched):
-        found.setdefault(producer, []).append(_Span(first, marker, ""))
-    for producer, txn in matched.open.items():
-        found.setdefault(producer, []).append(_Span(txn[FIRST], 2**63, "transaction_not_ended"))
-    return found
 
 
 def _span(header: V2Header, left_out: dict[int, list[_Span]]) -> _Span | None:

@@ -320,13 +320,9 @@ class PlannedFolder:
                     if header is not None:
                         add_counts((files[name], report), sign, sign * header.record_count, sign * batch_size(header))
             self.add(old.changed(in_file))
-        if moved:
-            self._set_bounds(moved)
-
-    def _set_bounds(self, changed: set[str]) -> None:
-        """Sets first and last offsets of the files that were changed, and the start and the end of the log."""
-        report = self.report
-        for file in (file for file in report.files if file.name in changed):
+        if not moved:
+            return
+        for file in (file for file in report.files if file.name in moved):
             segment = SegmentFile(self.join(file.name), file.name, folder=self)
             found = [table for table in tables([segment]) if len(table)]
             file.last_offset = found[-1].column("last_offset")[-1] if found else None

@@ -259,7 +259,15 @@ def _check_producer(
     """
     position = header.position
     if header.is_control:
-        marker = markers[position] = _marker(view, header)
+        fault = {"position": position, "base_offset": header.base_offset}
+        try:
+            marker = markers[position] = read_marker(bytes(view[position : position + header.size_in_bytes]))
+        except KafkaRecordError as error:
+            fault |= {name: getattr(error, name) for name in ("expected", "found", "record")} | {"detail": error.cause}
+            raise damage.error(error.reason or "control_record_invalid", fault) from None
+        if marker is None and header.record_count:
+            detail = "a control batch with a producer ends a transaction: ABORT or COMMIT"
+            raise damage.error("control_record_invalid", fault | {"detail": detail})
         if marker is not None:
             open_now[producer_id] = False
         return
@@ -271,19 +279,6 @@ def _check_producer(
     elif open_now[producer_id]:
         text = f"a plain batch of producer {producer_id}, whose transaction is open: a broker would not start on it"
         raise AppendRefused(text, position, header.first_offset)
-
-
-def _marker(view: memoryview, header: AppendedHeader) -> Marker | None:
-    fault = {"position": header.position, "base_offset": header.base_offset}
-    try:
-        marker = read_marker(bytes(view[header.position : header.position + header.size_in_bytes]))
-    except KafkaRecordError as error:
-        fault |= {name: getattr(error, name) for name in ("expected", "found", "record")} | {"detail": error.cause}
-        raise damage.error(error.reason or "control_record_invalid", fault) from None
-    if marker is None and header.record_count:
-        detail = "a control batch with a producer ends a transaction: ABORT or COMMIT"
-        raise damage.error("control_record_invalid", fault | {"detail": detail})
-    return marker
 
 
 INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)

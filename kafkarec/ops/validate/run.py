@@ -248,7 +248,33 @@ def validate(
         level=None if level is None else checked_level(codec, level),
     )
     check(first, rules)
-    return _validate_records(view, request, first, rules)
+    plain = first.codec == rules.codec == 0
+    stays = first.codec == rules.codec and first.magic == rules.magic and request.one_magic
+    if not plain:
+        # inner offsets of magic 0 are absolute, so it is rewritten; control batches are never compressed by a broker
+        stays = (stays and rules.magic > 0) or (first.codec == 0 and first.is_control)
+    payload = _records(view, request, first, rules, stays)
+    place = request.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
+    stats = RecordStats(*request.stats)
+    kept = payload if first.magic >= BATCH_MAGIC else None
+    accepted = ProduceRequest(view[: request.end], first, kept, stats, rules)
+    converts = plain and not stays
+    wrong = request.refused()
+    if wrong[0] and converts:
+        rows(accepted)  # Kafka reads all records first, for the size of the result
+    if wrong[0] and not (converts and stats.unfit):  # then it writes each record right after checking it
+        refuse_records(wrong, place, first.magic, rules)
+    if not request.one_magic:  # Kafka scans the messages before it first
+        refuse("batch_magic_differs", position=request.other_position, expected=first.magic, found=request.other_magic)
+    if plain and stays:
+        return accept_uncompressed(accepted)
+    if stays and (stats.in_order or rules.magic == 0):
+        return stamped(accepted)
+    if stays and first.codec and first.magic >= BATCH_MAGIC:
+        # Kafka would rewrite it and fails, as it has skipped keys and values of the records
+        detail = "they do not count up from 0 in a compressed batch that keeps its codec"
+        first.refuse("offsets_out_of_order", detail=detail)
+    return rewritten(accepted)
 
 
 def _follower_append(view: memoryview, request: Request, rules: Rules) -> ValidatedRecords:
@@ -264,37 +290,6 @@ def _follower_append(view: memoryview, request: Request, rules: Rules) -> Valida
         max_timestamp=request.max_timestamp,
         next_offset=request.last_offset + 1 if request.batches else rules.first_offset,
     )
-
-
-def _validate_records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules) -> ValidatedRecords:
-    """Scans the records, then modifies or rewrites the batches (validateMessagesAndAssignOffsets)."""
-    plain = first.codec == rules.codec == 0
-    stays = first.codec == rules.codec and first.magic == rules.magic and batches.one_magic
-    if not plain:
-        # inner offsets of magic 0 are absolute, so it is rewritten; control batches are never compressed by a broker
-        stays = (stays and rules.magic > 0) or (first.codec == 0 and first.is_control)
-    payload = _records(view, batches, first, rules, stays)
-    place = batches.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
-    stats = RecordStats(*batches.stats)
-    kept = payload if first.magic >= BATCH_MAGIC else None
-    request = ProduceRequest(view[: batches.end], first, kept, stats, rules)
-    converts = plain and not stays
-    wrong = batches.refused()
-    if wrong[0] and converts:
-        rows(request)  # Kafka reads all records first, for the size of the result
-    if wrong[0] and not (converts and stats.unfit):  # then it writes each record right after checking it
-        refuse_records(wrong, place, first.magic, rules)
-    if not batches.one_magic:  # Kafka scans the messages before it first
-        refuse("batch_magic_differs", position=batches.other_position, expected=first.magic, found=batches.other_magic)
-    if plain and stays:
-        return accept_uncompressed(request)
-    if stays and (stats.in_order or rules.magic == 0):
-        return stamped(request)
-    if stays and first.codec and first.magic >= BATCH_MAGIC:
-        # Kafka would rewrite it and fails, as it has skipped keys and values of the records
-        detail = "they do not count up from 0 in a compressed batch that keeps its codec"
-        first.refuse("offsets_out_of_order", detail=detail)
-    return rewritten(request)
 
 
 def _records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules, stays: bool) -> Any:
