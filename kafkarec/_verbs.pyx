@@ -210,7 +210,7 @@ cdef class Request:
 
     @property
     def first(self):
-        """The fields of ops.validate.batch_rules.FirstBatch; -1 where the first batch's magic does not have them."""
+        """The fields of ops.validate.rules.FirstBatch; -1 where the first batch's magic does not have them."""
         cdef const BatchRow* row = &self.row
         cdef bint is_batch = row.magic >= BATCH_MAGIC
         return (
@@ -238,7 +238,7 @@ cdef class Request:
         """Scans all records; returns position, base offset and next position of the last batch.
 
         payload    the decompressed records of the first batch; None: all plain messages
-        rules      ops.validate.topic_rules.Rules
+        rules      ops.validate.rules.Rules
         partly     the fields of a record need not fill its length
         limit      the most bytes of an inner message
         """
@@ -302,7 +302,7 @@ cdef class Request:
 
     @property
     def stats(self):
-        """The fields of ops.validate.accepted_batches.RecordStats."""
+        """The fields of ops.validate.run.RecordStats."""
         cdef const RecordStats* t = &self.record_stats
         return t.records, t.in_order, t.least, t.greatest, t.headers, t.unfit
 
@@ -326,8 +326,9 @@ cdef inline object known(int64_t value):
 
 
 def headers_of_good_batches(data, *, bint check_crcs):
-    """Fields of each batch of a buffer, as ops.segment_writer.append_checks.COLUMNS has them; None if it does not hold
-    whole batches only, with known codecs and right checksums. As `scan` returns them, in a fraction of its time."""
+    """Fields of each batch of a buffer, as ops.segment_writer.active_segment.AppendedHeader has them; None if it does
+    not hold whole batches only, with known codecs and right checksums. As `scan` returns them, in a fraction of its
+    time."""
     cdef HeldBytes held = HeldBytes(data)
     cdef BatchRow row
     cdef Fault fault

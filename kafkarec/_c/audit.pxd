@@ -7,7 +7,7 @@ It reads the bytes that the decoder has accepted, in memory, after the batch was
 caller's buffer may have changed since, so it checks its own bounds; where they do not hold it stops, with no note.
 
 A note is a kind, how often it was seen in the batch, and up to three numbers of the first time.
-`kafkarec/ops/verify/audit_findings.py` has a row for each kind, in this order.
+`kafkarec/ops/verify/batch_checks.py` has a row for each kind, in this order.
 """
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 

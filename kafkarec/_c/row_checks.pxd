@@ -25,7 +25,7 @@ cdef enum RowFlag:
 
 cdef enum:
     MAX_JUMP = 1 << 31           # recover.offset_order.MAX_JUMP
-    MAX_WIDTH = (1 << 30) - 1    # ops.convert.batch_joining.WIDEST
+    MAX_WIDTH = (1 << 30) - 1    # ops.convert.target.WIDEST
 
 cdef struct RowState:
     int64_t end                  # where the last batch ends

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.salvage import NotEnoughSpace, SalvageReport, salvage
-from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
+from kafkarec.ops.salvage.plan_writing import DamagedCopy
+from kafkarec.ops.salvage.planned_changes import UNDECIDED_AS
 from kafkarec.ops.salvage.salvage_report import document
-from kafkarec.ops.salvage.side_file_writer import DamagedCopy
 from kafkarec.ops.salvage.unfinished_run import REPORT, UNFINISHED
 from kafkarec.support.durable import write_file
 

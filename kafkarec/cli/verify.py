@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkarec.logs import LogDir, logs_of
 from kafkarec.ops import verify
-from kafkarec.ops.verify.report_document import document
+from kafkarec.ops.verify.report import document
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.remote import is_url
 from kafkarec.storage.partition_folder import LeftOut

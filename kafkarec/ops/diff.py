@@ -162,17 +162,16 @@ def compare(
 
 def _classify(extents: list[Extent], other: Replica) -> None:
     for extent in extents:
-        if any(_covers(damage, extent) for damage in other.damage):
+        if any(
+            (one.lost_from is None or one.lost_from <= extent.last)
+            and (one.lost_to is None or extent.first <= one.lost_to)
+            for one in other.damage
+        ):
             extent.kind = DAMAGED
         elif other.start is None or other.end is None or extent.first >= other.end:
             extent.kind = TAIL
         elif extent.kind != HEAD:
             extent.kind = GAP
-
-
-def _covers(damage: Damage, extent: Extent) -> bool:
-    low, high = damage.lost_from, damage.lost_to
-    return (low is None or low <= extent.last) and (high is None or extent.first <= high)
 
 
 def _notes(difference: Difference) -> Iterator[str]:
@@ -416,20 +415,18 @@ class _Comparison:
                 other_epoch = x[2] != y[2] and _NO_EPOCH not in (x[2], y[2])
                 if x[1] != y[1] or other_epoch:
                     kind = "epoch" if other_epoch else "content"
-                    self._differs(x[0], _describe(kind, x[2], y[2], one, other))
+                    if other_epoch:
+                        what = f"leader epoch {x[2]} in A, {y[2]} in B: two leaders wrote here"
+                    else:
+                        what = f"other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
+                        if min(x[2], y[2]) != _NO_EPOCH:
+                            what = f"same leader epoch {max(x[2], y[2])}, {what}"
+                    self._differs(x[0], what)
                     add(self.difference.changed, Extent(x[0], x[0], 1, x[3], kind))
                     differences += 1
                 i += 1
                 j += 1
         return differences
-
-
-def _describe(kind: str, epoch_a: int, epoch_b: int, one: ReplicaBatch, other: ReplicaBatch) -> str:
-    if kind == "epoch":
-        return f"leader epoch {epoch_a} in A, {epoch_b} in B: two leaders wrote here"
-    known = max(epoch_a, epoch_b)
-    epoch = f"same leader epoch {known}, " if min(epoch_a, epoch_b) != _NO_EPOCH else ""
-    return f"{epoch}other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
 
 
 def add(extents: list[Extent], new: Extent) -> None:

@@ -169,7 +169,7 @@ def test_every_public_name_is_on_the_page() -> None:
 def test_the_modules_on_the_page_of_the_design_are_there() -> None:
     named = re.findall(r"`([a-z_0-9/]+(?:/|\.py|\.pxd))`", (ROOT / "docs/explanation/design.md").read_text())
     there = [name for name in named if (ROOT / "kafkarec" / name).exists() or (ROOT / name).exists()]
-    assert len(named) > 50 and there == named
+    assert len(named) > 40 and there == named
 
 
 def test_every_reason_and_finding_is_on_the_page_with_advice() -> None:

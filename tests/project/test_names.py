@@ -21,7 +21,6 @@ OF_SPARK = "spark_udfs has the same subject for Spark"
 MODULES = {
     "run": "the entry point of each operation in kafkarec.ops",
     "diff": "the operation, and the verb of the command line",
-    "offset_map": "C, and the Python module around it",
     "py_rows": "C, and the Python module around it",
     "arguments": "arguments of Python calls (_entry), and of SQL functions (spark_udfs)",
     "batch": "the format of a batch (_c), and Spark's batch reader",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from kafkarec.ops.compact import BatchRecords, BatchRetentionResult, CleanerStats, RecordFilter, SourceBatch
-from kafkarec.ops.compact.batch_records import decode_request
+from kafkarec.ops.compact.filtering import decode_request
 from kafkarec.read.walk import HEADERS, Buffer, asked, walk
 
 

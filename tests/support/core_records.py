@@ -10,7 +10,7 @@ from builders import varint
 from core_reading import INT_MAX, INT_MIN
 
 from kafkarec._verbs import Request
-from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules
+from kafkarec.ops.validate.rules import NO_LIMIT, Rules
 
 FIELDS = (
     "attributes",

@@ -10,7 +10,7 @@ from typing import Any
 import builders
 from plain_logs import log
 
-from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
+from kafkarec.ops.salvage.planned_changes import UNDECIDED_AS
 
 
 def produced(base: int, size: int, producer: int, *, transactional: bool) -> bytes:

@@ -1,41 +1,138 @@
 """Removes the batches and records that a filter rejects (Kafka: MemoryRecords.filterTo, RecordFilter)
 
+    step (about 1 MB of input) -> SourceBatch    one for each batch, in order, empty ones too
+                               -> BatchRecords   all records of the step; a batch has the rows [start, stop)
     batch retention   DELETE         removed without reading its records
                       DELETE_EMPTY   removed if none of its records is kept
                       RETAIN_EMPTY   if none of its records is kept, its header is, as an empty batch
     outcome           copied         magic 2, every record is kept and no delete horizon is to be set: the same bytes
-                      rewritten      see rewrite_batch.py
+                      rewritten      see below
                       emptied        the header alone
                       removed
 
 A delete horizon (KIP-534), `now` + `delete_retention_ms`, is set on a batch that has none and keeps a tombstone, or is
-the marker of a transaction without data.
+the marker of a transaction without data. In a batch that is rewritten (MemoryRecords.buildRetainedRecordsInto,
+DefaultRecordBatch)
+
+    unchanged     base and last offset, leader epoch, producer id, epoch and base sequence, flags, codec
+    may change    base timestamp: that of the first kept record, or the delete horizon
+                  max timestamp: the greatest of the kept records; with LogAppendTime it is unchanged
+                  magic: messages of magic 0 and 1 become batches of magic 2 (KIP-724, since Kafka 4.0), whose base and
+                  last offset are those of the first and last kept record
+
+Records that Kafka's builder refuses are refused here: a broker stops cleaning the partition of such a log.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from functools import cached_property
+from itertools import compress, pairwise
+from typing import Any, NamedTuple, NoReturn
 
 from kafkarec import codecs
+from kafkarec._core import Chunk
 from kafkarec._verbs import Request
 from kafkarec._writer import RecordInput
 from kafkarec.damage import error
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
-from kafkarec.format.java_integers import wrapped
+from kafkarec.format.java_integers import INT_MAX, wrapped
 from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES
-from kafkarec.ops.rewrite.batches import Progress, SourceBatch, batches_of, steps
-from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.ops.rewrite import Progress, batches_of, empty_batch, new_header, row_counts, steps
+from kafkarec.ops.rewrite import SourceBatch as SourceBatch
+from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns
 from kafkarec.read.walk import HEADERS, asked, walk
 from kafkarec.recover.steps import Step
+from kafkarec.tables.table import cells
 from kafkarec.write.record_input import record_input_of
 
-from .batch_records import BatchRecords, batches
-from .rewrite_batch import emptied, refuse, rewritten
+COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
+_OFFSET, _TIMESTAMP, _KEY, _VALUE, _, _CONTROL_TYPE = range(len(COLUMNS))
+_ABSENT = bytes.maketrans(b"01", b"\x01\x00")
+
+
+class BatchRecords:
+    """The records of one step. A column is converted to Python objects when it is first used."""
+
+    def __init__(self, chunk: Chunk | None) -> None:
+        self._chunk = chunk
+        self._length = 0 if chunk is None else len(chunk)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _column(self, index: int, format_: str) -> list[Any]:
+        return [] if self._chunk is None else cells(self._chunk, index, format_, 0, self._length)
+
+    def _missing(self, index: int) -> bytes | None:
+        """One byte per row, 1 where the column is null; None if there are no nulls."""
+        if self._chunk is None:
+            return None
+        validity, _, _ = self._chunk.column(index, 0)
+        if validity is None:
+            return None
+        size = (self._length + 7) >> 3
+        bits = f"{int.from_bytes(validity[:size], 'little'):0{size * 8}b}"[::-1][: self._length]
+        return bits.encode().translate(_ABSENT) if "0" in bits else None
+
+    def with_keys(self, look: Callable[[tuple[Any, Any, Any], Any, int], bytearray]) -> bytearray:
+        """`look(key buffers (validity, offsets, data), offset buffer, row count)`; empty without records."""
+        if self._chunk is None:
+            return bytearray()
+        return look(self._chunk.column(_KEY, 0), self._chunk.column(_OFFSET, 8)[1], self._length)
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        return self._column(_OFFSET, "l")
+
+    @cached_property
+    def timestamps(self) -> list[int | None]:
+        """Milliseconds; None for -1."""
+        return self._column(_TIMESTAMP, "l")
+
+    @cached_property
+    def keys(self) -> list[bytes | None]:
+        return self._column(_KEY, "z")
+
+    @cached_property
+    def values(self) -> list[bytes | None]:
+        return self._column(_VALUE, "z")
+
+    @cached_property
+    def control_types(self) -> list[int | None]:
+        return self._column(_CONTROL_TYPE, "s")
+
+    @cached_property
+    def without_key(self) -> bytes | None:
+        return self._missing(_KEY)
+
+    @cached_property
+    def without_value(self) -> bytes | None:
+        """One byte per row, 1 for a tombstone (null value); None if there are none."""
+        return self._missing(_VALUE)
+
+
+def decode_request(check_crcs: bool | str, max_decompressed_bytes: int) -> DecodeRequest:
+    """The request for all columns that are needed to rewrite a record unchanged."""
+    return request(
+        columns=COLUMNS,
+        control=True,
+        timestamp_unit="int64",
+        header_keys="binary",
+        check_crcs=check_crcs,
+        max_decompressed_bytes=max_decompressed_bytes,
+    )
+
+
+def refuse(batch: SourceBatch, why: str) -> NoReturn:
+    """Raises InvalidRecordError: the batch cannot be rewritten."""
+    which = f"the batch at byte {batch.position} (last offset {batch.last_offset})"
+    raise batch.error("batch_not_rewritable", f"{which} cannot be rewritten: {why}")
+
 
 _LOG_APPEND = 1
 
@@ -187,7 +284,11 @@ class RecordFilter(ABC):
     def _step(self, read_request: DecodeRequest, step: Step) -> Iterator[bytes | memoryview]:
         columns = as_columns(read_request, step.part)
         rows = BatchRecords(step.chunk)
-        results = [(batch, self.batch(batch)) for batch in batches(step, rows)]
+        results = []
+        for batch in batches_of(step, row_counts(step)):
+            if batch.is_control and batch.rows:
+                batch = batch._replace(control_type=rows.control_types[batch.start])
+            results.append((batch, self.batch(batch)))
         keep = self.records(results, rows)
         ones, zeros = b"\x01" * len(rows), bytes(len(rows))
         record_input: RecordInput | None = None
@@ -206,7 +307,9 @@ class RecordFilter(ABC):
             if outcome is _COPIED:
                 copied, stop = batch.position, batch.position + batch.size_in_bytes
             elif outcome is _EMPTIED:
-                yield emptied(batch)
+                # for a producer's last sequence or the end of the log (writeEmptyHeader)
+                header = new_header(batch)._replace(delete_horizon_ms=None, codec=0)
+                yield empty_batch(header, batch.max_timestamp)
             elif outcome is not _REMOVED:
                 if record_input is None:
                     record_input = record_input_of(columns)
@@ -245,21 +348,14 @@ class RecordFilter(ABC):
                 stats.batches_removed += 1
                 return _REMOVED
             stats.batches_emptied += 1
-            stats.add_retained(
-                batch,
-                batch.max_timestamp,
-                batch.last_offset,
-                batch.last_offset,
-                0,
-                LEAST_SIZES[max(batch.magic, BATCH_MAGIC)],
-            )
+            size = LEAST_SIZES[max(batch.magic, BATCH_MAGIC)]
+            stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, 0, size)
             return _EMPTIED
         sets = batch.delete_horizon_ms is None and (result.empty_transaction or _keeps_tombstone(batch, keep, rows))
         if kept == count and batch.magic >= BATCH_MAGIC and not sets:
             stats.batches_copied += 1
-            stats.add_retained(
-                batch, batch.max_timestamp, batch.last_offset, batch.last_offset, count, batch.size_in_bytes
-            )
+            size = batch.size_in_bytes
+            stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, count, size)
             return _COPIED
         stats.batches_rewritten += 1
         stats.horizons_set += sets and self._horizon >= 0
@@ -268,7 +364,33 @@ class RecordFilter(ABC):
     def _rewritten(
         self, batch: SourceBatch, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
     ) -> bytes:
-        written, offsets = rewritten(batch, rows, record_input, keep, horizon)
+        """A batch with some of its records.
+
+        keep      one byte for each of its rows, 1 for the records to write
+        horizon   delete horizon in ms; None or below 0: none
+        """
+        span = slice(batch.start, batch.stop)
+        offsets = list(compress(rows.offsets[span], keep))
+        # MemoryRecordsBuilder.appendWithOffset and validateProducerState
+        for one, other in pairwise(offsets):
+            if other <= one:
+                refuse(batch, f"offset {other} follows offset {one}")
+        lowest = min((time for time in compress(rows.timestamps[span], keep) if time is not None), default=0)
+        if lowest < 0:
+            refuse(batch, f"timestamp {lowest} is negative")
+        if batch.producer_id == -1:
+            if batch.is_transactional:
+                refuse(batch, "it is transactional and has no producer id")
+        elif batch.producer_epoch == -1:
+            refuse(batch, "it has a producer id and no producer epoch")
+        elif batch.base_sequence < 0 and not batch.is_control:
+            refuse(batch, f"it has a producer id and the base sequence {batch.base_sequence}")
+        header = new_header(batch)._replace(delete_horizon_ms=None if horizon is None or horizon < 0 else horizon)
+        if batch.magic < BATCH_MAGIC:
+            header = header._replace(base_offset=offsets[0], last_offset=None)
+        if offsets[-1] - header.base_offset > INT_MAX:
+            refuse(batch, f"offset {offsets[-1]} is more than {INT_MAX} above its base offset {header.base_offset}")
+        written = record_input.write(header, batch.start, batch.stop, keep)
         max_timestamp = int.from_bytes(written[35:43], "big", signed=True)
         at = batch.last_offset if batch.magic >= BATCH_MAGIC else offsets[-1]
         if max_timestamp == -1 and batch.timestamp_type != _LOG_APPEND:

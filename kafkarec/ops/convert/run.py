@@ -9,22 +9,27 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from kafkarec import codecs
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.format.enums import Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
-from kafkarec.ops.rewrite.batches import SourceBatch
-from kafkarec.ops.rewrite.joined import joined
+from kafkarec.ops.rewrite import SourceBatch, joined
 from kafkarec.read.decode_options import CHUNK_BYTES
 from kafkarec.read.threads import in_order
 
-from . import conversion_errors
-from .batch_joining import is_regular, may_follow
-from .decoded_batches import DecodedBatches
-from .rewrite import Group, count_batch_header_losses, count_losses, header_of, recompressed_batch, write_group
-from .source_batches import SourceBatches
-from .stats import ConversionStats, LossError
-from .target import Shape, Target, target
+from .new_batches import (
+    Group,
+    as_damage,
+    codec_unfit,
+    count_batch_header_losses,
+    count_losses,
+    header_of,
+    recompressed_batch,
+    refused,
+)
+from .source_batches import DecodedBatches, SourceBatches
+from .target import ConversionStats, LossError, Shape, Target, is_regular, may_follow, target
 
 _RUN_BYTES = 256 << 10
 _TASK_BYTES = 256 << 10
@@ -51,6 +56,8 @@ def _write(batches: Sequence[NewBatch]) -> list[Written]:
     for batch in batches:
         try:
             written.append((batch, batch.write()))
+        except codecs.MissingCodec as missing:
+            written.append((batch, refused(batch.unit, "missing_codec", detail=str(missing))))
         except KafkaRecordError as refusal:
             written.append((batch, refusal))
     return written
@@ -176,7 +183,7 @@ class Conversion(Iterator[bytes]):
             self.stats.lost["control_records"] += unit.rows
             return True
         if shape.codec > LATEST_CODECS[shape.magic]:
-            self._refuse(unit, conversion_errors.codec_unfit(unit, shape))
+            self._refuse(unit, codec_unfit(unit, shape))
             return True
         if goes_down and not unit.rows:
             self.stats.lost["empty_batches"] += 1
@@ -187,7 +194,7 @@ class Conversion(Iterator[bytes]):
     def _refuse(self, unit: SourceBatch, refusal: KafkaRecordError) -> None:
         if not self._units.skips or isinstance(refusal, MissingCodecError):
             raise refusal
-        self._refused.append(conversion_errors.as_damage(unit, refusal))
+        self._refused.append(as_damage(unit, refusal))
 
     def _copied_or_recompressed(self, unit: SourceBatch, shape: Shape) -> Iterator[NewBatch]:
         """The same bytes, or the same records with another codec."""
@@ -215,8 +222,9 @@ class Conversion(Iterator[bytes]):
         if shape.magic < BATCH_MAGIC:
             count_losses(group, shape, self.stats)
         size = shape.limit or first.size_in_bytes
+        write = partial(group.decoded.record_input.write, header, group.start, group.stop)
         messages = 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows
-        yield NewBatch(partial(write_group, group, header), first, size, messages, rows)
+        yield NewBatch(write, first, size, messages, rows)
 
     def _flush(self, *, final: bool = True) -> Iterator[NewBatch]:
         """Write the run; unless `final`, without its last batch, to which more may be joined."""

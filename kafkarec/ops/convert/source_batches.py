@@ -1,16 +1,22 @@
-"""Reads the batches to convert, one by one, and validates them as the reader does.
+"""Reads the batches to convert, one by one, and validates them as the reader does; decodes those that are rewritten.
 
-Every batch is decoded before it is converted: records that Kafka cannot read must not get a new, right checksum.
+Every batch is decoded before it is converted: records that Kafka cannot read must not get a new, right checksum. Where
+records are split, sizes are those of the uncompressed batch, so they do not depend on the codec, and a second
+conversion splits at the same records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
+from kafkarec._core import Source
 from kafkarec.damage import Damage, Restored
-from kafkarec.ops.rewrite.batches import Progress, SourceBatch, batches_of, steps
+from kafkarec.format.java_integers import LONG_MAX
+from kafkarec.ops.rewrite import Progress, SourceBatch, batches_of, steps
 from kafkarec.read.decode_options import CHUNK_BYTES, checked_threads, request
+from kafkarec.read.passes import as_columns, read_part
 from kafkarec.read.walk import Buffer
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step
@@ -18,6 +24,8 @@ from kafkarec.storage import opening
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.record_input import record_input_of
 
 
 class SourceBatches:
@@ -42,16 +50,13 @@ class SourceBatches:
 
     def __iter__(self) -> Iterator[SourceBatch]:
         for source in self._segments:
-            yield from self._of(source)
-
-    def _of(self, source: Any) -> Iterator[SourceBatch]:
-        for number, step in enumerate(steps(source, self._request, self._progress, threads=self._threads)):
-            self.read += CHUNK_BYTES if number else 0  # every step but the last decompressed at least one chunk
-            self.damage += step.damage
-            self.restored += step.restored
-            self.remaining += step.tail[1] if step.tail else 0
-            if len(step):
-                yield from _units(step, source)
+            for number, step in enumerate(steps(source, self._request, self._progress, threads=self._threads)):
+                self.read += CHUNK_BYTES if number else 0  # every step but the last decompressed at least one chunk
+                self.damage += step.damage
+                self.restored += step.restored
+                self.remaining += step.tail[1] if step.tail else 0
+                if len(step):
+                    yield from _units(step, source)
 
 
 def _units(step: Step, source: Any) -> Iterator[SourceBatch]:
@@ -68,17 +73,15 @@ def _units(step: Step, source: Any) -> Iterator[SourceBatch]:
         if whole is not None:
             raw = whole[position - begin : end - begin]
         else:
-            each = map(span, range(first, first + count))
-            raw = memoryview(b"".join(_bytes(source, at, stop, restored.get(at)) for at, stop in each))
+            pieces = []
+            for at, stop in map(span, range(first, first + count)):
+                data = source.raw(at, stop - at)
+                pieces.append(used_bytes(data, restored[at]) if at in restored else data)
+            raw = memoryview(b"".join(pieces))
         if count > 1:
             last = step.cell("last_offset", first + count - 1)
             batch = batch._replace(last_offset=last, size_in_bytes=end - position, messages=count)
         yield batch._replace(raw=raw, file=source.path)
-
-
-def _bytes(source: Any, begin: int, end: int, restored: Restored | None) -> bytes:
-    data: bytes = source.raw(begin, end - begin)
-    return data if restored is None else used_bytes(data, restored)
 
 
 def _checked(data: Any) -> Sequence[Any]:
@@ -92,3 +95,73 @@ def _checked(data: Any) -> Sequence[Any]:
         return [Buffer(data)]
     except TypeError:
         raise TypeError(f"expected a buffer, a Segment or a Log, not {type(data).__name__}") from None
+
+
+_COLUMNS = ("offset", "timestamp", "key", "value", "headers")
+_OFFSET = _COLUMNS.index("offset")
+
+
+class RowSummary(NamedTuple):
+    """What some rows have in common; a timestamp of -1 is none. Without rows all is 0.
+
+    falls               an offset is not above the one before: fall_from, fall_to are the first two such
+    with_timestamp, with_headers   numbers of rows
+    headers             number of headers
+    """
+
+    rows: int
+    first_offset: int
+    last_offset: int
+    least_offset: int
+    greatest_offset: int
+    falls: bool
+    fall_from: int
+    fall_to: int
+    least_timestamp: int
+    greatest_timestamp: int
+    with_timestamp: int
+    with_headers: int
+    headers: int
+
+    def all_at(self, time: int) -> bool:
+        """Whether all rows have the timestamp `time`."""
+        return self.least_timestamp == time == self.greatest_timestamp
+
+
+class DecodedBatches:
+    """All records of some units (SourceBatch).
+
+    bounds: unit i has the rows [bounds[i], bounds[i + 1])
+    offsets: one per row
+    record_input: the writer's input
+    """
+
+    def __init__(self, units: Sequence[SourceBatch], max_decompressed_bytes: int) -> None:
+        read_request = request(
+            columns=_COLUMNS,
+            control=True,
+            check_crcs=False,
+            header_keys="binary",
+            timestamp_unit="int64",
+            max_decompressed_bytes=max_decompressed_bytes,
+        )
+        part = read_part(
+            read_request, Source(units[0].raw if len(units) == 1 else b"".join(unit.raw for unit in units))
+        )
+        self.units = units
+        self.bounds = [0, *accumulate(unit.rows for unit in units)]
+        self.offsets = memoryview(b"".join(chunk.column(_OFFSET, 8)[1] for chunk in part.chunks)).cast("q")
+        self.record_input = record_input_of(as_columns(read_request, part))
+
+    def summary(self, start: int, stop: int) -> RowSummary:
+        """That of the rows [start, stop)."""
+        return RowSummary(**self.record_input.summary(start, stop))
+
+    def split_points(self, start: int, stop: int, magic: int, limit: int) -> list[int]:
+        """The rows of [start, stop) that begin a batch, then `stop`. A record above `limit` is a batch of its own.
+
+        All batches of a run have the same delete horizon or none; with one, it is stored as the base timestamp
+        (KIP-534).
+        """
+        header = BatchHeader(magic, delete_horizon_ms=self.units[0].delete_horizon_ms)
+        return [*self.record_input.batch_starts(header, start, stop, min(limit, LONG_MAX)), stop]

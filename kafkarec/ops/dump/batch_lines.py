@@ -1,18 +1,119 @@
-"""The line of one batch; for its bytes see kafkarec/format/layout.py"""
+"""The batches of a file as Kafka's FileLogInputStream reads them, in pieces of some megabytes, and the line of one
+
+A batch is read only if more than 17 bytes (see kafkarec/format/layout.py) are left; one whose size is above the bytes
+left ends the log without an error. A magic of 2 or more is read as 2, one below 2 as a message of magic 0 and 1. The
+Java behaviour that texts depend on comes first: optional numbers, java.io.File's paths, Long.parseLong.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
+from kafkarec.damage import error
+from kafkarec.errors import InvalidRecordError
 from kafkarec.format import checksum, layout
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.java_integers import increment_sequence, wrapped
-from kafkarec.format.layout import V2Header
+from kafkarec.format.layout import LOG_OVERHEAD, MESSAGE_OVERHEAD, START, UP_TO_MAGIC, V2Header
 from kafkarec.format.single_fields import FieldFault
 from kafkarec.sources.files import ByteSource
 
-from .batch_reader import FilePiece, Frame, refuse
-from .java_text import optional_long
+
+def optional_long(value: int | None) -> str:
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def java_path(path: str) -> str:
+    """java.io.File.toString on a Unix system: no repeated and no trailing slash."""
+    short = re.sub("/+", "/", path)
+    return short.rstrip("/") if len(short) > 1 else short
+
+
+def absolute_path(path: str) -> str:
+    """java.io.File.getAbsolutePath: `..` and links stay as they are."""
+    display_path = java_path(path)
+    return display_path if display_path.startswith("/") else f"{os.getcwd().rstrip('/')}/{display_path}"
+
+
+def parse_long(text: str) -> int:
+    """Long.parseLong; InvalidRecordError for its NumberFormatException."""
+    if re.fullmatch(r"[+-]?[0-9]+", text):
+        value = int(text)
+        if value == wrapped(value, 64):
+            return value
+    raise InvalidRecordError(f"the file's name does not begin with an offset: {text[:40]!r}")
+
+
+LEAST_SIZE = MESSAGE_OVERHEAD[0]
+WINDOW = 4 << 20
+_SHORTER = FieldFault("unreadable", detail="the file is shorter now than when it was opened")
+
+
+class Frame(NamedTuple):
+    """One batch. `at`: its position in the piece's data; `size`: including the size field; `offset`: its first
+    field."""
+
+    at: int
+    size: int
+    magic: int
+    offset: int
+
+
+class FilePiece(NamedTuple):
+    """Consecutive whole batches from byte `position` of the file on."""
+
+    position: int
+    data: memoryview
+    frames: list[Frame]
+
+
+def refuse(source: ByteSource, position: int, fault: FieldFault, offset: int | None = None) -> NoReturn:
+    """Raises a fault as an error, where Kafka's tool ends with an exception. `offset`: of the batch."""
+    raise error(fault.reason, fault._asdict() | {"file": source.name, "position": position, "base_offset": offset})
+
+
+def pieces(source: ByteSource, start: int, end: int, window: int = WINDOW) -> Iterator[FilePiece]:
+    """All batches between two bytes of a file. A size below 14 raises CorruptRecordError after the good batches."""
+    position = start
+    while position < end - UP_TO_MAGIC:
+        data = source.read_at(position, min(window, end - position))
+        if len(data) < UP_TO_MAGIC:
+            refuse(source, position, _SHORTER)
+        frames, at, needed = _frames(data, end - position)
+        if needed and not frames:
+            data = source.read_at(position, needed)
+            if len(data) < needed:
+                refuse(source, position, _SHORTER)
+            frames, at, _ = _frames(data, end - position)
+        if frames:
+            yield FilePiece(position, memoryview(data), frames)
+        position += at
+        if not needed and position < end - UP_TO_MAGIC:
+            offset, size, _, _ = START.unpack_from(data, at)
+            if size < LEAST_SIZE:
+                refuse(source, position, FieldFault("size_too_small", LEAST_SIZE, size), offset)
+            return
+
+
+def _frames(data: bytes, left: int) -> tuple[list[Frame], int, int]:
+    """(frames, their total size, bytes that the next one needs if it is cut off by the end of `data`, else 0)."""
+    frames: list[Frame] = []
+    at, have = 0, len(data)
+    while left - at > UP_TO_MAGIC:
+        if at + UP_TO_MAGIC > have:
+            return frames, at, UP_TO_MAGIC
+        offset, size, _, magic = START.unpack_from(data, at)
+        if size < LEAST_SIZE or size > left - at - LOG_OVERHEAD:
+            break
+        if at + LOG_OVERHEAD + size > have:
+            return frames, at, LOG_OVERHEAD + size
+        frames.append(Frame(at, LOG_OVERHEAD + size, magic, offset))
+        at += LOG_OVERHEAD + size
+    return frames, at, 0
+
 
 BOOL = ("false", "true")
 
@@ -76,7 +177,18 @@ def check(batch: DumpedBatch) -> int:
 def batch_line(batch: DumpedBatch) -> str:
     codec, header, raw = check(batch), batch.header, batch.raw
     if isinstance(header, V2Header):
-        start, timestamp, magic = _start_of_line(header), header.max_timestamp, layout.BATCH_MAGIC
+        timestamp, magic, sequence = header.max_timestamp, layout.BATCH_MAGIC, header.base_sequence
+        horizon = header.base_timestamp if header.attributes & layout.DELETE_HORIZON else None
+        last = wrapped(header.base_offset + header.last_offset_delta, 64)
+        start = (
+            f"baseOffset: {header.base_offset} lastOffset: {last} count: {header.record_count} "
+            f"baseSequence: {sequence} "
+            f"lastSequence: {-1 if sequence == -1 else increment_sequence(sequence, header.last_offset_delta)} "
+            f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
+            f"partitionLeaderEpoch: {header.partition_leader_epoch} "
+            f"isTransactional: {BOOL[bool(header.attributes & layout.TRANSACTIONAL)]} "
+            f"isControl: {BOOL[bool(header.attributes & layout.CONTROL)]} deleteHorizonMs: {optional_long(horizon)}"
+        )
     else:
         start, timestamp, magic = f"offset: {header.offset}", header.timestamp, header.magic
     computed = checksum.checksum(raw[layout.CHECKED_FROM[magic] :], magic)
@@ -84,18 +196,4 @@ def batch_line(batch: DumpedBatch) -> str:
     return (
         f"{start} position: {batch.position} {batch.timestamp_type}: {timestamp} size: {len(raw)} "
         f"magic: {header.magic} compresscodec: {CODEC_NAMES[codec]} crc: {header.crc} isvalid: {BOOL[valid]}\n"
-    )
-
-
-def _start_of_line(header: V2Header) -> str:
-    horizon = header.base_timestamp if header.attributes & layout.DELETE_HORIZON else None
-    sequence = header.base_sequence
-    return (
-        f"baseOffset: {header.base_offset} lastOffset: {wrapped(header.base_offset + header.last_offset_delta, 64)} "
-        f"count: {header.record_count} baseSequence: {sequence} "
-        f"lastSequence: {-1 if sequence == -1 else increment_sequence(sequence, header.last_offset_delta)} "
-        f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
-        f"partitionLeaderEpoch: {header.partition_leader_epoch} "
-        f"isTransactional: {BOOL[bool(header.attributes & layout.TRANSACTIONAL)]} "
-        f"isControl: {BOOL[bool(header.attributes & layout.CONTROL)]} deleteHorizonMs: {optional_long(horizon)}"
     )

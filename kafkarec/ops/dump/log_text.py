@@ -24,11 +24,8 @@ from kafkarec.read import reader
 from kafkarec.sources.files import ByteSource
 from kafkarec.tables.records import RecordColumns
 
-from .batch_lines import DumpedBatch, batch_at, batch_line
-from .batch_reader import FilePiece, Frame, pieces
-from .messages01 import message_lines
-from .mismatches import Consecutive
-from .record_lines import DumpOptions, Records, record_lines
+from .batch_lines import DumpedBatch, FilePiece, Frame, batch_at, batch_line, pieces
+from .record_lines import Consecutive, DumpOptions, Records, message_lines, record_lines
 
 
 def log_text(
@@ -42,21 +39,21 @@ def log_text(
     before it. `progress`: called with the position up to which the text is complete."""
     whole = options.max_bytes == INT_MAX  # the whole file, even above 2 GiB, which Kafka's tool refuses
     end = source.size if whole else min(source.size, options.max_bytes)
-    position, style = 0, options.style
+    position = 0
     for piece in pieces(source, 0, end):
         records = _PieceRecords(piece, options.limit)
         for number, frame in enumerate(piece.frames):
             batch = batch_at(source, piece, frame)
             yield batch_line(batch)
-            if style is None:
+            if not (options.content or options.deep):
                 continue
             if not isinstance(batch.header, V2Header):
-                yield from message_lines(batch, style, consecutive, options.limit)
+                yield from message_lines(batch, options, consecutive)
                 continue
-            with_content = style.content or bool(batch.header.attributes & layout.CONTROL)
+            with_content = options.content or bool(batch.header.attributes & layout.CONTROL)
             for some in records.of(number, batch, with_content):
                 consecutive.note(some.offsets)
-                yield from record_lines(batch, some, style)
+                yield from record_lines(batch, some, options)
         position = batch.position + len(batch.raw)
         progress(position)
     if whole and end > position:

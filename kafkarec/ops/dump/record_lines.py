@@ -1,24 +1,127 @@
-"""The lines of records
+"""The lines of records and of messages of magic 0 and 1, and the mismatches that follow all files
 
     | offset: 7 CreateTime: 1700000000000 keySize: 1 valueSize: 5 sequence: -1 headerKeys: [] key: k payload: value
 
-A million lines should take about two seconds, so those of a batch are formatted by one call.
+A million lines should take about two seconds, so those of a batch are formatted by one call. The inner messages of a
+wrapper are read as magic 0 if their magic is 0, otherwise as magic 1 (DeepRecordsIterator).
 """
 
 from __future__ import annotations
 
+import struct
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
-from kafkarec.errors import KafkaRecordError
-from kafkarec.format import layout
-from kafkarec.format.java_integers import INT_MAX
+from kafkarec import codecs
+from kafkarec.errors import REASONS, KafkaRecordError
+from kafkarec.format import control, layout, single_fields
+from kafkarec.format.checksum import batch_checksums
+from kafkarec.format.java_integers import INT_MAX, wrapped
+from kafkarec.format.layout import CODEC_MASK, KEY_AT, LATEST_CODECS, MESSAGE_AT, message_header
+from kafkarec.format.message_schemas import ZERO_UUID
 from kafkarec.format.messages import java_text
+from kafkarec.format.single_fields import FieldFault
+from kafkarec.internal_topics import json_view
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
 
-from .batch_lines import DumpedBatch
-from .control_text import control_record_text
+from .batch_lines import BOOL, DumpedBatch
+
+
+class _Section(NamedTuple):
+    """Heading and line of one kind of mismatch. descending: order by the first number; None: in order of addition."""
+
+    heading: str
+    line: str
+    descending: bool | None
+
+
+# In the order in which they are printed.
+_SECTIONS = {
+    "index_mismatch": _Section("Mismatches in :{}", "  Index offset: {}, log offset: {}", True),
+    "time_mismatch": _Section("Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}", None),
+    "time_order": _Section(
+        "Found out of order timestamp in :{}", "  Index timestamp: {}, Previously indexed timestamp: {}", None
+    ),
+    "offset_missing": _Section(
+        "The following indexed offsets are not found in :{}", "Indexed offset: {}, found log offset: {}", None
+    ),
+    "not_consecutive": _Section("Non-consecutive offsets in {}", "  {} is followed by {}", False),
+}
+
+
+class Mismatches:
+    """All mismatches of one run, of each kind by file in the order of the run. A pair of numbers takes 16 bytes."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, tuple[array[int], array[int]]]] = {kind: {} for kind in _SECTIONS}
+
+    def add(self, kind: str, path: str, first: int, second: int) -> None:
+        """Adds the two numbers of a line under the heading of `path` (absolute)."""
+        firsts, seconds = self._found[kind].setdefault(path, (array("q"), array("q")))
+        firsts.append(first)
+        seconds.append(second)
+
+    def lines(self) -> Iterator[str]:
+        for kind, section in _SECTIONS.items():
+            for path, columns in self._found[kind].items():
+                yield section.heading.format(path)
+                pairs: Iterable[tuple[int, int]] = zip(*columns, strict=True)
+                in_order = section.descending is None or (
+                    not section.descending and all(a < b for a, b in pairwise(columns[0]))
+                )
+                if not in_order:  # of a number that is listed twice Kafka's TreeMap keeps the last pair
+                    pairs = sorted(dict(pairs).items(), reverse=bool(section.descending))
+                for first, second in pairs:
+                    yield section.line.format(first, second)
+
+
+class Consecutive:
+    """Checks that a file's record offsets increase by one. Kafka 4.3 starts at -1, so the first record of every segment
+    that does not begin at 0 is reported, too."""
+
+    def __init__(self, mismatches: Mismatches, path: str) -> None:
+        self._mismatches = mismatches
+        self._path = path
+        self._last = -1
+
+    def note(self, offsets: Sequence[int]) -> None:
+        last = self._last
+        if list(offsets) == list(range(last + 1, last + 1 + len(offsets))):
+            self._last = offsets[-1] if offsets else last
+            return
+        for offset in offsets:
+            if offset != wrapped(last + 1, 64):
+                self._mismatches.add("not_consecutive", self._path, last, offset)
+            last = offset
+        self._last = last
+
+
+def control_record_text(key: bytes | None, value: bytes | None) -> str:
+    """The text with a leading space; InvalidRecordError if Kafka's classes refuse the record."""
+    kind = control.type_id(key)
+    if kind not in control.CLASSES:
+        return f" controlType: UNKNOWN({kind})"
+    name = control.DUMP_NAMES[kind]
+    if control.CLASSES[kind] is not control.EndTxnMarker:
+        if value is None or len(value) < 2:
+            control.parse(key, value)  # refuses it
+            raise AssertionError("a message begins with its version")
+        # ControlRecordUtils reads every version as 0; the JSON then has the stored version's fields
+        stored = int.from_bytes(value[:2], "big", signed=True)
+        fields = control.as_json(control.parse(key, bytes(2) + value[2:]))
+        del fields["type"], fields["typeId"]
+        fields["version"] = stored
+        if stored >= 1:
+            for voters in ("voters", "grantingVoters"):
+                for voter in fields.get(voters, ()) if "leaderId" in fields else ():
+                    voter["voterDirectoryId"] = ZERO_UUID
+        return f" {name} {json_view.text(fields)}"
+    marker = control.parse(key, value)
+    assert isinstance(marker, control.EndTxnMarker)
+    return f" {name} {marker.type.name} coordinatorEpoch: {marker.coordinator_epoch}"
+
 
 Blob = bytes | None
 Decode = Callable[[Blob, Blob, int], tuple[str | None, str | None]]
@@ -45,14 +148,6 @@ class Records(NamedTuple):
     values: Sequence[Blob] = ()
 
 
-class LineOptions(NamedTuple):
-    """The parts of a record's line: metadata, and content by its decoder (None: UTF-8)."""
-
-    metadata: bool
-    content: bool
-    decode: Decode | None
-
-
 class DumpOptions(NamedTuple):
     """kafka-dump-log's flags, and `limit`.
 
@@ -72,19 +167,26 @@ class DumpOptions(NamedTuple):
     limit: int = MAX_DECOMPRESSED_BYTES
 
     @property
-    def style(self) -> LineOptions | None:
-        """The parts of a record's line; None: records are not printed."""
-        content = self.print_data or self.decode is not None
-        return LineOptions(not self.skip_metadata, content, self.decode) if content or self.deep else None
+    def content(self) -> bool:
+        """Whether lines show keys and values."""
+        return self.print_data or self.decode is not None
 
 
-def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> Iterator[str]:
+def record_lines(batch: DumpedBatch, records: Records, options: DumpOptions) -> Iterator[str]:
     """The lines of some records of a magic 2 batch, joined.
 
     KafkaRecordError, after the lines before it, for a record that its decoder refuses.
     """
-    line, columns = _contents(batch, records, style)
-    if style.metadata:
+    line: str
+    columns: tuple[Iterable[object], ...]
+    is_control = batch.header.attributes & layout.CONTROL
+    if is_control and not options.skip_metadata:
+        line, columns = "%s", (map(control_record_text, records.keys, records.values),)
+    elif is_control or not options.content:
+        line, columns = "%s", ([""] * len(records.offsets),)
+    else:
+        line, columns = contents(records.keys, records.values, records.offsets, options)
+    if not options.skip_metadata:
         line = f"| offset: %s {batch.timestamp_type}: %s keySize: %s valueSize: %s sequence: %s headerKeys: [%s]{line}"
         columns = (*records[:-2], *columns)
     cells: list[object] = []
@@ -98,20 +200,11 @@ def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> It
         raise refused
 
 
-def _contents(batch: DumpedBatch, records: Records, style: LineOptions) -> Format:
-    is_control = batch.header.attributes & layout.CONTROL
-    if is_control and style.metadata:
-        return "%s", (map(control_record_text, records.keys, records.values),)
-    if is_control or not style.content:
-        return "%s", ([""] * len(records.offsets),)
-    return contents(records.keys, records.values, records.offsets, style)
-
-
-def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int], style: LineOptions) -> Format:
+def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int], options: DumpOptions) -> Format:
     """Keys and values of lines, after their metadata or, without metadata, after a bar."""
     columns: tuple[Iterable[object], ...]
-    if style.decode:
-        decoded = map(style.decode, keys, values, offsets)
+    if options.decode:
+        decoded = map(options.decode, keys, values, offsets)
         words = (
             f"{'' if key is None else f' key: {key}'}{'' if value is None else f' payload: {value}'}"
             for key, value in decoded
@@ -120,7 +213,7 @@ def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int
     else:
         (key_format, key_texts), (value_format, value_texts) = _texts(" key: ", keys), _texts(" payload: ", values)
         line, columns = key_format + value_format, (key_texts, value_texts)
-    if style.metadata:
+    if not options.skip_metadata:
         return line, columns
     if ":" in line:  # all have a key, or all have a value
         return f"|{line}", columns
@@ -136,3 +229,79 @@ def _texts(label: str, blobs: Sequence[Blob]) -> tuple[str, Sequence[str | None]
     if all(texts):
         return f"{label}%s", texts
     return "%s", ["" if text is None else label + text for text in texts]
+
+
+class _Message(NamedTuple):
+    """A message: its offset, its timestamp (-1 in magic 0) or that of its wrapper, and its bytes."""
+
+    offset: int
+    timestamp: int
+    raw: memoryview
+
+
+def message_lines(batch: DumpedBatch, options: DumpOptions, consecutive: Consecutive) -> Iterator[str]:
+    """The lines of a plain message, or of the messages inside a compressed one. KafkaRecordError if a message ends
+    before what its line shows of it."""
+    metadata, content = not options.skip_metadata, options.content
+    for message in messages(batch, options.limit):
+        consecutive.note((message.offset,))
+        raw, line = message.raw, ""
+        if metadata or content:
+            try:
+                key_size, key, key_end = _sized(raw, KEY_AT[raw[MESSAGE_AT.magic] != 0], content)
+                value_size, value, _ = _sized(raw, key_end, content)
+            except struct.error:
+                _check(batch, single_fields.message(raw, 0, len(raw)).fault)
+                raise
+        if metadata:
+            stored, computed = batch_checksums(raw, 0)  # that of magic 1 has the same bytes
+            line = (
+                f"| offset: {message.offset} {batch.timestamp_type}: {message.timestamp} keySize: {key_size} "
+                f"valueSize: {value_size} isValid: {BOOL[stored == computed]} crc: {stored}"
+            )
+        if content:
+            template, columns = contents([key], [value], [message.offset], options)
+            line += template % tuple(chain(*columns))
+        yield f"{line}\n"
+
+
+def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
+    """A plain message itself, or the inner messages of a wrapper. `limit`: max decompressed bytes."""
+    wrapper = batch.header
+    if batch.codec == 0:
+        yield _Message(batch.offset, wrapper.timestamp, batch.raw)
+        return
+    latest = LATEST_CODECS[wrapper.magic]
+    read = single_fields.message(batch.raw, 0, len(batch.raw))
+    _check(batch, FieldFault("unsupported_codec", latest, batch.codec) if batch.codec > latest else read.fault)
+    value = read.values().get("value")
+    if value is None:
+        batch.refuse(FieldFault("wrapper_value_null"))
+    try:
+        data = memoryview(bytes(codecs.decompress(batch.codec, value, limit, magic=wrapper.magic)))
+    except codecs.CodecError as error:
+        reason = error.reason if error.reason in REASONS else "payload_corrupt"
+        batch.refuse(FieldFault(reason, detail=str(error)))
+    frames, fault = single_fields.inner_messages(data)
+    shift, shift_fault = single_fields.inner_shift(wrapper, data, frames)
+    _check(batch, fault or shift_fault)
+    append_time = batch.timestamp_type == "LogAppendTime"
+    for frame in frames:
+        raw = data[frame.start : frame.stop]
+        inner = message_header(raw)
+        codec = inner.attributes & CODEC_MASK
+        _check(batch, FieldFault("inner_compressed", 0, codec) if codec else None)
+        timestamp = wrapper.timestamp if append_time and inner.magic == 1 else inner.timestamp
+        yield _Message(wrapped(inner.offset + shift, 64), timestamp, raw)
+
+
+def _check(batch: DumpedBatch, fault: FieldFault | None) -> None:
+    if fault:
+        batch.refuse(fault)
+
+
+def _sized(raw: memoryview, at: int, with_bytes: bool) -> tuple[int, Blob, int]:
+    """(size, bytes, end) of a key or value at byte `at`. struct.error if it is cut."""
+    (size,) = struct.unpack_from(">i", raw, at)
+    (blob,) = struct.unpack_from(f"{size}s", raw, at + 4) if with_bytes and size >= 0 else (None,)
+    return size, blob, at + 4 + max(0, size)

@@ -1,7 +1,13 @@
-"""The run over all files: each is read by its suffix, mismatches are printed at the end
+"""The run over all files: each is read by its suffix, mismatches are printed at the end; the files beside a log as text
 
 Kafka's tool ends with a stack trace at the first thing that it cannot read, without the later files and without the
 mismatches found so far. KafkaRecordError or OSError is raised at the same point here.
+
+Kafka maps a whole index and reads every slot as an entry, including the zeros that a broker preallocates, up to the
+first later slot with the segment's base offset; an incomplete last slot is ignored (AbstractIndex). Of a .txnindex
+entry's version only the first byte is read (AbortedTxn), bytes after the last whole entry are ignored, and a snapshot
+is read as by Kafka's generated class (ProducerStateManager.readSnapshot). The layouts are in `kafkarec.sidecars`, whose
+readers are stricter.
 """
 
 from __future__ import annotations
@@ -11,18 +17,239 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import NamedTuple
+from struct import Struct
+from typing import NamedTuple, NoReturn
 
 from kafkarec.errors import InvalidRecordError
+from kafkarec.format.checksum import crc32c
+from kafkarec.format.java_integers import INT_MAX, decrement_sequence, wrapped
+from kafkarec.format.layout import UP_TO_MAGIC, V2Header
+from kafkarec.format.single_fields import FieldFault
+from kafkarec.sidecars import producer_snapshot, txn_index
+from kafkarec.sidecars.offset_index import OffsetIndex
+from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.files import ByteSource
 from kafkarec.storage import names
 
-from . import state_file_text
-from .index_text import Checked, offset_index_text, time_index_text
-from .java_text import absolute_path, java_path, parse_long
-from .log_text import log_text
-from .mismatches import Consecutive, Mismatches
-from .record_lines import DumpOptions
+from .batch_lines import (
+    DumpedBatch,
+    absolute_path,
+    batch_at,
+    check,
+    java_path,
+    optional_long,
+    parse_long,
+    pieces,
+    refuse,
+)
+from .log_text import log_text, records_of
+from .record_lines import Consecutive, DumpOptions, Mismatches, messages
+
+_WARM_BYTES = 8192
+
+
+class Checked(NamedTuple):
+    """An index file with its log.
+
+    display_path, path   the file's path as printed in a line, and the absolute one printed above mismatches
+    options       index_sanity: only the check that a broker makes when it starts; verify_index: only mismatches are
+                  printed
+    """
+
+    file: ByteSource
+    log: ByteSource
+    display_path: str
+    path: str
+    base_offset: int
+    options: DumpOptions
+
+
+def _slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
+    size = min(source.size, INT_MAX) // layout.size * layout.size
+    return list(layout.iter_unpack(source.read_at(0, size)))
+
+
+def offset_index_text(checked: Checked, mismatches: Mismatches) -> Iterator[str]:
+    """The lines of an .index file."""
+    slots = _slots(checked.file, OffsetIndex.layout)
+    if not slots:
+        yield f"{checked.display_path} is empty.\n"
+        return
+    if checked.options.index_sanity:
+        yield _passed(checked, OffsetIndex.layout.size, slots[-1][0])
+        return
+    for number, (relative, position) in enumerate(slots):
+        if number and not relative:
+            return
+        offset = checked.base_offset + relative
+        found = _last_offset_at(checked, offset, position)
+        if found != offset:
+            mismatches.add("index_mismatch", checked.path, offset, found)
+        if not checked.options.verify_index:
+            yield f"offset: {offset} position: {position}\n"
+
+
+def time_index_text(checked: Checked, index: ByteSource, mismatches: Mismatches) -> Iterator[str]:
+    """The lines of a .timeindex file; `index`: the .index file of the same segment."""
+    offsets, times = _slots(index, OffsetIndex.layout), _slots(checked.file, TimeIndex.layout)
+    if checked.options.index_sanity:
+        first, last = (times[0], times[-1]) if times else ((0, 0), (0, 0))
+        if last[0] < first[0]:
+            _broken(checked, f"the last timestamp {last[0]} is below the first, {first[0]}")
+        yield _passed(checked, TimeIndex.layout.size, last[1])
+        return
+    previous = -1
+    for number, (timestamp, relative) in enumerate(times):
+        if number and not relative:
+            return
+        for found in _compare(checked, (timestamp, relative), _position_for(offsets, relative), previous):
+            mismatches.add(found[0], checked.path, *found[1:])
+        if not checked.options.verify_index:
+            yield f"timestamp: {timestamp} offset: {checked.base_offset + relative}\n"
+        previous = timestamp
+
+
+def _position_for(slots: list[tuple[int, ...]], relative: int) -> int:
+    """OffsetIndex.lookup: searches the last 8 KiB first, which changes the result if zeros follow the entries."""
+    if not slots:
+        return 0
+    low, high = max(0, len(slots) - 1 - _WARM_BYTES // OffsetIndex.layout.size), len(slots) - 1
+    if slots[low][0] >= relative:
+        if slots[0][0] > relative:
+            return 0
+        low, high = 0, low
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if slots[middle][0] == relative:
+            return slots[middle][1]
+        if slots[middle][0] > relative:
+            high = middle - 1
+        else:
+            low = middle
+    return slots[low][1]
+
+
+def _compare(checked: Checked, entry: tuple[int, int], position: int, previous: int) -> Iterator[tuple[str, int, int]]:
+    """(kind of mismatch, its two numbers) of an entry (timestamp, relative offset) of a time index."""
+    timestamp, offset = entry[0], checked.base_offset + entry[1]
+    _inside(checked, offset, position)
+    for batch in _batches(checked.log, position, checked.log.size, 1 << 16):
+        found = _last_offset(batch)
+        if found < offset:
+            continue
+        if found != offset:
+            yield "offset_missing", offset, found
+            return
+        latest = _latest(batch, checked.options.limit)
+        if latest != timestamp:
+            yield "time_mismatch", timestamp, latest
+        if previous >= timestamp:
+            yield "time_order", timestamp, previous
+        return
+    yield "offset_missing", offset, -1
+
+
+def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[DumpedBatch]:
+    for piece in pieces(log, start, end, window):
+        for frame in piece.frames:
+            yield batch_at(log, piece, frame)
+
+
+def _latest(batch: DumpedBatch, limit: int) -> int:
+    """The largest timestamp of a batch's records; -1 without records."""
+    is_batch = isinstance(batch.header, V2Header)
+    if not is_batch or batch.header.record_count:
+        check(batch)  # of a batch without records Kafka does not read the payload
+    if is_batch:
+        stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps]
+    else:
+        stamps = [message.timestamp for message in messages(batch, limit)]
+    return max(-1, -1, *stamps)
+
+
+def _last_offset(batch: DumpedBatch) -> int:
+    """The last offset by the header."""
+    delta = batch.header.last_offset_delta if isinstance(batch.header, V2Header) else 0
+    return wrapped(batch.offset + delta, 64)
+
+
+def _last_offset_at(checked: Checked, offset: int, position: int) -> int:
+    """The last offset of the batch to which an entry points."""
+    _inside(checked, offset, position)
+    max_message_size = checked.options.max_message_size
+    end = min(checked.log.size, position + max_message_size)
+    for batch in _batches(checked.log, position, end, UP_TO_MAGIC):
+        return _last_offset(batch)
+    _broken(
+        checked,
+        f"offset {offset} points at byte {position} of the log, where no batch of up to {max_message_size} bytes "
+        "begins (--max-message-size)",
+    )
+
+
+def _inside(checked: Checked, offset: int, position: int) -> None:
+    if not 0 <= position <= checked.log.size:
+        _broken(checked, f"offset {offset} points at byte {position}, but the log has {checked.log.size} bytes")
+
+
+def _passed(checked: Checked, entry_size: int, last: int) -> str:
+    """The line of an index that is sane. `last`: the relative offset of its last entry."""
+    if last < 0:
+        _broken(
+            checked,
+            f"the last entry's offset {checked.base_offset + last} is below the base offset {checked.base_offset}",
+        )
+    if checked.file.size % entry_size:
+        _broken(checked, f"its size, {checked.file.size} bytes, is not a multiple of the entry size, {entry_size}")
+    return f"{checked.display_path} passed sanity check.\n"
+
+
+def _broken(checked: Checked, detail: str) -> NoReturn:
+    refuse(checked.file, 0, FieldFault("index_invalid", detail=detail))
+
+
+_LARGEST = 256 << 20
+
+
+class SnapshotError(Exception):
+    """The error that Kafka's tool prints for a snapshot before it continues with the next file."""
+
+
+def _whole(source: ByteSource, unit: int) -> bytes:
+    if source.size > _LARGEST:
+        refuse(
+            source, 0, FieldFault("limit_exceeded", detail=f"{source.size} bytes, more than {_LARGEST} are not read")
+        )
+    return source.read_at(0, source.size - source.size % unit)
+
+
+def _entries(data: bytes) -> list[tuple[int, ...]]:
+    schema = "Snapshot failed schema validation: "
+    if len(data) < 2:
+        raise SnapshotError(f"{schema}null")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version != 1:
+        raise SnapshotError(f"{schema}Snapshot contained an unknown file version {version}")
+    if len(data) < producer_snapshot.HEAD.size:
+        raise SnapshotError(f"{schema}null")
+    _, stored, count = producer_snapshot.HEAD.unpack_from(data)
+    left = len(data) - producer_snapshot.HEAD.size
+    if count < 0:
+        raise SnapshotError(f"{schema}non-nullable field producerEntries was serialized as null")
+    if count > left:
+        raise SnapshotError(
+            f"{schema}Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
+        )
+    if count * producer_snapshot.ENTRY.size > left:
+        raise SnapshotError(f"{schema}null")
+    computed = crc32c(data[producer_snapshot.CHECKED_FROM :])
+    if stored != computed:
+        raise SnapshotError(
+            f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
+        )
+    end = producer_snapshot.HEAD.size + count * producer_snapshot.ENTRY.size
+    return list(producer_snapshot.ENTRY.iter_unpack(data[producer_snapshot.HEAD.size : end]))
+
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 STANDARD_INPUT = "-"
@@ -133,17 +360,44 @@ def _index(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
 
 
 def _snapshot(file: _File, mismatches: Mismatches) -> Iterator[str]:
+    """The lines of a .snapshot, if the file is one."""
+    lines = []
     with closing(file.opened(file.display_path)) as source:
         try:
-            yield state_file_text.snapshot_text(source)
-        except state_file_text.SnapshotError as complaint:
+            entries = _entries(_whole(source, 1))
+        except SnapshotError as complaint:
             file.say(str(complaint))
+            return
+    for producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction in entries:
+        line = (
+            f"producerId: {producer_id} producerEpoch: {epoch} coordinatorEpoch: {coordinator_epoch} "
+            f"currentTxnFirstOffset: {optional_long(transaction if transaction >= 0 else None)} "
+            f"lastTimestamp: {timestamp}"
+        )
+        if offset >= 0:
+            line += (
+                f" firstSequence: {decrement_sequence(sequence, delta)} lastSequence: {sequence} "
+                f"lastOffset: {offset} offsetDelta: {delta} timestamp: {timestamp}"
+            )
+        lines.append(f"{line}\n")
+    yield "".join(lines)
 
 
 def _txn_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
     parse_long(file.name.split(".")[0])
+    lines = []  # Kafka reads all entries before it prints the first
     with closing(file.opened(file.display_path)) as source:
-        yield state_file_text.txn_index_text(source)
+        for number, entry in enumerate(txn_index.LAYOUT.iter_unpack(_whole(source, txn_index.ENTRY_SIZE))):
+            version, producer_id, first, last, stable = entry
+            version >>= 8  # AbortedTxn.version reads the first byte only
+            if version > 0:
+                fault = FieldFault("index_invalid", detail=f"version {version} of entry {number} is above 0")
+                refuse(source, number * txn_index.ENTRY_SIZE, fault)
+            lines.append(
+                f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
+                f"lastStableOffset: {stable}\n"
+            )
+    yield "".join(lines)
 
 
 _KINDS: dict[str, Kind] = {

@@ -1,25 +1,209 @@
-"""A batch of magic 2, byte by byte: its header as in kafkarec/format/layout.py, and its records, which are compressed
-as a whole if the attributes have a codec.
+"""The fields of a batch or message, byte by byte (`kafkarec.format.single_fields`), of its records and of the frame of
+a compressed payload: its magic, the sizes and checksums that it declares, and the compressed bytes.
 
-Follows DefaultRecordBatch. What its readers refuse is a fault; what is odd but accepted is a note.
+    gzip    1f 8b | header 8 | deflate data | crc32 4 | size 4                                        RFC 1952
+    snappy  82 "SNAPPY" 00 | versions 8 | blocks                                                     snappy-java
+    lz4     04 22 4d 18 | FLG, BD 2 | [content size 8] | checksum 1 | blocks | 0 4 | [checksum 4]
+    zstd    28 b5 2f fd | descriptor 1 | [window 1] | [dictionary] | [content size] | blocks | [checksum 4]
+
+Numbers of a frame are little-endian. Whether a payload is valid is decided by `kafkarec.codecs`.
+
+What Kafka's readers (DefaultRecordBatch) refuse is a fault; what is odd but accepted is a note. After an unreadable
+record the next one is read at the end given by its length, so one wrong byte affects one record only.
 """
 
 from __future__ import annotations
 
-from kafkarec.format import layout, single_fields
-from kafkarec.format.checksum import batch_checksums
-from kafkarec.format.java_integers import wrapped
-from kafkarec.format.layout import V2Header
-from kafkarec.format.single_fields import FieldFault, Fields
+import json
+from collections.abc import Callable, Iterator
 
-from . import value_descriptions
-from .compression_frames import decompressed
-from .record_fields import add_records
-from .spans import Note, Section, SpanWriter
-from .value_descriptions import iso_time
+from kafkarec.codecs import CodecError, decompress, probe
+from kafkarec.errors import REASONS, KafkaRecordError
+from kafkarec.format import control, layout, single_fields
+from kafkarec.format.checksum import batch_checksums, checksum
+from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.java_integers import increment_sequence, wrapped
+from kafkarec.format.layout import MessageHeader, V2Header
+from kafkarec.format.single_fields import FieldFault, Fields, ReadField
+from kafkarec.support.text_table import counted
+
+from .spans import PAYLOAD, SKIPPED, Note, Section, SpanWriter, attributes_text, iso_time, joined, sized
+
+_Parts = dict[str, int]
+"""The sizes of the parts before or after the compressed bytes; 0: there is no such part."""
 
 
-def walk(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most_records: int | None) -> list[Section]:
+def decompressed(
+    writer: SpanWriter, codec: int, magic: int, stop: int, cap: int, *, only_probe: bool = False
+) -> memoryview | None:
+    """Writes the spans of a payload up to byte `stop`. Returns its content; None if it has a fault, or if only its
+    beginning is checked (`only_probe`)."""
+    first, payload = len(writer.spans), bytes(writer.data[writer.at : stop])
+    content = fault = None
+    try:
+        if only_probe:
+            probe(codec, payload, cap)
+        else:
+            content = memoryview(bytes(decompress(codec, payload, cap, 0, magic)))
+    except CodecError as error:
+        reason = error.reason if error.reason in REASONS else "payload_corrupt"
+        fault = FieldFault(reason, detail=error.detail)
+    name = CODEC_NAMES[codec]
+    head, tail = _FRAMES[codec](payload) if codec in _FRAMES else ({}, {})
+    if content is None:
+        tail = {}  # where the compressed bytes end is not known
+    if not head or sum(head.values()) + sum(tail.values()) > len(payload):
+        head, tail = {}, {}
+    _add_parts(writer, name, head)
+    data_stop = stop - sum(tail.values())
+    writer.add_span(data_stop, f"{name}.data", bytes(writer.data[writer.at : data_stop]), "", PAYLOAD)
+    writer.add_fault(fault)
+    _add_parts(writer, name, tail)
+    note = f"{name}: {len(payload)} bytes"
+    if content is not None:
+        note += f", {len(content)} decompressed"
+        note += f" ({len(content) / len(payload):.2f} to 1)" if payload else ""
+    span = writer.spans[first]
+    writer.spans[first] = span._replace(note=joined(note, span.note))
+    return content
+
+
+def _add_parts(writer: SpanWriter, name: str, parts: _Parts) -> None:
+    for part, size in parts.items():
+        data = bytes(writer.data[writer.at : writer.at + size])
+        if size:
+            value = int.from_bytes(data, "little") if part.endswith("size") else data.hex(" ")
+            writer.add_span(writer.at + size, f"{name}.{part}", value)
+
+
+def _gzip(payload: bytes) -> tuple[_Parts, _Parts]:
+    is_gzip = payload.startswith(b"\x1f\x8b")
+    return {"magic": 2, "header": 8} if is_gzip else {}, {"crc32": 4, "size": 4}
+
+
+def _snappy(payload: bytes) -> tuple[_Parts, _Parts]:
+    return {"magic": 8, "versions": 8} if payload.startswith(b"\x82SNAPPY\0") else {}, {}
+
+
+def _lz4(payload: bytes) -> tuple[_Parts, _Parts]:
+    if not payload.startswith(b"\x04\x22\x4d\x18") or len(payload) < 5:
+        return {}, {}
+    flags = payload[4]
+    head = {"magic": 4, "descriptor": 2, "content_size": flags & 8, "header_checksum": 1}
+    tail = {"end_mark": 4, "content_checksum": flags & 4}
+    is_end = payload[-4 - tail["content_checksum"] :][:4] == bytes(4)  # else bytes follow the frame
+    return head, tail if is_end else {}
+
+
+def _zstd(payload: bytes) -> tuple[_Parts, _Parts]:
+    if not payload.startswith(b"\x28\xb5\x2f\xfd") or len(payload) < 5:
+        return {}, {}
+    flags = payload[4]
+    is_single_segment = bool(flags & 0x20)
+    head = {
+        "magic": 4,
+        "descriptor": 1,
+        "window": not is_single_segment,
+        "dictionary_id": (0, 1, 2, 4)[flags & 3],
+        "content_size": (is_single_segment, 2, 4, 8)[flags >> 6],
+    }
+    return head, {"checksum": flags & 4}
+
+
+_FRAMES: dict[int, Callable[[bytes], tuple[_Parts, _Parts]]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+
+
+def add_records(writer: SpanWriter, head: V2Header, most: int | None, trusted: bool) -> None:
+    """Writes all records up to the end: the first `most` and those with a fault field by field, runs of others as one
+    span each. `trusted`: the checksum is right, so control records are what their batch says."""
+    data, at, first_skipped = writer.data, writer.at, 0
+    sequenced = head.producer_id >= 0 and head.base_sequence >= 0
+
+    def timestamp(delta: int, _: object) -> str:
+        if head.attributes & layout.LOG_APPEND_TIME:
+            return f"ignored: log append time, {iso_time(head.max_timestamp)}"
+        stamp = wrapped(head.base_timestamp + delta, 64)
+        return f"timestamp {stamp}, {iso_time(stamp)}"
+
+    def offset(delta: int, _: object) -> str:
+        sequence = f", sequence {increment_sequence(head.base_sequence, delta)}" if sequenced else ""
+        return f"offset {wrapped(head.base_offset + delta, 64)}{sequence}"
+
+    notes = _RECORD_NOTES | {"timestamp_delta": timestamp, "offset_delta": offset}
+    is_control = trusted and bool(head.attributes & layout.CONTROL)
+    for index in range(head.record_count):
+        read = single_fields.record(data, at, len(data)) if at < len(data) else None
+        if read and read.stop is not None and not read.fault and most is not None and index >= most:
+            at = read.stop
+            continue
+        _add_skipped(writer, at, first_skipped, index - 1)
+        first_skipped = index + 1
+        path = f"records[{index}]"
+        if read is None:
+            writer.add_span(at, path, None, "the bytes end here")
+            writer.add_fault(FieldFault("records_missing", head.record_count, index))
+            return
+        stop = len(data) if read.stop is None else read.stop
+        parts, more_notes = _control_parts(read) if is_control else (read, {})
+        writer.add_fields(parts, notes | more_notes, stop, path)
+        if read.stop is None:
+            return
+        at = stop
+    _add_skipped(writer, at, first_skipped, head.record_count - 1)
+    if writer.left and head.record_count:
+        writer.unread(len(data), "records", "", FieldFault("records_left_over", head.record_count, writer.left))
+    elif writer.left:
+        writer.unread(len(data), "records", f"{writer.left} bytes after a record count of 0: readers ignore them")
+
+
+def _add_skipped(writer: SpanWriter, stop: int, first: int, last: int) -> None:
+    """One span for good records that are not shown, if there are any."""
+    if first <= last:
+        path = f"records[{first}]" if first == last else f"records[{first}..{last}]"
+        writer.add_span(stop, path, None, f"{counted(last - first + 1, 'good record')}, not shown", SKIPPED)
+
+
+_KINDS = {int(kind): kind.name for kind in control.ControlRecordType if kind >= 0}
+_RECORD_NOTES: dict[str, Note] = {
+    "attributes": lambda value, _: "unused, but set: ignored" if value else "unused",
+    "key_length": sized,
+    "value_length": sized,
+    ".value_length": sized,  # of a header
+    "key.type": lambda kind, _: _KINDS.get(kind, "unknown to Kafka 4.4: ignored"),
+    "key.rest": "added by a newer version, or not a control key",
+    "value.coordinator_epoch": "epoch of the transaction coordinator",
+}
+
+
+def _control_parts(read: Fields) -> tuple[Fields, dict[str, Note]]:
+    """A control record with the parts of its key and value as fields, and what it says as the note of its length."""
+    record, text = None, ""
+    if not read.fault:
+        try:
+            record = control.parse(*map(read.values().get, ("key", "value")))
+            text = json.dumps(control.as_json(record))
+        except KafkaRecordError as error:
+            text = f"ODD: {error}"
+    sizes = {"key": {"version": 2, "type": 2}, "value": {"version": 2}}
+    if isinstance(record, control.EndTxnMarker):
+        sizes["value"]["coordinator_epoch"] = 4
+    parts = [part for field in read.fields for part in _split(field, sizes.get(field[0]))]
+    return read._replace(fields=parts), {"length": text}
+
+
+def _split(field: ReadField, sizes: dict[str, int] | None) -> Iterator[ReadField]:
+    if sizes is None:
+        yield field
+        return
+    name, end, left, _ = field
+    if sum(sizes.values()) <= len(left):
+        for part, size in sizes.items():
+            left, number = left[size:], int.from_bytes(left[:size], "big", signed=True)
+            yield f"{name}.{part}", end - len(left), number, False
+    yield f"{name}.{'rest' if name == 'key' else 'message'}", end, left, False
+
+
+def add_batch(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most_records: int | None) -> list[Section]:
     """Writes the spans of the batch. `length_fault`: of its length field, which then does not tell where it ends.
 
     Returns the section of the decompressed payload, if there is one; its faults are added to the writer's.
@@ -27,7 +211,7 @@ def walk(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most_rec
     stop = len(writer.data)
     read = single_fields.header(writer.data, stop)
     crc_note, crc_fault = checked(writer.data, layout.BATCH_MAGIC, length_fault)
-    notes: dict[str, Note] = _NOTES | {"crc": crc_note}
+    notes: dict[str, Note] = _BATCH_NOTES | {"crc": crc_note}
     faults = {"batch_length": length_fault, "crc": crc_fault}
     if read.fault:
         too_small = FieldFault("batch_too_small", layout.V2_OVERHEAD, stop)
@@ -84,12 +268,12 @@ def _absent(what: str, otherwise: str = "") -> Note:
     return lambda value, _: what if value == -1 else otherwise
 
 
-_NOTES: dict[str, Note] = {
+_BATCH_NOTES: dict[str, Note] = {
     "base_offset": "outside of the checksum",
     "batch_length": "bytes of the batch after this field",
     "partition_leader_epoch": _absent("none", "the leader's epoch when it was appended; outside of the checksum"),
     "magic": "DefaultRecordBatch; outside of the checksum",
-    "attributes": lambda value, _: value_descriptions.attributes(value, layout.BATCH_MAGIC),
+    "attributes": lambda value, _: attributes_text(value, layout.BATCH_MAGIC),
     "last_offset_delta": _last_offset,
     "base_timestamp": _base_timestamp,
     "max_timestamp": lambda stamp, _: iso_time(stamp),
@@ -97,3 +281,88 @@ _NOTES: dict[str, Note] = {
     "producer_epoch": _absent("none"),
     "base_sequence": _absent("none"),
 }
+
+
+_MESSAGE_NOTES: dict[str, Note] = {
+    "magic": "LegacyRecord",
+    "timestamp": lambda stamp, _: iso_time(stamp),
+    "key_length": sized,
+    "value_length": sized,
+}
+_OUTER_NOTES = _MESSAGE_NOTES | {"offset": "outside of the checksum", "size": "bytes of the message after this field"}
+_SPARE = "spare bytes: readers ignore them"
+
+
+def add_message(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most: int | None) -> list[Section]:
+    """Writes the spans of the outer message. Returns the section of its inner messages, for a wrapper."""
+    data, stop = writer.data, len(writer.data)
+    read = single_fields.message(data, 0, stop)
+    values = read.values()
+    magic = values["magic"]
+    crc_note, crc_fault = checked(data, magic, length_fault)
+    faults = {"size": length_fault, "crc": crc_fault}
+    attributes = values.get("attributes", 0)
+    notes = {"crc": crc_note, "attributes": attributes_text(attributes, magic)}
+    codec, latest = attributes & layout.CODEC_MASK, layout.LATEST_CODECS[magic]
+    *before, (last, payload_stop, *_) = read.fields
+    is_wrapper = codec and last == "value"
+    if is_wrapper:
+        read = read._replace(fields=before)
+    elif 0 < codec <= latest and values.get("value_length", 0) < 0:
+        faults["value_length"] = FieldFault("wrapper_value_null", 0, values["value_length"])
+    if codec > latest and "value_length" in values:
+        read = read._replace(fault=FieldFault("unsupported_codec", latest, codec), of_last=False)
+    writer.add_fields(read, _OUTER_NOTES | notes, stop, faults=faults, rest="message")
+    content = decompressed(writer, codec, magic, payload_stop, cap) if is_wrapper and not read.fault else None
+    writer.unread(stop, "spare", _SPARE)
+    if content is None:
+        return []
+    inner = SpanWriter(content, section=1)
+    _add_messages(inner, layout.message_header(data), cap, most)
+    writer.faults += inner.faults
+    return [Section("decompressed messages", content, tuple(inner.spans))]
+
+
+def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: int | None) -> None:
+    """Writes the messages inside a wrapper: the first `most` and those with a fault field by field."""
+    data = writer.data
+    frames, fault = single_fields.inner_messages(data, cap)
+    shift, shift_fault = single_fields.inner_shift(wrapper, data, frames)
+
+    def offset(stored: int, _: object) -> str:
+        if wrapper.magic != 1:
+            return "absolute"
+        if not wrapper.offset:
+            return "read as absolute, as the wrapper's offset is 0"
+        return f"relative: offset {wrapped(stored + shift, 64)}"
+
+    append_time = wrapper.attributes & layout.LOG_APPEND_TIME and wrapper.magic
+    notes = _MESSAGE_NOTES | {"offset": offset}
+    for index, frame in enumerate(frames):
+        read = single_fields.message(data, frame.start, frame.stop)
+        values = read.values()
+        codec = values["attributes"] & layout.CODEC_MASK
+        if codec:
+            kept = [field for field in read.fields if not field[0].startswith(("key", "value"))]
+            read = Fields(kept, frame.stop, FieldFault("inner_compressed", 0, codec), False)
+        of_last = shift_fault if index == len(frames) - 1 else None
+        path = f"messages[{index}]"
+        if most is not None and index >= most and not read.fault and not of_last:
+            writer.add_span(frame.stop, path, None, "good, not shown", SKIPPED)
+            continue
+        start = frame.start + layout.CHECKED_FROM[0]  # that of magic 1 has the same bytes
+        computed, crc_note = checksum(data[start : frame.stop], 0), f"CRC-32 of bytes {start} to {frame.stop - 1}"
+        if values["crc"] == computed:
+            crc_note += ": matches"
+        else:  # Kafka's iterators do not check it; consumers with check.crcs and `verify` do
+            crc_note += f"\nODD: computed 0x{computed:08x}; readers do not check it, verify does [inner_crc_mismatch]"
+        notes["crc"] = crc_note
+        notes["attributes"] = attributes_text(values["attributes"], int(values["magic"] != 0))
+        notes["timestamp"] = _MESSAGE_NOTES["timestamp"]
+        if append_time and values["magic"] == 1:
+            notes["timestamp"] = f"ignored: log append time, {iso_time(wrapper.timestamp)}"
+        writer.add_fields(read, notes, frame.stop, path, {"offset": of_last})
+        writer.unread(frame.stop, f"{path}.spare", _SPARE)
+    if fault:
+        writer.unread(len(data), "messages", "", fault)
+    writer.unread(len(data), "messages", "an incomplete message: readers drop it without an error")

@@ -11,8 +11,8 @@ from kafkarec.format.single_fields import FieldFault
 from kafkarec.read.decode_options import checked_bytes
 from kafkarec.support.text_table import counted
 
-from . import batch_fields, message_fields, value_descriptions
-from .spans import Explanation, Note, Section, SpanWriter
+from .batch_fields import add_batch, add_message
+from .spans import Explanation, Note, Section, SpanWriter, codec_text
 
 _LEAST_SIZE = layout.MESSAGE_OVERHEAD[0]
 
@@ -95,9 +95,9 @@ def _walk(writer: SpanWriter, fault: FieldFault | None, cap: int, records: int |
     view, stop = writer.data, len(writer.data)
     magic = view[layout.V2_AT.magic] if stop >= layout.UP_TO_MAGIC else None
     if magic in layout.BATCH_MAGICS:
-        return batch_fields.walk(writer, fault, cap, records)
+        return add_batch(writer, fault, cap, records)
     if magic in layout.MAGICS:
-        return message_fields.walk(writer, fault, cap, records)
+        return add_message(writer, fault, cap, records)
     read = single_fields.start(view)
     if read.fault:
         read = read._replace(fault=FieldFault("length_beyond_end", layout.LOG_OVERHEAD, stop))
@@ -123,11 +123,11 @@ def _headline(found: Explanation) -> str:
         last = wrapped(first + values["last_offset_delta"], 64)
         count = values.get("record_count")
         records = "" if count is None else ", " + counted(count, "record")
-        codec = value_descriptions.codec(int(values["attributes"], 16))
+        codec = codec_text(int(values["attributes"], 16))
         offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
         return f"batch of magic {magic}, {offsets}{records}, codec {codec}, {size}"
     if "offset" in values and "attributes" in values:
-        codec = value_descriptions.codec(int(values["attributes"], 16))
+        codec = codec_text(int(values["attributes"], 16))
         kind = "message" if codec == "none" else "wrapper message"
         return f"{kind} of magic {magic}, offset {values['offset']}, codec {codec}, {size}"
     return f"{size}, not a complete batch"

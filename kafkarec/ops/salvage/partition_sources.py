@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -46,7 +47,7 @@ class SalvageSource:
     snapshots   its KRaft snapshots
     data_folder   the one that `log` is in
     holes       (first, last) offsets that it may fill; None: it is a source for all offsets
-    witnesses, end   what files say of its end, and where its batches end; see `source_witnesses`
+    witnesses, end   what files say of its end, and where its batches end; see `beside_files`
     rank        0, unless its topic id is not that of the source named first: its batches win only over those of a
                 higher rank
     """
@@ -175,8 +176,11 @@ def compare_topic_ids(partitions: Iterable[SalvagePartition], merge_different: b
     for partition in partitions:
         named: dict[str, str] = {}  # topic id -> the first source with it
         for source in partition.sources:
-            topic_id = _topic_id(source)
-            if topic_id is not None:
+            with suppress(KafkaRecordError, OSError):
+                data = source.folder_file(partition_metadata.NAME)
+                if data is None:
+                    continue
+                topic_id = partition_metadata.read(data).topic_id
                 named.setdefault(topic_id, source.path)
                 source.rank = list(named).index(topic_id)
         if len(named) > 1:
@@ -191,14 +195,6 @@ def compare_topic_ids(partitions: Iterable[SalvagePartition], merge_different: b
             f"name, not replicas: {different[0]}{more}. Salvage each alone, or take them for one log with "
             "--merge-different: then the path named first is the log, and the others fill what it lacks"
         )
-
-
-def _topic_id(source: SalvageSource) -> str | None:
-    try:
-        data = source.folder_file(partition_metadata.NAME)
-        return None if data is None else partition_metadata.read(data).topic_id
-    except (KafkaRecordError, OSError):
-        return None
 
 
 def ids_in_meta_properties(partitions: Iterable[SalvagePartition]) -> list[str]:

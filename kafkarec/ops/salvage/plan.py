@@ -1,53 +1,157 @@
 """Plans what is written for one partition: reads the sources, and writes nothing.
 
-    read        the good batches of all sources, merged to one log           storage.good_batches, merge, plan_builder
+    read        the good batches of all sources, merged to one log           storage.good_batches, plan_builder
     fill        again, with other files that have what is missing            beside_files
-    snapshots   of the metadata log, copied if they are complete              kraft_snapshots
-    end         compared with what other files say of it                      source_witnesses
-    markers     of transactions, where damage destroyed them                  lost_markers
+    snapshots   of the metadata log, copied if they are complete
+    end         compared with what other files say of it                      beside_files
+    markers     of transactions, where damage destroyed them                  planned_changes
     end         with keep_end: a batch without records where the log ended
-    startable   without what a broker fails on, with its small files          plain_batches, side_file_writer
-    or          for another cluster: without producers                        new_cluster
+    startable   without what a broker fails on, with its small files          planned_changes, plan_writing
+    or          for another cluster: without producers                        planned_changes
 
 A dry run ends here. What is written is this plan, byte for byte.
+
+KRaft snapshots of the metadata log are copied to the new folder if complete, else their good batches are set aside
+
+00000000000000000146-0000000001.checkpoint
+    batch of control records     SnapshotHeader, KRaftVersion, Voters      offsets from 0 on
+    batches of metadata records
+    batch of control records     SnapshotFooter                            the last batch
+
+A finished snapshot is never appended to, and a controller refuses one that is incomplete or has no footer (KIP-630,
+RecordsSnapshotReader). The offsets of every snapshot begin at 0, so snapshots are never merged with the segments or
+with each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 
+from kafkarec.damage import Damage
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format import control
 from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
-from kafkarec.ops.rewrite.new_batches import empty_batch
+from kafkarec.ops.rewrite import empty_batch
+from kafkarec.read import reader
 from kafkarec.recover.steps import as_stored
 from kafkarec.storage import good_batches
-from kafkarec.storage.good_batches import GoodBatch
+from kafkarec.storage.good_batches import DamageCollector, GoodBatch
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
 from kafkarec.write.header import BatchHeader
 
-from . import (
-    beside_files,
-    kraft_snapshots,
-    lost_markers,
-    new_cluster,
-    plain_batches,
-    side_file_writer,
-)
-from .merge import merge
-from .partition_sources import SalvagePartition, unread_side_files
-from .plan_builder import MAX_SEGMENT, UNORDERED_SEGMENT_BYTES, PlanBuilder, SalvageOptions
-from .planned_files import PlannedFolder, inserted
-from .salvaged_partition import BesideFile, SalvagedPartition
-from .source_witnesses import (
+from .beside_files import (
     add_lost_start,
     credible,
     end_without_segments,
+    filled,
     is_followed,
+    log_start,
     proofs_of_loss,
     read_witnesses,
+    rows_in,
     was_never_cleaned,
 )
+from .partition_sources import SalvagePartition, unread_side_files
+from .plan_builder import MAX_SEGMENT, UNORDERED_SEGMENT_BYTES, PlanBuilder, SalvageOptions, merge, report_unreadable
+from .plan_writing import copy_from_sources
+from .planned_changes import (
+    decided_markers,
+    find_plain_batches,
+    marker_changes,
+    may_have_lost_markers,
+    new_cluster_changes,
+    new_cluster_sentence,
+    placed_markers,
+    plain_sentences,
+)
+from .planned_files import FilePlan, PlannedFolder, Unreadable, inserted
+from .salvaged_partition import BesideFile, OutputFile, SalvagedPartition
+
+_CUT = "length_beyond_end"  # the reason of its damage
+
+
+def plan_snapshots(folder: PlannedFolder, partition: SalvagePartition, cap: int) -> None:
+    """Plans each snapshot of the sources, by its name. cap: max_decompressed_bytes."""
+    copies: dict[str, list[tuple[int, SegmentFile]]] = {}
+    for number, source in enumerate(partition.sources):
+        for segment in source.snapshots:
+            copies.setdefault(segment.name, []).append((number, segment))
+    for of_one in copies.values():
+        _plan_snapshot(folder, of_one, cap)
+
+
+def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]], cap: int) -> None:
+    """Plans a copy of the first complete copy of a snapshot, or sets the good batches of all copies aside."""
+    report, incomplete = folder.report, list[GoodBatch]()
+    for number, segment in copies:
+        with closing(segment):
+            collector = DamageCollector(cap, unread=report.unread)
+            damage, known = collector.damage, len(report.unread)
+            good = list(good_batches.read_file(segment, number, 0, collector))
+            for path, position, length, kind in collector.tails:
+                what = "a batch is cut off" if kind == "cut" else "zeros"
+                text = (
+                    f"{path}: {what} at byte {position}, {length} bytes before its end; a snapshot is never appended to"
+                )
+                damage.append(Damage(path, position, length, None, None, segment.size, _CUT, text))
+            report.sources.append(segment.path)
+            if not damage and _has_footer(good):
+                try:
+                    source, position = folder.kept(segment, 0, segment.size)
+                except Unreadable:
+                    report_unreadable(report, segment, 0, segment.size)
+                else:
+                    folder.add(FilePlan(segment.name)).copy(source, position, segment.size)
+                    counts = len(good), sum(row.records or 0 for row in good)
+                    copied = OutputFile(segment.name, segment.size, "", *counts, good[0].base, good[-1].last)
+                    report.snapshots.append(copied)
+                    return
+            elif len(report.unread) == known and not damage and good:
+                end = good[-1].position + good[-1].size
+                report.problems.append(f"{segment.path} is incomplete: it ends at byte {end} without a SnapshotFooter")
+            elif len(report.unread) == known and not damage:
+                text = f"{segment.path}: no batch at all; a snapshot has at least a header and a footer"
+                damage.append(Damage(segment.path, 0, segment.size, None, None, segment.size, _CUT, text))
+            report.damage += [one.as_dict() for one in damage]
+            incomplete += good
+    begin = len(report.set_aside)
+    for row in incomplete:
+        folder.keep_aside(row.aside("snapshot_incomplete"), f"-{row.segment.name}")
+    folder.join_aside(begin)
+    for _, segment in copies:
+        segment.close()
+
+
+def _has_footer(good: list[GoodBatch]) -> bool:
+    """Whether the last record of the last batch is a SnapshotFooter."""
+    try:
+        last = good[-1]
+        records = reader.decode(last.segment.raw(last.position, last.size), columns=("key", "value"), control=True)
+        keys, values = records.column("key"), records.column("value")
+        return isinstance(control.parse(keys[-1], values[-1]), control.SnapshotFooterRecord)
+    except (IndexError, KafkaRecordError, OSError):
+        return False
+
+
+def _metadata_losses(report: SalvagedPartition) -> list[str]:
+    """What the report says of a metadata log that lacks records above its last complete snapshot. A node that loads it
+    replays each record on those before, and stops at the first that does not fit (MetadataLoader, QuorumController)."""
+    covered = max(
+        (file.base_offset for file in report.snapshots), default=0
+    )  # the name has the offset after the last one
+    gone = [(first, last) for first, last in (*report.lost, *report.missing) if last is None or last >= covered]
+    if not gone:
+        return []
+    first = min(covered if first is None else max(first, covered) for first, _ in gone)
+    return [
+        f"records of the metadata log from offset {first} on are lost: a broker or controller that starts with this "
+        "folder stops with 'Error loading metadata log record', or runs with wrong metadata. Another controller has "
+        "them: name its folder as a second source, or give the node an empty folder, and it fetches all"
+    ]
 
 
 def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
@@ -66,32 +170,47 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
         missing = made.report
         if missing.ends_in_damage:
             missing = replace(missing, lost=[*missing.lost, (missing.next_offset, None)])
-        sources, beside = beside_files.filled(partition, missing, options.max_decompressed_bytes)
+        sources, beside = filled(partition, missing, options.max_decompressed_bytes)
         if sources:
             partition = replace(partition, sources=[*partition.sources, *sources])
             made = _read(partition, options)
     made.report.unread += unread_beside
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
-    kraft_snapshots.plan_snapshots(made, partition, options.max_decompressed_bytes)
+    plan_snapshots(made, partition, options.max_decompressed_bytes)
     end = _compare_end(partition, made.report, witnesses)
     add_lost_start(partition, made.report)
-    _finish(partition, made, options, _least_end(partition, made.report, end, options))
+    report, least_end = made.report, 0
+    if end.higher and end.higher[-1].meaning == DELETED:
+        report.problems.append(
+            f"{end.higher[-1].file} has {end.higher[-1].end} as start offset, above the log's end: a broker that "
+            "starts with that file deletes every segment"
+        )
+    if options.keep_end and partition.topic is not None:
+        least_end = max([report.log_end, *(one.end for one in end.higher)])
+        if end.higher:
+            report.ends_in_damage = False  # the missing offsets have an end now
+            report.lost.append((report.log_end if report.next_offset is None else report.next_offset, least_end - 1))
+    _finish(partition, made, options, least_end)
     if partition.topic == CLUSTER_METADATA:
-        made.report.problems[:0] = kraft_snapshots.losses(made.report)
+        made.report.problems[:0] = _metadata_losses(made.report)
     return [made]
 
 
 def _read(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder:
     """The good batches of all sources, as one log. Sets their ends."""
-    sources, start = partition.sources, _start_by_names(partition)
+    sources, start = partition.sources, None
+    named = [one.segments[0].base_offset for one in partition.main_sources if one.segments and not one.unordered]
+    bases = [base for base in named if base is not None]
+    if bases and len(bases) == sum(bool(one.segments) for one in partition.main_sources):
+        start = min(bases)  # by the names of the first segments
     roll = UNORDERED_SEGMENT_BYTES if all(source.unordered for source in sources) else MAX_SEGMENT
     builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition), roll)
     report, collector = builder.report, builder.collector
     streams: list[Iterator[GoodBatch]] = []  # of an unordered source one for each ascending run
     for number, source in enumerate(sources):
         if source.holes is not None:
-            streams.append(beside_files.rows_in(source.segments[0], number, source.holes, collector.cap))
+            streams.append(rows_in(source.segments[0], number, source.holes, collector.cap))
         elif source.unordered:
             runs = (good_batches.ascending_runs(segment, number, collector) for segment in source.segments)
             streams += [iter(run) for found in runs for run in found]
@@ -150,14 +269,6 @@ def _unordered(partition: SalvagePartition, options: SalvageOptions) -> list[Pla
     return plans
 
 
-def _start_by_names(partition: SalvagePartition) -> int | None:
-    """The first offset of the log, from the names of its first segments; None: not known."""
-    sources = partition.main_sources
-    bases = [source.segments[0].base_offset for source in sources if source.segments and not source.unordered]
-    known = [base for base in bases if base is not None]
-    return min(known) if known and len(known) == sum(bool(source.segments) for source in sources) else None
-
-
 def _base_offsets(partition: SalvagePartition) -> list[int]:
     """The base offsets of the first source's segments, and of the other sources' segments before and after those."""
     base_offsets: list[int] = []
@@ -174,27 +285,10 @@ def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witness
     it."""
     report.proofs = proofs_of_loss(partition, report.missing)
     report.never_compacted = (
-        report.gaps_end > beside_files.log_start(partition) and not report.compacted and was_never_cleaned(partition)
+        report.gaps_end > log_start(partition) and not report.compacted and was_never_cleaned(partition)
     )
     ends = [report.next_offset or 0, end_without_segments(partition, witnesses), *_base_offsets(partition)]
     return report.set_end(max(ends), witnesses)
-
-
-def _least_end(partition: SalvagePartition, report: SalvagedPartition, end: EndVerdict, options: SalvageOptions) -> int:
-    """Says what a start offset above the log's end means. Returns the offset at which the new log has to end, or above:
-    with `keep_end` where the log ended, otherwise 0."""
-    if end.higher and end.higher[-1].meaning == DELETED:
-        report.problems.append(
-            f"{end.higher[-1].file} has {end.higher[-1].end} as start offset, above the log's end: a broker that "
-            "starts with that file deletes every segment"
-        )
-    if not options.keep_end or partition.topic is None:
-        return 0
-    least = max([report.log_end, *(one.end for one in end.higher)])
-    if end.higher:
-        report.ends_in_damage = False  # the missing offsets have an end now
-        report.lost.append((report.log_end if report.next_offset is None else report.next_offset, least - 1))
-    return least
 
 
 def _reach(made: PlannedFolder, end: int) -> None:
@@ -223,10 +317,10 @@ def _finish(partition: SalvagePartition, made: PlannedFolder, options: SalvageOp
     if report.ends_in_damage:
         report.lost.append((report.next_offset, None))
     # of a file without a name nothing tells whether it is of one log: no marker is written into two
-    if partition.topic is not None and report.files and lost_markers.may_have_lost(partition, report):
+    if partition.topic is not None and report.files and may_have_lost_markers(partition, report):
         with made.log() as log:
-            report.markers = lost_markers.placed(lost_markers.decide(log, partition, report), options.undecided)
-            changes = lost_markers.changes(log, report.markers)
+            report.markers = placed_markers(decided_markers(log, partition, report), options.undecided)
+            changes = marker_changes(log, report.markers)
         made.change(changes)
     if least_end:
         _reach(made, least_end)
@@ -235,15 +329,15 @@ def _finish(partition: SalvagePartition, made: PlannedFolder, options: SalvageOp
     if options.new_cluster and partition.topic != CLUSTER_METADATA:
         end = report.next_offset or 0
         with made.log() as log:
-            changed = list(new_cluster.changes(log))
+            changed = list(new_cluster_changes(log))
         if changed:
             made.change(changed)
-            report.problems.append(new_cluster.sentence(changed))
+            report.problems.append(new_cluster_sentence(changed))
         _reach(made, end)
     elif options.as_partition:
         with made.log() as log:
-            report.problems += side_file_writer.copy_from_sources(log, made.files.__setitem__, partition)
+            report.problems += copy_from_sources(log, made.files.__setitem__, partition)
         with made.log() as log:
-            plain = plain_batches.find_plain_batches(log)
+            plain = find_plain_batches(log)
         made.change(plain)
-        report.problems += plain_batches.sentences(plain)
+        report.problems += plain_sentences(plain)

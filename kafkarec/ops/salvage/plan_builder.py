@@ -1,14 +1,33 @@
-"""Plans the segments of one partition and the files of batches set aside, and reports them.
+"""Merges several sources into one log, plans its segments and the files of batches set aside, and reports them.
 
 OUT/orders-0/00000000000000000030.log     the log, with the same segments as the source if these are known
 OUT/set-aside/orders-0/overlap-0.log      named by reason and index of the source
+
+Which batch is kept if several sources have the same offsets:
+
+1. Equal batches (offsets, leader epoch, CRC, size): the first source's is kept, the others are duplicates.
+2. Batches that differ only in the leader epoch: one copy is damaged, as no checksum covers the epoch. The copy whose
+   adjacent batches have the same epoch is kept; the other one is set aside.
+3. Batches that overlap and are not equal are a conflict. One whose base offset is stored is kept rather than one whose
+   base offset is restored: the batches around it may themselves be in the wrong order. Else the one with the higher
+   leader epoch is kept, as by a follower (KIP-101). With equal epochs the one with more records is kept (the other one
+   was compacted further), else the first source's. The other one is set aside and reported.
+4. With `stale`, for a folder that a broker is to start on: a batch is also set aside if its epoch is below a confirmed
+   epoch of an earlier batch, as a broker would truncate it (KIP-101). An epoch is confirmed if the next batch in the
+   same source has the same or a higher one: no checksum covers the epoch, and one flipped bit must not exclude the
+   rest of a log.
+
+Sources of different topics, which are merged only if the caller says so, have ranks: the epochs of two topics cannot be
+compared, so a batch of a lower rank is kept in rules 2 and 3, and is not set aside for one of a higher rank in rule 4.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from kafkarec.damage import damaged
 from kafkarec.recover.steps import as_stored
@@ -16,11 +35,137 @@ from kafkarec.sources.read_failures import in_part
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress
 from kafkarec.storage.segment_file import SegmentFile
 
-from .copying import Spool, Unreadable
-from .merge import DUPLICATE
 from .partition_sources import SalvagePartition
-from .planned_files import FilePlan, PlannedFolder
+from .planned_files import FilePlan, PlannedFolder, Spool, Unreadable
 from .salvaged_partition import SalvagedPartition, add_counts
+
+DUPLICATE = "duplicate"
+
+
+class _BatchStream:
+    """The batches of one source, which has a `rank`; `ahead` has the next one and the one after it."""
+
+    def __init__(self, rows: Iterator[GoodBatch], ranks: Sequence[int]) -> None:
+        self._rows = rows
+        self.ahead = deque(islice(rows, 2))
+        self.last: GoodBatch | None = None  # that was taken
+        self.rank = ranks[self.head.source] if self.ahead and ranks else 0
+
+    @property
+    def head(self) -> GoodBatch:
+        return self.ahead[0]
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.head.base, self.head.source, self.head.position
+
+    @property
+    def following_epoch(self) -> int | None:
+        """The leader epoch of the batch after the head; None: there is none."""
+        return self.ahead[1].epoch if len(self.ahead) > 1 else None
+
+    def adjacent_epochs(self, before: int) -> int:
+        """How many adjacent batches have the epoch of the head: the last kept one has `before`, the next is ahead."""
+        return (self.head.epoch == before) + (self.head.epoch == self.following_epoch)
+
+    def split(self) -> bool:
+        """Whether the head was several batches, of which each is alone now, or a wrapper message that begins later."""
+        if self.head.batches > 1:
+            self.ahead.extendleft(reversed([*self.ahead.popleft().each()]))
+            return True
+        if self.head.records is not None or self.head.base == self.head.last:
+            return False
+        base = self.head.first_inside(self.head.base)
+        is_later = base > self.head.base
+        self.ahead[0] = self.head._replace(base=base)
+        return is_later
+
+    def pop(self) -> GoodBatch:
+        row = self.ahead.popleft()
+        self.last = row
+        if len(self.ahead) < 2:
+            self.ahead.extend(islice(self._rows, 1))
+        return row
+
+    def is_whole_from(self, offset: int | None) -> bool:
+        """Whether nothing is lost between this offset and the head: one segment has both, and what is missing there the
+        cleaner removed."""
+        if self.head.damaged or offset is None or self.last is None:
+            return False
+        return self.last.segment is self.head.segment and self.last.last + 1 >= offset
+
+    def overlaps(self, row: GoodBatch) -> bool:
+        """Whether the head has some of the offsets of a batch."""
+        return self.head.base <= row.last and row.base <= self.head.last
+
+
+def _precedence(stream: _BatchStream) -> tuple[int, bool, int, int, int]:
+    """The lowest is kept of batches that overlap (rule 3)."""
+    head = stream.head
+    return stream.rank, head.restored, -head.epoch, -(head.records or 0), head.source
+
+
+def merge(
+    streams: Sequence[Iterator[GoodBatch]], start: int | None, *, stale: bool = False, ranks: Sequence[int] = ()
+) -> Iterator[tuple[GoodBatch, str]]:
+    """Yields the batches of all streams as one log, each with "" or the reason why it is not in the log: DUPLICATE, a
+    second copy, or a reason to set it aside.
+
+    start   the first offset of the log; None: that of the first batch
+    stale   set batches with a stale leader epoch aside (rule 4)
+    ranks   of the sources; empty: all have the same
+    """
+    remaining = [_BatchStream(rows, ranks) for rows in streams]
+    next_offset, epoch = start, -1
+    confirmed_epochs: dict[int, tuple[int, int]] = {}  # source -> (its rank, its highest confirmed epoch)
+    while remaining := sorted((one for one in remaining if one.ahead), key=lambda one: one.order):
+        first, row = remaining[0], remaining[0].head
+        damaged, is_whole = row.damaged, first.is_whole_from(next_offset)
+        around = [stream for stream in remaining if stream.overlaps(row)]
+        differ = any(stream.head.content != row.content for stream in around)
+        is_stale = stale and any(
+            known > row.epoch >= 0 and rank <= first.rank
+            for source, (rank, known) in confirmed_epochs.items()
+            if source != row.source
+        )
+        is_behind = next_offset is not None and row.base < next_offset
+        if (differ or is_stale or is_behind) and any(stream.split() for stream in around):
+            continue  # each of their batches is decided about alone, with the offsets that it has
+        if next_offset is not None and row.last < next_offset:
+            yield first.pop(), "overlap"
+            continue
+        for other in remaining[1:]:
+            while other.ahead and other.head.content == row.content:
+                damaged, is_whole = damaged or other.head.damaged, is_whole or other.is_whole_from(next_offset)
+                yield other.pop(), DUPLICATE
+        around = [stream for stream in remaining if stream.ahead and stream.overlaps(row)]
+        copies = [stream for stream in around if stream.head._replace(epoch=row.epoch).content == row.content]
+        if len(copies) > 1:
+            best = max(copies, key=lambda stream: (-stream.rank, stream.adjacent_epochs(epoch)))
+            for stream in copies:
+                if stream is not best:
+                    yield stream.pop(), "other_epoch"
+        elif len(around) > 1:
+            winner = min(around, key=_precedence)
+            for stream in remaining:
+                if stream is not winner and stream.ahead and stream.overlaps(winner.head):
+                    loser = stream.pop()
+                    has_other_epoch = loser.epoch != winner.head.epoch
+                    yield loser, "conflict_epoch" if has_other_epoch else "conflict_content"
+        elif is_behind:
+            yield first.pop(), "overlap"
+        elif is_stale:
+            yield first.pop(), "stale_epoch"
+        else:
+            following = first.following_epoch
+            if row.batches > 1 or (following is not None and following >= row.epoch):
+                confirmed_epochs[row.source] = max(
+                    confirmed_epochs.get(row.source, (first.rank, -1)), (first.rank, row.epoch)
+                )
+            next_offset, epoch = row.last + 1, row.epoch
+            first.pop()
+            yield row._replace(damaged=damaged and not is_whole), ""
+
 
 MAX_SEGMENT = (
     2**31 - 1

@@ -5,6 +5,9 @@ OUT/orders-0/00000000000000000030.log
     new bytes                          the first bytes of a batch whose header is restored
     source 0, bytes 8135 to 9120       copied
     new bytes                          a marker
+
+A range was read and checked just before it is copied, so its bytes are usually in the page cache. If reading fails now,
+the output is truncated to its previous size and Unreadable is raised. If writing fails, OSError is raised.
 """
 
 from __future__ import annotations
@@ -27,9 +30,65 @@ from kafkarec.storage.log_reading import tables
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.support.durable import PART, NewFile
 
-from .copying import Output, Spool, Unreadable
 from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange, add_counts
+
+_PIECE = 1 << 20
+
+
+class Unreadable(Exception):
+    """The source could not be read a second time."""
+
+
+class Output(NewFile):
+    """A new file that ranges of a source are copied to."""
+
+    def copy(self, segment: SegmentFile, position: int, length: int) -> None:
+        """Appends a range of a source. Raises Unreadable, with nothing appended, or OSError if writing fails."""
+        old_size = self.size
+        while length:
+            try:
+                data = segment.source.read_at(position, min(length, _PIECE))
+            except OSError as error:
+                self.cut(old_size)
+                raise Unreadable from error
+            if not data:
+                self.cut(old_size)
+                raise Unreadable
+            self.append(data)
+            position += len(data)
+            length -= len(data)
+
+
+class Spool:
+    """Batches that are copied to a temporary file while they are planned, since a source may not be readable again.
+
+    from_start   whether all are; False: from when on a source could not be read
+    """
+
+    def __init__(self, folder: str, name: str, from_start: bool) -> None:
+        self.from_start = from_start
+        self._folder, self._name = folder, name
+        self._output: Output | None = None
+        self._segment: SegmentFile | None = None
+
+    def keep(self, segment: SegmentFile, position: int, length: int) -> tuple[SegmentFile, int]:
+        """Copies a range: the file that has it, and where. Raises Unreadable."""
+        if self._output is None:
+            self._output = Output(self._folder, self._name)
+            folder = LocalFolder(self._folder)
+            self._segment = SegmentFile(self._output.path + PART, self._name + PART, folder=folder)
+        assert self._segment is not None
+        at = self._output.size
+        self._output.copy(segment, position, length)
+        return self._segment, at
+
+    def drop(self) -> None:
+        """Removes the file."""
+        if self._output is not None:
+            self._output.drop()
+
 
 SET_ASIDE = "set-aside"
 
@@ -261,13 +320,9 @@ class PlannedFolder:
                     if header is not None:
                         add_counts((files[name], report), sign, sign * header.record_count, sign * batch_size(header))
             self.add(old.changed(in_file))
-        if moved:
-            self._set_bounds(moved)
-
-    def _set_bounds(self, changed: set[str]) -> None:
-        """Sets first and last offsets of the files that were changed, and the start and the end of the log."""
-        report = self.report
-        for file in (file for file in report.files if file.name in changed):
+        if not moved:
+            return
+        for file in (file for file in report.files if file.name in moved):
             segment = SegmentFile(self.join(file.name), file.name, folder=self)
             found = [table for table in tables([segment]) if len(table)]
             file.last_offset = found[-1].column("last_offset")[-1] if found else None

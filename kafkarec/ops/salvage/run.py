@@ -16,28 +16,29 @@ from kafkarec.sources.read_failures import ReadFailure
 from kafkarec.storage import lost_parts
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.good_batches import ReadProgress, no_progress
-from kafkarec.storage.output_rules import Inputs, Refused
+from kafkarec.storage.output_rules import Inputs, Refused, self_and_parents
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 
-from . import beside_files, lost_markers, side_file_writer
-from .copying import Spool, Unreadable
-from .output_folder import check_space
-from .partition_sources import (
-    SalvagePartition,
-    compare_topic_ids,
-    find_partitions,
-    free_folder,
-    ids_in_meta_properties,
-)
+from .beside_files import arrange
+from .partition_sources import SalvagePartition, compare_topic_ids, find_partitions, free_folder, ids_in_meta_properties
 from .plan import plan
 from .plan_builder import SalvageOptions
-from .plan_writing import State, read_back, write
-from .planned_files import SET_ASIDE, PlannedFolder
+from .plan_writing import State, read_back, write, write_side_files
+from .planned_changes import UNDECIDED_AS
+from .planned_files import SET_ASIDE, PlannedFolder, Spool, Unreadable
 from .salvage_report import SalvageReport
 from .salvaged_partition import SalvagedPartition
 from .unfinished_run import REPORT, UNFINISHED, PartitionNote, UnfinishedRun
+
+_LOG_BYTES_PER_INDEX_BYTE = 64  # at the default index interval
+_SPARE = 1 << 20
+
+
+class NotEnoughSpace(Refused):
+    """The file system of the output folder has too little free space."""
+
 
 _AT_ONCE = 8  # partitions: each waits for the disk most of the time
 
@@ -99,8 +100,8 @@ def salvage(
     Raises Refused (a ValueError) if a source or other files would be at risk, and OSError if the sources cannot be read
     at all or the output cannot be written.
     """
-    if undecided not in lost_markers.UNDECIDED_AS:
-        raise Refused(f"undecided {undecided!r}: one of {', '.join(lost_markers.UNDECIDED_AS)}")
+    if undecided not in UNDECIDED_AS:
+        raise Refused(f"undecided {undecided!r}: one of {', '.join(UNDECIDED_AS)}")
     checked_threads(threads)
     as_partition = as_partition or new_cluster
     given = [*(src if isinstance(src, list | tuple) else [src]), *use]
@@ -111,7 +112,7 @@ def salvage(
     found = find_partitions(given, topic, partition)
     named = set(_paths(given))
     for one in found.partitions:
-        beside_files.arrange(one, named)
+        arrange(one, named)
     compare_topic_ids(found.partitions, merge_different)
     for source in (source for one in found.partitions for source in one.sources if not source.unordered):
         # an incomplete batch at their end is a loss, also if the files were named one by one
@@ -137,7 +138,14 @@ def salvage(
         return report
     if check_free_space:
         earlier = sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
-        check_space(out, sum(one.size for one in found.partitions) - earlier)
+        needed = sum(one.size for one in found.partitions) - earlier
+        stats = os.statvfs(next(place for place in self_and_parents(out) if os.path.isdir(place)))
+        free, wanted = stats.f_bavail * stats.f_frsize, needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE
+        if free < wanted:
+            raise NotEnoughSpace(
+                f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run prints how many are "
+                "needed (--ignore-space skips this check)"
+            )
     make_folder(out)
     unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
     try:
@@ -234,7 +242,7 @@ class _Run:
             for one in plans:
                 if one.report.files:
                     with one.log() as log:
-                        one.report.problems += side_file_writer.write_side_files(
+                        one.report.problems += write_side_files(
                             log, lambda name, data: None, self._options.as_partition, None
                         )
                 one.close()

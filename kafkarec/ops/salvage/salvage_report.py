@@ -134,7 +134,10 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
         rest = ranked[_MAX_LINES:]
         bad = sum(not one.ok or bool(one.missing and one.reports_missing) for one in rest)
         yield ""
-        yield f"and {counted(len(rest), 'more partition')}, {_incomplete(bad, len(rest))}"
+        how = f"{bad} of them incomplete"
+        if bad in (0, len(rest)):
+            how = f"{'all ' if len(rest) > 1 else ''}{'incomplete' if bad else 'complete'}"
+        yield f"and {counted(len(rest), 'more partition')}, {how}"
     yield ""
     yield from _left_out(report)
     if len(ranked) > 1:
@@ -239,8 +242,11 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
     else:
         yield f"{one.folder}: {_nothing(one, verb)}"
     if one.damage:
-        size = one.lost_bytes
-        yield f"  lost: {counted(size, 'byte')} in {counted(len(one.damage), 'range')}; {_offsets(one.lost)}"
+        offsets = "all of their offsets are in the new log"
+        if one.lost:
+            offsets = _spans(one.lost)
+            offsets += "" if set(one.lost) == {(None, None)} else " (fewer if the topic is compacted)"
+        yield f"  lost: {counted(one.lost_bytes, 'byte')} in {counted(len(one.damage), 'range')}; {offsets}"
         for damage in one.damage[:_MAX_LINES]:
             zeros = ": zeros" if begins_with_zeros(damage["reason"], damage.get("found")) else ""
             reason = f"[{damage['reason']}]{zeros}"
@@ -260,7 +266,15 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         unproven = _NEVER_COMPACTED_NOTE if one.never_compacted else "a missing segment, or compaction"
         why = one.proofs[0] if one.proofs else unproven
         where = "before the first segment" if leader_epochs.NAME in why else "between two segments"
-        yield f"  missing: {_spans(one.missing)}: {_found(one)}, {where} ({why})"
+        aside = [(each.first_offset, each.last_offset) for each in one.set_aside]
+        only_aside = any(
+            first <= high and low <= last
+            for first, last in aside
+            if first is not None and last is not None
+            for low, high in one.missing
+        )
+        found = "in no source" + (", or only in batches that were set aside" if only_aside else "")
+        yield f"  missing: {_spans(one.missing)}: {found}, {where} ({why})"
     within = one.gaps - one.missing_offsets
     if one.never_compacted and within:
         yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED_NOTE})"
@@ -292,15 +306,6 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         yield f"  not used: {line}"
     if any(names.segment(os.path.basename(known.path)) for known in unused):
         yield "    --use FILE adds such a file nevertheless"
-
-
-def _found(one: SalvagedPartition) -> str:
-    """Where the missing offsets are."""
-    aside = [(each.first_offset, each.last_offset) for each in one.set_aside]
-    known = [(first, last) for first, last in aside if first is not None and last is not None]
-    if any(first <= high and low <= last for first, last in known for low, high in one.missing):
-        return "in no source, or only in batches that were set aside"
-    return "in no source"
 
 
 def _more(listed: Sequence[Any], what: str, where: str = "") -> Iterator[str]:
@@ -345,14 +350,6 @@ def _nothing(one: SalvagedPartition, verb: str) -> str:
     return f"{verb} {' and '.join(files)}, from {sources}"
 
 
-def _offsets(lost: list[tuple[int | None, int | None]]) -> str:
-    if not lost:
-        return "all of their offsets are in the new log"
-    if set(lost) == {(None, None)}:
-        return _spans(lost)
-    return f"{_spans(lost)} (fewer if the topic is compacted)"
-
-
 def _spans(lost: Sequence[tuple[int | None, int | None]]) -> str:
     """ "offset 30", "offsets 30 to 34, from 60 on, if there were any"."""
     if set(lost) == {(None, None)}:
@@ -370,9 +367,3 @@ def _spans(lost: Sequence[tuple[int | None, int | None]]) -> str:
     more = f" and {counted(len(lost) - _MAX_LINES, 'more range')}" if len(lost) > _MAX_LINES else ""
     alone = len(lost) == 1 and lost[0][0] == lost[0][1]
     return f"{noun(1 if alone else 2, 'offset')} {', '.join(parts)}{more}"
-
-
-def _incomplete(bad: int, count: int) -> str:
-    if bad in (0, count):
-        return f"{'all ' if count > 1 else ''}{'incomplete' if bad else 'complete'}"
-    return f"{bad} of them incomplete"

@@ -70,7 +70,20 @@ def _steps(out: str, each: str, folders: Sequence[str], source_ids: Sequence[str
         'DATA=/var/lib/kafka; SERVER=localhost:9092; OLD="${DATA%/}.replaced"; STAGE="${DATA%/}/rescued.tmp"; '
         f"{' '.join(f'{name}=' for name in _DONE)}; NEW={quoted(out)}"
     )
-    yield _shown(new_cluster) if new_cluster or not source_ids else _comparison(source_ids)
+    if new_cluster or not source_ids:  # shows the target's ids, as there are none to compare them with
+        what = "this is a broker of the new cluster" if new_cluster else "this is the broker that it is from"
+        why = "" if new_cluster else "the source had no meta.properties: "
+        yield (
+            '(grep -E "^(cluster|node|broker|directory)[.]id=" "$DATA/meta.properties" && '
+            f'echo "{why}go on only if {what}") && SAME=yes'
+        )
+    else:
+        ids = " ".join(quoted(one) for one in source_ids)
+        stop = _stop(
+            "$DATA/meta.properties has not $i as the source has: another cluster (then salvage with --new-cluster), or "
+            "another broker or disk (if it has a replica of each of these partitions, SAME=yes goes on)"
+        )
+        yield f'(for i in {ids}; do grep -qxF "$i" "$DATA/meta.properties" || {stop}; done) && SAME=yes'
     configs = 'kafka-configs.sh --bootstrap-server "$SERVER" --entity-type topics --entity-name="$t"'
     keeps = f"{configs} --alter --add-config retention.ms=-1,retention.bytes=-1"
     topics = sorted({_topic(folder) for folder in folders} - {*ALWAYS_COMPACTED})
@@ -126,23 +139,3 @@ def _demand(variable: str, step: int) -> str:
 
 def _stop(why: str) -> str:
     return f'{{ echo "STOP: {why}" >&2; exit 1; }}'
-
-
-def _shown(new_cluster: bool) -> str:
-    """The step that shows the target's ids, as there are none to compare them with."""
-    what = "this is a broker of the new cluster" if new_cluster else "this is the broker that it is from"
-    why = "" if new_cluster else "the source had no meta.properties: "
-    return (
-        '(grep -E "^(cluster|node|broker|directory)[.]id=" "$DATA/meta.properties" && '
-        f'echo "{why}go on only if {what}") && SAME=yes'
-    )
-
-
-def _comparison(source_ids: Sequence[str]) -> str:
-    """The step that compares the target's meta.properties with the source's."""
-    ids = " ".join(quoted(one) for one in source_ids)
-    stop = _stop(
-        "$DATA/meta.properties has not $i as the source has: another cluster (then salvage with --new-cluster), or "
-        "another broker or disk (if it has a replica of each of these partitions, SAME=yes goes on)"
-    )
-    return f'(for i in {ids}; do grep -qxF "$i" "$DATA/meta.properties" || {stop}; done) && SAME=yes'

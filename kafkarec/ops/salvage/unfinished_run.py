@@ -59,22 +59,20 @@ class UnfinishedRun:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise Refused(f"another salvage is running in {out}") from None
-            self._begin({"kafkarec": __version__, "given": given, "options": options})
+            run: dict[str, Any] = {"kafkarec": __version__, "given": given, "options": options}
+            begun = _read(os.path.join(self.folder, _RUN))
+            if begun is None:
+                if any(name != UNFINISHED for name in os.listdir(out)):
+                    raise Refused(f"{out} is not empty; choose a new folder")
+                self.write(_RUN, run)
+            elif begun != run:
+                raise Refused(
+                    f"{out} contains the unfinished run of another salvage, with other sources or options; choose "
+                    "another folder"
+                )
         except BaseException:
             os.close(self._descriptor)
             raise
-
-    def _begin(self, run: dict[str, Any]) -> None:
-        begun = _read(os.path.join(self.folder, _RUN))
-        if begun is None:
-            if any(name != UNFINISHED for name in os.listdir(self.out)):
-                raise Refused(f"{self.out} is not empty; choose a new folder")
-            self.write(_RUN, run)
-        elif begun != run:
-            raise Refused(
-                f"{self.out} contains the unfinished run of another salvage, with other sources or options; choose "
-                "another folder"
-            )
 
     def write(self, name: str, data: dict[str, Any]) -> None:
         """Writes a note durably."""
@@ -101,7 +99,14 @@ class PartitionNote:
     def __init__(self, run: UnfinishedRun, partition: SalvagePartition) -> None:
         self._run, self._out = run, run.out
         self._name = f"{partition.folder}.json"
-        self._sources = _states_of(partition)
+        self._sources: list[list[Any]] = []  # path, size and time of modification of each
+        for source in partition.sources:
+            for segment in (*source.segments, *source.snapshots, *partition.fillers):
+                try:
+                    state = os.stat(segment.path)
+                    self._sources.append([os.path.realpath(segment.path), state.st_size, state.st_mtime_ns])
+                except OSError:
+                    self._sources.append([segment.path, segment.size, 0])
         self._found = _read(os.path.join(run.folder, self._name)) or {}
         self.why_again = ""
 
@@ -130,19 +135,18 @@ class PartitionNote:
         """Whether all batches that an earlier run wrote are in these plans, as they are for the same sources."""
         if not self._found or self._found["sources"] == self._sources:
             return True
-        written = _batches(self._written(), check_crcs=True)  # what was damaged later is no batch
+        files = []
+        for name in self._found.get("names", ()):
+            path = os.path.join(self._out, name)
+            if ".log" in name and os.path.isfile(path):
+                folder, own = os.path.split(path)
+                files.append(SegmentFile(path, own, folder=LocalFolder(folder)))
+        written = _batches(files, check_crcs=True)  # what was damaged later is no batch
         if not written:
             return True
         planned = (file for plan in plans for _, file in plan.outputs() if isinstance(file, FilePlan))
         sources = (PlannedSource(one, one.name) for one in planned)
         return written <= _batches(SegmentFile(one.name, one.name, source=one) for one in sources)
-
-    def _written(self) -> Iterator[SegmentFile]:
-        for name in self._found.get("names", ()):
-            path = os.path.join(self._out, name)
-            if ".log" in name and os.path.isfile(path):
-                folder, own = os.path.split(path)
-                yield SegmentFile(path, own, folder=LocalFolder(folder))
 
     def begin(self, plans: list[PlannedFolder]) -> None:
         """Notes the files that will be written, and removes those of an earlier run that are not planned: side files
@@ -171,19 +175,6 @@ def _read(path: str) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _states_of(partition: SalvagePartition) -> list[list[Any]]:
-    """Path, size and time of modification of each source."""
-    found: list[list[Any]] = []
-    for source in partition.sources:
-        for segment in (*source.segments, *source.snapshots, *partition.fillers):
-            try:
-                state = os.stat(segment.path)
-                found.append([os.path.realpath(segment.path), state.st_size, state.st_mtime_ns])
-            except OSError:
-                found.append([segment.path, segment.size, 0])
-    return found
 
 
 def _side_files(plan: PlannedFolder) -> Iterator[str]:

@@ -1,15 +1,11 @@
 """Writes a partition folder as a broker does: segments, indexes, producer snapshots, leader epochs, topic id
 
-writer_settings      options, and when a segment is rolled
-append_checks    checks of batches before they are appended
-active_segment   the active segment, to which batches are appended
-recovery         recovery of an existing folder
-folder_lock      the lock against other writers and a broker
+active_segment   the options, the checks of batches before they are appended, and the segment to which they are
+recovery         recovery of an existing folder, and the lock against other writers and a broker
 writer           SegmentWriter
 """
 
-from .active_segment import WrittenSegment
-from .append_checks import AppendRefused
+from .active_segment import AppendRefused, WrittenSegment
 from .writer import SegmentWriter
 
 __all__ = ["AppendRefused", "SegmentWriter", "WrittenSegment"]

@@ -5,24 +5,281 @@
 
 Until then there are no index files: a reader searches the segment from its start, and after a crash a broker or writer
 rebuilds the indexes. A .txnindex that was written earlier would lack the transactions that were aborted later.
+
+A segment is rolled as by LogSegment.shouldRoll of Kafka 4.4, applied to each batch. Kafka checks once per append of
+several batches. Here each batch is checked as if it were appended alone. There is no jitter (segment.jitter.ms).
+
+    size + batch size > segment_bytes                      a first batch above segment_bytes is refused
+    max timestamp - that of the first batch > segment_ms   without a timestamp in the first batch: time since opening
+    .index has max_index_size // 8 entries                 or .timeindex has one less than max_index_size // 12
+    last offset - segment's base offset > 2^31-1           the limit of an index entry
+
+Before they are appended, batches are checked as by UnifiedLog.appendAsFollower, and for a later recovery:
+
+    framing and checksum   as by ensureValid; payloads are not decompressed
+    offsets                strictly ascending from batch to batch and not below the log's end offset
+    codec                  a known one
+    size                   not above segment_bytes (RecordBatchTooLargeException)
+    transactions           no plain batch of a producer whose transaction is open (InvalidTxnStateException: a broker
+                           that recovers such a log fails on it), no control batch without a readable end marker
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from kafkarec.format.java_integers import INT_MAX
+from kafkarec import damage
+from kafkarec._verbs import headers_of_good_batches
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.checksum import batch_checksums
+from kafkarec.format.java_integers import INT_MAX, LONG_MAX
+from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.read import reader
+from kafkarec.read.decode_options import checked_bytes
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars import offset_index, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
-from kafkarec.state.producers import ProducerStates
+from kafkarec.state.producers import Marker, ProducerStates, read_marker
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import fsync, write_file
+from kafkarec.write.stamping import assign
 
-from .append_checks import CheckedBatches
-from .writer_settings import WriterSettings
+WEEK_MS = 7 * 24 * 60 * 60 * 1000
+# The minimum and maximum of each option. An index with fewer bytes than two time entries would always be full.
+_LIMITS = {
+    "segment_bytes": (1, INT_MAX),
+    "segment_ms": (1, LONG_MAX),
+    "index_interval_bytes": (0, INT_MAX),
+    "max_index_size": (2 * time_index.ENTRY_SIZE, INT_MAX),
+    "leader_epoch": (0, INT_MAX),
+    "start_offset": (0, LONG_MAX - 1),
+}
+_NONE_ALLOWED = {"leader_epoch", "start_offset"}
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """The options of a SegmentWriter, described there. Raises ValueError for a value out of range."""
+
+    segment_bytes: int
+    segment_ms: int
+    index_interval_bytes: int
+    max_index_size: int
+    leader_epoch: int | None
+    start_offset: int | None
+    assign_offsets: bool
+    preallocate: bool
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _LIMITS.items():
+            value = getattr(self, name)
+            if value is None and name in _NONE_ALLOWED:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{name} {value!r}: must be an integer")
+            if not low <= value <= high:
+                raise ValueError(f"{name} {value}: must be {low} to {high}")
+
+
+class AppendRefused(ValueError):
+    """Good batches that cannot be appended to the log. Nothing of the append was written.
+
+    why: str            the reason, without the position
+    position: int       position of the batch in the appended bytes
+    base_offset: int    of the batch; for a compressed message of magic 0 or 1 the last offset
+    """
+
+    def __init__(self, why: str, position: int, base_offset: int) -> None:
+        super().__init__(why, position, base_offset)
+        self.why, self.position, self.base_offset = why, position, base_offset
+
+    def __str__(self) -> str:
+        place = f"at byte {self.position} (base offset {self.base_offset})"
+        return f"the batch {place} was refused and nothing was written: {self.why}"
+
+
+class AppendedHeader(NamedTuple):
+    """Columns of a batch table, for one batch."""
+
+    position: int
+    size_in_bytes: int
+    magic: int
+    crc: int
+    base_offset: int | None
+    last_offset: int
+    max_timestamp: int | None
+    partition_leader_epoch: int | None
+    is_control: bool
+    is_transactional: bool
+    producer_id: int | None
+    producer_epoch: int | None
+    base_sequence: int | None
+    last_sequence: int | None
+    compression: str | None
+    record_count: int | None
+
+    @property
+    def first_offset(self) -> int:
+        """The base offset; of a compressed message of magic 0 or 1 the last offset."""
+        return self.last_offset if self.base_offset is None else self.base_offset
+
+
+class CheckedBatches(NamedTuple):
+    """Whole batches: their bytes, their headers, and the markers of control batches by the positions in these.
+
+    moved   how far the first byte of `data` is behind where the positions of the headers are counted from
+    """
+
+    data: memoryview
+    headers: list[AppendedHeader]
+    markers: dict[int, Marker | None]
+    moved: int = 0
+
+    def __len__(self) -> int:
+        return len(self.headers)
+
+    def index_columns(self) -> Iterator[tuple[int | None, ...]]:
+        """Yields of each batch what SegmentIndexBuilder.append takes."""
+        for one in self.headers:
+            numbers = one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch
+            yield one.position + self.moved, *numbers
+
+    def appended_to(self, states: ProducerStates) -> list[AbortedTransaction]:
+        """Appends the batches to the state of their producers; returns the transactions that they abort."""
+        found = [states.append(one._asdict(), self.markers.get(one.position)) for one in self.headers]
+        return [one for one in found if one is not None]
+
+    def slice(self, start: int, stop: int, at: int) -> CheckedBatches:
+        """Batches [start, stop), with positions for a file in which they begin at byte `at`."""
+        headers = self.headers[start:stop]
+        begin, end = headers[0].position, headers[-1].position + headers[-1].size_in_bytes
+        return CheckedBatches(self.data[begin:end], headers, self.markers, at - begin)
+
+
+def check_batches(
+    data: Any,
+    settings: WriterSettings,
+    states: ProducerStates,
+    next_offset: int,
+    epoch: int,
+    blank_epoch: int | None,
+) -> CheckedBatches:
+    """The batches of a buffer, checked for a log that ends at `next_offset` with the leader epoch `epoch`.
+
+    blank_epoch: the epoch to set on batches without a leader epoch
+
+    Raises a KafkaRecordError for bytes that are not whole good batches, and AppendRefused for good batches that cannot
+    be appended to this log.
+    """
+    view = checked_bytes(data)
+    headers, good = _headers(view)
+    if settings.assign_offsets or settings.leader_epoch is not None or blank_epoch is not None:
+        view = memoryview(_with_assigned_fields(view, headers, settings, next_offset, blank_epoch))
+        headers, _ = _headers(view, check_crcs=False)
+    batches = CheckedBatches(view, headers, {})
+    open_now: dict[int, bool] = {}
+    for header in headers:
+        position, size, first, last = header.position, header.size_in_bytes, header.first_offset, header.last_offset
+        if not good:
+            fault = {"position": position, "base_offset": header.base_offset, "next_position": position + size}
+            stored, computed = batch_checksums(view[position : position + size], header.magic)
+            if computed != stored:
+                raise damage.error("crc_mismatch", fault | {"expected": stored, "found": computed})
+            if header.compression is None:
+                raise damage.error("unsupported_codec", fault)
+        if first < next_offset or last < first or last >= LONG_MAX:
+            text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
+            raise AppendRefused(text, position, first)
+        if size > settings.segment_bytes:
+            text = f"{size} bytes are above the limit of a segment (segment_bytes={settings.segment_bytes})"
+            raise AppendRefused(text, position, first)
+        if 0 <= as_stored(header.partition_leader_epoch) < epoch:
+            text = f"leader epoch {header.partition_leader_epoch} is below {epoch}, the latest one of the log"
+            raise AppendRefused(text, position, first)
+        if header.producer_id is not None and header.producer_id >= 0:
+            _check_producer(view, header, header.producer_id, states, open_now, batches.markers)
+        next_offset = last + 1
+        epoch = max(epoch, as_stored(header.partition_leader_epoch))
+    return batches
+
+
+def _headers(view: memoryview, *, check_crcs: bool = True) -> tuple[list[AppendedHeader], bool]:
+    """The headers of all batches, and whether their checksums and codecs are known to be good."""
+    good = headers_of_good_batches(view, check_crcs=check_crcs)
+    if good is not None:
+        return [AppendedHeader._make(header) for header in good], True
+    table = reader.scan(view)
+    if table.remaining:
+        position = len(view) - table.remaining
+        fault: dict[str, Any] = {"position": position, "detail": "whole batches are expected"}
+        if table.remaining >= LOG_OVERHEAD:
+            fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
+            fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": table.remaining}
+        raise damage.error("length_beyond_end", fault)
+    return list(map(AppendedHeader, *map(table.column, AppendedHeader._fields))), False
+
+
+def _with_assigned_fields(
+    view: memoryview, headers: list[AppendedHeader], settings: WriterSettings, next_offset: int, blank_epoch: int | None
+) -> bytearray:
+    """A copy with the offsets and leader epoch that a leader assigns; no checksum covers them."""
+    copy = bytearray(view)
+    for header in headers:
+        if settings.assign_offsets:
+            if header.base_offset is None:
+                text = "offsets are within the compressed payload: convert the batch to magic 2 first"
+                raise AppendRefused(text, header.position, header.last_offset)
+            assign(copy, header.position, base_offset=next_offset)
+            next_offset += max(header.last_offset - header.base_offset, 0) + 1
+        new_epoch = settings.leader_epoch
+        if new_epoch is None and as_stored(header.partition_leader_epoch) < 0:
+            new_epoch = blank_epoch
+        if header.magic >= BATCH_MAGIC and new_epoch is not None:
+            assign(copy, header.position, partition_leader_epoch=new_epoch)
+    return copy
+
+
+def _check_producer(
+    view: memoryview,
+    header: AppendedHeader,
+    producer_id: int,
+    states: ProducerStates,
+    open_now: dict[int, bool],
+    markers: dict[int, Marker | None],
+) -> None:
+    """Raises AppendRefused for a plain batch within an open transaction of its producer; reads the marker of a control
+    batch.
+
+    open_now   {producer id: whether it has an open transaction}, for the producers of this append
+    """
+    position = header.position
+    if header.is_control:
+        fault = {"position": position, "base_offset": header.base_offset}
+        try:
+            marker = markers[position] = read_marker(bytes(view[position : position + header.size_in_bytes]))
+        except KafkaRecordError as error:
+            fault |= {name: getattr(error, name) for name in ("expected", "found", "record")} | {"detail": error.cause}
+            raise damage.error(error.reason or "control_record_invalid", fault) from None
+        if marker is None and header.record_count:
+            detail = "a control batch with a producer ends a transaction: ABORT or COMMIT"
+            raise damage.error("control_record_invalid", fault | {"detail": detail})
+        if marker is not None:
+            open_now[producer_id] = False
+        return
+    if producer_id not in open_now:
+        known = states.entry(producer_id)
+        open_now[producer_id] = known is not None and known.current_txn_first_offset >= 0
+    if header.is_transactional:
+        open_now[producer_id] = True
+    elif open_now[producer_id]:
+        text = f"a plain batch of producer {producer_id}, whose transaction is open: a broker would not start on it"
+        raise AppendRefused(text, position, header.first_offset)
+
 
 INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
 _LOG = ".log"
@@ -86,7 +343,11 @@ class ActiveSegment:
         """The end index of the run of batches from `start` on that can be appended to this segment; `start`: the log
         must be rolled before the first one."""
         settings, size, first = self._settings, self.size, self._first_timestamp
-        left = settings.entries_left(self.index_builder.entries)
+        offset_entries, time_entries = self.index_builder.entries  # 0 or less is left of a full index
+        left = min(
+            settings.max_index_size // offset_index.ENTRY_SIZE - offset_entries,
+            settings.max_index_size // time_index.ENTRY_SIZE - 1 - time_entries,
+        )
         for number in range(start, len(batches)):
             header = batches.headers[number]
             timestamp = as_stored(header.max_timestamp)

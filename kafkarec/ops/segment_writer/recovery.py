@@ -1,10 +1,13 @@
-"""Recovers an existing partition folder for appending, as a broker does after a crash
+"""Recovers an existing partition folder for appending, as a broker does after a crash, and locks it meanwhile
 
     last segment     read with checksums; bytes after its last good batch are cut off, if no good batch follows
     others           also read, and must not be damaged; missing indexes are rebuilt
     producers        from the latest .snapshot, and the batches after it
     epochs           those of leader-epoch-checkpoint that begin below the log's end, and those of the batches
     *.part           files of a killed writer, which are removed, as are snapshots above the log's end
+
+    .kafkarec.lock   in the folder, locked by flock, removed at the end; the file of a killed writer is reused
+    ../.lock         the broker's lock of its data folder: locked in shared mode, so that no broker starts there
 
 A broker deletes every segment after a damaged one (LogLoader.recoverLog). Here damage before the end is an error:
 `kafkarec salvage` copies the good batches.
@@ -13,7 +16,9 @@ A broker deletes every segment after a damaged one (LogLoader.recoverLog). Here 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,15 +27,8 @@ from typing import NoReturn
 from kafkarec.damage import Damage
 from kafkarec.errors import REASONS, CorruptRecordError, KafkaRecordError
 from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
-from kafkarec.recover.steps import Step, as_stored
-from kafkarec.sidecars import (
-    leader_epochs,
-    meta_properties,
-    offset_index,
-    producer_snapshot,
-    time_index,
-    txn_index,
-)
+from kafkarec.recover.steps import as_stored
+from kafkarec.sidecars import leader_epochs, meta_properties, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
 from kafkarec.storage import names, opening
@@ -40,8 +38,84 @@ from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name, stor
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, fsync, sync_folder, write_file
 
-from .active_segment import WrittenSegment, log_name
-from .writer_settings import WriterSettings
+from .active_segment import WriterSettings, WrittenSegment, log_name
+
+NAME, BROKER_NAME = ".kafkarec.lock", ".lock"
+_BUSY = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
+# struct flock on 64-bit Linux: type, whence, start, length (0: to the end), pid. An open file description lock is
+# used, as a process's lock would be released when the process closes any other descriptor of that file.
+_SHARED = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+
+
+class FolderLock:
+    """Locks the folder when created. Raises BlockingIOError if another writer or a broker has locked it."""
+
+    def __init__(self, folder: str) -> None:
+        self._path, self._process = os.path.join(folder, NAME), os.getpid()
+        self._broker = _lock_out_brokers(os.path.join(os.path.dirname(os.path.abspath(folder)), BROKER_NAME))
+        try:
+            self._descriptor = self._open_and_lock(folder)
+        except BaseException:
+            self._release_broker_lock()
+            raise
+
+    def _open_and_lock(self, folder: str) -> int:
+        while True:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with suppress(FileNotFoundError):  # removed by the previous owner between open and flock
+                    if os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
+                        return descriptor
+                os.close(descriptor)
+            except OSError as error:
+                os.close(descriptor)
+                if error.errno in _BUSY:
+                    text = "another writer is using this folder"
+                    raise BlockingIOError(errno.EWOULDBLOCK, text, folder) from None
+                raise
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that created the lock, not a fork of it."""
+        return self._process == os.getpid()
+
+    def release(self) -> None:
+        """Releases the lock. May be called twice. In a forked child it closes the child's descriptors only."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            if self.is_ours:
+                with suppress(OSError):
+                    os.unlink(self._path)
+            os.close(descriptor)
+        self._release_broker_lock()
+
+    def _release_broker_lock(self) -> None:
+        if self._broker >= 0:
+            os.close(self._broker)
+            self._broker = -1
+
+
+def _lock_out_brokers(path: str) -> int:
+    """A descriptor with a shared lock on a data folder's .lock; -1: there is no such file, or the system has no such
+    locks."""
+    command = getattr(fcntl, "F_OFD_SETLK", None)
+    if command is None:
+        return -1
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError):
+        return -1
+    try:
+        fcntl.fcntl(descriptor, command, _SHARED)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in _BUSY:
+            text = "a broker is running on this data folder"
+            raise BlockingIOError(errno.EWOULDBLOCK, text, os.path.dirname(path)) from None
+        return -1
+    return descriptor
+
 
 _ADVICE = "nothing was changed; kafkarec salvage copies what is good to a new folder"
 
@@ -89,7 +163,12 @@ def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered
     opened = opening.open(folder)
     if isinstance(opened, PartitionFiles):
         with opened as log:
-            _check_names(folder, log)
+            for segment in log.segments:
+                if segment.base_offset is None or segment.name != log_name(segment.base_offset):
+                    raise ValueError(f"{segment.path} does not have a name as in a broker's folder; {_ADVICE}")
+            swaps = names.swaps_to_take(os.listdir(folder))
+            if swaps:
+                raise ValueError(f"{folder} contains {swaps[0]}, which a broker must first swap in; {_ADVICE}")
             if log.segments:
                 return _recovered(folder, log, settings, check_all)
     return RecoveredLog(ProducerStates(policy=RECOVERY), [], settings.start_offset or 0)
@@ -102,15 +181,6 @@ def remove_partial_files(folder: str) -> None:
         is_ours = final_name in names.OF_A_PARTITION or names.segment(final_name) is not None
         if final_name != name and is_ours:
             os.unlink(os.path.join(folder, name))
-
-
-def _check_names(folder: str, log: PartitionFiles) -> None:
-    for segment in log.segments:
-        if segment.base_offset is None or segment.name != log_name(segment.base_offset):
-            raise ValueError(f"{segment.path} does not have a name as in a broker's folder; {_ADVICE}")
-    swaps = names.swaps_to_take(os.listdir(folder))
-    if swaps:
-        raise ValueError(f"{folder} contains {swaps[0]}, which a broker must first swap in; {_ADVICE}")
 
 
 def _recovered(folder: str, log: PartitionFiles, settings: WriterSettings, check_all: bool) -> RecoveredLog:
@@ -131,17 +201,13 @@ def _recovered(folder: str, log: PartitionFiles, settings: WriterSettings, check
     recovered.states = _snapshot(log, recovered.next_offset) or recovered.states
     for name, data in recovered.rewritten_files.items():
         write_file(folder, name, data)
-    recovered.epochs[:] = _epochs_within(epochs, log_start, recovered.next_offset)
+    # LeaderEpochFileCache.truncateFromStart, truncateFromEnd
+    known = [entry for entry in epochs if entry.start_offset < recovered.next_offset]
+    before = [entry._replace(start_offset=log_start) for entry in known if entry.start_offset <= log_start]
+    recovered.epochs[:] = before[-1:] + [entry for entry in known if entry.start_offset > log_start]
     drop_snapshots(folder, {offset for offset in snapshot_offsets(folder) if offset <= recovered.next_offset})
     sync_folder(folder)
     return recovered
-
-
-def _epochs_within(epochs: list[leader_epochs.EpochEntry], start: int, end: int) -> list[leader_epochs.EpochEntry]:
-    """The epochs of a log from `start` to `end` (LeaderEpochFileCache.truncateFromStart, truncateFromEnd)."""
-    known = [entry for entry in epochs if entry.start_offset < end]
-    first = [entry._replace(start_offset=start) for entry in known if entry.start_offset <= start]
-    return first[-1:] + [entry for entry in known if entry.start_offset > start]
 
 
 def _snapshot(log: PartitionFiles, offset: int) -> ProducerStates | None:
@@ -186,7 +252,16 @@ def _read_segment(
         unreadable = next((one for one in damage if one.reason == "unreadable"), None)
         if unreadable is not None:
             raise OSError(errno.EIO, f"{unreadable.detail}; {_ADVICE}", segment.path)
-        _check_batches(segment, step, recovered, damage)
+        columns = ("position", "size_in_bytes", "base_offset", "last_offset")
+        for position, size, first, last in zip(*map(step.column, columns), strict=True):
+            if position > recovered.size:
+                _refuse_damage(segment, damage[0])
+            if (last if first is None else first) < recovered.next_offset:
+                why = f"offset {last if first is None else first} is below {recovered.next_offset}"
+                _refuse(segment, position, why)
+            recovered.size, recovered.next_offset = position + size, last + 1
+        if recovered.first_timestamp is None and len(step):
+            recovered.first_timestamp = as_stored(step.cell("max_timestamp", 0))
         recovered.index_builder.add(step.rows, recovered.states.take(step).aborted)
     recovered.cut = segment.size - recovered.size
     if damage and not is_last:
@@ -200,19 +275,6 @@ def _read_segment(
             for suffix, data in made.files.items()
             if not _is_usable(segment.sidecar(suffix), data, suffix, base)
         }
-
-
-def _check_batches(segment: SegmentFile, step: Step, recovered: RecoveredLog, damage: list[Damage]) -> None:
-    names = ("position", "size_in_bytes", "base_offset", "last_offset")
-    rows = zip(*map(step.column, names), strict=True)
-    for position, size, base, last in rows:
-        if position > recovered.size:
-            _refuse_damage(segment, damage[0])
-        if (last if base is None else base) < recovered.next_offset:
-            _refuse(segment, position, f"offset {last if base is None else base} is below {recovered.next_offset}")
-        recovered.size, recovered.next_offset = position + size, last + 1
-    if recovered.first_timestamp is None and len(step):
-        recovered.first_timestamp = as_stored(step.cell("max_timestamp", 0))
 
 
 def _refuse_damage(segment: SegmentFile, one: Damage) -> NoReturn:

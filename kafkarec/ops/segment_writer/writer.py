@@ -33,11 +33,15 @@ from kafkarec.support.durable import make_folder, sync_folder, write_file
 from kafkarec.support.text_table import counted
 from kafkarec.tables.records import RecordColumns
 
-from .active_segment import ActiveSegment, WrittenSegment
-from .append_checks import AppendedHeader, CheckedBatches, check_batches
-from .folder_lock import FolderLock
-from .recovery import check_is_partition, drop_snapshots, recover, remove_partial_files
-from .writer_settings import WEEK_MS, WriterSettings
+from .active_segment import (
+    WEEK_MS,
+    ActiveSegment,
+    AppendedHeader,
+    WriterSettings,
+    WrittenSegment,
+    check_batches,
+)
+from .recovery import FolderLock, check_is_partition, drop_snapshots, recover, remove_partial_files
 
 _log = logging.getLogger("kafkarec")
 
@@ -174,20 +178,17 @@ class SegmentWriter:
         first = batches.headers[0].base_offset
         begin = self._next if first is None else first
         with self._closing_on_failure():
-            self._write_batches(batches)
+            start = 0
+            while start < len(batches):
+                now = _now()
+                stop = start if self._active is None else self._active.end_of_run(batches, start, now)
+                if stop == start:
+                    stop = self._roll(batches.headers[start], now).end_of_run(batches, start, now)
+                assert self._active is not None and stop > start
+                self._active.append(batches.slice(start, stop, self._active.size))
+                self._next = batches.headers[stop - 1].last_offset + 1
+                start = stop
         return range(begin, self._next)
-
-    def _write_batches(self, batches: CheckedBatches) -> None:
-        start = 0
-        while start < len(batches):
-            now = _now()
-            stop = start if self._active is None else self._active.end_of_run(batches, start, now)
-            if stop == start:
-                stop = self._roll(batches.headers[start], now).end_of_run(batches, start, now)
-            assert self._active is not None and stop > start
-            self._active.append(batches.slice(start, stop, self._active.size))
-            self._next = batches.headers[stop - 1].last_offset + 1
-            start = stop
 
     def write(self, records: Any, **options: Any) -> range:
         """Encodes records (rows, Record objects, or Arrow; options as for kafkarec.encode) and appends them. Offsets

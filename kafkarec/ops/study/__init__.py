@@ -1,17 +1,12 @@
 """Measures the effect of another codec, level, batch size or format on a log, by converting samples of it
 
-formats      the formats: how a piece is written, encoded and decoded in each
-candidates   the formats, codecs, levels and batch sizes to try
+candidates   the formats, codecs, levels and batch sizes to try, and how a piece is written, encoded and decoded in each
 sampling     pieces spread over the log
-trial        one candidate on one piece: bytes and seconds
-outcomes     results, and estimates for the whole log
-run          study()
+run          study(): each candidate on each piece, results, and estimates for the whole log
 """
 
-from .candidates import BATCH_SIZES, CODECS, NotTried, codec_and_level
-from .formats import FORMATS, Candidate, format_name
-from .outcomes import Makeup, Outcome, Study
-from .run import NothingToTry, study
+from .candidates import BATCH_SIZES, CODECS, FORMATS, Candidate, NotTried, codec_and_level, format_name
+from .run import Makeup, NothingToTry, Outcome, Study, study
 
 __all__ = [
     "BATCH_SIZES",

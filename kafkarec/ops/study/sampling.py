@@ -62,8 +62,17 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Samp
     each = max(1, sample // count)
     read_to: dict[str, int] = {}
     for number in range(count):
-        segment, position = _at(segments, (2 * number + 1) * total // (2 * count))
-        piece = _near(segment, max(0, position - each // 2), each, read_to.get(segment.path, 0))
+        position = (2 * number + 1) * total // (2 * count)
+        for segment in segments:
+            if position < segment.size:
+                break
+            position -= segment.size
+        least = max(0, position - each // 2)
+        indexed = _indexed_offset(segment, least)
+        least = max(least, read_to.get(segment.path, 0))
+        piece = _batches(segment, least, each, indexed)
+        if piece is None and indexed is not None:  # or the entry is wrong, and no batch is as late as its offset
+            piece = _batches(segment, least, each, None)
         if piece is not None:
             read_to[segment.path] = piece.begin + len(piece.data)
             yield piece
@@ -81,25 +90,6 @@ def _all_of(segment: SegmentFile) -> Iterator[Sample]:
         yield Sample(segment, begin, segment.raw(begin, segment.size - begin))
 
 
-def _at(segments: Sequence[SegmentFile], position: int) -> tuple[SegmentFile, int]:
-    """(segment, position in it) of byte `position` of the log."""
-    for segment in segments:
-        if position < segment.size:
-            return segment, position
-        position -= segment.size
-    return segments[-1], segments[-1].size
-
-
-def _near(segment: SegmentFile, position: int, length: int, least: int) -> Sample | None:
-    """At least `length` bytes of batches, fewer at the end, from about position `position` on, but not below position
-    `least`; None if there are none."""
-    indexed = _indexed_offset(segment, position)
-    sample = _batches(segment, max(position, least), length, indexed)
-    if sample is None and indexed is not None:  # or the entry is wrong, and no batch is as late as its offset
-        sample = _batches(segment, max(position, least), length, None)
-    return sample
-
-
 def _indexed_offset(segment: SegmentFile, position: int) -> int | None:
     """An offset of the last batch before a position that is in the .index; None: there is none."""
     try:
@@ -111,6 +101,8 @@ def _indexed_offset(segment: SegmentFile, position: int) -> int | None:
 
 
 def _batches(segment: SegmentFile, least: int, length: int, start: int | None) -> Sample | None:
+    """At least `length` bytes of batches, fewer at the end, none below position `least`; None if there are none. start:
+    an offset from which on to look for them"""
     begin = end = None
     for table in tables([segment], errors="skip", record_range=RecordRange.of(start, None, None, None)):
         for position, size in zip(table.column("position"), table.column("size_in_bytes"), strict=True):

@@ -1,29 +1,162 @@
-"""validate: the checks of a broker on a produce request, and the bytes that it appends to its log."""
+"""validate: the checks of a broker on a produce request, and the bytes that it appends to its log.
+
+in place    base or last offset, leader epoch, timestamp type and max timestamp are set by `write/stamping.py`;
+            plain messages are written by the writer
+rewritten   one batch, message set or wrapper is written from the decoded columns: offsets count up from the first
+            one, producer fields are kept, control and delete horizon flags are lost (buildRecordsAndAssignOffsets,
+            convertAndAssignOffsetsNonCompressed)
+"""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._verbs import Request
+from kafkarec._verbs import Request, stamp_messages, writable_view
 from kafkarec.codecs import checked_level
+from kafkarec.format import layout
 from kafkarec.format.enums import Compression, TimestampType
+from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
-from kafkarec.ops.validate.accepted_batches import (
-    ProduceRequest,
-    RecordStats,
-    accept_uncompressed,
-    rewritten,
-    rows,
-    stamped,
-)
-from kafkarec.ops.validate.batch_rules import FirstBatch, check, check_magic, first_of
-from kafkarec.ops.validate.result import ValidatedRecords, validated
-from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules, checked_origin, time_limit
-from kafkarec.ops.validate.validation_errors import refuse, refuse_records
 from kafkarec.read.decode_options import checked_bytes, checked_limit, checked_record_limit
+from kafkarec.read.reader import decode
+from kafkarec.tables.records import RecordColumns
 from kafkarec.write.fields import checked_magic, fitting
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.record_input import record_input_of
+from kafkarec.write.stamping import stamp
+
+from .rules import (
+    NO_LIMIT,
+    FirstBatch,
+    Rules,
+    ValidatedRecords,
+    check,
+    check_rewrite,
+    checked_origin,
+    refuse,
+    refuse_records,
+    time_limit,
+    validated,
+)
+
+_COLUMNS = ("timestamp", "key", "value", "headers")
+
+
+class RecordStats(NamedTuple):
+    """Statistics of all records from the scan: timestamps in ms.
+
+    unfit: a record that cannot be written in the wanted magic comes before the first one that is refused
+    """
+
+    records: int
+    in_order: bool
+    least: int
+    greatest: int
+    headers: int
+    unfit: bool
+
+
+class ProduceRequest(NamedTuple):
+    """An accepted request. `payload`: the decompressed records of a batch of magic 2; None for magic 0 and 1."""
+
+    view: memoryview
+    first: FirstBatch
+    payload: Any
+    stats: RecordStats
+    rules: Rules
+
+    @property
+    def next_offset(self) -> int:
+        return wrapped(self.rules.first_offset + self.stats.records, 64)
+
+    def result(self, data: bytes | memoryview, max_timestamp: int, *, rewritten: bool = False) -> ValidatedRecords:
+        return validated(
+            data,
+            now=self.rules.now,
+            max_timestamp=max_timestamp,
+            next_offset=self.next_offset,
+            size_changed=rewritten,
+            records_converted=self.stats.records if rewritten else 0,
+        )
+
+
+def accept_uncompressed(request: ProduceRequest) -> ValidatedRecords:
+    """Uncompressed batches of the wanted magic (LogValidator.assignOffsetsNonCompressed)."""
+    rules, magic = request.rules, request.first.magic
+    max_timestamp = request.stats.greatest
+    if not rules.create_time:
+        max_timestamp = rules.now if magic > 0 else -1
+    result = request.result(request.view, max_timestamp)
+    if magic >= layout.BATCH_MAGIC:
+        _stamp_batch(result, request, leader_epoch=True, times=True)
+    else:
+        stamp_messages(writable_view(result), rules.first_offset, rules.timestamp_type, rules.now)
+    return result
+
+
+def stamped(request: ProduceRequest) -> ValidatedRecords:
+    """A compressed batch that keeps its codec, or a control batch that comes uncompressed and stays so."""
+    rules = request.rules
+    greatest = request.stats.greatest if rules.magic > 0 else -1
+    max_timestamp = greatest if rules.create_time else rules.now
+    result = request.result(request.view, max_timestamp)
+    _stamp_batch(result, request, leader_epoch=rules.magic >= layout.BATCH_MAGIC, times=rules.magic > 0)
+    return result
+
+
+def _stamp_batch(result: ValidatedRecords, request: ProduceRequest, *, leader_epoch: bool, times: bool) -> None:
+    rules = request.rules
+    stamp(
+        writable_view(result),
+        last_offset=wrapped(request.next_offset - 1, 64),
+        partition_leader_epoch=rules.leader_epoch if leader_epoch else None,
+        timestamp_type=TimestampType(rules.timestamp_type) if times else None,
+        max_timestamp=(request.stats.greatest if rules.create_time else rules.now) if times else None,
+    )
+
+
+def rewritten(request: ProduceRequest) -> ValidatedRecords:
+    """The records rewritten in the wanted magic and codec."""
+    rules, first, stats = request.rules, request.first, request.stats
+    check_rewrite(first, rules, stats.headers, stats.least)
+    max_timestamp = (stats.greatest if rules.magic > 0 else -1) if rules.create_time else rules.now
+    data = b""
+    if stats.records:
+        header = BatchHeader(
+            magic=rules.magic,
+            codec=rules.codec,
+            level=rules.level,
+            timestamp_type=rules.timestamp_type,
+            base_offset=rules.first_offset,
+            partition_leader_epoch=rules.leader_epoch,
+            log_append_time=rules.now,
+            producer_id=first.producer_id,
+            producer_epoch=first.producer_epoch,
+            base_sequence=first.base_sequence,
+            is_transactional=first.is_transactional,
+        )
+        data = record_input_of(rows(request)).write(header)
+    elif not rules.create_time and (rules.codec or rules.magic >= layout.BATCH_MAGIC):
+        refuse("record_count_invalid", expected=1, found=0, detail="under log append time")
+    return request.result(data, max_timestamp, rewritten=True)
+
+
+def rows(request: ProduceRequest) -> RecordColumns:
+    """The decoded records for the new batch; raises the errors of a full decode."""
+    data: Any = request.view
+    if request.payload is not None and request.first.codec:  # it is already decompressed
+        data = bytes(layout.header_for_payload(data, len(request.payload), 0)) + request.payload
+    return decode(
+        data,
+        columns=_COLUMNS,
+        control=True,
+        check_crcs=False,
+        max_decompressed_bytes=request.rules.limit,
+        timestamp_unit="int64",
+        header_keys="binary",
+    )
 
 
 def validate(
@@ -103,7 +236,11 @@ def validate(
     )
     if not assign_offsets:
         return _follower_append(view, request, rules)
-    first = first_of(request)
+    if request.batches == 0:
+        refuse("request_empty")
+    first = FirstBatch(*request.first)
+    if request.batches > 1 and (first.magic >= BATCH_MAGIC or request.codec):
+        refuse("batch_not_alone", position=first.size)
     codec = request.codec if topic_codec is None else topic_codec
     rules = rules._replace(
         magic=first.magic if magic is None else magic,
@@ -111,7 +248,33 @@ def validate(
         level=None if level is None else checked_level(codec, level),
     )
     check(first, rules)
-    return _validate_records(view, request, first, rules)
+    plain = first.codec == rules.codec == 0
+    stays = first.codec == rules.codec and first.magic == rules.magic and request.one_magic
+    if not plain:
+        # inner offsets of magic 0 are absolute, so it is rewritten; control batches are never compressed by a broker
+        stays = (stays and rules.magic > 0) or (first.codec == 0 and first.is_control)
+    payload = _records(view, request, first, rules, stays)
+    place = request.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
+    stats = RecordStats(*request.stats)
+    kept = payload if first.magic >= BATCH_MAGIC else None
+    accepted = ProduceRequest(view[: request.end], first, kept, stats, rules)
+    converts = plain and not stays
+    wrong = request.refused()
+    if wrong[0] and converts:
+        rows(accepted)  # Kafka reads all records first, for the size of the result
+    if wrong[0] and not (converts and stats.unfit):  # then it writes each record right after checking it
+        refuse_records(wrong, place, first.magic, rules)
+    if not request.one_magic:  # Kafka scans the messages before it first
+        refuse("batch_magic_differs", position=request.other_position, expected=first.magic, found=request.other_magic)
+    if plain and stays:
+        return accept_uncompressed(accepted)
+    if stays and (stats.in_order or rules.magic == 0):
+        return stamped(accepted)
+    if stays and first.codec and first.magic >= BATCH_MAGIC:
+        # Kafka would rewrite it and fails, as it has skipped keys and values of the records
+        detail = "they do not count up from 0 in a compressed batch that keeps its codec"
+        first.refuse("offsets_out_of_order", detail=detail)
+    return rewritten(accepted)
 
 
 def _follower_append(view: memoryview, request: Request, rules: Rules) -> ValidatedRecords:
@@ -127,36 +290,6 @@ def _follower_append(view: memoryview, request: Request, rules: Rules) -> Valida
         max_timestamp=request.max_timestamp,
         next_offset=request.last_offset + 1 if request.batches else rules.first_offset,
     )
-
-
-def _validate_records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules) -> ValidatedRecords:
-    """Scans the records, then modifies or rewrites the batches (validateMessagesAndAssignOffsets)."""
-    plain = first.codec == rules.codec == 0
-    stays = first.codec == rules.codec and first.magic == rules.magic and batches.one_magic
-    if not plain:
-        # inner offsets of magic 0 are absolute, so it is rewritten; control batches are never compressed by a broker
-        stays = (stays and rules.magic > 0) or (first.codec == 0 and first.is_control)
-    payload = _records(view, batches, first, rules, stays)
-    place = batches.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
-    stats = RecordStats(*batches.stats)
-    kept = payload if first.magic >= BATCH_MAGIC else None
-    request = ProduceRequest(view[: batches.end], first, kept, stats, rules)
-    converts = plain and not stays
-    wrong = batches.refused()
-    if wrong[0] and converts:
-        rows(request)  # Kafka reads all records first, for the size of the result
-    if wrong[0] and not (converts and stats.unfit):  # then it writes each record right after checking it
-        refuse_records(wrong, place, first.magic, rules)
-    check_magic(batches, first)
-    if plain and stays:
-        return accept_uncompressed(request)
-    if stays and (stats.in_order or rules.magic == 0):
-        return stamped(request)
-    if stays and first.codec and first.magic >= BATCH_MAGIC:
-        # Kafka would rewrite it and fails, as it has skipped keys and values of the records
-        detail = "they do not count up from 0 in a compressed batch that keeps its codec"
-        first.refuse("offsets_out_of_order", detail=detail)
-    return rewritten(request)
 
 
 def _records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules, stays: bool) -> Any:

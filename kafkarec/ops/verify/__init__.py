@@ -1,17 +1,13 @@
 """verify: checks logs, and reports damage, lost offsets and the next commands
 
 finding_kinds     the table of all kinds of findings
-findings          Finding, and the collection of findings
-run, parallel     verify(): opens the input, checks logs in parallel
-segment_check     checks one file, reading every byte once, by
-                  header_checks, audit_findings, control_record_checks, offset_checks, epoch_checks
-log_checks        checks along a log, by the same reading, by
-                  index_checks, epoch_checkpoint_checks, producer_file_checks, sequence_checks
-partition_report  what is between the files of a log, and what it means; log_order: where batches are not the log's
-left_out_files, salvaged_gaps
-                  files that are no logs; gaps that salvage.json lists
-report, report_data, headline, report_document, advice
-                  the report, as data and for people
+findings          Finding, and the collections of findings, also of those about side files
+run               verify(): opens the input, checks logs in parallel
+segment_check     checks one file, reading every byte once, by batch_checks
+log_checks        checks along a log, by the same reading, by side_file_checks and SequenceCheck; files that are no logs
+partition_report  what is between the files of a log, and what it means; where batches are not the log's
+report_data       the report as data
+report, advice    the report for people, and the next commands
 """
 
 from .finding_kinds import KINDS

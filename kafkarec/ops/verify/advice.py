@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from kafkarec.damage import is_unchecked
 from kafkarec.sidecars import leader_epochs
@@ -35,7 +35,9 @@ class _Commands:
 
     def __init__(self, report: ReportData) -> None:
         self._report = report
-        self._inputs = _inputs(report)
+        # the verified path, or those of the logs if several paths were verified together
+        single = remote.is_url(report.path) or os.path.exists(report.path)
+        self._inputs = [report.path] if single else [one.path for one in report.partitions]
         self._folder: str | None = None
         self._targets: dict[str, str] = {}  # name of an output -> path of its log
         self._by_name: dict[str, list[PartitionReport]] = {}
@@ -161,12 +163,6 @@ class _Commands:
         while self._targets.setdefault(name, one.path) != one.path:
             name += "-copy"
         return os.path.join(self._rescued(), name)
-
-
-def _inputs(report: ReportData) -> Sequence[str]:
-    """The verified path, or those of the logs if several paths were verified together."""
-    single = remote.is_url(report.path) or os.path.exists(report.path)
-    return [report.path] if single else [one.path for one in report.partitions]
 
 
 def _needs_salvage(one: PartitionReport) -> bool:

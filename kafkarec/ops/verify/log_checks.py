@@ -1,4 +1,4 @@
-"""The checks along a log: its side files against the batches, producers' sequences, transactions
+"""The checks along a log: its side files against the batches, producers' sequences, transactions; files that are none
 
 The side files are read before the batches, as a broker may be writing both. CRCs and damage are not reported here.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -31,19 +32,15 @@ from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import read_failure
 from kafkarec.state import transactions
 from kafkarec.state.producers import LogStart, ProducerStates, at_log_start
-from kafkarec.storage import names
+from kafkarec.storage import names, unnamed_files
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
 
-from .epoch_checkpoint_checks import EpochCheckpointCheck
-from .findings import Findings
-from .index_checks import OffsetIndexCheck, TimeIndexCheck
-from .offset_checks import EPOCH, GAP, OFFSETS
-from .producer_file_checks import TxnIndexCheck, check_snapshot
-from .sequence_checks import SequenceCheck
-from .side_file_findings import REINDEX, SideFileFindings
+from .batch_checks import EPOCH, GAP, OFFSETS, SequenceCheck
+from .findings import REINDEX, Findings, SideFileFindings
+from .side_file_checks import EpochCheckpointCheck, OffsetIndexCheck, TimeIndexCheck, TxnIndexCheck, check_snapshot
 
 _LISTED = 20  # hanging transactions
 # missing index, the index that exists, what a broker does then (LogSegment.sanityCheck)
@@ -135,7 +132,15 @@ class LogCheck:
             if end != self._indexes.base:
                 reading = partial(self._log.folder_file, snapshot_name(end))
                 self._compare_snapshot(end, reading, self._segments[self._indexes.path])
-            self._read_other_snapshots({end, *(segment.base_offset for segment in self._log.segments)})
+            # the format of the snapshots of other offsets, such as above the end of a log that was longer
+            compared = {end, *(segment.base_offset for segment in self._log.segments)}
+            in_folder: list[str] = []
+            if self._log.is_folder and isinstance(self._log.folder, LocalFolder):
+                with suppress(OSError):  # removed meanwhile
+                    in_folder = self._log.folder.names()
+            for one in map(names.segment, in_folder):
+                if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
+                    self._own.read_in(self._log, one.stem + one.suffix, producer_snapshot.read)
             if self._is_read:
                 found = self._match
                 found.finish()
@@ -144,18 +149,6 @@ class LogCheck:
                 elif found.ended or found.without_data or found.open:
                     _add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
         return LogFindings(self._segments, self._own, self._batches)
-
-    def _read_other_snapshots(self, compared: Container[int | None]) -> None:
-        """Checks the format of the snapshots of other offsets, such as above the end of a log that was longer."""
-        if not self._log.is_folder or not isinstance(self._log.folder, LocalFolder):
-            return
-        try:
-            in_folder = self._log.folder.names()
-        except OSError:
-            return  # removed meanwhile
-        for one in map(names.segment, in_folder):
-            if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
-                self._own.read_in(self._log, one.stem + one.suffix, producer_snapshot.read)
 
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
         start, name = self._start, snapshot_name(offset)
@@ -293,3 +286,26 @@ def check_data_folder(folder: Folder, findings: Findings) -> None:
     for name in offset_checkpoints.NAMES:
         found.read(name, partial(folder.read, name), offset_checkpoints.read)
     findings.update(found)
+
+
+def check_left_out(folder: Any, findings: Findings) -> None:
+    """Adds findings for what a folder's reading left out: an error if a folder cannot be listed. A file with batches
+    but without Kafka's name, as in fsck's lost+found, may be a segment that is missing elsewhere."""
+    for one in folder.left_out:
+        name = os.path.basename(one.name)
+        path = os.path.join("" if folder.folder is None else folder.folder.path, one.name)
+        if one.kind == names.PACKED or (one.cause and names.is_segment(name)):
+            continue  # verified as a segment, and reported there
+        found = []
+        if one.kind == names.FOREIGN:
+            found = list(unnamed_files.files_with_batches(path))
+        for file, base in found:
+            detail = f"not verified: its name is not a segment's; it contains record batches starting at offset {base}"
+            findings.add("batches_left_out", detail, offset=base, file=file)
+        if one.is_folder and names.folder(name) is not None and not one.cause:
+            findings.add("file_left_out", one.why, file=path)
+        elif not found:
+            parsed = names.segment(name)
+            kind = "other_log_file" if parsed is not None and parsed.suffix == ".log" else "file_left_out"
+            kind = {names.UNREADABLE: "unreadable_folder", names.REMOVED: "removed_meanwhile"}.get(one.kind, kind)
+            findings.add(kind, f"{one.name}: {one.why}", cause=one.cause or None)

@@ -1,33 +1,130 @@
 """The report of a log from the checks of its files: what is between them, and what it means that something is missing.
 
 A broker names a new segment after the log end offset, so without cleaning each segment ends at the next one's base
-offset. Retention deletes whole segments from the start of the log. Only the cleaner leaves gaps.
+offset. Retention deletes whole segments from the start of the log. Only the cleaner leaves gaps. Those that the report
+of `kafkarec salvage` beside a log lists are no new finding: what was lost is known.
+
+Where offsets are out of order, the log has the batches that `kafkarec salvage` keeps
+
+    good  good |xx damage xx| FOREIGN FOREIGN |xx damage xx| good  good
+
+Blocks of another file may be good batches with any offsets. The checks of single files see them only one after the
+other; what the log has, and what it lost, follows from its longest ascending sequence.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 from kafkarec.damage import is_unchecked
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import lost_parts, names, recorded_ends
+from kafkarec.storage.good_batches import DamageCollector, ordered_batches
 from kafkarec.storage.names_by_content import places_by_content
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted, noun
 
-from . import epoch_checks, left_out_files, log_checks
+from .batch_checks import FileOffsetCheck, Gap, Gaps, check_epochs_between
 from .finding_kinds import COMPARISON, NOTE, of_subject
 from .findings import Findings
-from .log_order import LogOrder
-from .offset_checks import Gap, Gaps
-from .parallel import LogResult
+from .log_checks import LogFindings, add_hanging_of, check_left_out
 from .report_data import PartitionReport
-from .salvaged_gaps import SalvagedGaps
 from .segment_check import SegmentCheck
+
+_REPORT = "salvage.json"
+
+
+def _salvaged_ranges(log: PartitionFiles) -> list[tuple[int, int]]:
+    """The (first, last) offsets that salvage.json in the folder above a partition folder lists for it as lost, missing
+    or set aside; none if there is no such file. Adjacent ranges are joined."""
+    ranges: list[tuple[int, int]] = []
+    if not isinstance(log.folder, LocalFolder):
+        return ranges
+    above, name = os.path.split(os.path.abspath(log.folder.path))
+    try:
+        report = json.loads(LocalFolder(above).read(_REPORT) or b"{}")
+        [one] = [one for one in report["partitions"] if one["folder"] == name]
+        aside = [(each["first_offset"], each["last_offset"]) for each in one["set_aside"]]
+        listed = [*one["lost"], *one["missing"], *aside]
+        for first, last in sorted((first or 0, last) for first, last in listed if last is not None):
+            if ranges and first <= ranges[-1][1] + 1:
+                first, before = ranges.pop()
+                last = max(last, before)
+            ranges.append((first, last))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return ranges
+
+
+def _leave_out_salvaged(ranges: Sequence[tuple[int, int]], gaps: Gaps, findings: Findings) -> None:
+    """Removes the gaps that are listed, and adds a note about them."""
+    listed = [gap for gap in gaps.listed if any(low <= gap.first and gap.last <= top for low, top in ranges)]
+    gaps.remove(listed)
+    if listed:
+        count = counted(sum(gap.length for gap in listed), "offset")
+        gaps_text = counted(len(listed), "gap")
+        findings.add("gaps_salvaged", f"{count} in {gaps_text}, which {_REPORT} lists as lost or set aside")
+
+
+class LogOrder:
+    """The offsets of a log by its batches in order.
+
+    next_offset   after the last batch
+    lost          the offsets that are missing where batches are not the log's, without damage
+    """
+
+    def __init__(self, segments: list[SegmentFile], limit: int) -> None:
+        """Reads the log's segments again. limit: max decompressed bytes of a payload"""
+        segments.sort(key=lambda one: one.base_offset or 0)
+        self._numbers = numbers = {one.path: number for number, one in enumerate(segments)}
+        self._offsets = [FileOffsetCheck(one.path) for one in segments]
+        # before these there is damage, or batches that are not the log's; last < first: no offset is missing there
+        self._breaks: list[Gap] = []
+        self.next_offset = segments[0].base_offset or 0
+        self.lost: list[Gap] = []
+        collector = DamageCollector(limit, [])
+        before = None
+        for row in ordered_batches(segments, 0, collector):
+            number = numbers[row.segment.path]
+            offsets, first, last = self._offsets[number], self.next_offset, row.base - 1
+            if row.damaged:
+                self._breaks.append(Gap(row.segment.path, row.position, first, last))
+                offsets.follows_break = offsets.follows_break or offsets.first is None
+                if before not in (None, offsets):
+                    before.before_break = True
+            elif first <= last and offsets.first is not None:
+                offsets.add_gap(row.position, first, last)
+            offsets.first = row.base if offsets.first is None else offsets.first
+            self.next_offset = offsets.next = row.last + 1
+            before = offsets
+        for segment in segments:
+            segment.close()
+
+    def apply(self, files: Sequence[SegmentCheck]) -> None:
+        """Sets the offsets of the files, and those that their damage has lost."""
+        starts = [(self._numbers[one.file], one.position) for one in self._breaks]
+        with_damage = set()
+        for file in files:
+            number = self._numbers[file.path]
+            file.offsets = self._offsets[number]
+            for index, one in enumerate(file.damage):
+                at = bisect_right(starts, (number, one.position))
+                with_damage.add(at)
+                first, last = self.next_offset, None
+                if at < len(starts):
+                    first, last = self._breaks[at].first, self._breaks[at].last
+                file.damage[index] = one._replace(lost_from=first, lost_to=last)
+        breaks = enumerate(self._breaks)
+        self.lost = [one for at, one in breaks if at not in with_damage and one.first <= one.last]
+
 
 _SPARK_FOLDER = "_temporary"
 # What a recorded end above the log's end means -> (kind of the finding, the end of its sentence)
@@ -43,42 +140,65 @@ _BY_PRODUCERS = frozenset(kind for kind in _COMPARED if kind.startswith(("transa
 
 def partition_report(
     log: PartitionFiles,
-    result: LogResult,
-    recorded: tuple[recorded_ends.DataFolderState, Sequence[Witness]],
+    files: list[SegmentCheck],
+    along: LogFindings,
+    data_folder: recorded_ends.DataFolderState,
+    ends: Sequence[Witness],
     limit: int,
 ) -> PartitionReport:
     """The report of one log.
 
-    recorded   the checkpoints of its data folder, and how far the log once reached, both read before the log
-    limit      max decompressed bytes of a payload
+    files, along        the checks of its files, and what was found along it
+    data_folder, ends   the checkpoints of its data folder, and how far the log once reached, both read before the log
+    limit               max decompressed bytes of a payload
     """
-    data_folder, ends = recorded
-    findings, files, along = Findings(), result.files, result.along
-    left_out_files.check(log, findings)
+    findings = Findings()
+    check_left_out(log, findings)
     segments = files[: len(log.all_segments)]
     _correct_names(log, segments)
-    order = _order(log, segments, limit)
+    order = None  # as in the files, or the log cannot be read once more
+    overlap = any((one.offsets.next or 0) > after.begin > one.begin for one, after in pairwise(_in_order(segments)))
+    within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
+    if (overlap or within) and all(one.is_log for one in segments):
+        with suppress(OSError, KafkaRecordError):
+            pairs = zip(log.all_segments, segments, strict=True)
+            order = LogOrder([one.copy(base_offset=file.base_offset) for one, file in pairs], limit)
     end = _end(log, segments, ends, order)
     if end.higher and segments and segments[-1].remaining and "segment_misnamed" not in segments[-1].findings:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
         segments[-1] = files[len(segments) - 1] = SegmentCheck(again, limit, None, lambda done: None, 1)
         if along.batches.discard(("transaction_hanging",)):
-            log_checks.add_hanging_of([*log.segments[:-1], again], along.batches)
+            add_hanging_of([*log.segments[:-1], again], along.batches)
     in_order = _in_order(files)
-    _set_lost_at_ends(in_order)
+    # what damage at a file's start or end may have lost, from the names of the segments
+    for before, after in pairwise(in_order):
+        before.damage = [one._replace(lost_to=after.begin - 1) if one.lost_to is None else one for one in before.damage]
+    for file in in_order:
+        file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
     _report_end(log, end, findings)
     log_start = data_folder.log_start(log.topic, log.partition)
-    salvaged = SalvagedGaps.of(log)
+    salvaged = _salvaged_ranges(log)
     between = _gaps_between(in_order, findings)
     if order is not None:
         order.apply(segments)
         between = _gaps_between(in_order, Findings())
     gaps = Gaps(gap for gap in between if gap.last >= log_start)
-    salvaged.take(gaps, findings)
+    _leave_out_salvaged(salvaged, gaps, findings)
     for one in files:
-        salvaged.take(one.offsets.gaps, one.findings)
-    compacted = _is_compacted(log, files, gaps, data_folder.cleaned(log.topic, log.partition))
-    proofs = _proofs(log, in_order, gaps.listed)
+        _leave_out_salvaged(salvaged, one.offsets.gaps, one.findings)
+    compacted = data_folder.cleaned(log.topic, log.partition)  # None: not known
+    if any(one.signs_of_cleaning for one in files):
+        compacted = True
+    elif compacted is False and (gaps.count or any(one.offsets.gaps.count for one in files)):
+        compacted = recorded_ends.cleaned_meanwhile(log)
+    by_path, between_segments = {one.path: one for one in in_order}, {}
+    for gap in gaps.listed:
+        if gap.position is None:
+            one = by_path[gap.file]
+            between_segments[recorded_ends.SegmentGap(gap.first, gap.last, one.begin, one.good_end)] = gap
+    # the gaps that are a loss, each with the proof
+    proven = recorded_ends.proofs(log, list(between_segments))
+    proofs = {between_segments[one]: why for one, why in proven.items()}
     before_gaps = {gap.file for gap in proofs}
     start = lost_parts.lost_start(log, data_folder)
     if start and in_order:
@@ -95,8 +215,13 @@ def partition_report(
         for one in files:
             _report_gaps(one.offsets.gaps, compacted, one.findings)
     _report_gaps(gaps, compacted, findings, proofs)
-    _report_indexes_before(log, findings)
-    epoch_checks.check_between_files([one.epochs for one in in_order], findings)
+    log_begin = log.start_offset
+    orphans = recorded_ends.indexes_without_segment(log)
+    earlier = {base: name for base, name in orphans.items() if base < (log_begin or 0)}
+    if earlier and log_begin is not None:  # they prove no loss: a broker deletes the segment first
+        detail = f"{earlier[min(earlier)]} is there, but not its segment; the log begins at offset {log_begin}"
+        findings.add("index_without_segment", detail, offset=min(earlier), count=len(earlier))
+    check_epochs_between([one.epochs for one in in_order], findings)
     _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
         findings.update(found)
@@ -148,14 +273,12 @@ def _report_end(log: PartitionFiles, verdict: EndVerdict, findings: Findings) ->
         more = "at least " if end.last is None else ""
         had = f"had {more}{count} {'' if more else 'more '}{noun(count, 'offset')}, up to {first.end - 1}"
         what = f"its start offset is {first.end}" if meaning == DELETED else had
-        also = [one.file for one in of_meaning[1:]]
-        others = f" ({_joined(also)} also refer{'s' if len(also) == 1 else ''} to later offsets)" if also else ""
+        others = ""
+        if len(of_meaning) > 1:
+            *also, last = (one.file for one in of_meaning[1:])
+            named = f"{', '.join(also)} and {last} also refer" if also else f"{last} also refers"
+            others = f" ({named} to later offsets)"
         findings.add(kind, f"the log {ends}, but {what}: {consequence}{others}", offset=end.offset, file=first.file)
-
-
-def _joined(names: Sequence[str]) -> str:
-    *before, last = names
-    return f"{', '.join(before)} and {last}" if before else last
 
 
 def _may_be_unfinished(log: PartitionFiles, longer: Sequence[Witness]) -> bool:
@@ -191,31 +314,8 @@ def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> Non
         one.base_offset = place
 
 
-def _order(log: PartitionFiles, segments: Sequence[SegmentCheck], limit: int) -> LogOrder | None:
-    """The order of the log's batches; None: as they are in its files, or it cannot be read once more."""
-    overlap = any((one.offsets.next or 0) > after.begin > one.begin for one, after in pairwise(_in_order(segments)))
-    within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
-    if not (overlap or within) or not all(one.is_log for one in segments):
-        return None
-    try:
-        return LogOrder(
-            [one.copy(base_offset=file.base_offset) for one, file in zip(log.all_segments, segments, strict=True)],
-            limit,
-        )
-    except (OSError, KafkaRecordError):
-        return None
-
-
 def _in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
     return sorted((one for one in files if one.is_log), key=lambda one: one.begin)
-
-
-def _set_lost_at_ends(files: Sequence[SegmentCheck]) -> None:
-    """Sets the offsets that damage at a file's start or end may have lost, from the names of the segments."""
-    for before, after in pairwise(files):
-        before.damage = [one._replace(lost_to=after.begin - 1) if one.lost_to is None else one for one in before.damage]
-    for file in files:
-        file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
 
 
 # ---- gaps
@@ -246,39 +346,6 @@ def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap
         if first is not None and first > base and not begins_in_damage and not one.offsets.first_is_last:
             gaps.append(Gap(one.path, 0, base, first - 1))
     return gaps
-
-
-def _report_indexes_before(log: PartitionFiles, findings: Findings) -> None:
-    """Adds a note for the indexes without their segment before the log's first one. They prove no loss: a broker
-    deletes the segment first."""
-    start = log.start_offset
-    before = {base: name for base, name in recorded_ends.indexes_without_segment(log).items() if base < (start or 0)}
-    if before and start is not None:
-        first = before[min(before)]
-        detail = f"{first} is there, but not its segment; the log begins at offset {start}"
-        findings.add("index_without_segment", detail, offset=min(before), count=len(before))
-
-
-def _proofs(log: PartitionFiles, files: Sequence[SegmentCheck], between: Sequence[Gap]) -> dict[Gap, str]:
-    """The gaps between segments that are a loss, each with the proof."""
-    by_path = {one.path: one for one in files}
-    gaps = {}
-    for gap in between:
-        if gap.position is None:
-            before = by_path[gap.file]
-            gaps[recorded_ends.SegmentGap(gap.first, gap.last, before.begin, before.good_end)] = gap
-    return {gaps[one]: why for one, why in recorded_ends.proofs(log, list(gaps)).items()}
-
-
-def _is_compacted(
-    log: PartitionFiles, files: Sequence[SegmentCheck], between: Gaps, cleaned: bool | None
-) -> bool | None:
-    """Whether the log was compacted; None: not known. cleaned: by the checkpoint of the cleaner."""
-    if any(one.signs_of_cleaning for one in files):
-        return True
-    if cleaned is False and (between.count or any(one.offsets.gaps.count for one in files)):
-        return recorded_ends.cleaned_meanwhile(log)
-    return cleaned
 
 
 def _report_gaps(
@@ -312,7 +379,7 @@ def _report_gaps(
 
 def _leave_out_undecidable(
     segments: Sequence[SegmentCheck],
-    along: log_checks.LogFindings,
+    along: LogFindings,
     before_a_gap: Iterable[str],
     is_cut: bool,
     findings: Findings,

@@ -1,15 +1,404 @@
-"""The result of `kafkarec.verify`: ReportData with a text form."""
+"""A report for people: a summary, one line per partition, the worst partitions in detail, the next commands.
+
+text          fits on one screen; lines that do not fit are counted
+everything    the same with all lines
+page          with maps of the files, and what to do about each finding
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
 
 from kafkarec._version import __version__
-from kafkarec.report import text
+from kafkarec.damage import Damage, begins_with_zeros, comparison, is_unchecked
+from kafkarec.errors import REASONS
+from kafkarec.report import Bar, Block, Commands, Document, ReportSection, ReportTable, text
+from kafkarec.storage import lost_parts
+from kafkarec.support.text_table import NOTHING, byte_size, counted, lost_offsets, noun, or_nothing, safe
 
 from .advice import next_steps
-from .report_data import ReportData
-from .report_document import document
+from .finding_kinds import ANOMALY, END, ERROR, KINDS, NOTE, SEVERITIES, of_subject
+from .findings import Finding
+from .report_data import (
+    DAMAGED,
+    GOOD,
+    PREALLOCATED,
+    READ_FAILURES,
+    TAIL,
+    UNCHECKED,
+    UNREADABLE,
+    FileReport,
+    PartitionReport,
+    ReportData,
+)
+
+_END_KINDS = of_subject(END)
+
+
+def headline(report: ReportData) -> tuple[str, str]:
+    """Whether there is damage, and how much is lost; what was read."""
+    sums = f"{byte_size(report.total('size'))} in {counted(len(report.files), 'file')}"
+    if len(report.partitions) > 1:
+        sums += f" of {len(report.partitions)} partitions"
+    counts = f"{counted(report.total('batches'), 'good batch')}, {counted(report.total('records'), 'record')}"
+    if report.largest_record:
+        counts += f", the largest of {report.largest_record} bytes"
+    rate = report.total("size") / report.seconds / 1e6 if report.seconds > 0.5 else 0
+    speed = f" ({rate:.0f} MB/s)" if rate >= 1 else ""
+    totals = f"{_named(report)}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
+    if not report.files and report.state != ERROR:
+        return f"NOTHING TO VERIFY: {_named(report)} contains no segment", ""
+    not_checked = f"not checked: {_unchecked(report)}" if _unchecked(report) else ""
+    if report.state == "unchecked":
+        head = f"NOT FULLY CHECKED: {_unchecked(report)}; the rest is not damaged"
+    elif report.state == "damaged":
+        bad = sum(one.lost_bytes for one in report.partitions)
+        places = sum(one.places - len(one.unchecked) for one in report.partitions)
+        lost = [f"DAMAGED: {counted(places, 'range')}, {byte_size(bad)} lost", *_all_lost(report.partitions)]
+        unread = f"{_unread(report)} could not be read completely" if report.unread else ""
+        head = _joined(", ".join(lost), _gone(report), unread, not_checked)
+    elif report.state == ERROR:
+        head = _joined(_without_damage(report), not_checked)
+    elif report.state == ANOMALY:
+        anomalies = counted(count_of(report.findings, ANOMALY), "anomaly")
+        missing = sum(one.missing_offsets for one in report.partitions)
+        gaps = f"{counted(missing, 'offset')} missing between segments: compacted or lost" if missing else ""
+        head = _joined(f"NOT DAMAGED, with {anomalies} that Kafka accepts without an error", gaps)
+    elif not report.total("batches"):
+        zeros = any(one.kind == "preallocated" for one in report.findings)
+        nothing = "there are no batches"
+        if zeros:
+            nothing = "there are only zeros: the log is empty, or its records are lost; this folder cannot tell which"
+        head = f"NO BATCHES: nothing is damaged, but {nothing}"
+    else:
+        head = "NOT DAMAGED: every checksum is right and every payload can be read"
+    return head, totals
+
+
+def _named(report: ReportData) -> str:
+    return "standard input" if report.path == "-" else safe(report.path)
+
+
+def _without_damage(report: ReportData) -> str:
+    """The summary for errors without damaged bytes: of the log's end, of files that cannot be read, any others."""
+    errors = [one for one in report.findings if one.severity == ERROR and one.kind not in _END_KINDS | READ_FAILURES]
+    beyond = _gone(report)
+    checked = " that was checked" if _unchecked(report) else ""
+    good = f"every batch{checked} can be read" if report.total("batches") else "there are no batches"
+    read = f"{_unread(report)} could not be read" if report.unread else good
+    restored = [one for one in errors if one.kind == "header_restored"]
+    if restored and len(restored) == len(errors):
+        wrong = f"header fields of {counted(count_of(restored, ERROR), 'batch')}, which can be restored"
+        return _joined(f"DAMAGED: {wrong}; {read}", beyond)
+    if errors:
+        count = count_of(errors, ERROR)
+        are = "is" if count == 1 else "are"
+        there = f"{read}, {'and' if report.unread else 'but'} there {are} {counted(count, 'error')}"
+        lost = sum(one.lost_offsets - one.beyond_end for one in report.partitions)
+        gaps = f"{counted(lost, 'offset')} lost{_in_gaps(report.partitions, lost)}" if lost else ""
+        return _joined(f"INCONSISTENT: {there}", gaps, beyond)
+    if beyond:
+        return f"INCOMPLETE: {read}; {beyond}"
+    return f"COULD NOT READ EVERYTHING: {_unread(report)}; the rest is not damaged"
+
+
+def _unchecked(report: ReportData) -> str:
+    """The batches above a limit or without a library; empty: none."""
+    batches = [one for partition in report.partitions for one in partition.unchecked]
+    size = byte_size(sum(one.length for one in batches))
+    return f"{counted(len(batches), 'batch')}, {size}, above a limit or without a library" if batches else ""
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _unread(report: ReportData) -> str:
+    return counted(len(report.unread), "file or folder")
+
+
+def _gone(report: ReportData) -> str:
+    """What is lost without damage: folders, and the ends of logs; empty: nothing is known to be."""
+    folders = sorted(str(one.file) for one in report.own_findings if one.kind == "folder_lost")
+    return _joined(lost_parts.lost_folders_text(folders), _beyond_end(report.partitions))
+
+
+def _beyond_end(partitions: Sequence[PartitionReport]) -> str:
+    """What the highest recorded end of a log means, and how many other logs have one; empty: there is none."""
+    ended = sorted((one for one in partitions if one.end.higher), key=lambda one: one.end.rank)
+    if not ended:
+        return ""
+    where = f" ({ended[0].name})" if len(partitions) > 1 else ""
+    more = f"; the same in {counted(len(ended) - 1, 'more partition')}" if len(ended) > 1 else ""
+    return f"{ended[0].end.headline}{where}{more}"
+
+
+def _all_lost(partitions: Sequence[PartitionReport]) -> list[str]:
+    """The offsets lost by damage and in gaps, without those above a log's end, which `_beyond_end` counts."""
+    spans = {(one.file, one.lost_from, one.lost_to): one for partition in partitions for one in partition.lost_ranges}
+    known = sum(one.lost_offsets - one.beyond_end for one in partitions)
+    in_gaps = _in_gaps(partitions, known)
+    counted_above = [one for one in partitions if one.beyond_end]
+    open_end = any(one.lost_at_an_end for one in partitions if one not in counted_above)
+    if len(spans) == 1 and not in_gaps and (open_end or not counted_above):
+        return [lost_by(*spans.values())]
+    if not known:
+        return ["the number of lost offsets is not known"] if open_end else []
+    more = ", and at a log's start or end a number that is not known" if open_end else ""
+    return [f"at most {counted(known, 'offset')}{in_gaps}{more}"]
+
+
+def _in_gaps(partitions: Sequence[PartitionReport], lost: int) -> str:
+    """How many of the lost offsets are missing without damaged bytes; empty: none."""
+    missing = sum(one.missing_offsets for one in partitions)
+    if missing == lost:
+        return f" in {'a gap' if missing == 1 else 'gaps'}" if missing else ""
+    return f", {missing} of them in gaps" if missing else ""
+
+
+def count_of(findings: Sequence[Finding], severity: str) -> int:
+    """The number of positions of the findings of a severity."""
+    return sum(one.count for one in findings if one.severity == severity)
+
+
+def lost_by(one: Damage) -> str:
+    """The offsets that a damage may have lost."""
+    words = lost_offsets(one.lost_from, one.lost_to)
+    if is_unchecked(one.reason):
+        return f"{words} not checked"
+    return words if one.lost_from is one.lost_to is None else f"{words} lost"
+
+
+MAP_WIDTH = 64
+SIGNS = {GOOD: "=", DAMAGED: "X", UNREADABLE: "?", UNCHECKED: "-", PREALLOCATED: "0", TAIL: "~"}
+# A cell of a map shows the worst state of its bytes.
+_WORST_FIRST = (UNREADABLE, DAMAGED, UNCHECKED, TAIL, PREALLOCATED, GOOD)
+
+
+class ReportLimits(NamedTuple):
+    """Limits of a report.
+
+    partitions   rows of their table
+    in_detail    partitions in detail
+    lines        of one of them
+    all_lines    of all of them
+    files        with a map, without findings, too, if a log has no more
+    """
+
+    partitions: int
+    in_detail: int
+    lines: int
+    all_lines: int
+    files: int = 0
+
+    def more(self, count: int, what: str, suffix: str = "") -> str:
+        """`1 more range: --all prints it`, `2 more ranges: --all prints them`."""
+        printed = "" if self.files else f": --all prints {_it_or_them(count)}"
+        return f"{count} more {noun(count, what)}{suffix}{printed}"
+
+
+_SCREEN = ReportLimits(10, 3, 14, 28)
+_ALL = ReportLimits(*[1 << 30] * 4)
+_PAGE = ReportLimits(200, 100, 200, 1 << 30, 12)
+
+
+def document(report: ReportData, everything: bool = False, page: bool = False) -> Document:
+    """The report with as much as a screen, a page, or everything."""
+    limits = _PAGE if page else _ALL if everything else _SCREEN
+    head, totals = headline(report)
+    is_alone = len(report.partitions) == 1
+    sections = [] if is_alone or not report.partitions else [_table(report.partitions, limits)]
+    shown = [one for one in report.partitions if limits is _ALL or one.state != "ok" or is_alone]
+    lines = max(min(limits.lines, limits.all_lines // max(min(len(shown), limits.in_detail), 1) - 4), 4)
+    with_notes = is_alone or limits is not _SCREEN
+    sections += [_detail(one, lines, with_notes, limits) for one in shown[: limits.in_detail]]
+    if len(shown) > limits.in_detail:
+        more = limits.more(len(shown) - limits.in_detail, "partition", " with findings")
+        sections.append(ReportSection("More", [f"and {more}"], title_in_text=False))
+    own = list(_findings(report.own_findings, limits.lines, limits))
+    sections.append(ReportSection("The data folder", own, title_in_text=False))
+    steps = next_steps(report)
+    to_do: list[Block] = ["", Commands("next", [("", step) for step in steps])] if steps else []
+    details = [section for section in sections if section.blocks]
+    lead = [totals] if totals else []
+    blocks = [*lead, *to_do, *details] if page else [*lead, *details, *to_do]
+    return Document("verify", blocks, head, report.state)
+
+
+def _table(partitions: Sequence[PartitionReport], limits: ReportLimits) -> ReportSection:
+    shown, rest = partitions[: limits.partitions], partitions[limits.partitions :]
+    times = Counter(one.name for one in partitions)
+    names: dict[str, Callable[[PartitionReport], str]] = {
+        "partition": lambda one: one.name if times[one.name] == 1 else one.path
+    }
+    bars = [_bar(one.files) for one in shown]
+    blocks: list[Block] = [ReportTable.of(shown, names | _OF_PARTITION, bars=("map", bars))]
+    if rest:
+        bad = sum(one.state != "ok" for one in rest)
+        how = (f"{bad} of them not ok" if len(rest) > 1 else "not ok") if bad else "all ok" if len(rest) > 1 else "ok"
+        blocks.append(f"and {len(rest)} more, {how}: --all prints {_it_or_them(len(rest))}")
+    return ReportSection("Partitions, worst first", blocks, title_in_text=False)
+
+
+def _lost_offsets(one: PartitionReport) -> str:
+    """An upper bound of a partition's lost offsets: `45`, or `45+` with damage at its start or end; `-`: none."""
+    if one.lost_at_an_end:
+        return f"{one.lost_offsets}+"
+    return str(one.lost_offsets) if one.lost_bytes or one.lost_offsets else "-"
+
+
+def _detail(one: PartitionReport, lines: int, with_notes: bool, limits: ReportLimits) -> ReportSection:
+    blocks: list[Block] = []
+    damaged = [file for file in one.files if file.places]
+    files = damaged
+    if limits.files:
+        few = len(one.files) <= limits.files
+        files = [file for file in one.files if few or file.places or file.findings]
+        files.sort(key=lambda file: not file.places)
+    most = max(lines // 6, 1)
+    for file in files[:most]:
+        blocks += ["", _map(file), *_damage(file, max(lines // max(min(len(damaged), 2), 1) - 3, 2), limits)]
+    if limits.files and len(one.files) > len(files[:most]):
+        without = "" if len(files) > most else ", without findings"
+        blocks.append(f"{counted(len(one.files) - len(files[:most]), 'more file')}{without}")
+    elif len(files) > most:
+        blocks.append(f"  and {limits.more(len(files) - most, 'damaged file')}")
+    findings = [found for found in one.findings if with_notes or found.severity != NOTE]
+    if not limits.files:  # those of one kind in several files are joined to the first one, except errors
+        together: dict[tuple[object, ...], Finding] = {}
+        for each in sorted(findings, key=_by_severity):
+            key = (each.kind, each.severity, each.file if each.severity == ERROR else None)
+            old = together.get(key)
+            together[key] = each if old is None else replace(old, count=old.count + each.count)
+        findings = list(together.values())
+    found = list(_findings(findings, lines, limits))
+    blocks += ["", *found] if found else []
+    title = f"{one.name} ({one.path})" if one.name != one.path else one.path
+    return ReportSection(title, blocks, state=one.state)
+
+
+_OF_PARTITION: dict[str, Callable[[PartitionReport], str]] = {
+    "state": lambda one: one.state.upper() if one.state == "damaged" else one.state,
+    "files": lambda one: str(len(one.files)),
+    "bytes": lambda one: byte_size(one.total("size")),
+    "records": lambda one: str(one.total("records")),
+    "ranges": lambda one: str(one.places or NOTHING),
+    "bytes lost": lambda one: str(one.lost_bytes or NOTHING),
+    "offsets lost": _lost_offsets,
+    "errors": lambda one: str(count_of(one.findings, ERROR) or NOTHING),
+    "anomalies": lambda one: str(count_of(one.findings, ANOMALY) or NOTHING),
+}
+
+
+# ---- files
+
+
+def _bar(files: Iterable[FileReport], line: str = "", **options: Any) -> Bar:
+    """The bytes of files, one after another."""
+    return Bar(line, [(one.state, one.length) for file in files for one in file.ranges], **options)
+
+
+def _map(file: FileReport) -> Bar:
+    """A file as a map of its bytes, as text with one sign or more per range: damage of a single byte is visible."""
+    cells = [GOOD] * MAP_WIDTH
+    for one in file.ranges:
+        first = one.position * MAP_WIDTH // file.size
+        last = ((one.position + one.length) * MAP_WIDTH - 1) // file.size
+        for at in range(first, last + 1):
+            cells[at] = min(cells[at], one.state, key=_WORST_FIRST.index)
+    there = {one.state for one in file.ranges}
+    legend = "  ".join(f"{sign} {state}" for state, sign in SIGNS.items() if state in there)
+    drawing = f"  |{''.join(SIGNS[state] for state in cells)}|  {legend}"
+    span = "no offsets"
+    if file.first_offset is not None and file.next_offset is not None:
+        span = f"offsets {file.first_offset} to {file.next_offset - 1}"
+    size, counts = byte_size(file.size), f"{counted(file.batches, 'good batch')}, {counted(file.records, 'record')}"
+    return _bar([file], f"{size}, {counts}, {span}", title=file.name, drawing=[f"  {file.name}  {size}", drawing])
+
+
+def _damage(file: FileReport, limit: int, limits: ReportLimits) -> Iterator[Block]:
+    """The damaged ranges of a file: adjacent damage, without good batches between, has lost the same offsets."""
+    if not file.damage:
+        return
+    groups = list(islice(_adjacent(file.damage), limit - 1))
+    lines, rows = [], []
+    for first, *more in groups:
+        begin, last = first.position, (first, *more)[-1]
+        end = last.position + last.length
+        lost, why = lost_by(first), first.reason
+        values = comparison(first.reason, {"expected": first.expected, "found": first.found, "detail": first.cause})
+        if begins_with_zeros(first.reason, first.found):
+            why = f"zeros [{first.reason}]"
+        elif values:
+            why = f"{first.reason}: {values}"
+        span = f"byte {begin}" if end == begin + 1 else f"bytes {begin} to {end - 1}"
+        lines.append(f"    {span}: {lost}; {why}" + (f", and {len(more)} more within" if more else ""))
+        sentence = REASONS[first.reason].sentence
+        rows.append((str(begin), str(end - begin), lost, sentence, why, str(len(more) or NOTHING)))
+    titles = ("first byte", "bytes", "offsets", "what is wrong", "details", "more within")
+    yield ReportTable(list(zip(titles, zip(*rows, strict=True), strict=True)), lines=lines)
+    rest = file.places - sum(map(len, groups))
+    if rest:
+        yield f"    and {limits.more(rest, 'range')}"
+
+
+def _adjacent(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
+    group: list[Damage] = []
+    for one in damage:
+        if group and group[-1].position + group[-1].length != one.position:
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
+
+
+# ---- findings
+
+
+def _findings(findings: Iterable[Finding], limit: int, limits: ReportLimits) -> Iterator[Block]:
+    found = sorted(findings, key=_by_severity)
+    if found:
+        yield ReportTable.of(found[:limit], _OF_FINDING, lines=list(map(_line, found[:limit])))
+    if len(found) > limit:
+        yield f"  and {limits.more(len(found) - limit, 'finding')}"
+
+
+def _by_severity(one: Finding) -> int:
+    return SEVERITIES.index(one.severity)
+
+
+def _file_name(one: Finding) -> str:
+    """The name of a finding's file within its folder; empty: it is not about one file."""
+    parts = 2 if one.kind == "batches_left_out" else 1  # lost+found/#12345
+    return "" if one.file is None else "/".join(one.file.split("/")[-parts:])
+
+
+def _line(one: Finding) -> str:
+    file = _file_name(one)
+    place = f" at byte {one.position}" if one.position is not None else ""
+    where = f"{file}{place}: " if file or place else ""
+    times = f" ({one.count} times)" if one.count > 1 else ""
+    return f"  {one.severity:<8} {where}{one.detail}{times} [{one.kind}]"
+
+
+_OF_FINDING: dict[str, Callable[[Finding], str]] = {
+    "severity": lambda one: one.severity,
+    "file": _file_name,
+    "byte": lambda one: or_nothing(one.position),
+    "offset": lambda one: or_nothing(one.offset),
+    "times": lambda one: str(one.count),
+    "finding": lambda one: f"{one.detail} [{one.kind}]",
+    "what to do": lambda one: KINDS[one.kind].advice,
+}
+
+
+def _it_or_them(count: int) -> str:
+    return "it" if count == 1 else "them"
 
 
 class Report(ReportData):

@@ -1,28 +1,136 @@
-"""`kafkarec.verify`: opens the input, checks its logs in parallel, and builds the report."""
+"""`kafkarec.verify`: opens the input, checks its logs in threads, and builds the report.
+
+Several logs are checked at once, and where there are fewer logs than threads, several decode one. Reading, decoding and
+most checks release the GIL, so forked processes were no faster. Of remote files most of the time is waiting. A unit of
+work is a log, which is read once; or one segment of a remote log that is larger than one thread's share of all, the
+checks along which follow from its headers and markers, which are read again.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
+from functools import partial
+from itertools import groupby
 from typing import Any
 
+from kafkarec._core import RowCheck
+from kafkarec.errors import KafkaRecordError
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES, checked_threads
-from kafkarec.sidecars import leader_epochs
+from kafkarec.read.threads import in_order
+from kafkarec.read.walk import MARKERS, asked, walk
+from kafkarec.sidecars import leader_epochs, offset_index, txn_index
 from kafkarec.sources.folders import LocalFolder
+from kafkarec.sources.read_failures import of_one_file
 from kafkarec.storage import lost_parts, opening, recorded_ends
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DataFolderState
-from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.storage.segment_file import SegmentFile, known_size
 
-from . import left_out_files, log_checks
-from .findings import Finding, Findings
-from .parallel import FileProgress, check_all
+from .findings import Findings
+from .log_checks import LogCheck, LogFindings, check_data_folder, check_left_out
 from .partition_report import partition_report
 from .report import Report
 from .report_data import STATES, PartitionReport
+from .segment_check import SegmentCheck, wanted
+
+FileProgress = Callable[[str, int, int], None]
+REMOTE_THREADS = 8
+
+
+def check_all(
+    logs: Sequence[PartitionFiles], limit: int, sequences: bool, threads: int | None, progress: FileProgress | None
+) -> list[tuple[list[SegmentCheck], LogFindings]]:
+    """The checks of each log's files, its .checkpoint files last, and what was found along the log. limit: max
+    decompressed bytes of a payload; threads: see `verify`"""
+    files_of = [(*log.all_segments, *log.checkpoints) for log in logs]
+    sizes = [sum(map(known_size, files)) for files in files_of]
+    total, local = sum(sizes), all(map(is_local, logs))
+    if local:  # as many logs as have an equal share of the bytes; what is left of the threads decodes
+        readers = max(1, min(threads or 1, total // (max(sizes, default=0) or 1)))
+        decoders, share = (threads or 1) // readers, total
+    else:
+        readers, decoders = threads or REMOTE_THREADS, 1
+        share = total // readers
+    failure: list[Exception] = []  # of a thread, which stops the others
+
+    def tick(file: Any, done: int) -> None:
+        if failure:
+            raise failure[0]
+        if progress is not None and done:
+            progress(file.path, done, file.size)
+
+    def run(log: PartitionFiles, files: Sequence[Any], whole: bool) -> tuple[list[SegmentCheck], LogFindings | None]:
+        """Checks some files of a log, or all of them (`whole`) and along it."""
+        try:
+            along = LogCheck(log, sequences) if whole else None
+            checked = []
+            for file in files:
+                of_log = along if file in log.segments else None
+                checked.append(SegmentCheck(file, limit, of_log, partial(tick, file), decoders))
+                if along is not None and checked[-1].is_unread:
+                    along.unread()
+            return checked, None if along is None else along.finish()
+        except Exception as error:
+            failure[:] = [error]
+            raise
+
+    units = []
+    for log, files, size in zip(logs, files_of, sizes, strict=True):
+        whole = len(files) < 2 or size <= share
+        units += [(log, part, whole) for part in ([files] if whole else [[file] for file in files])]
+    try:
+        found = list(in_order((partial(run, *unit) for unit in units), readers))
+    except KeyboardInterrupt:
+        failure[:] = [RuntimeError("interrupted")]
+        raise
+    results = []
+    for log, parts in groupby(zip(units, found, strict=True), lambda one: one[0][0]):
+        [*of_log] = (result for _, result in parts)
+        checked = [file for files, _ in of_log for file in files]
+        results.append((checked, of_log[0][1] or _along_again(log, checked, limit, sequences)))
+    return results
+
+
+def _along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int, sequences: bool) -> LogFindings:
+    """The checks along a log whose segments were checked apart: from headers and markers, and from everything where a
+    checksum is wrong. Of a remote log without indexes all headers would be fetched for nothing."""
+    along = LogCheck(log, sequences)
+    checked = {one.path: one for one in files}
+    for segment in log.segments if sequences or is_local(log) or _has_index(log) else ():
+        found = checked[segment.path]
+        known = wanted(limit) if found.damage or found.restored else asked(MARKERS, errors="skip")
+        rows = RowCheck(found.is_log)
+        along.begin(segment)
+        try:
+            with closing(walk([segment], known)) as steps:
+                for step in steps:
+                    along.take(step, rows.take(step.rows)[0] if len(step) else 0)
+        except (OSError, KafkaRecordError) as error:
+            if not of_one_file(error):
+                along.stop(error)
+                break
+            along.unread()
+        else:
+            _, _, _, largest, _ = rows.sums
+            along.end(largest)
+    return along.finish()
+
+
+def is_local(log: PartitionFiles) -> bool:
+    """Whether its segments are local files, which are cheap to read again."""
+    return all(isinstance(segment.folder, LocalFolder) for segment in log.segments)
+
+
+def _has_index(log: PartitionFiles) -> bool:
+    suffixes = (offset_index.SUFFIX, txn_index.SUFFIX)
+    try:
+        return any(segment.sidecar(suffix) for segment in log.segments for suffix in suffixes)
+    except OSError:
+        return True  # reported where it is compared
 
 
 def verify(
@@ -59,12 +167,18 @@ def verify(
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
         logs = opening.logs(x)
         data_folders = recorded_ends.data_folders(getattr(x, "folders", ()))
-        own = _own_findings(x, data_folders)
+        own = Findings()  # about the input as a whole
+        if isinstance(x, DataFolderFiles):
+            check_left_out(x, own)
+            for folder in x.folders:
+                check_data_folder(folder, own)
+            for one in lost_parts.missing_folders(data_folders.values(), x):
+                own.add("folder_lost" if one.is_lost else "log_missing", one.why, file=one.path)
         partitions = _reports(logs, data_folders, max_decompressed_bytes, sequences, threads, progress)
     partitions.sort(  # the worst first
         key=lambda one: (-one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name)
     )
-    return Report(str(x.path), tuple(partitions), own, time.monotonic() - begin)
+    return Report(str(x.path), tuple(partitions), tuple(own), time.monotonic() - begin)
 
 
 def _reports(
@@ -78,28 +192,28 @@ def _reports(
     """The reports of the logs. One that is not fine and that a broker changed while it was read is made once more;
     where it was changed again, nothing is known."""
 
-    def made(
+    def read(
         logs: Sequence[PartitionFiles], data_folders: dict[str, DataFolderState], progress: FileProgress | None
     ) -> list[tuple[PartitionReport, bool]]:
-        files = [_files(log) for log in logs]
-        above = [DataFolderState.above(log, data_folders) for log in logs]
-        # read before the logs: a broker may be writing both
-        recorded = [(folder, recorded_ends.read(log, folder)) for log, folder in zip(logs, above, strict=True)]
+        known = []
+        for log in logs:  # read before them: a broker may be writing both
+            files, folder = _files(log), DataFolderState.above(log, data_folders)
+            known.append((files, folder, recorded_ends.read(log, folder)))
+        made = []
         results = check_all(logs, limit, sequences, threads, progress)
-        reports = [partition_report(*one, limit) for one in zip(logs, results, recorded, strict=True)]
-        return [
-            (one, one.state in ("damaged", "error") and _was_changed(log, before))
-            for one, log, before in zip(reports, logs, files, strict=True)
-        ]
+        for log, (files, folder, ends), (checked, along) in zip(logs, known, results, strict=True):
+            report = partition_report(log, checked, along, folder, ends, limit)
+            made.append((report, report.state in ("damaged", "error") and _was_changed(log, files)))
+        return made
 
     found = []
-    folders = [one.folder for one in data_folders.values() if one.folder]  # `made` adds those above single logs
-    for log, (report, changed) in zip(logs, made(logs, data_folders, progress), strict=True):
+    folders = [one.folder for one in data_folders.values() if one.folder]  # `read` adds those above single logs
+    for log, (report, changed) in zip(logs, read(logs, data_folders, progress), strict=True):
         if changed:
             again = log
             if log.is_folder and log.folder is not None and os.path.isdir(log.folder.path):
                 again = PartitionFiles.of(log.folder, log.topic, log.partition)
-            [(report, changed)] = made([again], recorded_ends.data_folders(folders), None)
+            [(report, changed)] = read([again], recorded_ends.data_folders(folders), None)
             if changed:
                 note = Findings()
                 note.add("changed_meanwhile", "changed twice while it was verified: a broker is writing to it")
@@ -130,15 +244,3 @@ def _was_changed(log: PartitionFiles, before: dict[str, tuple[int, int]]) -> boo
         if found != inode or now_size < size or (now_size > size and path != last):
             return True
     return False
-
-
-def _own_findings(x: Any, data_folders: dict[str, DataFolderState]) -> tuple[Finding, ...]:
-    """The findings about the input as a whole."""
-    findings = Findings()
-    if isinstance(x, DataFolderFiles):
-        left_out_files.check(x, findings)
-        for folder in x.folders:
-            log_checks.check_data_folder(folder, findings)
-        for one in lost_parts.missing_folders(data_folders.values(), x):
-            findings.add("folder_lost" if one.is_lost else "log_missing", one.why, file=one.path)
-    return tuple(findings)

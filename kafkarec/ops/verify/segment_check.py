@@ -7,7 +7,7 @@ It is checked for every file that this equation holds and that no two batches ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from functools import lru_cache
 from itertools import pairwise
@@ -23,12 +23,21 @@ from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import is_gone, read_failure
 from kafkarec.storage import names, other_file_types
 
-from . import audit_findings, control_record_checks, header_checks
-from .epoch_checks import FileEpochCheck
+from .batch_checks import (
+    APART,
+    CONTROL_COLUMNS,
+    EPOCH,
+    HEADER,
+    FileEpochCheck,
+    FileOffsetCheck,
+    add_audit,
+    check_control_records,
+    check_headers,
+    ends_with_footer,
+)
 from .finding_kinds import ERROR, NOTE
 from .findings import Findings
 from .log_checks import LogCheck
-from .offset_checks import APART, EPOCH, HEADER, FileOffsetCheck
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNCHECKED, UNREADABLE, ByteRange, FileReport
 
 MOST_DAMAGE = 50_000
@@ -41,7 +50,7 @@ BytesRead = Callable[[int], None]
 def wanted(limit: int) -> DecodeRequest:
     """What is read for all checks. limit: max decompressed bytes of a payload."""
     found = request(
-        columns=control_record_checks.COLUMNS,
+        columns=CONTROL_COLUMNS,
         control=True,
         errors="skip",
         check_crcs="all",
@@ -74,7 +83,31 @@ class SegmentCheck:
         self.largest_record_offset: int | None = None
         self._unread = self._last_position = self._end = 0
         self._preallocated = self._has_footer = False
-        self._read(segment, limit, along, progress, threads)
+        if along is not None:
+            along.begin(segment)
+        try:
+            self.size = segment.size
+            with segment.opened() as source:
+                self.size = int(source.size)  # a broker may have written more since the folder was listed
+                rows = RowCheck(self.is_log)
+                try:
+                    with closing(walk([segment], wanted(limit), threads=threads)) as steps:
+                        for step in steps:
+                            self._take(step, rows, along)
+                            progress(self._end)
+                finally:
+                    self.batches, self.records, self.good_bytes, largest, self.signs_of_cleaning = rows.sums
+                if along is not None:
+                    along.end(largest)
+                progress(self.size)
+        except MissingCodecError:
+            raise
+        except (OSError, KafkaRecordError) as error:  # the reader reports a disk error within the file as damage
+            if is_gone(error, self.path):
+                self.findings.add("removed_meanwhile", "no longer there: a broker deleted or replaced it")
+            else:
+                failure = read_failure(error, self.path)
+                self.findings.add("unreadable_file", failure.why, cause=failure.cause)
         self._check_file(segment)
 
     @property
@@ -116,40 +149,17 @@ class SegmentCheck:
         found |= {name: tuple(found[name]) for name in ("damage", "restored", "findings")}
         return FileReport(**found)
 
-    def _read(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:
-        if along is not None:
-            along.begin(segment)
-        try:
-            self.size = segment.size
-            with segment.opened() as source:
-                self.size = int(source.size)  # a broker may have written more since the folder was listed
-                self._walk(segment, limit, along, progress, threads)
-        except MissingCodecError:
-            raise
-        except (OSError, KafkaRecordError) as error:  # the reader reports a disk error within the file as damage
-            if is_gone(error, self.path):
-                self.findings.add("removed_meanwhile", "no longer there: a broker deleted or replaced it")
-            else:
-                failure = read_failure(error, self.path)
-                self.findings.add("unreadable_file", failure.why, cause=failure.cause)
-
-    def _walk(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:
-        rows = RowCheck(self.is_log)
-        try:
-            with closing(walk([segment], wanted(limit), threads=threads)) as steps:
-                for step in steps:
-                    self._take(step, rows, along)
-                    progress(self._end)
-        finally:
-            self.batches, self.records, self.good_bytes, largest, self.signs_of_cleaning = rows.sums
-        if along is not None:
-            along.end(largest)
-        progress(self.size)
-
     def _take(self, step: Step, rows: RowCheck, along: LogCheck | None) -> None:
-        self._add_damage(step.damage)
-        for one in step.restored:  # on disk they are damaged
-            self.findings.add("header_restored", str(one), one.position)
+        for one in step.damage:
+            if one.reason == "unreadable":
+                self.unreadable_bytes += one.length
+            else:
+                self.damaged_bytes += one.length
+        listed = step.damage[: MOST_DAMAGE - len(self.damage)]
+        self.damage += listed
+        self.damage_left_out += len(step.damage) - len(listed)
+        for restored in step.restored:  # on disk they are damaged
+            self.findings.add("header_restored", str(restored), restored.position)
         self.restored += step.restored[: MOST_DAMAGE - len(self.restored)]
         flags, gap_rows = rows.take(step.rows) if len(step) else (0, [])
         if step.damage or flags & APART:
@@ -162,26 +172,16 @@ class SegmentCheck:
             if flags & EPOCH:
                 self.epochs.check(step, self.findings)
             if flags & HEADER:
-                header_checks.check(step, self.findings)
-            largest, offset = audit_findings.add(step, self.findings)
+                check_headers(step, self.findings)
+            largest, offset = add_audit(step, self.findings)
             if largest > self.largest_record:
                 self.largest_record, self.largest_record_offset = largest, offset
-            control_record_checks.check(step, self.findings)
-            self._has_footer = control_record_checks.ends_with_footer(step)
+            check_control_records(step, self.findings)
+            self._has_footer = ends_with_footer(step)
             self._last_position = step.cell("position", len(step) - 1)
         if along is not None:
             along.take(step, flags)
         self.remaining = step.part.remaining
-
-    def _add_damage(self, found: Sequence[Damage]) -> None:
-        for one in found:
-            if one.reason == "unreadable":
-                self.unreadable_bytes += one.length
-            else:
-                self.damaged_bytes += one.length
-        listed = found[: MOST_DAMAGE - len(self.damage)]
-        self.damage += listed
-        self.damage_left_out += len(found) - len(listed)
 
     def _check_coverage(self, step: Step) -> int:
         """The end position of a step. Checks that its batches and damage are adjacent; a gap or an overlap would be a
@@ -244,7 +244,8 @@ class SegmentCheck:
         for one in self.damage:
             if one.position > at:
                 found.append(ByteRange(GOOD, at, one.position - at))
-            found.append(ByteRange(_state(one.reason), one.position, one.length))
+            state = UNREADABLE if one.reason == "unreadable" else UNCHECKED if is_unchecked(one.reason) else DAMAGED
+            found.append(ByteRange(state, one.position, one.length))
             at = one.position + one.length
         if self.damage_left_out:
             found.append(ByteRange(DAMAGED, at, end - at))
@@ -255,7 +256,3 @@ class SegmentCheck:
         if self.remaining:
             found.append(ByteRange(PREALLOCATED if self._preallocated else TAIL, end, self.remaining))
         return tuple(found)
-
-
-def _state(reason: str) -> str:
-    return UNREADABLE if reason == "unreadable" else UNCHECKED if is_unchecked(reason) else DAMAGED

@@ -11,7 +11,7 @@ import pytest
 from builders import NOW
 
 import kafkarec
-from kafkarec.ops.compact import cleaned, compact, dirty_keys
+from kafkarec.ops.compact import cleaned, compact, log_state
 
 
 def data(key: bytes, base: int, producer: int | None, value: bytes = bytes(20_000)) -> bytes:
@@ -47,7 +47,7 @@ def long_transactions(seed: int) -> Iterator[bytes]:
 @pytest.fixture
 def most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many bytes of steps may wait for the end of a transaction."""
-    monkeypatch.setattr(dirty_keys, "_MOST_WAITING", request.param)
+    monkeypatch.setattr(log_state, "_MOST_WAITING", request.param)
 
 
 @pytest.mark.usefixtures("most")

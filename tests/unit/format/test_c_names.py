@@ -11,7 +11,7 @@ from paths import ROOT
 
 from kafkarec import codecs, errors
 from kafkarec.format import enums, layout, schema
-from kafkarec.ops.validate import validation_errors
+from kafkarec.ops.validate import rules
 from kafkarec.read import decode_options
 from kafkarec.write import record_errors
 
@@ -68,7 +68,7 @@ def test_codecs_have_the_ids_and_names_of_the_engine() -> None:
     [
         (decode_options, "decode.pxd", "NO_PAYLOADS"),
         (decode_options, "decode.pxd", "NO_CHECKS"),
-        (validation_errors, "record_stats.pxd", "FINE"),
+        (rules, "record_stats.pxd", "FINE"),
         (layout, "batch.pxd", "CODEC_MASK"),
     ],
 )

@@ -23,7 +23,7 @@ from kafkarec._core import Source
 from kafkarec.codecs import native
 from kafkarec.format import layout
 from kafkarec.format.checksum import batch_checksums
-from kafkarec.ops.verify import audit_findings
+from kafkarec.ops.verify import batch_checks
 from kafkarec.ops.verify.findings import Finding, Findings
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import read_pieces
@@ -40,7 +40,7 @@ def audited(data: bytes) -> tuple[list[Finding], list[int]]:
     """The audit's findings, and the positions of the good batches."""
     notes, positions = Findings("file"), list[int]()
     for step in walk([data], AUDITED):
-        audit_findings.add(step, notes)
+        batch_checks.add_audit(step, notes)
         positions += step.column("position")
     return sorted(map(plainly, notes), key=str), positions
 
@@ -90,7 +90,7 @@ def test_random_batches_have_every_kind() -> None:
         if len(some) == 50:
             agree(b"".join(some))
             some.clear()
-    assert set(kinds) == {kind for kind, _ in audit_findings._FINDINGS}
+    assert set(kinds) == {kind for kind, _ in batch_checks._FINDINGS}
 
 
 def with_trailing_bytes(magic: int, count: int) -> bytes:

@@ -12,10 +12,9 @@ import builders
 import pytest
 
 import kafkarec
-from kafkarec.ops.verify import index_checks
-from kafkarec.ops.verify.findings import Finding
-from kafkarec.ops.verify.index_checks import OffsetIndexCheck, TimeIndexCheck
-from kafkarec.ops.verify.side_file_findings import SideFileFindings
+from kafkarec.ops.verify import side_file_checks
+from kafkarec.ops.verify.findings import Finding, SideFileFindings
+from kafkarec.ops.verify.side_file_checks import OffsetIndexCheck, TimeIndexCheck
 from kafkarec.read.walk import HEADERS, Buffer, asked, walk
 from kafkarec.sidecars import offset_index, time_index
 from kafkarec.sidecars.index_entries import Entries
@@ -117,7 +116,7 @@ def test_steps_and_single_entries_give_the_same_findings(seed: int, monkeypatch:
         splits = [batches], [one for one in (batches[:cut], batches[cut:]) if one], [[batch] for batch in batches]
         at_once = [found(indexes, pieces) for pieces in splits]
         with monkeypatch.context() as patched:
-            patched.setattr(index_checks.IndexCheck, "_take_usual", lambda *_: False)
+            patched.setattr(side_file_checks.IndexCheck, "_take_usual", lambda *_: False)
             one_by_one = found(indexes, splits[0])
         assert at_once == [one_by_one] * 3
         with_findings += bool(one_by_one)

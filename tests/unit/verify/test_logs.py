@@ -135,7 +135,7 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
     assert alone.state == "damaged"
     progress: list[tuple[str, int, int]] = []
     for is_local in (True, False):
-        monkeypatch.setattr("kafkarec.ops.verify.parallel.is_local", lambda log, answer=is_local: answer)
+        monkeypatch.setattr("kafkarec.ops.verify.run.is_local", lambda log, answer=is_local: answer)
         for sequences in (False, True):
             wanted = verified(data, sequences=sequences)
             got = verified(data, sequences=sequences, progress=lambda *one: progress.append(one), threads=3)
@@ -155,7 +155,7 @@ def test_a_failure_in_a_worker_stops_all(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(codecs, "decompress", fails)
     for is_local in (True, False):
-        monkeypatch.setattr("kafkarec.ops.verify.parallel.is_local", lambda log, answer=is_local: answer)
+        monkeypatch.setattr("kafkarec.ops.verify.run.is_local", lambda log, answer=is_local: answer)
         for threads in (1, 2):
             with pytest.raises(kafkarec.MissingCodecError):
                 verify.verify(folders, threads=threads)

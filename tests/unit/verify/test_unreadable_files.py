@@ -101,8 +101,8 @@ def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(
     def failing(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "too many open files", "a socket")
 
-    monkeypatch.setattr("kafkarec.ops.verify.parallel.is_local", lambda log: False)
-    monkeypatch.setattr("kafkarec.ops.verify.parallel.walk", failing)
+    monkeypatch.setattr("kafkarec.ops.verify.run.is_local", lambda log: False)
+    monkeypatch.setattr("kafkarec.ops.verify.run.walk", failing)
     report = verified(folder)
     [finding] = [one for one in report.findings if one.severity != "note"]
     assert (finding.kind, finding.severity) == ("sidefiles_unchecked", "anomaly")

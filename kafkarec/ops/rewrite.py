@@ -1,4 +1,4 @@
-"""The input of an operation that rewrites batches
+"""What the operations share that rewrite batches: their input, the header of a new batch, an empty batch
 
 segment        a file, or bytes in memory (read.walk.Buffer)
 step           about 1 MB of one, decoded
@@ -8,13 +8,19 @@ SourceBatch    one for each batch of a step, in order, empty ones too
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, wraps
+from inspect import signature
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from kafkarec.errors import InvalidRecordError
+from kafkarec.format.enums import TimestampType
+from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.walk import walk
 from kafkarec.recover.steps import Step
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.record_input import RecordInput, record_input_of
 
 Progress = Callable[[str, int], object]
 
@@ -116,3 +122,55 @@ def steps(
         if len(step) and segment.path is not None:
             progress(segment.path, step.rows.span(len(step) - 1)[1])
         yield step
+
+
+def new_header(batch: SourceBatch) -> BatchHeader:
+    """The header of a batch of magic 2 or above with the offset range and all header fields of `batch`."""
+    append_time = batch.timestamp_type == TimestampType.LOG_APPEND_TIME
+    return BatchHeader(
+        magic=max(batch.magic, BATCH_MAGIC),
+        codec=batch.codec,
+        timestamp_type=batch.timestamp_type or 0,
+        base_offset=batch.last_offset if batch.base_offset is None else batch.base_offset,
+        last_offset=batch.last_offset,
+        partition_leader_epoch=batch.partition_leader_epoch,
+        log_append_time=batch.max_timestamp if append_time else -1,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+        is_control=batch.is_control,
+        delete_horizon_ms=batch.delete_horizon_ms,
+    )
+
+
+def empty_batch(header: BatchHeader, max_timestamp: int) -> bytes:
+    """A batch without records, as the log cleaner leaves one (DefaultRecordBatch.writeEmptyHeader)."""
+    return _no_rows().write(
+        header._replace(log_append_time=max_timestamp, base_timestamp=-1, max_timestamp=max_timestamp)
+    )
+
+
+@cache
+def _no_rows() -> RecordInput:
+    return record_input_of([])
+
+
+Options = ParamSpec("Options")
+Yielded = TypeVar("Yielded")
+Joined = TypeVar("Joined")
+
+
+def joined(
+    name: str, function: Callable[Options, Yielded], join: Callable[[Yielded], Joined]
+) -> Callable[Options, Joined]:
+    """`function` with the name `name`, which returns `join` of what it yields."""
+
+    @wraps(function)
+    def call(*data: Options.args, **options: Options.kwargs) -> Joined:
+        return join(function(*data, **options))
+
+    call.__name__ = call.__qualname__ = name
+    returned = signature(function).replace(return_annotation=join.__annotations__["return"])
+    call.__dict__["__signature__"] = returned
+    return call

@@ -3,50 +3,71 @@
     base offset 8 | length 4 | leader epoch 4 | magic 1 | crc 4 | attributes 2 | 38 more bytes | payload     (magic 2)
 
 If only the codec or its level changes, all fields after the attributes and the decompressed payload stay the same.
-Otherwise the writer encodes the records; their header is built here.
+Otherwise the writer encodes the records; their header is built here. What Kafka's builder or its down-conversion
+refuses is refused here, too.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kafkarec import codecs
+from kafkarec import codecs, damage
+from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import checksum, layout
+from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.java_integers import INT_MAX, increment_sequence
-from kafkarec.ops.rewrite.batches import SourceBatch
-from kafkarec.ops.rewrite.new_batches import new_header
+from kafkarec.format.layout import LATEST_CODECS
+from kafkarec.ops.rewrite import SourceBatch, new_header
 from kafkarec.write.header import BatchHeader
 
-from . import conversion_errors
-from .batch_joining import LOG_APPEND
-from .decoded_batches import DecodedBatches
-from .stats import ConversionStats
-from .target import Shape, Target
+from .source_batches import DecodedBatches
+from .target import LOG_APPEND, ConversionStats, Shape, Target
+
+
+def refused(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:
+    """The error for a batch that cannot be written: `sides` is expected and found, or `detail`."""
+    return damage.error(reason, unit.place | sides)
+
+
+def too_wide(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:
+    """MemoryRecordsBuilder: Maximum offset delta exceeded."""
+    where = f"in {unit.file} at byte" if unit.file else "at byte"
+    message = f"the batch cannot be rewritten {where} {unit.position}: offset {last} is too far from the first, {base}"
+    return unit.error("batch_not_rewritable", message)
+
+
+def codec_unfit(unit: SourceBatch, shape: Shape) -> KafkaRecordError:
+    """RecordsUtil.downConvert throws an UnsupportedCompressionTypeException, also for a batch without records."""
+    detail = f"magic {shape.magic} does not support {CODEC_NAMES[shape.codec]}; choose another compression"
+    known = LATEST_CODECS[shape.magic]
+    return refused(unit, "unsupported_codec", expected=known, found=shape.codec, detail=detail)
+
+
+def as_damage(unit: SourceBatch, refusal: KafkaRecordError) -> Damage:
+    """The Damage entry, with errors="skip", for a good batch that is left out of the output."""
+    first = unit.base_offset if unit.base_offset is not None else unit.last_offset
+    end = unit.position + unit.size_in_bytes
+    reason, text = str(refusal.reason), str(refusal)
+    damage = Damage(unit.file, unit.position, unit.size_in_bytes, first, unit.last_offset, end, reason, text)
+    return damage.with_values(refusal.expected, refusal.found, refusal.cause)
 
 
 def recompressed_batch(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
     """A batch (not a message) with another codec or level and the same records. `limit`: max decompressed bytes."""
     if layout.v2_header(unit.raw).record_count:
-        payload = _recompressed(unit, codec, level, limit)
+        stored = unit.raw[layout.LEAST_SIZES[unit.magic] :]
+        payload = codecs.compress(codec, codecs.decompress(unit.codec, stored, limit), level)
     else:
         codec, payload = 0, b""  # readers ignore bytes after the header of an empty batch
     length = layout.LEAST_SIZES[unit.magic] - layout.LOG_OVERHEAD + len(payload)
     if length > layout.MAX_BATCH_LENGTH:
-        raise conversion_errors.refused(unit, "batch_too_large", expected=layout.MAX_BATCH_LENGTH, found=length)
+        raise refused(unit, "batch_too_large", expected=layout.MAX_BATCH_LENGTH, found=length)
     written = layout.header_for_payload(unit.raw, len(payload), codec)
     crc = checksum.crc32c(payload, checksum.crc32c(written[layout.V2_AT.attributes :]))
     written[layout.V2_AT.crc : layout.V2_AT.attributes] = crc.to_bytes(4, "big")
     return bytes(written) + payload
-
-
-def _recompressed(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
-    try:
-        payload = unit.raw[layout.LEAST_SIZES[unit.magic] :]
-        return codecs.compress(codec, codecs.decompress(unit.codec, payload, limit), level)
-    except codecs.MissingCodec as missing:
-        raise _missing(unit, missing) from None
 
 
 class Group(NamedTuple):
@@ -74,78 +95,47 @@ class Group(NamedTuple):
         return None
 
 
-def write_group(group: Group, header: BatchHeader) -> bytes:
-    """One batch of magic 2, one wrapper message, or consecutive plain messages."""
-    try:
-        data: bytes = group.decoded.record_input.write(header, group.start, group.stop)
-    except codecs.MissingCodec as missing:
-        raise _missing(group.decoded.units[group.first], missing) from None
-    return data
-
-
-def _missing(unit: SourceBatch, missing: codecs.MissingCodec) -> KafkaRecordError:
-    return conversion_errors.refused(unit, "missing_codec", detail=str(missing))
-
-
 def header_of(group: Group, shape: Shape, target: Target) -> BatchHeader:
-    """The header of a group's batch. InvalidRecordError if Kafka refuses it."""
-    make = _batch_header if shape.magic >= layout.BATCH_MAGIC else _wrapper_header
-    return make(group, shape, target)
-
-
-def _timestamp_type_and_time(group: Group, shape: Shape) -> tuple[int, int]:
-    """(timestamp type, log append time). If a wrapper's time is not that of its messages, only down-conversion uses it
-    for them, as Kafka's does."""
-    unit = group.decoded.units[group.first]
-    time = unit.max_timestamp
-    if unit.timestamp_type != LOG_APPEND:
-        return 0, -1
-    keeps_time = (
+    """The header of a group's batch, or that which RecordsUtil.convertRecordBatch passes to the builder.
+    InvalidRecordError if Kafka refuses it."""
+    decoded, unit = group.decoded, group.decoded.units[group.first]
+    timestamp_type, time = 0, -1
+    # If a wrapper's time is not that of its messages, only down-conversion uses it for them, as Kafka's does.
+    if unit.timestamp_type == LOG_APPEND and (
         unit.magic >= layout.BATCH_MAGIC
         or shape.magic < unit.magic
-        or group.decoded.summary(group.start, group.stop).all_at(time)
-    )
-    return (LOG_APPEND, time) if keeps_time else (0, -1)
-
-
-def _wrapper_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
-    """The header that RecordsUtil.convertRecordBatch passes to the builder. InvalidRecordError if that refuses it."""
-    unit, rows = group.decoded.units[group.first], group.decoded.summary(group.start, group.stop)
-    timestamp_type, time = _timestamp_type_and_time(group, shape)
-    earliest = min(time, rows.least_timestamp)
-    base = rows.first_offset
+        or decoded.summary(group.start, group.stop).all_at(unit.max_timestamp)
+    ):
+        timestamp_type, time = LOG_APPEND, unit.max_timestamp
+    if shape.magic >= layout.BATCH_MAGIC:
+        base, last = _offset_range(group)
+        if last - base > INT_MAX:
+            raise too_wide(unit, base, last)
+        sequence = -1
+        if unit.base_sequence != -1 and unit.base_offset is not None:
+            sequence = increment_sequence(unit.base_sequence, base - unit.base_offset)
+        return new_header(unit)._replace(
+            magic=shape.magic,
+            codec=shape.codec,
+            level=target.level,
+            timestamp_type=timestamp_type,
+            base_offset=base,
+            last_offset=last,
+            log_append_time=time,
+            base_sequence=sequence,
+        )
+    rows = decoded.summary(group.start, group.stop)
+    earliest, base = min(time, rows.least_timestamp), rows.first_offset
     if rows.falls:
-        raise conversion_errors.refused(unit, "offsets_out_of_order", expected=rows.fall_from, found=rows.fall_to)
+        raise refused(unit, "offsets_out_of_order", expected=rows.fall_from, found=rows.fall_to)
     if earliest < -1:
-        raise conversion_errors.refused(unit, "timestamp_negative", expected=-1, found=earliest)
+        raise refused(unit, "timestamp_negative", expected=-1, found=earliest)
     if rows.last_offset - base > INT_MAX:
-        raise conversion_errors.too_wide(unit, base, rows.last_offset)
+        raise too_wide(unit, base, rows.last_offset)
     if base < 0 and shape.magic == 1 and shape.codec:  # Kafka writes it but cannot read it: inner offsets are relative
         detail = f"a wrapper cannot have inner offset {base}"
-        raise conversion_errors.refused(unit, "magic_unfit", expected=2, found=1, detail=detail)
+        raise refused(unit, "magic_unfit", expected=2, found=1, detail=detail)
     return BatchHeader(shape.magic, shape.codec, target.level, timestamp_type, base, log_append_time=time)
-
-
-def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
-    decoded = group.decoded
-    unit = decoded.units[group.first]
-    base, last = _offset_range(group)
-    if last - base > INT_MAX:
-        raise conversion_errors.too_wide(unit, base, last)
-    timestamp_type, time = _timestamp_type_and_time(group, shape)
-    sequence = -1
-    if unit.base_sequence != -1 and unit.base_offset is not None:
-        sequence = increment_sequence(unit.base_sequence, base - unit.base_offset)
-    return new_header(unit)._replace(
-        magic=shape.magic,
-        codec=shape.codec,
-        level=target.level,
-        timestamp_type=timestamp_type,
-        base_offset=base,
-        last_offset=last,
-        log_append_time=time,
-        base_sequence=sequence,
-    )
 
 
 def _offset_range(group: Group) -> tuple[int, int]:

@@ -1,0 +1,302 @@
+"""Changes of a planned log: lost markers, plain batches in open transactions, and what another cluster needs. They are
+found when the log is planned, because its markers and batches must be read in order.
+
+Markers are written into the holes where damage destroyed those that ended transactions
+
+    offset 28   data of producer 19
+    offset 30   its ABORT                   lost to damage
+    offset 36   data of producer 19         would be taken for the same transaction, and published by the next COMMIT
+
+`recover.marker_evidence` says what proves how such a transaction ended. What is not proven is decided by the caller, as
+ABORT by default. The side files of the sources have the proofs.
+
+A broker that recovers a log with plain (non-transactional) batches within an open transaction stops at startup. So they
+are set aside. The transaction is kept: its end was left open
+
+    offset 40   transactional batch of producer 7       a transaction begins
+    offset 45   its marker                              lost to damage
+    offset 60   plain batch of producer 7               ProducerAppendInfo throws InvalidTxnStateException
+
+A broker of another cluster gives the producer ids of this one to other producers
+
+    producer id, epoch, base sequence    -1, not transactional    a new producer with an old id would be taken for its
+                                                                  old self: its records are lost as duplicates
+    partition leader epoch               0                        as that of a new topic
+    aborted batches, markers             removed
+    batches of open transactions         set aside                nobody can end them there
+    messages of magic 0 and 1            unchanged
+
+Only headers change. A CRC is linear: that of the new header with the same records follows from the old one and the two
+headers, so no record is read; what is read back has to have it.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
+
+from kafkarec.format.checksum import crc32c
+from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
+from kafkarec.format.side_files import SnapshotEntry
+from kafkarec.read.isolation import aborted_spans, match
+from kafkarec.read.walk import MARKERS, asked, walk
+from kafkarec.recover.aborted_index import AbortedIndex, entries_of
+from kafkarec.recover.holes import Hole, examined, marker_bytes
+from kafkarec.recover.marker_evidence import UNDECIDED, Decision
+from kafkarec.recover.marker_matching import FIRST
+from kafkarec.recover.steps import as_stored
+from kafkarec.state.producers import at_log_start
+from kafkarec.storage.log_reading import tables
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.support.text_table import counted
+from kafkarec.write.builder import RecordBatchBuilder
+
+from .partition_sources import SalvagePartition
+from .planned_files import Change, batch_size, inserted, removed
+from .salvaged_partition import SalvagedPartition
+
+UNDECIDED_AS = ("abort", "commit", "open", "aside")
+"""What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
+_ASIDE, _OPEN = "aside", "open"
+_Lost = tuple[str, int, int, int | None, int | None]  # file, position, length, and the first and last offset lost
+
+
+def may_have_lost_markers(partition: SalvagePartition, report: SalvagedPartition) -> bool:
+    """Whether markers may be lost: offsets are missing, or a .txnindex lists ABORT markers, which the log may lack in a
+    gap or behind its end."""
+    if report.lost or report.missing or report.never_compacted:
+        return True
+    segments = (segment for source in partition.of_one_topic for segment in source.segments)
+    return report.next_offset is not None and any(True for _ in entries_of(segments))
+
+
+def decided_markers(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
+    """How the transactions ended whose markers are lost in the holes of a new log, by the side files of the sources."""
+    segments = [segment for source in partition.of_one_topic for segment in source.segments]
+    firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
+    index = AbortedIndex([*set(entries_of(segments))])
+
+    def snapshots() -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
+        found = (found for segment in firsts for found in segment.evidence.snapshots())
+        return sorted(found, key=lambda found: found[0])
+
+    def prepared() -> dict[tuple[int, int], bool]:  # of `__transaction_state` beside the sources
+        found: dict[tuple[int, int], bool] = {}
+        for segment in firsts:
+            found |= segment.evidence.prepared()
+        return found
+
+    evidence = {}
+    bases = [segment.base_offset or 0 for segment in log.segments]
+    for segment, base, end in zip(log.segments, bases, [*bases[1:], 2**63], strict=True):
+        aborted = partial(index.within, Hole(base, end - 1))
+        evidence[segment] = segment.evidence._replace(aborted=aborted, snapshots=snapshots, prepared=prepared)
+    found = match(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
+    return [*found.decisions, *found.listed_ahead()]
+
+
+def _holes(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Hole]:
+    """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made."""
+    segments = {segment.path: segment for source in partition.sources for segment in source.segments}
+    bases = [segment.base_offset or 0 for segment in log.segments]
+    damage = [(one["file"], one["position"], one["length"], one["lost_from"], one["lost_to"]) for one in report.damage]
+    unread = [(file, position, length) for file, position, length, _ in report.tails]
+    # a wrong base offset at a segment's end: the batch behind it, which would tell, is in the next segment
+    unread += [(one.file, one.position, one.size) for one in report.set_aside if one.reason == "outside_of_segment"]
+    for place in unread:
+        if place[0] in segments:  # the offsets that are missing between its segment and the next one; (0, -1): none
+            base = segments[place[0]].base_offset or 0
+            later = [one.base_offset or 0 for one in segments.values() if (one.base_offset or 0) > base]
+            following = min(later, default=None)
+            behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
+            damage.append((*place, *behind))
+    holes = []
+    unproven = set() if report.never_compacted else set(report.missing)  # the log cleaner leaves such gaps, too
+    gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
+    ordered = sorted(damage, key=lambda one: as_stored(one[3]))
+    lows = [as_stored(one[3]) for one in ordered]
+    highs = [math.inf if one[4] is None else one[4] for one in ordered]
+    highest = [*accumulate(highs, max)]  # so far
+    for first, last in (*report.lost, *gaps):
+        if first is None:
+            continue
+        begin = max(bisect_right(bases, first) - 1, 0)
+        end = len(bases) if last is None else bisect_right(bases, last)
+        hole = Hole(first, last, tuple(range(begin, end)))
+        stop = len(lows) if last is None else bisect_right(lows, last)
+        inside = [ordered[at] for at in range(bisect_left(highest, first), stop) if highs[at] >= first]
+        if (first, last) in unproven and not inside:
+            continue
+        if len(inside) == 1 and inside[0][0] in segments:
+            file, position, length, *_ = inside[0]
+            hole = examined(hole, length, marker_bytes(segments[file], position))
+        holes.append(hole)
+    return sorted(holes, key=lambda hole: hole.first)
+
+
+# ---- the markers
+
+
+def placed_markers(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
+    """What is done about each transaction, with the offset of the marker that is written. undecided: of UNDECIDED_AS"""
+    taken = {one.marker_offset for one in decisions}
+    free: dict[tuple[int, int | None], Iterator[int]] = {}  # of each hole
+    markers = []
+    for one in decisions:
+        outcome = undecided if one.outcome == UNDECIDED else one.outcome
+        offset, sentence = one.marker_offset, one.sentence
+        if outcome in (_OPEN, _ASIDE):
+            offset = None
+        elif offset is None:
+            hole = one.lost_from, one.lost_to
+            offsets = free.setdefault(hole, iter(range(one.lost_to or -1, one.lost_from - 1, -1)))
+            offset = next((offset for offset in offsets if offset not in taken), None)
+            taken.add(offset)
+            if offset is None:
+                outcome, sentence = _ASIDE, f"{sentence}; no offset is free for a marker"
+        epoch = max(one.coordinator_epoch, 0)  # of the marker that is written
+        markers.append(one._replace(outcome=outcome, marker_offset=offset, sentence=sentence, coordinator_epoch=epoch))
+    return markers
+
+
+def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Change]:
+    """The batches of the markers, and where they belong; the batches of the transactions that are set aside. Timestamp
+    and leader epoch of a marker: of the batch before."""
+    waiting = sorted((one for one in markers if one.marker_offset is not None), key=lambda one: one.marker_offset or 0)
+    aside = [one for one in markers if one.outcome == _ASIDE]
+    found: list[Change] = []
+    before: dict[str, Any] = {}
+    for number, segment in enumerate(log.segments):
+        if not waiting and not aside:
+            break
+        later = log.segments[number + 1 :]
+        end = (later[0].base_offset or 0) if later else 2**63
+        rows = (row for table in tables([segment]) for row in table)
+        for row in chain(rows, (None,)):
+            until = end if row is None else row["last_offset"] + 1
+            first = until if row is None else row["base_offset"]
+            first = row["last_offset"] if row is not None and first is None else first
+            free = range(before["last_offset"] + 1 if before else 0, first)
+            while waiting and (waiting[0].marker_offset or 0) < until:
+                marker = waiting.pop(0)
+                offset = marker.marker_offset or 0
+                if offset in free:  # a .txnindex may list an offset that another batch has
+                    position = segment.size if row is None else row["position"]
+                    found.append(inserted(segment.name, position, _marker_batch(marker, before)))
+            if row is not None and row["is_transactional"] and not row["is_control"]:
+                for one in aside:
+                    if row["producer_id"] == one.producer_id and one.first_offset <= first <= one.last_offset:
+                        found.append(removed(segment, row["position"], one.first_offset, "transaction_undecided"))
+                        break
+            before = row or before
+    return found
+
+
+def _marker_batch(marker: Decision, before: dict[str, Any]) -> bytes:
+    time = marker.timestamp if marker.timestamp >= 0 else as_stored(before.get("max_timestamp"))
+    with RecordBatchBuilder(
+        base_offset=marker.marker_offset or 0,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        is_transactional=True,
+        is_control=True,
+        partition_leader_epoch=as_stored(before.get("partition_leader_epoch")),
+    ) as builder:
+        builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
+        return builder.build()
+
+
+def find_plain_batches(log: PartitionFiles) -> list[Change]:
+    """The plain batches of a new log whose producer has an open transaction at their offset."""
+    first, found = log.segments[0], []
+    states = at_log_start(first.sidecar, first.base_offset or 0).states
+    # what salvage writes is read back elsewhere, so no checksum is checked
+    for step in walk(log.segments, asked(MARKERS, errors="skip", restore=False)):
+        for row, open_since in states.take(step).plain:
+            # Of magic 2: older messages have no producer.
+            found.append(removed(step.segment, step.cell("position", row), open_since, "transaction_open"))
+    return found
+
+
+def plain_sentences(plain: list[Change]) -> list[str]:
+    """What the report says of the removed batches."""
+    return [
+        f"the end of the transaction of producer {producer_id} from offset {first} on is missing, and the producer "
+        "wrote plain batches after it: a broker would not start on them, so they are set aside"
+        for producer_id, first in sorted({(one.old.producer_id, one.first) for one in plain if one.old})
+    ]
+
+
+_ZEROS = memoryview(bytes(1 << 20))
+_WITHOUT_PRODUCER = {"partition_leader_epoch": 0, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
+
+
+class _Span(NamedTuple):
+    """The offsets of a transaction whose data is left out. reason: as of a Change"""
+
+    first: int
+    end: int
+    reason: str
+
+
+def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
+    """Yields the changes of a planned log."""
+    matched = match(log.segments)
+    left_out: dict[int, list[_Span]] = {}  # producer id -> its transactions that were not committed, in order
+    for producer, first, marker in aborted_spans(matched):
+        left_out.setdefault(producer, []).append(_Span(first, marker, ""))
+    for producer, txn in matched.open.items():
+        left_out.setdefault(producer, []).append(_Span(txn[FIRST], 2**63, "transaction_not_ended"))
+    for segment in log.segments:
+        for table in tables([segment]):
+            magics, positions = table.column("magic"), table.column("position")
+            for position in (at for at, magic in zip(positions, magics, strict=True) if magic >= BATCH_MAGIC):
+                old = v2_header(segment.raw(position, V2_OVERHEAD))
+                span = _span(old, left_out)
+                if span is not None:
+                    yield Change(segment.name, position, batch_size(old), b"", old, None, span.reason, span.first)
+                    continue
+                attributes = old.attributes & ~TRANSACTIONAL
+                new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)
+                if new != old:
+                    size = batch_size(old) - V2_OVERHEAD
+                    new = new._replace(crc=old.crc ^ _before_zeros(old, size) ^ _before_zeros(new, size))
+                    yield Change(segment.name, position, V2_OVERHEAD, V2.pack(*new), old, new)
+
+
+def new_cluster_sentence(changed: list[Change]) -> str:
+    """What the report says of them."""
+    left_out = [one.old for one in changed if one.old and not one.new and not one.reason]
+    markers = sum(bool(one.attributes & CONTROL) for one in left_out)
+    renewed = counted(sum(one.new is not None for one in changed), "batch")
+    aborted = counted(len(left_out) - markers, "batch")
+    return (
+        f"for another cluster: {renewed} without the producer id, or with another leader epoch; "
+        f"{counted(markers, 'marker')} and {aborted} of aborted transactions are left out"
+    )
+
+
+def _span(header: V2Header, left_out: dict[int, list[_Span]]) -> _Span | None:
+    """The transaction with which a batch is left out; None: it stays."""
+    base = header.base_offset
+    if header.attributes & CONTROL:
+        return _Span(base, base, "")
+    if not header.attributes & TRANSACTIONAL:
+        return None
+    spans = left_out.get(header.producer_id, [])
+    while spans and spans[0].end <= base:
+        del spans[0]
+    return spans[0] if spans and spans[0].first <= base else None
+
+
+def _before_zeros(header: V2Header, size: int) -> int:
+    """The CRC-32C of the checked part of a header and `size` zeros."""
+    crc = crc32c(V2.pack(*header)[V2_AT.attributes :])
+    while size > 0:
+        crc = crc32c(_ZEROS[:size], crc)
+        size -= len(_ZEROS)
+    return crc
