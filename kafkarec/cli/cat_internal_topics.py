@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafkarec import internal_topics
-from kafkarec.internal_topics import json_view
+from kafkarec.internal_topics.dump_text import json_text
 from kafkarec.logs import Segment
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import RecordColumns
@@ -35,7 +35,7 @@ class InternalTopicDecoder:
             shown = {} if is_control else internal_topics.read(topic, key, value).as_json()
             for name in self.columns:
                 tree = shown.get(name)
-                texts[name].append(None if tree is None else json_view.text(tree))
+                texts[name].append(None if tree is None else json_text(tree))
         return texts
 
 

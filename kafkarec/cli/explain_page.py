@@ -14,7 +14,7 @@ from kafkarec.damage import Restored
 from kafkarec.ops.explain import Explanation, Span, field_groups
 from kafkarec.ops.explain.spans import SKIPPED
 from kafkarec.report import Document, ReportSection
-from kafkarec.support.html_page import text as _text
+from kafkarec.report import escaped as _text
 
 from .explain_output import FieldLines, hidden, shown_value, verdict
 

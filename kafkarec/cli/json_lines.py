@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafkarec import _verbs
-from kafkarec.tables import table as tables
-from kafkarec.tables.table import Table
+from kafkarec.tables.records import Table, buffers
 
 # Values of --key-as and --value-as -> the suffix of the name. Bytes that the form cannot represent are printed in
 # NAME_base64, so that the bytes of every row can be restored.
@@ -82,7 +81,7 @@ def _buffers(table: Table, chunk: Any, name: str, how: str) -> tuple[Any, ...] |
         return None
     index = table.schema.index_of[name]
     format_ = table.schema[index].format
-    validity, values, data = tables.buffers(chunk, index, format_)
+    validity, values, data = buffers(chunk, index, format_)
     if how == "headers":
         keys, key_data, *header_values = chunk.headers()
         return values, len(keys) // 4 - 1, (None, keys, key_data), tuple(header_values)

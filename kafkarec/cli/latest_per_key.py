@@ -13,7 +13,7 @@ from dataclasses import replace
 from kafkarec._verbs import LastOffsets
 from kafkarec.logs import Log
 from kafkarec.read.decode_options import request
-from kafkarec.tables.table import buffers
+from kafkarec.tables.records import buffers
 
 from .problems import DamageReporter
 from .record_pieces import PieceReader, SomeRecords

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from kafkarec.tables.records import BatchTable, RecordColumns
-from kafkarec.tables.table import Piece as Run
+from kafkarec.tables.records import Piece as Run
 
 AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
 

@@ -15,7 +15,7 @@ from kafkarec.ops.rewrite.batches import SourceBatch as SourceBatch
 from kafkarec.ops.rewrite.batches import batches_of, row_counts
 from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.recover.steps import Step
-from kafkarec.tables.table import cells
+from kafkarec.tables.records import cells
 
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
 _OFFSET, _TIMESTAMP, _KEY, _VALUE, _, _CONTROL_TYPE = range(len(COLUMNS))

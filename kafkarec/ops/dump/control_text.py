@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkarec.format import control
 from kafkarec.format.message_schemas import ZERO_UUID
-from kafkarec.internal_topics import json_view
+from kafkarec.internal_topics.dump_text import json_text
 
 
 def control_record_text(key: bytes | None, value: bytes | None) -> str:
@@ -34,4 +34,4 @@ def _message(key: bytes | None, value: bytes | None) -> str:
         for voters in ("voters", "grantingVoters"):
             for voter in fields.get(voters, ()) if "leaderId" in fields else ():
                 voter["voterDirectoryId"] = ZERO_UUID
-    return json_view.text(fields)
+    return json_text(fields)

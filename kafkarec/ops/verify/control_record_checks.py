@@ -12,7 +12,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.control import ControlRecordType
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
-from kafkarec.tables.table import cells
+from kafkarec.tables.records import cells
 
 from .findings import Findings
 
