@@ -236,7 +236,7 @@ cdef inline int bind_column(InputChunk* chunk, object name, const ArrowSchema* c
 
 
 cdef inline int fill_batch_fields(BatchFields* f, object header) except -1:
-    """Fills `f` from a write.header.BatchHeader."""
+    """Fills `f` from a write.fields.BatchHeader."""
     memset(f, 0, sizeof(BatchFields))
     f.magic, f.codec, f.timestamp_type = header.magic, header.codec, header.timestamp_type == 1
     f.base_offset, f.partition_leader_epoch = header.base_offset, header.partition_leader_epoch

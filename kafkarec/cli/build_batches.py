@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS, MAX_SIZE
-from kafkarec.write.compression_ratio import INITIAL_RATIO
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import RecordInput, record_input_of
+from kafkarec.write.encoding import RecordInput, record_input_of
+from kafkarec.write.fields import BatchHeader
+from kafkarec.write.sizes import INITIAL_RATIO
 
 from .input_rows import InputRows, Refuse
 from .shared_options import WrongUse

@@ -22,8 +22,6 @@ MODULES = {
     "run": "the entry point of each operation in kafkarec.ops",
     "diff": "the operation, and the verb of the command line",
     "offset_map": "C, and the Python module around it",
-    "open_batch": "C, and the Python module around it",
-    "py_rows": "C, and the Python module around it",
     "arguments": "arguments of Python calls (_entry), and of SQL functions (spark_udfs)",
     "batch": "the format of a batch (_c), and Spark's batch reader",
     "report": "blocks and forms of all reports, and the report of verify",

@@ -32,7 +32,7 @@ from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import as_columns
 from kafkarec.read.walk import HEADERS, asked, walk
 from kafkarec.recover.steps import Step
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.encoding import record_input_of
 
 from .batch_records import BatchRecords, batches
 from .rewrite_batch import emptied, refuse, rewritten

@@ -15,8 +15,8 @@ from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_part
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.encoding import record_input_of
+from kafkarec.write.fields import BatchHeader
 
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 _OFFSET = _COLUMNS.index("offset")

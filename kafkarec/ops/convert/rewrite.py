@@ -17,7 +17,7 @@ from kafkarec.format import checksum, layout
 from kafkarec.format.java_integers import INT_MAX, increment_sequence
 from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.ops.rewrite.new_batches import new_header
-from kafkarec.write.header import BatchHeader
+from kafkarec.write.fields import BatchHeader
 
 from . import conversion_errors
 from .batch_joining import LOG_APPEND

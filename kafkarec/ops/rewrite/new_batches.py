@@ -6,8 +6,8 @@ from functools import cache
 
 from kafkarec.format.enums import TimestampType
 from kafkarec.format.layout import BATCH_MAGIC
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import RecordInput, record_input_of
+from kafkarec.write.encoding import RecordInput, record_input_of
+from kafkarec.write.fields import BatchHeader
 
 from .batches import SourceBatch
 

@@ -24,7 +24,7 @@ from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import GoodBatch
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
 from kafkarec.storage.segment_summary import last_batch
-from kafkarec.write.header import BatchHeader
+from kafkarec.write.fields import BatchHeader
 
 from . import (
     beside_files,

@@ -21,8 +21,8 @@ from kafkarec.ops.validate.topic_rules import Rules
 from kafkarec.ops.validate.validation_errors import refuse
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.encoding import record_input_of
+from kafkarec.write.fields import BatchHeader
 from kafkarec.write.stamping import stamp
 
 _COLUMNS = ("timestamp", "key", "value", "headers")
