@@ -10,11 +10,10 @@ from kafkarec.storage.output_rules import is_stream
 
 from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
 from .build_batches import BuildSettings, RowBatches
-from .input_cells import FORMS, TAKEN
-from .input_rows import InputRows
+from .input_cells import FORMS, TAKEN, InputRows
+from .input_logs import STANDARD_INPUT, demand_once
 from .problems import say
 from .shared_options import InputPath, WrongUse
-from .spool import demand_once
 
 DESCRIPTION = """Builds a log from rows: JSON Lines as cat prints them, CSV, Arrow IPC or Parquet. Missing columns have
 defaults: no key, no headers, no timestamp, the offset after that of the previous row. The log is a .log file, a
@@ -38,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "input",
         type=InputPath,
         nargs="*",
-        default=[InputPath(input_formats.STANDARD_INPUT)],
+        default=[InputPath(STANDARD_INPUT)],
         metavar="INPUT",
         help="files of rows; - or nothing: standard input",
     )

@@ -26,7 +26,7 @@ from kafkarec.write.encoding import RecordInput, record_input_of
 from kafkarec.write.fields import BatchHeader
 from kafkarec.write.sizes import INITIAL_RATIO
 
-from .input_rows import InputRows, Refuse
+from .input_cells import InputRows, Refuse
 from .shared_options import WrongUse
 
 _SEQUENCES = 1 << 31  # 0 follows 2^31-1 (DefaultRecordBatch.incrementSequence)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
+from kafkarec import internal_topics
 from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.logs import Log, Segment
 from kafkarec.read.decode_options import request, with_keys
@@ -15,24 +16,12 @@ from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.tables.records import RecordColumns
 
-from . import (
-    cat_internal_topics,
-    empty_answer,
-    follow,
-    input_cells,
-    input_logs,
-    latest_per_key,
-    output_files,
-    progress,
-    shared_options,
-)
-from .cat_arrow import ArrowWriter, FolderWriter, ParquetWriter, RowsInArrow
-from .cat_csv import CsvWriter
-from .cat_writer import CONSTANTS, CONTROL, JsonWriter, constants
-from .json_lines import FORMS
+from . import input_cells, input_logs, output_files, progress, shared_options
+from .cat_writers import CONTROL, ArrowWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter, RowsInArrow
+from .json_lines import CONSTANTS, FORMS, constants
+from .output_files import WholeWrites
 from .problems import DamageReporter, remark, repeated
-from .record_pieces import PieceReader, SomeRecords
-from .whole_writes import WholeWrites
+from .record_pieces import PieceReader, SomeRecords, demand_endless, followed, latest_per_key, why_empty
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
 Keys and values that are UTF-8 are strings; others are base64 in key_base64 and value_base64.
@@ -116,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.follow:
-        follow.demand_endless(args)
+        demand_endless(args)
         args.after_interrupt = ""  # the usual end
     columns = tuple(args.columns or DEFAULT_COLUMNS)
     if args.control and CONTROL not in columns:
@@ -167,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
                             args.after_interrupt = _resumption(args, table)
                     writes.check()
         writer.finish(decode_options)
-    if not rows and not damage_reporter.stopped and (why := empty_answer.reason(args, logs)):
+    if not rows and not damage_reporter.stopped and (why := why_empty(args, logs)):
         remark(why)
     return damage_reporter.finish()
 
@@ -181,8 +170,8 @@ def _resumption(args: argparse.Namespace, last: RecordColumns) -> str:
 
 def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SomeRecords]:
     if args.follow:
-        return limited(follow.pieces(args, logs, reader), args.first, None)
-    pieces = latest_per_key.pieces(reader, logs) if args.latest_per_key else reader.pieces(logs, args.last)
+        return limited(followed(args, logs, reader), args.first, None)
+    pieces = latest_per_key(reader, logs) if args.latest_per_key else reader.pieces(logs, args.last)
     return limited(pieces, args.first, args.last)
 
 
@@ -194,27 +183,30 @@ def _writer(
 ) -> JsonWriter | RowsInArrow:
     iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
-    decoder = None if args.raw else cat_internal_topics.decoder_for(sources, columns, forms)
+    internal = [source.topic in internal_topics.TOPICS for source in sources]
+    decoded = [name for name in ("key", "value") if name in columns and forms[name] == "utf8"]
+    if args.raw or not any(internal):
+        decoded = []
     if args.format in ("arrow", "parquet"):
         if iso_times:
             raise shared_options.WrongUse(f"--time-format is for json and csv; timestamps in {args.format} have a type")
         for name in ("key", "value"):
             if forms[name] != "utf8" and not (name == "key" and args.key):
                 raise shared_options.WrongUse(f"--{name}-as is for json and csv; a {name} in {args.format} is bytes")
-        if decoder is not None and not all(map(cat_internal_topics.is_internal, sources)):
+        if decoded and not all(internal):
             remark("keys and values of internal topics stay bytes, as there are other topics; read them alone")
-            decoder = None
+            decoded = []
         known = {name for name in CONSTANTS if any(constants(source)[name] is not None for source in sources)}
         shown = [name for name in columns if args.columns or name not in CONSTANTS or name in known]
         if isinstance(sink, output_files.NewFolder):
-            return FolderWriter(sink, args.partition_by, shown, decoder)
+            return FolderWriter(sink, args.partition_by, shown, decoded)
         if sink.is_terminal:
             raise shared_options.WrongUse(
                 f"--format {args.format} is binary and cannot be printed on a terminal; add -o FILE or a pipe"
             )
-        return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoder)
+        return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoded)
     assert not isinstance(sink, output_files.NewFolder)
-    return (CsvWriter if args.format == "csv" else JsonWriter)(sink, columns, forms, decoder, iso_times)
+    return (CsvWriter if args.format == "csv" else JsonWriter)(sink, columns, forms, decoded, iso_times)
 
 
 def _key_bytes(text: str, form: str) -> bytes:

@@ -18,9 +18,9 @@ from kafkarec.recover.offset_order import WINDOW
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
-from . import DAMAGED, FINE, explain_output, explain_page, input_logs, output_files, shared_options
+from . import DAMAGED, FINE, explain_output, input_logs, output_files, shared_options
+from .input_logs import shown_name
 from .shared_options import CouldNot, InputPath, WrongUse, output_path
-from .spool import shown_name
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
 right; for a compressed batch also its decompressed payload. A damaged batch is explained as far as it can be read,
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
-    report = explain_page.document(explanation, restored, name, remark, redact=args.redact, full=args.full)
+    report = explain_output.document(explanation, restored, name, remark, redact=args.redact, full=args.full)
     results = (explain_output.result(one, restored, name, redact=args.redact) for one in (explanation,))
     output_files.write_report(args, report, results)
     return DAMAGED if explanation.faults or restored is not None else FINE

@@ -1,12 +1,14 @@
-"""Opens the logs that the paths of a command line name, in the order of the paths."""
+"""Opens the logs that the paths of a command line name, in the order of the paths; copies a pipe to a temporary file,
+for what is read twice or from its end."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import IO, BinaryIO, TypeVar
 
 import kafkarec
 from kafkarec.errors import KafkaRecordError
@@ -21,11 +23,53 @@ from kafkarec.storage.opening import is_archive
 from kafkarec.storage.partition_folder import LeftOut, by_base_offset
 from kafkarec.support.text_table import system_reason
 
-from . import spool
+from . import progress
 from .shared_options import CouldNot, WrongUse
 
 STANDARD_INPUT = "-"
+_STEP = 1 << 20
 T = TypeVar("T")
+
+
+def input_pipe() -> BinaryIO:
+    """Return standard input. CouldNot if it is closed."""
+    if sys.stdin is None:
+        raise CouldNot("standard input is closed")
+    return sys.stdin.buffer
+
+
+def shown_name(path: str) -> str:
+    """Return the name of an input for messages."""
+    return "standard input" if path == "-" else path
+
+
+def demand_once(paths: Sequence[str]) -> None:
+    """Raise WrongUse for paths that name standard input twice."""
+    if paths.count("-") > 1:
+        raise WrongUse("standard input (-) can be read only once")
+
+
+def copy_pipe(pipe: BinaryIO, spool: IO[bytes], folder: str | None = None) -> None:
+    """Copy the rest of a pipe. folder: of `spool`; None: that for temporary files. CouldNot if the disk is full."""
+    size = 0
+    with progress.bytes_counted("copying standard input") as tick:
+        while block := pipe.read(_STEP):
+            try:
+                spool.write(block)
+            except OSError as error:
+                raise _failed(error, folder) from error
+            size += len(block)
+            tick(size)
+    try:
+        spool.flush()
+    except OSError as error:
+        raise _failed(error, folder) from error
+
+
+def _failed(error: OSError, folder: str | None) -> CouldNot:
+    why = system_reason(error)
+    advice = "" if folder else " (TMPDIR names another folder)"
+    return CouldNot(f"copy of standard input in {folder or tempfile.gettempdir()}: {why}{advice}")
 
 
 def find(
@@ -43,7 +87,7 @@ def find(
     unread    gets a line for each folder that cannot be listed
     left_out  gets what is not there, cannot be listed or is no log; logs without segments count then
     """
-    spool.demand_once(paths)
+    demand_once(paths)
     logs: list[Log | list[Segment]] = []
     by_log: dict[object, list[Segment]] = {}
     for path in paths:
@@ -208,16 +252,12 @@ def _without_logs(path: str, opened: Log | LogDir) -> Iterator[LeftOut]:
 def standard_input(topic: str | None, partition: int | None, *, any_file: bool = False) -> Segment:
     """Return standard input as a segment. A pipe is copied to an unnamed file first, as damaged ranges are read
     twice. any_file: see `find`."""
-    found = Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+    name, descriptor = "standard input", os.dup(input_pipe().fileno())
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode) or os.lseek(descriptor, 0, os.SEEK_CUR):
+        with os.fdopen(descriptor, "rb") as pipe, tempfile.TemporaryFile(prefix="kafkarec-") as copied:
+            copy_pipe(pipe, copied)
+            descriptor = os.dup(copied.fileno())
+    found = Segment(STANDARD_INPUT, name, source=OpenFile(descriptor, name), topic=topic, partition=partition)
     if not any_file:
         demand_log(found)
     return found
-
-
-def _standard_input() -> OpenFile:
-    descriptor = os.dup(spool.standard_input().fileno())
-    if stat.S_ISREG(os.fstat(descriptor).st_mode) and not os.lseek(descriptor, 0, os.SEEK_CUR):
-        return OpenFile(descriptor, "standard input")
-    with os.fdopen(descriptor, "rb") as pipe, tempfile.TemporaryFile(prefix="kafkarec-") as copied:
-        spool.copy(pipe, copied)
-        return OpenFile(os.dup(copied.fileno()), "standard input")

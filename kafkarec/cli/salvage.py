@@ -18,9 +18,9 @@ from kafkarec.ops.salvage.unfinished_run import REPORT, UNFINISHED
 from kafkarec.support.durable import write_file
 
 from . import input_logs, output_files, progress, shared_options
+from .input_logs import copy_pipe, demand_once, input_pipe
 from .problems import say
 from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
-from .spool import copy, demand_once, standard_input
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
 what is lost. Reads any file (a disk image, lost+found/#12345, - for standard input), partition folders and data
@@ -187,8 +187,8 @@ def spooled(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
         yield sources
         return
     demand_once(sources)
-    pipe = standard_input()
+    pipe = input_pipe()
     above = None if dry_run else os.path.dirname(os.path.abspath(out))
     with tempfile.NamedTemporaryFile(prefix=".kafkarec-stdin-", dir=above) as spool:
-        copy(pipe, spool, above)
+        copy_pipe(pipe, spool, above)
         yield [spool.name if source == "-" else source for source in sources]

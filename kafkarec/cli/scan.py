@@ -16,10 +16,10 @@ from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.text_table import NOTHING, counted, timestamp_text
 from kafkarec.tables.records import BatchTable
 
-from . import empty_answer, input_logs, json_lines, output_files, progress, shared_options
-from .cat_writer import constants
+from . import input_logs, json_lines, output_files, progress, shared_options
+from .json_lines import constants
 from .problems import DamageReporter, remark
-from .table_windows import chosen, windows
+from .record_pieces import chosen, why_empty, windows
 
 DESCRIPTION = """Prints one row per batch, from its header alone. Nothing is decompressed and no checksum is computed,
 so it is fast. For magic 0 and 1 one row is one outer message."""
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             sink.write(f"{counted(fetched, 'byte')} fetched\n".encode())
         elif fetched is not None:
             remark(f"{counted(fetched, 'byte')} fetched")
-    if not any(counts) and not damage_reporter.stopped and (why := empty_answer.reason(args, logs, "batch")):
+    if not any(counts) and not damage_reporter.stopped and (why := why_empty(args, logs, "batch")):
         remark(why)
     return damage_reporter.finish()
 
