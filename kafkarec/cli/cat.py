@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 
 from kafkarec import internal_topics
 from kafkarec.format.schema import RECORD_FIELDS
-from kafkarec.logs import Log, Segment
+from kafkarec.logs import Segment
 from kafkarec.read.decode_options import request, with_keys
 from kafkarec.storage.first_and_last import limited
 from kafkarec.storage.log_reading import Isolated
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
-from kafkarec.tables.records import RecordColumns
 
 from . import input_cells, input_logs, output_files, progress, shared_options
 from .cat_writers import CONTROL, ArrowWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter, RowsInArrow
 from .json_lines import CONSTANTS, FORMS, constants
 from .output_files import WholeWrites
 from .problems import DamageReporter, remark, repeated
-from .record_pieces import PieceReader, SomeRecords, demand_endless, followed, latest_per_key, why_empty
+from .record_pieces import PieceReader, demand_endless, followed, latest_per_key, why_empty
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
 Keys and values that are UTF-8 are strings; others are base64 in key_base64 and value_base64.
@@ -115,18 +114,12 @@ def run(args: argparse.Namespace) -> int:
         raise shared_options.WrongUse("--latest-per-key leaves out control records; leave out --control")
     logs = input_logs.find(args.paths, args.topic, args.partition)
     sources = input_logs.segments(logs)
-    damage_reporter = DamageReporter(
-        args.argv,
-        stop_at_first=args.errors == "raise",
-        last_path=sources[-1].path,
-        limit=args.max_decompressed_bytes,
-        resumes=len(logs) == 1 and args.first is None and args.last is None and not args.latest_per_key,
-        file=None if is_stream(args.output) else args.output,
-    )
+    resumes = len(logs) == 1 and args.first is None and args.last is None and not args.latest_per_key
+    damage_reporter = DamageReporter(args, sources[-1].path, resumes)
     record_range = RecordRange.of(args.from_offset, args.to_offset, args.from_time, args.to_time)
     keys = [_key_bytes(key, args.key_as) for key in args.key] if args.key else None
     decoded = [name for name in columns if name in RECORD_FIELDS and name not in CONSTANTS]
-    resumable = damage_reporter.resumes and args.format == "json" and not args.follow
+    resumable = resumes and args.format == "json" and not args.follow
     resumable = resumable and is_stream(args.output) and progress.is_terminal()
     opened = output_files.new_folder(args) if args.partition_by else output_files.opened(args)
     with opened as sink, WholeWrites() as writes:
@@ -146,33 +139,25 @@ def run(args: argparse.Namespace) -> int:
         with progress.shown(sources, progress.when(args.output), 1 + args.latest_per_key) as tick:
             threads = shared_options.threads(args)
             reader = PieceReader(wanted, record_range, isolated, damage_reporter, tick, threads)
-            with closing(_pieces(args, logs, reader)) as pieces:
+            if args.follow:
+                pieces = followed(args, logs, reader)
+            else:
+                pieces = latest_per_key(reader, logs) if args.latest_per_key else reader.pieces(logs, args.last)
+            with closing(limited(pieces, args.first, None if args.follow else args.last)) as selected:
                 rows = 0
-                for source, table in pieces:
+                for source, table in selected:
                     rows += len(table)
                     with writes.write():
                         writer.write(source, table)
                         if resumable:
-                            args.after_interrupt = _resumption(args, table)
+                            offset = table[-1:].column("offset")[0]
+                            rest = repeated(args.argv, {"--from-offset": str(offset + 1)})
+                            args.after_interrupt = f"the output ends with offset {offset}; to print the rest: {rest}"
                     writes.check()
         writer.finish(decode_options)
     if not rows and not damage_reporter.stopped and (why := why_empty(args, logs)):
         remark(why)
     return damage_reporter.finish()
-
-
-def _resumption(args: argparse.Namespace, last: RecordColumns) -> str:
-    """Return what to say after Ctrl-C: what is written, and the command for the rest. `last`: the rows written last."""
-    offset = last[-1:].column("offset")[0]
-    rest = repeated(args.argv, {"--from-offset": str(offset + 1)})
-    return f"the output ends with offset {offset}; to print the rest: {rest}"
-
-
-def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SomeRecords]:
-    if args.follow:
-        return limited(followed(args, logs, reader), args.first, None)
-    pieces = latest_per_key(reader, logs) if args.latest_per_key else reader.pieces(logs, args.last)
-    return limited(pieces, args.first, args.last)
 
 
 def _writer(

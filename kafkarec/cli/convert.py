@@ -68,9 +68,7 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse(f"--magic {magic} does not support {args.compression}; use one of {usable}")
     logs = input_logs.find(args.paths, args.topic, args.partition)
     done: list[tuple[str, str, ConversionStats]] = []
-    damage_reporter = DamageReporter(
-        args.argv, stop_at_first=False, last_path=input_logs.segments(logs)[-1].path, limit=args.max_decompressed_bytes
-    )
+    damage_reporter = DamageReporter(args, input_logs.segments(logs)[-1].path)
     whole = args.on_loss == "raise"
     options = {
         "magic": magic,

@@ -11,10 +11,10 @@ from __future__ import annotations
 import argparse
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kafkarec._verbs import LastOffsets
 from kafkarec.errors import KafkaRecordError
@@ -28,7 +28,7 @@ from kafkarec.storage.log_reading import Isolated
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.storage.segment_summary import SegmentSummary, earliest, latest, summarize
+from kafkarec.storage.segment_summary import earliest, latest, summarize
 from kafkarec.support.text_table import timestamp_text
 from kafkarec.tables.records import BatchTable, Piece, RecordColumns, buffers
 
@@ -136,7 +136,7 @@ class PieceReader:
 
 def latest_per_key(reader: PieceReader, logs: Sequence[Log]) -> Generator[SomeRecords]:
     """Yield the records that have the last offset of their key in the selection of their log."""
-    silent = DamageReporter((), reader.damage_reporter.stop_at_first, "", lines=0)
+    silent = DamageReporter(reader.damage_reporter.args, "", lines=0)
     layout = request(columns=("key", "offset", "batch_position")).layout
     for_keys = replace(reader, wanted=reader.wanted._replace(layout=layout), damage_reporter=silent)
     for log in logs:
@@ -148,9 +148,6 @@ def latest_per_key(reader: PieceReader, logs: Sequence[Log]) -> Generator[SomeRe
         yield from replace(reader, wanted=reader.wanted._replace(options=options)).pieces([log])
         if reader.damage_reporter.stopped:
             return
-
-
-INTERVAL = 0.25  # seconds between two polls
 
 
 def demand_endless(args: argparse.Namespace) -> None:
@@ -180,7 +177,7 @@ def followed(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader)
         except ValueError as error:  # of several folders
             raise WrongUse(str(error)) from error
     try:
-        with closing(follower.follow(polled, INTERVAL, args.last)) as arrived:
+        with closing(follower.follow(polled, 0.25, args.last)) as arrived:
             for segment, records in arrived:
                 yield from reader.windows(segment, records)
                 if reader.damage_reporter.stopped:
@@ -200,7 +197,10 @@ def why_empty(args: argparse.Namespace, logs: Sequence[Log], row: str = "record"
     selects = row == "record" and (args.key or args.latest_per_key or args.isolation == "read_committed")
     if 0 in (args.first, args.last) or not (selects or any(bound is not None for bound in bounds)):
         return None
-    summaries = list(map(_summary, input_logs.segments(logs)))
+    summaries = []
+    for segment in input_logs.segments(logs):
+        with suppress(KafkaRecordError, OSError):
+            summaries.append(summarize(segment))
     end = latest(*(one.next_offset for one in summaries))
     offsets = earliest(*(one.first_offset for one in summaries)), None if end is None else end - 1
     times = earliest(*(one.first_timestamp for one in summaries)), latest(*(one.max_timestamp for one in summaries))
@@ -236,10 +236,3 @@ def _cause(args: argparse.Namespace, offsets: _Extent, times: _Extent, row: str)
     if args.latest_per_key:
         return f"no record{where} has a key"
     return f"no record is{where}" + ("" if args.control else " (--control prints control records, too)")
-
-
-def _summary(segment: Any) -> SegmentSummary:
-    try:
-        return summarize(segment)
-    except (KafkaRecordError, OSError):
-        return SegmentSummary()
