@@ -60,10 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a row that cannot be written: write nothing (raise), or leave it out and report it (skip)"
     shared_options.add_errors(parser, text)
     new_log.add_output(parser)
-    _add_header(parser)
-
-
-def _add_header(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("fields of the rows and batches")
     new_log.add_compression(group, "none")
     group.add_argument(

@@ -53,17 +53,7 @@ class BatchKey(NamedTuple):
 
 
 # Columns whose values are fields of `BatchKey` unchanged.
-_PLAIN = (
-    "magic",
-    "compression",
-    "timestamp_type",
-    "base_offset",
-    "partition_leader_epoch",
-    "producer_id",
-    "producer_epoch",
-    "is_transactional",
-    "is_control",
-)
+_PLAIN = [name for name in BatchKey._fields if name not in ("log_append_time", "sequence", "number")]
 
 
 @dataclass(frozen=True)
@@ -116,9 +106,13 @@ class RowBatches:
         """Return the rows with offsets and timestamps, without those that cannot be written."""
         while len(rows):
             offsets = self._offsets(rows)
-            bad = self._bad_offset(offsets) or self._bad_time(rows.column("timestamp") or ())
+            bad = self._bad_offset(offsets)
             if bad is None:
-                break
+                given: Sequence[int | None] = rows.column("timestamp") or ()
+                row = next((row for row, time in enumerate(given) if time is not None and time < -1), None)
+                if row is None:
+                    break
+                bad = row, "timestamp: 0 or more is expected (-1: none), found a negative number"
             row, problem = bad
             self._refuse(rows.where(row), problem)
             rows = rows.slice(0, row).joined(rows.slice(row + 1, len(rows)))
@@ -161,12 +155,6 @@ class RowBatches:
                 )
             previous = offset
         return None
-
-    def _bad_time(self, times: Sequence[int | None]) -> tuple[int, str] | None:
-        if min((time for time in times if time is not None), default=0) >= -1:
-            return None
-        row = next(row for row, time in enumerate(times) if time is not None and time < -1)
-        return row, "timestamp: 0 or more is expected (-1: none), found a negative number"
 
     # ---- batches
 

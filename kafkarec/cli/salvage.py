@@ -155,7 +155,14 @@ def run(args: argparse.Namespace) -> int:
         with open(os.path.join(out, REPORT), encoding="utf-8") as file:
             text = file.read()  # with the name of the removed file that standard input was copied to
         write_file(out, REPORT, text.replace(spool, _STDIN).encode())
-    _print(report, args.format, spool)
+    with output_files.standard_output() as sink:
+        if spool is None:
+            output_files.write_rendered(sink, args.format, document(report), map(SalvageReport.to_dict, [report]))
+        else:  # the removed file that standard input was copied to is not named
+            printed = json.dumps(report.to_dict()) if args.format == "json" else str(report)
+            for line in printed.split("\n"):
+                if "kafkarec explain" not in line or spool not in line or args.format == "json":
+                    sink.write(f"{line.replace(spool, _STDIN)}\n".encode())
     return report.exit_status()
 
 
@@ -166,18 +173,6 @@ def _resumption(sources: Sequence[str], out: str) -> str:
     if "-" in sources:
         return "; a run that reads standard input cannot continue: remove the output and begin again"
     return "; what was copied so far is kept, and the same command continues from there"
-
-
-def _print(report: SalvageReport, form: str, spool: str | None) -> None:
-    """Print the report. spool: the removed file that standard input was copied to, which is not named."""
-    with output_files.standard_output() as sink:
-        if spool is None:
-            output_files.write_rendered(sink, form, document(report), map(SalvageReport.to_dict, [report]))
-            return
-        printed = json.dumps(report.to_dict()) if form == "json" else str(report)
-        for line in printed.split("\n"):
-            if "kafkarec explain" not in line or spool not in line or form == "json":
-                sink.write(f"{line.replace(spool, _STDIN)}\n".encode())
 
 
 @contextmanager
