@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     with_control = CONTROL in columns
     if args.latest_per_key and with_control:
         raise shared_options.WrongUse("--latest-per-key leaves out control records; leave out --control")
-    logs = input_logs.find(args.paths, args.topic, args.partition)
+    logs = input_logs.find(args)
     sources = input_logs.segments(logs)
     resumes = len(logs) == 1 and args.first is None and args.last is None and not args.latest_per_key
     damage_reporter = DamageReporter(args, sources[-1].path, resumes)

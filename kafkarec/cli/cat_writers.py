@@ -207,9 +207,12 @@ class ArrowWriter(RowsInArrow):
 
     def _opened(self, schema: Any) -> Any:
         if self._out is None:
-            is_file = self._sink.name.lower().endswith(".feather")
-            self._out = (self._pa.ipc.new_file if is_file else self._pa.ipc.new_stream)(self._sink, schema)
+            self._out = self._new(schema)
         return self._out
+
+    def _new(self, schema: Any) -> Any:
+        is_file = self._sink.name.lower().endswith(".feather")
+        return (self._pa.ipc.new_file if is_file else self._pa.ipc.new_stream)(self._sink, schema)
 
 
 class ParquetWriter(ArrowWriter):
@@ -241,10 +244,8 @@ class ParquetWriter(ArrowWriter):
             self._opened(table.schema).write_table(table, row_group_size=max(table.num_rows, 1))
             self._held, self._rows, self._bytes = [], 0, 0
 
-    def _opened(self, schema: Any) -> Any:
-        if self._out is None:
-            self._out = self._pa.parquet.ParquetWriter(self._sink, schema)
-        return self._out
+    def _new(self, schema: Any) -> Any:
+        return self._pa.parquet.ParquetWriter(self._sink, schema)
 
 
 class FolderWriter(RowsInArrow):
@@ -346,9 +347,7 @@ class CsvWriter(ArrowWriter):
             shown = functions.coalesce(texts[name], shown)
         return {name: shown, f"{name}_base64": undecoded(pa, blobs, shown)}
 
-    def _opened(self, schema: Any) -> Any:
-        if self._out is None:
-            self._sink.write((",".join(schema.names) + "\n").encode())
-            options = self._pa.csv.WriteOptions(include_header=False)
-            self._out = self._pa.csv.CSVWriter(self._sink, schema, write_options=options)
-        return self._out
+    def _new(self, schema: Any) -> Any:
+        self._sink.write((",".join(schema.names) + "\n").encode())
+        options = self._pa.csv.WriteOptions(include_header=False)
+        return self._pa.csv.CSVWriter(self._sink, schema, write_options=options)

@@ -80,7 +80,7 @@ def _record_limit(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     if args.now is not None and args.now < 0:
         raise WrongUse("--now must be in 1970 or later")
-    logs = input_logs.find(args.paths, args.topic, args.partition)
+    logs = input_logs.find(args)
     options: dict[str, Any] = {
         "now": int(time.time() * 1000) if args.now is None else args.now,
         "delete_retention_ms": args.delete_retention_ms,

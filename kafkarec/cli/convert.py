@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if magic is not None and CODEC_NAMES.index(args.compression or "none") > LATEST_CODECS[magic]:
         usable = ", ".join(CODEC_NAMES[: LATEST_CODECS[magic] + 1])
         raise WrongUse(f"--magic {magic} does not support {args.compression}; use one of {usable}")
-    logs = input_logs.find(args.paths, args.topic, args.partition)
+    logs = input_logs.find(args)
     damage_reporter = DamageReporter(args, input_logs.segments(logs)[-1].path)
     whole = args.on_loss == "raise"
     options: dict[str, Any] = {

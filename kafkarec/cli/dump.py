@@ -202,7 +202,7 @@ def _files_of(path: str) -> list[str]:
 
 def _open(path: str) -> ByteSource:
     if path == input_logs.STANDARD_INPUT:
-        source: ByteSource = input_logs.segments(input_logs.find([path], None, None))[0].source
+        source: ByteSource = input_logs.standard_input(None, None).source
         return source
     local = remote.local_path(path)
     if local is None:

@@ -3,6 +3,7 @@ for what is read twice or from its end."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import stat
 import sys
@@ -73,42 +74,49 @@ def _failed(error: OSError, folder: str | None) -> CouldNot:
 
 
 def find(
-    paths: Sequence[str],
-    topic: str | None,
-    partition: int | None,
+    args: argparse.Namespace,
     *,
     any_file: bool = False,
     unread: list[str] | None = None,
     left_out: list[LeftOut] | None = None,
 ) -> list[Log]:
-    """Return one log for each partition; segments of one folder that are named one by one become one log.
+    """Return one log for each partition of the paths; segments of one folder that are named one by one become one log.
 
     any_file  also files of other types; without it they are WrongUse
     unread    gets a line for each folder that cannot be listed
     left_out  gets what is not there, cannot be listed or is no log; logs without segments count then
     """
-    demand_once(paths)
+    demand_once(args.paths)
     logs: list[Log | list[Segment]] = []
     by_log: dict[object, list[Segment]] = {}
-    for path in paths:
-        if left_out is not None and len(paths) > 1 and _is_missing(path):
+    alone = len(args.paths) == 1
+    for path in args.paths:
+        if left_out is not None and not alone and _is_missing(path):
             left_out.append(LeftOut(path, "no such file or directory", names.UNREADABLE, cause=MISSING))
             continue
-        opened = _open(path, topic, partition, alone=len(paths) == 1, any_file=any_file)
-        if not isinstance(opened, Segment):
+        found: Segment | Log | LogDir
+        try:
+            found = opened(path, args.topic, args.partition, any_file=any_file)
+        except CouldNot as error:
+            cause = error.__cause__
+            may_go_on = isinstance(cause, Exception) and of_one_file(cause)
+            if alone or not may_go_on or remote.is_url(path) or os.path.isdir(path):
+                raise
+            found = Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read
+        if not isinstance(found, Segment):
             if unread is not None:
-                unread += unlisted(opened)
+                unread += unlisted(found)
             if left_out is None:
-                logs += _logs(path, opened)
+                logs += _logs(path, found)
             else:
-                logs += logs_of(opened)
-                left_out += _without_logs(path, opened)
+                logs += logs_of(found)
+                left_out += _without_logs(path, found)
             continue
-        named = names.segment(opened.name)
+        named = names.segment(found.name)
         log = (os.path.dirname(os.path.abspath(path)), named.topic, named.partition) if named else path
         if log not in by_log:
             logs.append(by_log.setdefault(log, []))
-        by_log[log].append(opened)
+        by_log[log].append(found)
     return [_log(one) if isinstance(one, list) else one for one in logs]
 
 
@@ -131,19 +139,6 @@ def _log(segments: list[Segment]) -> Log:
     segments.sort(key=by_base_offset)
     first = segments[0]
     return Log(os.path.dirname(first.path) or os.curdir, segments, topic=first.topic, partition=first.partition)
-
-
-def _open(
-    path: str, topic: str | None, partition: int | None, *, alone: bool, any_file: bool
-) -> Segment | Log | LogDir:
-    try:
-        return opened(path, topic, partition, any_file=any_file)
-    except CouldNot as error:
-        cause = error.__cause__
-        may_go_on = isinstance(cause, Exception) and of_one_file(cause)
-        if not alone and may_go_on and not remote.is_url(path) and not os.path.isdir(path):
-            return Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read
-        raise
 
 
 def opened(
