@@ -104,4 +104,4 @@ def encode(
     /,
 ) -> bytes:
     """write.encoding.encode, with all arguments by position. Options after batch_size are checked by
-    write.encode_options, once for equal ones."""
+    write.encoding.checked, once for equal ones."""

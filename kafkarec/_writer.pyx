@@ -1,7 +1,7 @@
 """The compiled module that writes: takes columns or rows, runs the functions of `_c` without the GIL, returns batches.
 
 The format is implemented in `_c`. This module keeps the input alive, calls codecs, and converts errors to exceptions.
-`write/header.py` and `write/encoding.py` choose the header fields of a batch.
+`write/fields.py` and `write/encoding.py` choose the header fields of a batch.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -82,8 +82,8 @@ cdef RowTypes _row_types
 
 
 def attach(codecs, refused, options, conversion):
-    """Sets what this module uses: `codecs`, `write.record_errors.refused`,
-    `write.encode_options` and `write.py_rows.RECORD_CONVERSION`."""
+    """Sets what this module uses: `codecs`, `write.encoding.refused`,
+    the module `write.encoding` and its RECORD_CONVERSION."""
     global _codecs, _refused, _options, _conversion
     _codecs, _refused, _options, _conversion = codecs, refused, options, conversion
     types_fill(&_row_types, conversion)
@@ -131,7 +131,7 @@ cdef class OpenBatch:
     cdef public int64_t _most_bytes      # of a batch before compression
 
     def _begin(self, header, int64_t batch_size):
-        """Begins a batch without records. header: a write.header.BatchHeader without the last offset."""
+        """Begins a batch without records. header: a write.fields.BatchHeader without the last offset."""
         cdef EncodeOptions options = EncodeOptions(header)
         options.e.limit.most = batch_size
         self.begin(options, &options.e.defaults)
@@ -238,7 +238,7 @@ cdef class OpenBatch:
 
     @property
     def _header(self):
-        """The header fields, as a write.header.BatchHeader without the last offset."""
+        """The header fields, as a write.fields.BatchHeader without the last offset."""
         if self.options is None:
             raise ValueError("a builder whose __init__ was not called")
         if self.header is None:
@@ -387,7 +387,7 @@ cdef class RecordInput:
     """Rows to write: Arrow arrays, not copied, or a table of pointers to Python's bytes.
 
     stream, array      what __arrow_c_stream__ or __arrow_c_array__ returned
-    rows               a tuple of records, converted as write/py_rows.py says
+    rows               a tuple of records, converted as write/encoding.py says
     left_out           names of ignored columns
     own                kafkarec made the stream: the contents of its buffers are not checked
     """
@@ -557,7 +557,7 @@ cdef class RecordInput:
 cdef class EncodeOptions:
     """What is the same for all runs of the encoder with these options.
 
-    header                           write.header.BatchHeader: the fields of batches that the rows do not have
+    header                           write.fields.BatchHeader: the fields of batches that the rows do not have
     keep_codec, keep_magic           those of the rows, or of the batches that they were read from
     overrides                        names of fields of `header` that take precedence over rows and cuts
 

@@ -7,7 +7,7 @@
     kept                   references to the objects pointed to, if nothing else keeps them alive
 
 A row is an exact tuple, dict or Record with fields of exact types, so the bytes pointed to cannot change; any other
-record is converted first (write/py_rows.py). No Python object is created for a row, so the garbage collector does not
+record is converted first (write/encoding.py). No Python object is created for a row, so the garbage collector does not
 run. Functions with Python objects, for the compiled modules.
 """
 from cpython.ref cimport PyObject
@@ -191,7 +191,7 @@ cdef enum:
     SPARE_ROWS = 1024            # whose memory is kept for the next call
     SPARE_BYTES = 64 << 10       # of output that are kept
 
-# How records of all types are read: see write/py_rows.py, which keeps these objects alive.
+# How records of all types are read: see write/encoding.py, which keeps these objects alive.
 cdef struct RowTypes:
     PyObject* row_of
     PyObject* record_type
@@ -277,7 +277,7 @@ cdef inline void keep(PyRows* t, PyObject* o) noexcept:
 # ---- rows
 
 cdef inline int types_fill(RowTypes* types, tuple conversion) except -1:
-    """Fills the struct from write.py_rows.RECORD_CONVERSION."""
+    """Fills the struct from write.encoding.RECORD_CONVERSION."""
     cdef int i
     cdef tuple slots, names
     kr_rows_prepare()

@@ -9,12 +9,11 @@ from kafkarec.format.layout import BATCH_MAGIC, MAGICS
 from kafkarec.storage.output_rules import is_stream
 
 from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
-from .build_batches import BuildSettings, RowBatches
-from .input_cells import FORMS, TAKEN
-from .input_rows import InputRows
+from .build_batches import RowBatches
+from .input_cells import FORMS, TAKEN, InputRows
+from .input_logs import STANDARD_INPUT, demand_once
 from .problems import say
 from .shared_options import InputPath, WrongUse
-from .spool import demand_once
 
 DESCRIPTION = """Builds a log from rows: JSON Lines as cat prints them, CSV, Arrow IPC or Parquet. Missing columns have
 defaults: no key, no headers, no timestamp, the offset after that of the previous row. The log is a .log file, a
@@ -38,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "input",
         type=InputPath,
         nargs="*",
-        default=[InputPath(input_formats.STANDARD_INPUT)],
+        default=[InputPath(STANDARD_INPUT)],
         metavar="INPUT",
         help="files of rows; - or nothing: standard input",
     )
@@ -61,10 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a row that cannot be written: write nothing (raise), or leave it out and report it (skip)"
     shared_options.add_errors(parser, text)
     new_log.add_output(parser)
-    _add_header(parser)
-
-
-def _add_header(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("fields of the rows and batches")
     new_log.add_compression(group, "none")
     group.add_argument(
@@ -91,18 +86,30 @@ def _add_header(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     refused = _Refused(stop=args.errors == "raise")
+    fields = {
+        "magic": args.magic,
+        "compression": args.compression,
+        "timestamp_type": {None: None, "create": 0, "log-append": 1}[args.timestamp_type],
+    }
+    fields = {name: value for name, value in fields.items() if value is not None}
+    has_epochs = args.magic is None or args.magic >= BATCH_MAGIC
     inputs = args.input
     demand_once(inputs)
     with (
         new_log.opened(args) as log,
         progress.bytes_shown(lambda: progress.bytes_in(inputs), progress.when(args.output)) as tick,
     ):
-        settings = _settings(args, log.is_folder)
+        if args.base_offset is not None and args.base_offset < 0:
+            raise WrongUse("--base-offset must be 0 or more")
+        if args.timestamp is not None and args.timestamp < 0:
+            raise WrongUse("--timestamp must be in 1970 or later")
+        new_log.demand_level(args.compression, args.level)
+        defaults = {"partition_leader_epoch": 0} if log.is_folder and has_epochs else {}
         builders: dict[new_log.Place, RowBatches] = {}
         for rows in _rows(inputs, args, refused, tick):
             for partition, part in _by_partition(rows, log):
                 if partition not in builders:
-                    builders[partition] = RowBatches(settings, refused)
+                    builders[partition] = RowBatches(args, fields, defaults, refused)
                 for batch in builders[partition].add(part):
                     log.write(partition, batch)
         for partition, builder in builders.items():
@@ -116,29 +123,6 @@ def run(args: argparse.Namespace) -> int:
             f"in {log.description}"
         )
     return refused.finish()
-
-
-def _settings(args: argparse.Namespace, into_folder: bool) -> BuildSettings:
-    fields = {
-        "magic": args.magic,
-        "compression": args.compression,
-        "timestamp_type": {None: None, "create": 0, "log-append": 1}[args.timestamp_type],
-    }
-    if args.base_offset is not None and args.base_offset < 0:
-        raise WrongUse("--base-offset must be 0 or more")
-    if args.timestamp is not None and args.timestamp < 0:
-        raise WrongUse("--timestamp must be in 1970 or later")
-    new_log.demand_level(args.compression, args.level)
-    has_epochs = args.magic is None or args.magic >= BATCH_MAGIC
-    defaults = {"partition_leader_epoch": 0} if into_folder and has_epochs else {}
-    return BuildSettings(
-        {name: value for name, value in fields.items() if value is not None},
-        defaults,
-        args.level,
-        args.batch_size,
-        args.base_offset,
-        args.timestamp,
-    )
 
 
 class _Refused:

@@ -14,19 +14,19 @@ the log append time changes.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS, MAX_SIZE
-from kafkarec.write.compression_ratio import INITIAL_RATIO
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import RecordInput, record_input_of
+from kafkarec.write.encoding import RecordInput, record_input_of
+from kafkarec.write.fields import BatchHeader
+from kafkarec.write.sizes import INITIAL_RATIO
 
-from .input_rows import InputRows, Refuse
+from .input_cells import InputRows, Refuse
 from .shared_options import WrongUse
 
 _SEQUENCES = 1 << 31  # 0 follows 2^31-1 (DefaultRecordBatch.incrementSequence)
@@ -53,44 +53,24 @@ class BatchKey(NamedTuple):
 
 
 # Columns whose values are fields of `BatchKey` unchanged.
-_PLAIN = (
-    "magic",
-    "compression",
-    "timestamp_type",
-    "base_offset",
-    "partition_leader_epoch",
-    "producer_id",
-    "producer_epoch",
-    "is_transactional",
-    "is_control",
-)
+_PLAIN = [name for name in BatchKey._fields if name not in ("log_append_time", "sequence", "number")]
 
 
-@dataclass(frozen=True)
-class BuildSettings:
-    """The options of `build`.
+class RowBatches:
+    """Builds batches from blocks of rows; the rows of an incomplete batch are kept for the next block.
 
+    args       the command line of `build`
     fields     field of `BatchKey` -> its value for all rows; other fields are read from the columns
     defaults   field of `BatchKey` -> its value if it is neither in `fields` nor in the columns
     """
 
-    fields: dict[str, Any]
-    defaults: dict[str, Any]
-    level: int | None
-    batch_size: int
-    base_offset: int | None
-    timestamp: int | None
-
-
-class RowBatches:
-    """Builds batches from blocks of rows; the rows of an incomplete batch are kept for the next block."""
-
-    def __init__(self, settings: BuildSettings, refuse: Refuse) -> None:
-        self._settings = settings
-        self._refuse = refuse
+    def __init__(
+        self, args: argparse.Namespace, fields: dict[str, Any], defaults: dict[str, Any], refuse: Refuse
+    ) -> None:
+        self._args, self._fields, self._defaults, self._refuse = args, fields, defaults, refuse
         self._held: list[InputRows] = []
         self._gathered = 0
-        self._next_offset = settings.base_offset or 0
+        self._next_offset = args.base_offset or 0
         self._ratios = [INITIAL_RATIO] * len(CODEC_NAMES)
         self.records = 0
         self.batches = 0
@@ -116,9 +96,13 @@ class RowBatches:
         """Return the rows with offsets and timestamps, without those that cannot be written."""
         while len(rows):
             offsets = self._offsets(rows)
-            bad = self._bad_offset(offsets) or self._bad_time(rows.column("timestamp") or ())
+            bad = self._bad_offset(offsets)
             if bad is None:
-                break
+                given: Sequence[int | None] = rows.column("timestamp") or ()
+                row = next((row for row, time in enumerate(given) if time is not None and time < -1), None)
+                if row is None:
+                    break
+                bad = row, "timestamp: 0 or more is expected (-1: none), found a negative number"
             row, problem = bad
             self._refuse(rows.where(row), problem)
             rows = rows.slice(0, row).joined(rows.slice(row + 1, len(rows)))
@@ -127,8 +111,8 @@ class RowBatches:
         rows.set("offset", offsets)
         self._next_offset = offsets[-1] + 1
         times = rows.column("timestamp")
-        if self._settings.timestamp is not None and (times is None or None in times):
-            filled = [self._settings.timestamp if time is None else time for time in times or [None] * len(rows)]
+        if self._args.timestamp is not None and (times is None or None in times):
+            filled = [self._args.timestamp if time is None else time for time in times or [None] * len(rows)]
             rows.set("timestamp", filled)
         return rows
 
@@ -136,7 +120,7 @@ class RowBatches:
         """The rows' offsets; a row without one gets the offset after the previous row's."""
         given = rows.column("offset")
         at = self._next_offset
-        if given is None or self._settings.base_offset is not None:
+        if given is None or self._args.base_offset is not None:
             return range(at, at + len(rows))
         if None not in given:
             return given
@@ -161,12 +145,6 @@ class RowBatches:
                 )
             previous = offset
         return None
-
-    def _bad_time(self, times: Sequence[int | None]) -> tuple[int, str] | None:
-        if min((time for time in times if time is not None), default=0) >= -1:
-            return None
-        row = next(row for row, time in enumerate(times) if time is not None and time < -1)
-        return row, "timestamp: 0 or more is expected (-1: none), found a negative number"
 
     # ---- batches
 
@@ -201,12 +179,11 @@ class RowBatches:
     def _columns(self, rows: InputRows) -> dict[str, Sequence[Any]]:
         """Return the fields of `BatchKey` that the input or the settings have, each with a cell per row."""
         count = len(rows)
-        fields = self._settings.fields
         columns: dict[str, Sequence[Any]] = {}
         for name in _PLAIN:
-            cells = [fields[name]] * count if name in fields else rows.column(name)
-            if cells is None and name in self._settings.defaults:
-                cells = [self._settings.defaults[name]] * count
+            cells = [self._fields[name]] * count if name in self._fields else rows.column(name)
+            if cells is None and name in self._defaults:
+                cells = [self._defaults[name]] * count
             if cells is not None:
                 columns[name] = cells
         offsets = rows.column("offset") or ()
@@ -270,13 +247,11 @@ class RowBatches:
         """Return the header of a batch that begins with this offset."""
         given = {name: value for name, value in key._asdict().items() if value is not None}
         codec = CODEC_NAMES.index(given.pop("compression", "none"))
-        if key.is_control and "compression" in self._settings.fields:
+        if key.is_control and "compression" in self._fields:
             codec = 0  # Kafka does not compress control batches
         given.pop("number", None)
         sequence = given.pop("sequence", None)
-        header = BatchHeader(
-            **{"base_offset": offset, **given}, codec=codec, level=self._settings.level if codec else None
-        )
+        header = BatchHeader(**{"base_offset": offset, **given}, codec=codec, level=self._args.level if codec else None)
         if sequence is not None:
             header = header._replace(base_sequence=(sequence + header.base_offset) % _SEQUENCES)
         return header
@@ -295,7 +270,7 @@ class RowBatches:
         header = self._header(key, offsets[start])
         try:
             if key.base_offset is None and key.number is None:
-                limit, ratio = min(self._settings.batch_size, MAX_SIZE), self._ratios[header.codec]
+                limit, ratio = min(self._args.batch_size, MAX_SIZE), self._ratios[header.codec]
                 made = record_input.write_full(header, start, stop, limit, ratio, may_continue=may_continue)
                 if made is None:
                     return None

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 
+from kafkarec import internal_topics
 from kafkarec.format.schema import RECORD_FIELDS
-from kafkarec.logs import Log, Segment
+from kafkarec.logs import Segment
 from kafkarec.read.decode_options import request, with_keys
 from kafkarec.storage.first_and_last import limited
 from kafkarec.storage.log_reading import Isolated
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
-from kafkarec.tables.records import RecordColumns
 
-from . import (
-    cat_internal_topics,
-    empty_answer,
-    follow,
-    input_cells,
-    input_logs,
-    latest_per_key,
-    output_files,
-    progress,
-    shared_options,
-)
-from .cat_arrow import ArrowWriter, FolderWriter, ParquetWriter, RowsInArrow
-from .cat_csv import CsvWriter
-from .cat_writer import CONSTANTS, CONTROL, JsonWriter, constants
-from .json_lines import FORMS
+from . import input_cells, input_logs, output_files, progress, shared_options
+from .cat_writers import CONTROL, ArrowWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter, RowsInArrow
+from .json_lines import CONSTANTS, FORMS, constants
+from .output_files import WholeWrites
 from .problems import DamageReporter, remark, repeated
-from .record_pieces import PieceReader, SomeRecords
-from .whole_writes import WholeWrites
+from .record_pieces import PieceReader, demand_endless, followed, latest_per_key, why_empty
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
 Keys and values that are UTF-8 are strings; others are base64 in key_base64 and value_base64.
@@ -116,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.follow:
-        follow.demand_endless(args)
+        demand_endless(args)
         args.after_interrupt = ""  # the usual end
     columns = tuple(args.columns or DEFAULT_COLUMNS)
     if args.control and CONTROL not in columns:
@@ -124,20 +112,14 @@ def run(args: argparse.Namespace) -> int:
     with_control = CONTROL in columns
     if args.latest_per_key and with_control:
         raise shared_options.WrongUse("--latest-per-key leaves out control records; leave out --control")
-    logs = input_logs.find(args.paths, args.topic, args.partition)
+    logs = input_logs.find(args)
     sources = input_logs.segments(logs)
-    damage_reporter = DamageReporter(
-        args.argv,
-        stop_at_first=args.errors == "raise",
-        last_path=sources[-1].path,
-        limit=args.max_decompressed_bytes,
-        resumes=len(logs) == 1 and args.first is None and args.last is None and not args.latest_per_key,
-        file=None if is_stream(args.output) else args.output,
-    )
+    resumes = len(logs) == 1 and args.first is None and args.last is None and not args.latest_per_key
+    damage_reporter = DamageReporter(args, sources[-1].path, resumes)
     record_range = RecordRange.of(args.from_offset, args.to_offset, args.from_time, args.to_time)
     keys = [_key_bytes(key, args.key_as) for key in args.key] if args.key else None
     decoded = [name for name in columns if name in RECORD_FIELDS and name not in CONSTANTS]
-    resumable = damage_reporter.resumes and args.format == "json" and not args.follow
+    resumable = resumes and args.format == "json" and not args.follow
     resumable = resumable and is_stream(args.output) and progress.is_terminal()
     opened = output_files.new_folder(args) if args.partition_by else output_files.opened(args)
     with opened as sink, WholeWrites() as writes:
@@ -157,33 +139,25 @@ def run(args: argparse.Namespace) -> int:
         with progress.shown(sources, progress.when(args.output), 1 + args.latest_per_key) as tick:
             threads = shared_options.threads(args)
             reader = PieceReader(wanted, record_range, isolated, damage_reporter, tick, threads)
-            with closing(_pieces(args, logs, reader)) as pieces:
+            if args.follow:
+                pieces = followed(args, logs, reader)
+            else:
+                pieces = latest_per_key(reader, logs) if args.latest_per_key else reader.pieces(logs, args.last)
+            with closing(limited(pieces, args.first, None if args.follow else args.last)) as selected:
                 rows = 0
-                for source, table in pieces:
+                for source, table in selected:
                     rows += len(table)
                     with writes.write():
                         writer.write(source, table)
                         if resumable:
-                            args.after_interrupt = _resumption(args, table)
+                            offset = table[-1:].column("offset")[0]
+                            rest = repeated(args.argv, {"--from-offset": str(offset + 1)})
+                            args.after_interrupt = f"the output ends with offset {offset}; to print the rest: {rest}"
                     writes.check()
         writer.finish(decode_options)
-    if not rows and not damage_reporter.stopped and (why := empty_answer.reason(args, logs)):
+    if not rows and not damage_reporter.stopped and (why := why_empty(args, logs)):
         remark(why)
     return damage_reporter.finish()
-
-
-def _resumption(args: argparse.Namespace, last: RecordColumns) -> str:
-    """Return what to say after Ctrl-C: what is written, and the command for the rest. `last`: the rows written last."""
-    offset = last[-1:].column("offset")[0]
-    rest = repeated(args.argv, {"--from-offset": str(offset + 1)})
-    return f"the output ends with offset {offset}; to print the rest: {rest}"
-
-
-def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SomeRecords]:
-    if args.follow:
-        return limited(follow.pieces(args, logs, reader), args.first, None)
-    pieces = latest_per_key.pieces(reader, logs) if args.latest_per_key else reader.pieces(logs, args.last)
-    return limited(pieces, args.first, args.last)
 
 
 def _writer(
@@ -194,27 +168,30 @@ def _writer(
 ) -> JsonWriter | RowsInArrow:
     iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
-    decoder = None if args.raw else cat_internal_topics.decoder_for(sources, columns, forms)
+    internal = [source.topic in internal_topics.TOPICS for source in sources]
+    decoded = [name for name in ("key", "value") if name in columns and forms[name] == "utf8"]
+    if args.raw or not any(internal):
+        decoded = []
     if args.format in ("arrow", "parquet"):
         if iso_times:
             raise shared_options.WrongUse(f"--time-format is for json and csv; timestamps in {args.format} have a type")
         for name in ("key", "value"):
             if forms[name] != "utf8" and not (name == "key" and args.key):
                 raise shared_options.WrongUse(f"--{name}-as is for json and csv; a {name} in {args.format} is bytes")
-        if decoder is not None and not all(map(cat_internal_topics.is_internal, sources)):
+        if decoded and not all(internal):
             remark("keys and values of internal topics stay bytes, as there are other topics; read them alone")
-            decoder = None
+            decoded = []
         known = {name for name in CONSTANTS if any(constants(source)[name] is not None for source in sources)}
         shown = [name for name in columns if args.columns or name not in CONSTANTS or name in known]
         if isinstance(sink, output_files.NewFolder):
-            return FolderWriter(sink, args.partition_by, shown, decoder)
+            return FolderWriter(sink, args.partition_by, shown, decoded)
         if sink.is_terminal:
             raise shared_options.WrongUse(
                 f"--format {args.format} is binary and cannot be printed on a terminal; add -o FILE or a pipe"
             )
-        return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoder)
+        return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoded)
     assert not isinstance(sink, output_files.NewFolder)
-    return (CsvWriter if args.format == "csv" else JsonWriter)(sink, columns, forms, decoder, iso_times)
+    return (CsvWriter if args.format == "csv" else JsonWriter)(sink, columns, forms, decoded, iso_times)
 
 
 def _key_bytes(text: str, form: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
@@ -13,7 +13,7 @@ from kafkarec.ops.compact import CleanerStats, cleaned
 from kafkarec.storage.output_rules import suggested_output
 from kafkarec.support.command_line import command
 
-from . import FINE, input_logs, new_log, progress, shared_options
+from . import FINE, input_logs, new_log, shared_options
 from .problems import repeated
 from .shared_options import WrongUse
 
@@ -80,7 +80,7 @@ def _record_limit(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     if args.now is not None and args.now < 0:
         raise WrongUse("--now must be in 1970 or later")
-    logs = input_logs.find(args.paths, args.topic, args.partition)
+    logs = input_logs.find(args)
     options: dict[str, Any] = {
         "now": int(time.time() * 1000) if args.now is None else args.now,
         "delete_retention_ms": args.delete_retention_ms,
@@ -89,24 +89,15 @@ def run(args: argparse.Namespace) -> int:
         "max_decompressed_bytes": args.max_decompressed_bytes,
         "max_decompressed_message_bytes": args.max_decompressed_message_bytes,
     }
-    done: list[tuple[str, str, CleanerStats]] = []
     try:
-        with (
-            new_log.opened(args, input_logs.are_folders(args.paths)) as out,
-            progress.shown(input_logs.segments(logs), progress.when(args.output), 2) as tick,
-        ):
-            options["progress"] = tick
-            for log, write in out.rewrite(logs):
-                cleaning = cleaned(log, **options)
-                output = write(cleaning)
-                done.append((new_log.shown(log, args.paths), output, cleaning.stats))
+        done = new_log.rewrite(args, logs, partial(cleaned, **options), passes=2)
     except KafkaRecordError as error:
         if error.reason == "record_too_large":
             anew = repeated(args.argv, {"--max-decompressed-message-bytes": str(error.found)})
             return new_log.report_damage(error, args, anew, "With a higher limit")
         salvage = command("salvage", args.paths, ("-o", suggested_output("rescued", args.paths)))
         return new_log.report_damage(error, args, salvage, "Leave the batch out, then compact the result")
-    new_log.report(args.format, done, asdict, _lines)
+    new_log.report(args.format, done, _lines)
     return FINE
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 from kafkarec.errors import KafkaRecordError, UnsupportedCompressionError
 from kafkarec.format.enums import CODEC_NAMES
@@ -11,7 +13,7 @@ from kafkarec.format.layout import LATEST_CODECS, MAGICS
 from kafkarec.logs import Log
 from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted
 
-from . import DAMAGED, input_logs, new_log, progress, shared_options
+from . import DAMAGED, input_logs, new_log, shared_options
 from .problems import DamageReporter, repeated, say
 from .shared_options import WrongUse
 
@@ -66,13 +68,10 @@ def run(args: argparse.Namespace) -> int:
     if magic is not None and CODEC_NAMES.index(args.compression or "none") > LATEST_CODECS[magic]:
         usable = ", ".join(CODEC_NAMES[: LATEST_CODECS[magic] + 1])
         raise WrongUse(f"--magic {magic} does not support {args.compression}; use one of {usable}")
-    logs = input_logs.find(args.paths, args.topic, args.partition)
-    done: list[tuple[str, str, ConversionStats]] = []
-    damage_reporter = DamageReporter(
-        args.argv, stop_at_first=False, last_path=input_logs.segments(logs)[-1].path, limit=args.max_decompressed_bytes
-    )
+    logs = input_logs.find(args)
+    damage_reporter = DamageReporter(args, input_logs.segments(logs)[-1].path)
     whole = args.on_loss == "raise"
-    options = {
+    options: dict[str, Any] = {
         "magic": magic,
         "compression": args.compression,
         "level": args.level,
@@ -83,15 +82,8 @@ def run(args: argparse.Namespace) -> int:
         "threads": shared_options.threads(args),
     }
     try:
-        with (
-            new_log.opened(args, input_logs.are_folders(args.paths), whole=whole) as out,
-            progress.shown(input_logs.segments(logs), progress.when(args.output)) as tick,
-        ):
-            for log, write in out.rewrite(logs):
-                conversion = converted(log, **options, progress=tick)
-                output = write(conversion)
-                _report(log, conversion, damage_reporter)
-                done.append((new_log.shown(log, args.paths), output, conversion.stats))
+        report = partial(_report, damage_reporter)
+        done = new_log.rewrite(args, logs, partial(converted, **options), report, whole=whole)
     except LossError as error:
         say(f"nothing is written: magic {magic} cannot store")
         for word, count in error.lost.items():
@@ -102,11 +94,11 @@ def run(args: argparse.Namespace) -> int:
             other_codec = repeated(args.argv, {"--compression": CODEC_NAMES[LATEST_CODECS[magic]]})
             return new_log.report_damage(error, args, other_codec, "With a codec that it supports", whole=whole)
         return new_log.report_damage(error, args, repeated(args.argv, {"--errors": "skip"}), whole=whole)
-    new_log.report(args.format, done, ConversionStats.as_dict, _lines)
+    new_log.report(args.format, done, _lines)
     return damage_reporter.finish()
 
 
-def _report(log: Log, conversion: Conversion, damage_reporter: DamageReporter) -> None:
+def _report(damage_reporter: DamageReporter, log: Log, conversion: Conversion) -> None:
     """Report damage that was left out, what was restored, and an incomplete batch at the end."""
     segments = {one.path: one for one in log.segments}
     for damage in conversion.damage:

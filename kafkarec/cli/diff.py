@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.ops.diff import Difference, Extent, Replica, compare
+from kafkarec.ops.diff import Difference, Replica, compare
 from kafkarec.report import Document
 from kafkarec.state.epoch_history import Truncation
 from kafkarec.support.text_table import counted, lost_offsets
@@ -25,6 +25,15 @@ EXAMPLES = """examples:
 exit status: 0 the same records, 1 a difference (or damage), 2 wrong usage, 3 failed"""
 
 _MOST = 8  # ranges printed per list
+_KINDS = {
+    "head": "before the other's first offset",
+    "tail": "after the other's end",
+    "gap": "a gap in the other",
+    "damaged": "damaged in the other",
+    "epoch": "by leader epoch",
+    "content": "by content",
+    "batching": "",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +68,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _lines(difference: Difference) -> Iterator[str]:
     for name, side in (("A", difference.a), ("B", difference.b)):
-        yield _replica(name, side)
+        segments, batches = counted(side.segments, "segment"), counted(side.batches, "batch")
+        offsets = "no batch" if side.start is None or side.end is None else f"offsets {side.start} to {side.end - 1}"
+        line = f"{name}  {side.path}: {offsets}, {batches}, {side.size} bytes in {segments}"
+        if side.lineage.entries:
+            epochs = ", ".join(f"{entry.epoch} from {entry.start_offset}" for entry in side.lineage.entries[-4:])
+            more = "... " if len(side.lineage.entries) > 4 else ""
+            line += f"; leader epochs {more}{epochs} (by its {side.lineage.origin})"
+        yield line + (f"; {counted(len(side.damage), 'damaged range')}" if side.damage else "")
     yield ""
     if difference.identical_batches:
         what = f"{counted(difference.identical_batches, 'batch')}, {difference.identical_size} bytes"
@@ -72,60 +88,25 @@ def _lines(difference: Difference) -> Iterator[str]:
         ("different", difference.changed),
         ("other batches, same records", difference.rebatched),
     ):
-        yield from _extents(title, extents)
-    yield _verdict(difference)
+        for extent in extents[:_MOST]:
+            records = "" if extent.records is None else f", {counted(extent.records, 'record')}"
+            why = f" ({_KINDS[extent.kind]})" if _KINDS[extent.kind] else ""
+            yield f"  {title}: {lost_offsets(extent.first, extent.last)}{records}, {extent.size} bytes{why}"
+        if len(extents) > _MOST:
+            rest = extents[_MOST:]
+            left = counted(sum(extent.records or 0 for extent in rest), "record")
+            yield f"  {title}: {counted(len(rest), 'range')} more up to offset {rest[-1].last}, {left}"
+    what = "the same, byte for byte" if difference.identical else "the same records, in other batches"
+    if difference.same and (difference.a.damage or difference.b.damage):
+        yield f"what can be read is {what}" if difference.a.batches else "NOT COMPARED: there is no good batch"
+    else:
+        yield what if difference.same else "DIFFERENT"
     if not difference.same:
         yield ""
         yield from _follows("A", difference.a, "B", difference.b, difference.a_follows_b)
         yield from _follows("B", difference.b, "A", difference.a, difference.b_follows_a)
     for note in difference.notes:
         yield f"note: {note}"
-
-
-def _replica(name: str, side: Replica) -> str:
-    segments, batches = counted(side.segments, "segment"), counted(side.batches, "batch")
-    offsets = "no batch" if side.start is None or side.end is None else f"offsets {side.start} to {side.end - 1}"
-    line = f"{name}  {side.path}: {offsets}, {batches}, {side.size} bytes in {segments}"
-    if side.lineage.entries:
-        epochs = ", ".join(f"{entry.epoch} from {entry.start_offset}" for entry in side.lineage.entries[-4:])
-        more = "... " if len(side.lineage.entries) > 4 else ""
-        line += f"; leader epochs {more}{epochs} (by its {side.lineage.origin})"
-    return line + (f"; {counted(len(side.damage), 'damaged range')}" if side.damage else "")
-
-
-_KINDS = {
-    "head": "before the other's first offset",
-    "tail": "after the other's end",
-    "gap": "a gap in the other",
-    "damaged": "damaged in the other",
-    "epoch": "by leader epoch",
-    "content": "by content",
-    "batching": "",
-}
-
-
-def _extents(title: str, extents: list[Extent]) -> Iterator[str]:
-    for extent in extents[:_MOST]:
-        records = "" if extent.records is None else f", {counted(extent.records, 'record')}"
-        why = _KINDS[extent.kind]
-        yield f"  {title}: {lost_offsets(extent.first, extent.last)}{records}, {extent.size} bytes" + (
-            f" ({why})" if why else ""
-        )
-    if len(extents) > _MOST:
-        rest = extents[_MOST:]
-        left = counted(sum(extent.records or 0 for extent in rest), "record")
-        more = counted(len(rest), "range")
-        yield f"  {title}: {more} more up to offset {rest[-1].last}, {left}"
-
-
-def _verdict(difference: Difference) -> str:
-    if not difference.same:
-        return "DIFFERENT"
-    damaged = difference.a.damage or difference.b.damage
-    if damaged and not difference.a.batches:
-        return "NOT COMPARED: there is no good batch"
-    what = "the same, byte for byte" if difference.identical else "the same records, in other batches"
-    return f"what can be read is {what}" if damaged else what
 
 
 def _follows(name: str, side: Replica, other: str, leader: Replica, truncation: Truncation) -> Iterator[str]:

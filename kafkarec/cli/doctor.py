@@ -27,6 +27,7 @@ EXTRAS = {
     "remote": ("s3fs", "s3:// URLs (pyarrow reads them, too), and other URLs with the packages of their schemes"),
     "cli": ("rich", "progress as a bar, not as a line"),
 }
+# The checksums of b"123456789", and the check values of the CRC catalogue.
 _CHECK_TEXT = b"123456789"
 
 
@@ -46,6 +47,7 @@ def examine() -> dict[str, Any]:
     for duplicate in ("kafkarec", "python"):
         build.pop(duplicate, None)
     codecs, wrong = build.pop("codecs"), build.pop("wrong_checksums")
+    checks = (("CRC-32C", crc32c(_CHECK_TEXT), 0xE3069283), ("CRC-32", crc32(_CHECK_TEXT), 0xCBF43926))
     return {
         "kafkarec": kafkarec.__version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -64,7 +66,12 @@ def examine() -> dict[str, Any]:
                 for name, info in codecs.items()
                 if info["version"] is None
             ),
-            *checksum_problems(wrong),
+            *(f"{routine} computes wrong checksums and is not used: please report it" for routine in wrong),
+            *(
+                f"{name} of the check text is 0x{is_:08x} and should be 0x{should:08x}: please report it"
+                for name, is_, should in checks
+                if is_ != should
+            ),
         ],
     }
 
@@ -75,17 +82,6 @@ def version_of(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def checksum_problems(wrong: list[str]) -> list[str]:
-    """Return a line for each routine that is not used as it is wrong, and for each checksum of b"123456789" that is not
-    the check value of the CRC catalogue."""
-    checks = (("CRC-32C", crc32c(_CHECK_TEXT), 0xE3069283), ("CRC-32", crc32(_CHECK_TEXT), 0xCBF43926))
-    return [f"{routine} computes wrong checksums and is not used: please report it" for routine in wrong] + [
-        f"{name} of the check text is 0x{is_:08x} and should be 0x{should:08x}: please report it"
-        for name, is_, should in checks
-        if is_ != should
-    ]
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

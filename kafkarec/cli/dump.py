@@ -150,7 +150,10 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
 
     try:
         for text in dump.dump(paths, options, opened, print_error, note, tick):
-            _write(sink, text)
+            if sink.is_terminal:
+                sink.write(_safe_lines(text).encode("utf-8", "replace"))
+            else:
+                sink.write(text.encode("utf-8", "surrogateescape"))
     except KafkaRecordError as error:
         sink.flush()
         place = "" if error.file else f"{last}: "
@@ -158,7 +161,11 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
         if status == COULD_NOT:
             say(f"{place}{error}")
             return status
-        say(f"{place}{error}; Kafka's tool stops here, too. To read the rest: {_next(last)}")
+        if last.endswith(_FOLDER_FILES) or last == "-":
+            rest = command("scan", [last], ("--errors", "skip"))
+        else:
+            rest = command("verify", [os.path.dirname(last)])
+        say(f"{place}{error}; Kafka's tool stops here, too. To read the rest: {rest}")
         return FAILED
     except OSError as error:
         sink.flush()
@@ -170,20 +177,6 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
         say(input_logs.reason(error, last) + hint)
         return FAILED
     return 0
-
-
-def _next(path: str) -> str:
-    if path.endswith(_FOLDER_FILES) or path == "-":
-        return command("scan", [path], ("--errors", "skip"))
-    return command("verify", [os.path.dirname(path)])
-
-
-def _write(sink: Sink, text: str) -> None:
-    """Write text as it is; on a terminal with escaped control characters."""
-    if sink.is_terminal:
-        sink.write(_safe_lines(text).encode("utf-8", "replace"))
-    else:
-        sink.write(text.encode("utf-8", "surrogateescape"))
 
 
 def _safe_lines(text: str) -> str:
@@ -209,7 +202,7 @@ def _files_of(path: str) -> list[str]:
 
 def _open(path: str) -> ByteSource:
     if path == input_logs.STANDARD_INPUT:
-        source: ByteSource = input_logs.segments(input_logs.find([path], None, None))[0].source
+        source: ByteSource = input_logs.standard_input(None, None).source
         return source
     local = remote.local_path(path)
     if local is None:

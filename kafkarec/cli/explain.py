@@ -18,9 +18,9 @@ from kafkarec.recover.offset_order import WINDOW
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
-from . import DAMAGED, FINE, explain_output, explain_page, input_logs, output_files, shared_options
+from . import DAMAGED, FINE, explain_output, input_logs, output_files, shared_options
+from .input_logs import shown_name
 from .shared_options import CouldNot, InputPath, WrongUse, output_path
-from .spool import shown_name
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
 right; for a compressed batch also its decompressed payload. A damaged batch is explained as far as it can be read,
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
-    report = explain_page.document(explanation, restored, name, remark, redact=args.redact, full=args.full)
+    report = explain_output.document(explanation, restored, name, remark, redact=args.redact, full=args.full)
     results = (explain_output.result(one, restored, name, redact=args.redact) for one in (explanation,))
     output_files.write_report(args, report, results)
     return DAMAGED if explanation.faults or restored is not None else FINE
@@ -135,27 +135,20 @@ def restored_at(place: BatchPosition) -> Restored | None:
 
 def find(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
     """Find the batch of --at or --offset; the first batch without them."""
-    if args.at is not None:
-        return find_batch_at(segments, args)
+    segment, at, remark = segments[0], args.at, ""
     if args.offset is not None:
-        return at_offset(segments, args.offset)
-    return batch_at(segments[0], 0)
-
-
-def find_batch_at(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
-    if len(segments) > 1:
-        explain = command("explain", [str(segments[0].path)], ("--at", args.at))
+        segment, at = at_offset(segments, args.offset)
+    elif at is None:
+        at = 0
+    elif len(segments) > 1:
+        explain = command("explain", [str(segment.path)], ("--at", at))
         raise WrongUse(f"--at counts the bytes of one file; name it: {explain}")
-    segment = segments[0]
-    if args.at >= segment.size:
-        raise WrongUse(f"--at {args.at}: the file ends at byte {segment.size}")
-    start, size, stop = neighbours(segment, args.at)
-    inside = f"byte {args.at} is inside the batch at byte {start}, whose header is good: --at {start} explains that one"
-    return BatchPosition(segment, args.at, stop, inside if start < args.at < start + size else "")
-
-
-def batch_at(segment: Any, position: int) -> BatchPosition:
-    return BatchPosition(segment, position, neighbours(segment, position)[2])
+    elif at >= segment.size:
+        raise WrongUse(f"--at {at}: the file ends at byte {segment.size}")
+    start, size, stop = neighbours(segment, at)
+    if start < at < start + size:
+        remark = f"byte {at} is inside the batch at byte {start}, whose header is good: --at {start} explains that one"
+    return BatchPosition(segment, at, stop, remark)
 
 
 def neighbours(segment: Any, position: int) -> tuple[int, int, int]:
@@ -177,35 +170,28 @@ def batches(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, 
                 yield segment, *row
 
 
-def at_offset(segments: Sequence[Any], offset: int) -> BatchPosition:
-    """Find the batch that contains an offset: by its range for magic 2, by the last offset for older messages."""
+def at_offset(segments: Sequence[Any], offset: int) -> tuple[Any, int]:
+    """Return segment and position of the batch that contains an offset: by its range for magic 2, by the last offset
+    for older messages."""
     before = after = None
     for segment, position, _, base, last, magic in batches(segments):
         if last < offset:
             before = last
         elif magic < BATCH_MAGIC or base <= offset:
-            return batch_at(segment, position)
+            return segment, position
         else:
             after = base if after is None else min(after, base)
-    raise CouldNot(_no_such_offset(segments, offset, before, after))
-
-
-def _no_such_offset(segments: Sequence[Any], offset: int, before: int | None, after: int | None) -> str:
     text = f"no batch contains offset {offset}"
     if before is None and after is None:
-        return f"{text}: there is no batch at all"
-    where = f"the next one begins with {after}" if after is not None else "the log ends there"
-    if before is not None:
-        where = f"a batch ends with {before} and {where}"
-    damage = [
-        (segment, one)
-        for segment in segments
-        for table in segment.scan_pieces(errors="skip")
-        for one in table.damage
-        if (one.lost_from is None or one.lost_from <= offset) and (one.lost_to is None or offset <= one.lost_to)
-    ]
-    if damage:
-        segment, one = damage[0]
-        explain = command("explain", [str(segment.path)], ("--at", one.position))
-        return f"{text}: {where}; it may be in the damaged range: {explain}"
-    return f"{text}: {where}"
+        raise CouldNot(f"{text}: there is no batch at all")
+    text += f": a batch ends with {before} and " if before is not None else ": "
+    text += f"the next one begins with {after}" if after is not None else "the log ends there"
+    for segment in segments:
+        for table in segment.scan_pieces(errors="skip"):
+            for one in table.damage:
+                if (one.lost_from is None or one.lost_from <= offset) and (
+                    one.lost_to is None or offset <= one.lost_to
+                ):
+                    explain = command("explain", [str(segment.path)], ("--at", one.position))
+                    raise CouldNot(f"{text}; it may be in the damaged range: {explain}")
+    raise CouldNot(text)

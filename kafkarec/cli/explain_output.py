@@ -1,91 +1,179 @@
-"""The lines and the JSON of `explain`: bytes in hex on the left, the field, its value and its meaning on the right.
+"""The report of `explain`: bytes in hex, the field, its value and its meaning, as lines, JSON and a page.
 
-Redacted output has lengths instead of the bytes of keys, values, headers, compressed data and unreadable parts.
+The page has the table of fields and a grid of the bytes, coloured by groups of fields. A row of the grid has 16 bytes,
+on a phone 8. What the lines leave out (records, the rest of long fields) is left out there, too. Redacted output has
+lengths instead of the bytes of keys, values, headers, compressed data and unreadable parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any
 
 from kafkarec.damage import Restored
-from kafkarec.ops.explain import Explanation, Section, Span
+from kafkarec.ops.explain import Explanation, Section, Span, field_groups
 from kafkarec.ops.explain.spans import FIELD, SKIPPED
+from kafkarec.report import Document, ReportSection, escaped
 from kafkarec.support.text_table import safe
 
-_WIDTH = 8  # bytes per line
+_WIDTH = 8  # bytes per line, and per half of a row on a page
 _LINES = 4  # lines per field without --full
 _TEXT = 40  # characters printed of a key or value
 _MOST_FAULTS = 8
+_STYLE = """tr.wrong td { color: var(--damaged); font-weight: 600; }
+.bytes { font: 13px/30px ui-monospace, Menlo, Consolas, monospace; margin: 0 0 18px; }
+.row { display: flex; flex-wrap: wrap; column-gap: 10px; }
+.half { display: grid; grid-template-columns: 54px repeat(8, 36px); margin-bottom: 3px; }
+.half b { color: var(--soft); font-weight: 400; font-size: 11px; text-align: right; padding-right: 8px; }
+.f { display: contents; }
+.f i { background: var(--group); font-style: normal; text-align: center; }
+.f.end i:last-child { border-right: 2px solid var(--card); }
+.f:hover i { filter: brightness(.9) saturate(1.4); }
+.f.wrong i { box-shadow: inset 0 2px var(--damaged), inset 0 -2px var(--damaged); color: var(--ink); }
+.g-unread i { background: repeating-linear-gradient(45deg, var(--line) 0 3px, transparent 3px 8px); }
+.more { color: var(--soft); margin: 0 0 3px 54px; }
+.key i { background: var(--group); border: 1px solid var(--line); }
+.fields td:first-child { border-left: 7px solid var(--group); }
+.fields .hex, .fields .lines { font-family: ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; }
+.fields .hex { white-space: pre; } .fields .lines { font-size: .92em; }
+.fields .field { font-weight: 600; }
+.fields .field { white-space: nowrap; } .fields .value { min-width: 13em; } .fields td:first-child { width: 1%; }
+@media (min-width: 761px) { .half + .half { grid-template-columns: repeat(8, 36px); }
+  .half + .half b { display: none; } }
+@media (max-width: 760px) { .half { width: 100%; grid-template-columns: 46px repeat(8, minmax(0, 40px)); }
+  .fields, .fields tbody { display: block; } .fields thead { display: none; }
+  .fields tr { display: flex; flex-wrap: wrap; gap: 0 12px; padding: 8px 0 8px 10px;
+    border-left: 7px solid var(--group); border-bottom: 1px solid var(--line); }
+  .fields td, .fields td:first-child { border: 0; padding: 0; width: auto; } .fields td:empty { display: none; }
+  .fields .field { order: -3; } .fields .value { order: -2; min-width: 0; } .fields .n { order: -1; }
+  .fields .hex, .fields .note { width: 100%; }
+  .fields .n { margin-left: auto; color: var(--soft); } .fields .n::before { content: "byte "; } }
+""" + "".join(f".g-{name} {{ --group: var(--{name}); }}\n" for name in field_groups.GROUPS)
 
 
-def verdict(found: Explanation, restored: Restored | None) -> Iterator[str]:
-    """Yield the lines of all faults: what is wrong, and at which byte."""
-    if restored is not None:
-        yield f"RESTORED by `salvage` and with `--errors skip`: {restored}"
-    elif not found.faults:
-        yield "no errors found" if found.size else "nothing to explain"
-    for fault in found.faults[:_MOST_FAULTS]:
-        place = f"byte {fault.position} of the {found.sections[fault.section].name}"
-        if not fault.section:
-            place = f"byte {found.position + fault.position}"
-        yield f"WRONG at {place}, {fault.path}: {fault.detail} [{fault.reason}]"
-    if len(found.faults) > _MOST_FAULTS:
-        yield f"and {len(found.faults) - _MOST_FAULTS} more, marked WRONG below"
-
-
-def hidden(span: Span, redact: bool) -> bool:
+def _hidden(span: Span, redact: bool) -> bool:
     """Return whether the span's bytes are hidden."""
     return redact and span.kind != FIELD
 
 
 @dataclass(frozen=True)
-class FieldLines:
-    """The fields of a section as lines. absolute: the position of its first byte."""
+class _FieldTable:
+    """The fields of a section as lines; a page has the grid of its bytes, too.
+
+    absolute   the position of its first byte
+    restored   fields that can be restored
+    """
 
     section: Section
     absolute: int
     redact: bool
     full: bool
+    restored: frozenset[str] = frozenset()
 
     def text(self) -> Iterator[str]:
-        rows = [(span, shown_value(span, self.redact)) for span in self.section.spans]
+        rows = [(span, _shown_value(span, self.redact)) for span in self.section.spans]
         at = max([4, *(len(str(self.absolute + span.start)) for span, _ in rows)])
         name = min(max([5, *(len(span.path) for span, _ in rows)]), 34)
         value = min(max([5, *(len(shown) for _, shown in rows)]), 44)
         lines = [(("byte", "field", "value"), "bytes", "meaning")]
         for span, shown in rows:
             head = (str(self.absolute + span.start), span.path, shown)
-            for cell, note in zip_longest(self.hexes(span), span.note.split("\n"), fillvalue=""):
+            for cell, note in zip_longest(self._hexes(span), span.note.split("\n"), fillvalue=""):
                 lines.append((head, cell, safe(note)))
                 head = ("", "", "")
         for (begin, field, cells), hexes, note in lines:
             line = f"{begin:>{at}}  {hexes:<{3 * _WIDTH - 1}}  {field:<{name}}  {cells:<{value}}  {note}"
             yield f"{line.rstrip()}\n"
 
-    def shown_bytes(self, span: Span) -> int:
+    def _shown_bytes(self, span: Span) -> int:
         """Return how many of the span's bytes are printed."""
         return 0 if span.kind == SKIPPED else span.length if self.full else min(span.length, _WIDTH * _LINES)
 
-    def hexes(self, span: Span) -> list[str]:
+    def _hexes(self, span: Span) -> list[str]:
         """Return the cells of the column "bytes"."""
         if not span.length:
             return ["(no bytes)"]
         if span.kind == SKIPPED:
             return [f"({span.length} bytes)"]
-        if hidden(span, self.redact):
+        if _hidden(span, self.redact):
             return [f"({span.length} bytes hidden)"]
-        most = self.shown_bytes(span)
+        most = self._shown_bytes(span)
         data = self.section.data[span.start : span.start + most]
         lines = [bytes(data[i : i + _WIDTH]).hex(" ") for i in range(0, most, _WIDTH)]
         if most < span.length:
             lines.append(f"and {span.length - most} more bytes")
         return lines
 
+    def html(self) -> Iterator[str]:
+        present = {field_groups.group_of(span) for span in self.section.spans if span.length and span.kind != SKIPPED}
+        marks = (
+            f'<span class="key g-{name}"><i></i>{escaped(group.words)}</span>'
+            for name, group in field_groups.GROUPS.items()
+            if name in present
+        )
+        yield f'<p class="legend">{" ".join(marks)}</p>\n'
+        yield from self._grid()
+        yield from self._table()
 
-def shown_value(span: Span, redact: bool) -> str:
+    def _grid(self) -> Iterator[str]:
+        yield '<div class="bytes">\n'
+        cells: list[tuple[Span, int]] = []
+        for span in self.section.spans:
+            shown = self._shown_bytes(span)
+            for at in range(span.start, span.start + shown):
+                cells.append((span, at))
+                if len(cells) == 2 * _WIDTH:
+                    yield from self._row(cells)
+                    cells = []
+            if shown < span.length:
+                yield from self._row(cells)
+                yield f'<p class="more">{span.length - shown}{" more" * (shown > 0)} bytes: {escaped(span.path)}</p>\n'
+                cells = []
+        yield from self._row(cells)
+        yield "</div>\n"
+
+    def _row(self, cells: list[tuple[Span, int]]) -> Iterator[str]:
+        """A row of the grid, of at most two halves; nothing without cells."""
+        if not cells:
+            return
+        yield '<div class="row">'
+        for half in filter(None, (cells[:_WIDTH], cells[_WIDTH:])):
+            yield f'<span class="half"><b>{self.absolute + half[0][1]}</b>'
+            for span, group in groupby(half, key=lambda cell: cell[0]):
+                yield self._field(span, [at for _, at in group])
+            yield "</span>"
+        yield "</div>\n"
+
+    def _field(self, span: Span, positions: list[int]) -> str:
+        """The bytes of a field that are in one half of a row."""
+        classes = ["f", f"g-{field_groups.group_of(span)}"]
+        classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * self._is_wrong(span)
+        value = _shown_value(span, self.redact)
+        title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
+        shown = ["··" if _hidden(span, self.redact) else f"{self.section.data[at]:02x}" for at in positions]
+        inside = "".join(f"<i>{cell}</i>" for cell in shown)
+        return f'<span class="{" ".join(classes)}" title="{escaped(title)}">{inside}</span>'
+
+    def _is_wrong(self, span: Span) -> bool:
+        return span.fault is not None or span.path in self.restored
+
+    def _table(self) -> Iterator[str]:
+        titles = "<th class=n>byte</th><th>bytes</th><th>field</th><th>value</th><th>meaning</th>"
+        yield f'<table class="fields"><thead><tr>{titles}</tr></thead><tbody>\n'
+        for span in self.section.spans:
+            hexes = "\n".join(self._hexes(span))
+            note = "\n".join(map(escaped, span.note.split("\n")))
+            kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * self._is_wrong(span)
+            yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{self.absolute + span.start}</td>'
+            yield f'<td class="hex">{hexes}</td><td class="field">{escaped(span.path)}</td>'
+            value = escaped(_shown_value(span, self.redact))
+            yield f'<td class="value">{value}</td><td class="{kinds}">{note}</td></tr>\n'
+        yield "</tbody></table>\n"
+
+
+def _shown_value(span: Span, redact: bool) -> str:
     """Return the cell of the column "value"."""
     if span.value is None:
         return ""
@@ -130,10 +218,40 @@ def result(found: Explanation, restored: Restored | None, name: str, *, redact: 
 
 
 def _span(section: Section, span: Span, redact: bool) -> dict[str, Any]:
-    left_out = span.kind == SKIPPED or hidden(span, redact)
+    left_out = span.kind == SKIPPED or _hidden(span, redact)
     out: dict[str, Any] = {"start": span.start, "length": span.length, "path": span.path, "kind": span.kind}
     if not left_out:
         out["hex"] = bytes(section.data[span.start : span.start + span.length]).hex()
     if not isinstance(span.value, bytes):
         out["value"] = span.value
     return out | {"note": span.note, "fault": span.fault}
+
+
+def document(
+    found: Explanation, restored: Restored | None, name: str, remark: str = "", *, redact: bool, full: bool
+) -> Document:
+    """Return the report of an explanation, which begins with all faults: what is wrong, and at which byte."""
+    sections = []
+    for number, section in enumerate(found.sections):
+        title = f"{section.name}, {len(section.data)} bytes"
+        if number:
+            block = _FieldTable(section, 0, redact, full)
+            sections.append(ReportSection(f"{title}; positions are relative to its start", [block]))
+        else:
+            block = _FieldTable(section, found.position, redact, full, frozenset(restored.fields if restored else ()))
+            sections.append(ReportSection(title, [block], title_in_text=False))
+    lead = [remark] if remark else []
+    if restored is not None:
+        lead.append(f"RESTORED by `salvage` and with `--errors skip`: {restored}")
+    elif not found.faults:
+        lead.append("no errors found" if found.size else "nothing to explain")
+    for fault in found.faults[:_MOST_FAULTS]:
+        place = f"byte {fault.position} of the {found.sections[fault.section].name}"
+        if not fault.section:
+            place = f"byte {found.position + fault.position}"
+        lead.append(f"WRONG at {place}, {fault.path}: {fault.detail} [{fault.reason}]")
+    if len(found.faults) > _MOST_FAULTS:
+        lead.append(f"and {len(found.faults) - _MOST_FAULTS} more, marked WRONG below")
+    title = f"{name}, byte {found.position}: {found.headline}"
+    state = "damaged" if found.faults or restored else ""
+    return Document("explain", [*lead, *sections], title, state, _STYLE, field_groups.COLOURS)

@@ -1,30 +1,39 @@
 """The input of `build`: detects the format and reads the rows.
 
-The format is that of --from, else that of the name's suffix, else it is detected from the first bytes.
+The format is that of --from, else that of the name's suffix, else it is detected from the first bytes. Rows of Arrow
+IPC (streams and files) and Parquet become Python values like those of JSON Lines:
+
+| column | accepted types |
+|---|---|
+| offset and other numbers | integers of any width |
+| timestamp | integers of any width (ms), or a timestamp of any unit (without a time zone: UTC) |
+| key, value | binary or text of any width; other types as --key-as and --value-as say |
+| headers | list of structs with key and value, or map |
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO, cast
+from functools import partial
+from typing import Any, BinaryIO, cast
 
 from kafkarec.errors import InvalidArrowError
 from kafkarec.storage import other_file_types
 from kafkarec.support.text_table import system_reason
 
-from . import input_arrow, input_csv, input_json
-from .input_rows import InputRows, Refuse
-from .shared_options import SUFFIXES, CouldNot, WrongUse, errors_named
-from .spool import copy, shown_name, standard_input
+from .input_cells import ALIASES, BLOBS, Columns, InputRows, JsonText, Refuse, columns_of, good_rows, typed
+from .input_logs import STANDARD_INPUT, copy_pipe, input_pipe, shown_name
+from .input_text import read_csv, read_json
+from .shared_options import SUFFIXES, CouldNot, WrongUse, errors_named, pyarrow_for
 
 FORMATS = ("json", "csv", "arrow", "parquet")
 _ARROW_FILE, _ARROW_STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
 _HEAD, _STEP, _ENDLESS = 64 << 10, 1 << 20, 1 << 62
-STANDARD_INPUT = "-"
 
 
 @contextmanager
@@ -36,7 +45,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
         with file:
             yield file
         return
-    yield standard_input()
+    yield input_pipe()
 
 
 def rows(
@@ -62,13 +71,13 @@ def rows(
     _demand_format(name, format_name, head)
     try:
         if format_name in ("json", "csv"):
-            yield from (input_json if format_name == "json" else input_csv).read(source, name, forms, columns, refuse)
+            yield from (read_json if format_name == "json" else read_csv)(source, name, forms, columns, refuse)
         elif format_name == "parquet" or head.startswith(_ARROW_FILE):
             with _seekable(file, source) as whole:
                 kind = "parquet" if format_name == "parquet" else "arrow file"
-                yield from input_arrow.read(whole, name, kind, forms, columns, refuse)
+                yield from _read_arrow(whole, name, kind, forms, columns, refuse)
         else:
-            yield from input_arrow.read(source, name, "arrow", forms, columns, refuse)
+            yield from _read_arrow(source, name, "arrow", forms, columns, refuse)
     except WrongUse as error:
         raise WrongUse(f"{name}, {error}") from error
     except InvalidArrowError as error:
@@ -136,6 +145,118 @@ def _seekable(file: BinaryIO, source: BinaryIO) -> Iterator[BinaryIO]:
         yield file
         return
     with tempfile.TemporaryFile(prefix="kafkarec-") as spool:
-        copy(source, spool)
+        copy_pipe(source, spool)
         spool.seek(0)
         yield spool
+
+
+_ROWS, _BYTES = 1 << 14, 16 << 20  # maximum of a block
+
+
+def _read_arrow(
+    file: BinaryIO, name: str, form: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+) -> Iterator[InputRows]:
+    """Yield the rows of a file; `form`: "arrow" (a stream), "arrow file" or "parquet"; otherwise as read_json."""
+    pa = pyarrow_for(f"reading {form}")
+    first = 1
+    batches = _arrow_batches(pa, file, form, columns)
+    while (batch := _next_batch(batches, form, first)) is not None:
+        _demand_valid(pa, batch, first)
+        for start in range(0, batch.num_rows, _ROWS):
+            piece = batch.slice(start, _ROWS)
+            try:
+                cells = _arrow_cells(pa, piece, forms)
+            except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+                raise _not(form, first, error) from error
+            block = [(first + row, row) for row in range(piece.num_rows)]
+            yield from good_rows(block, partial(_arrow_columns, cells, forms), refuse, f"{name}, row")
+            first += piece.num_rows
+
+
+def _arrow_columns(
+    cells: Mapping[str, list[Any]], forms: Mapping[str, str], block: Sequence[tuple[int, int]]
+) -> Columns:
+    """Return the columns of rows of `cells`; block: the position in the file and the index of each."""
+    return typed({name: [column[row] for _, row in block] for name, column in cells.items()}, forms)
+
+
+def _arrow_cells(pa: Any, batch: Any, forms: Mapping[str, str]) -> dict[str, list[Any]]:
+    cells = {}
+    for title, column in zip(batch.schema.names, batch.columns, strict=True):
+        name = ALIASES.get(title, title)
+        if name == "timestamp" and pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        cells[name] = column.to_pylist()
+        if name in BLOBS and forms[name] == "json":
+            cells[name] = [cell if cell is None else JsonText(_json_text(cell)) for cell in cells[name]]
+        elif name not in BLOBS or forms[name] != "utf8":  # a binary column may contain text
+            cells[name] = [_text(cell) for cell in cells[name]]
+    return cells
+
+
+def _text(cell: Any) -> Any:
+    return cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell
+
+
+def _json_text(cell: Any) -> str:
+    if isinstance(cell, bytes | str):
+        return cell.decode() if isinstance(cell, bytes) else cell
+    return json.dumps(cell, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _arrow_batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | None) -> Iterator[Any]:
+    if form == "parquet":
+        source = pa.parquet.ParquetFile(file)
+        names = list(columns_of(source.schema_arrow.names, columns, lambda title: "the schema"))
+        groups = [source.metadata.row_group(number) for number in range(source.metadata.num_row_groups)]
+        row_bytes = sum(group.total_byte_size for group in groups) // max(source.metadata.num_rows, 1)
+        yield from source.iter_batches(batch_size=max(1, min(_ROWS, _BYTES // max(row_bytes, 1))), columns=names)
+        return
+    source = pa.ipc.open_file(file) if form == "arrow file" else pa.ipc.open_stream(file)
+    names = list(columns_of(source.schema.names, columns, lambda title: "the schema"))
+    found = map(source.get_batch, range(source.num_record_batches)) if form == "arrow file" else source
+    for batch in found:
+        yield batch.select(names)
+
+
+def _next_batch(batches: Iterator[Any], form: str, first: int) -> Any:
+    """Return the next record batch; None at the end. For damaged metadata pyarrow may raise ArrowInvalid,
+    ArrowNotImplementedError, UnicodeDecodeError (for a name) or TypeError."""
+    try:
+        return next(batches, None)
+    except (WrongUse, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise _not(form, first, error) from error
+
+
+def _not(form: str, first: int, error: Exception) -> WrongUse:
+    message = (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return WrongUse(f"row {first} or later: not {form}: {message}")
+
+
+def _demand_valid(pa: Any, batch: Any, first: int) -> None:
+    """Raise InvalidArrowError, with column and row (from 1), if the file's buffers contradict each other. pyarrow
+    checks offsets only in validate()."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _is_valid(pa, column):
+            continue
+        low, high = 0, len(column)  # the first `low` rows are valid, the first `high` are not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if _is_valid(pa, column.slice(0, middle)) else (low, middle)
+        row = first + low
+        raise InvalidArrowError(  # pyarrow's message may contain bytes of a value
+            f"column {name!r}, row {row}: its offsets, validity bits or text contradict its buffers: not valid Arrow",
+            reason="arrow_invalid",
+            column=name,
+            row=row,
+        )
+
+
+def _is_valid(pa: Any, column: Any) -> bool:
+    try:
+        column.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowIndexError):
+        return False
+    return True

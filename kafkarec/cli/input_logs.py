@@ -1,12 +1,15 @@
-"""Opens the logs that the paths of a command line name, in the order of the paths."""
+"""Opens the logs that the paths of a command line name, in the order of the paths; copies a pipe to a temporary file,
+for what is read twice or from its end."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import IO, BinaryIO, TypeVar
 
 import kafkarec
 from kafkarec.errors import KafkaRecordError
@@ -21,50 +24,99 @@ from kafkarec.storage.opening import is_archive
 from kafkarec.storage.partition_folder import LeftOut, by_base_offset
 from kafkarec.support.text_table import system_reason
 
-from . import spool
+from . import progress
 from .shared_options import CouldNot, WrongUse
 
 STANDARD_INPUT = "-"
+_STEP = 1 << 20
 T = TypeVar("T")
 
 
+def input_pipe() -> BinaryIO:
+    """Return standard input. CouldNot if it is closed."""
+    if sys.stdin is None:
+        raise CouldNot("standard input is closed")
+    return sys.stdin.buffer
+
+
+def shown_name(path: str) -> str:
+    """Return the name of an input for messages."""
+    return "standard input" if path == "-" else path
+
+
+def demand_once(paths: Sequence[str]) -> None:
+    """Raise WrongUse for paths that name standard input twice."""
+    if paths.count("-") > 1:
+        raise WrongUse("standard input (-) can be read only once")
+
+
+def copy_pipe(pipe: BinaryIO, spool: IO[bytes], folder: str | None = None) -> None:
+    """Copy the rest of a pipe. folder: of `spool`; None: that for temporary files. CouldNot if the disk is full."""
+    size = 0
+    with progress.bytes_counted("copying standard input") as tick:
+        while block := pipe.read(_STEP):
+            try:
+                spool.write(block)
+            except OSError as error:
+                raise _failed(error, folder) from error
+            size += len(block)
+            tick(size)
+    try:
+        spool.flush()
+    except OSError as error:
+        raise _failed(error, folder) from error
+
+
+def _failed(error: OSError, folder: str | None) -> CouldNot:
+    why = system_reason(error)
+    advice = "" if folder else " (TMPDIR names another folder)"
+    return CouldNot(f"copy of standard input in {folder or tempfile.gettempdir()}: {why}{advice}")
+
+
 def find(
-    paths: Sequence[str],
-    topic: str | None,
-    partition: int | None,
+    args: argparse.Namespace,
     *,
     any_file: bool = False,
     unread: list[str] | None = None,
     left_out: list[LeftOut] | None = None,
 ) -> list[Log]:
-    """Return one log for each partition; segments of one folder that are named one by one become one log.
+    """Return one log for each partition of the paths; segments of one folder that are named one by one become one log.
 
     any_file  also files of other types; without it they are WrongUse
     unread    gets a line for each folder that cannot be listed
     left_out  gets what is not there, cannot be listed or is no log; logs without segments count then
     """
-    spool.demand_once(paths)
+    demand_once(args.paths)
     logs: list[Log | list[Segment]] = []
     by_log: dict[object, list[Segment]] = {}
-    for path in paths:
-        if left_out is not None and len(paths) > 1 and _is_missing(path):
+    alone = len(args.paths) == 1
+    for path in args.paths:
+        if left_out is not None and not alone and _is_missing(path):
             left_out.append(LeftOut(path, "no such file or directory", names.UNREADABLE, cause=MISSING))
             continue
-        opened = _open(path, topic, partition, alone=len(paths) == 1, any_file=any_file)
-        if not isinstance(opened, Segment):
+        found: Segment | Log | LogDir
+        try:
+            found = opened(path, args.topic, args.partition, any_file=any_file)
+        except CouldNot as error:
+            cause = error.__cause__
+            may_go_on = isinstance(cause, Exception) and of_one_file(cause)
+            if alone or not may_go_on or remote.is_url(path) or os.path.isdir(path):
+                raise
+            found = Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read
+        if not isinstance(found, Segment):
             if unread is not None:
-                unread += unlisted(opened)
+                unread += unlisted(found)
             if left_out is None:
-                logs += _logs(path, opened)
+                logs += _logs(path, found)
             else:
-                logs += logs_of(opened)
-                left_out += _without_logs(path, opened)
+                logs += logs_of(found)
+                left_out += _without_logs(path, found)
             continue
-        named = names.segment(opened.name)
+        named = names.segment(found.name)
         log = (os.path.dirname(os.path.abspath(path)), named.topic, named.partition) if named else path
         if log not in by_log:
             logs.append(by_log.setdefault(log, []))
-        by_log[log].append(opened)
+        by_log[log].append(found)
     return [_log(one) if isinstance(one, list) else one for one in logs]
 
 
@@ -87,19 +139,6 @@ def _log(segments: list[Segment]) -> Log:
     segments.sort(key=by_base_offset)
     first = segments[0]
     return Log(os.path.dirname(first.path) or os.curdir, segments, topic=first.topic, partition=first.partition)
-
-
-def _open(
-    path: str, topic: str | None, partition: int | None, *, alone: bool, any_file: bool
-) -> Segment | Log | LogDir:
-    try:
-        return opened(path, topic, partition, any_file=any_file)
-    except CouldNot as error:
-        cause = error.__cause__
-        may_go_on = isinstance(cause, Exception) and of_one_file(cause)
-        if not alone and may_go_on and not remote.is_url(path) and not os.path.isdir(path):
-            return Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read
-        raise
 
 
 def opened(
@@ -208,16 +247,12 @@ def _without_logs(path: str, opened: Log | LogDir) -> Iterator[LeftOut]:
 def standard_input(topic: str | None, partition: int | None, *, any_file: bool = False) -> Segment:
     """Return standard input as a segment. A pipe is copied to an unnamed file first, as damaged ranges are read
     twice. any_file: see `find`."""
-    found = Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+    name, descriptor = "standard input", os.dup(input_pipe().fileno())
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode) or os.lseek(descriptor, 0, os.SEEK_CUR):
+        with os.fdopen(descriptor, "rb") as pipe, tempfile.TemporaryFile(prefix="kafkarec-") as copied:
+            copy_pipe(pipe, copied)
+            descriptor = os.dup(copied.fileno())
+    found = Segment(STANDARD_INPUT, name, source=OpenFile(descriptor, name), topic=topic, partition=partition)
     if not any_file:
         demand_log(found)
     return found
-
-
-def _standard_input() -> OpenFile:
-    descriptor = os.dup(spool.standard_input().fileno())
-    if stat.S_ISREG(os.fstat(descriptor).st_mode) and not os.lseek(descriptor, 0, os.SEEK_CUR):
-        return OpenFile(descriptor, "standard input")
-    with os.fdopen(descriptor, "rb") as pipe, tempfile.TemporaryFile(prefix="kafkarec-") as copied:
-        spool.copy(pipe, copied)
-        return OpenFile(os.dup(copied.fileno()), "standard input")

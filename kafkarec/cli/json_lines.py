@@ -12,17 +12,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafkarec import _verbs
-from kafkarec.tables import table as tables
-from kafkarec.tables.table import Table
+from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.tables.records import Table, buffers
 
 # Values of --key-as and --value-as -> the suffix of the name. Bytes that the form cannot represent are printed in
 # NAME_base64, so that the bytes of every row can be restored.
 FORMS = {"utf8": "", "json": "", "base64": "_base64", "hex": "_hex", "int32": "", "int64": ""}
 NULL = "null"
+CONSTANTS = ("topic", "partition", "file")
 # DEL, the C1 controls, U+2028 and U+2029.
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029]")
 # Arrow format -> how a column is written; others are numbers.
 _BY_FORMAT = {"z": "utf8", "u": "utf8", "b": "bool", "+l": "headers"}
+
+
+def constants(source: SegmentFile) -> dict[str, Any]:
+    """Return the columns topic, partition and file, which are the same for all records of a segment."""
+    # A path that is not UTF-8 is printed with U+FFFD, as JSON cannot represent its bytes.
+    file = source.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return {"topic": source.topic, "partition": source.partition, "file": file}
 
 
 def render(
@@ -82,7 +90,7 @@ def _buffers(table: Table, chunk: Any, name: str, how: str) -> tuple[Any, ...] |
         return None
     index = table.schema.index_of[name]
     format_ = table.schema[index].format
-    validity, values, data = tables.buffers(chunk, index, format_)
+    validity, values, data = buffers(chunk, index, format_)
     if how == "headers":
         keys, key_data, *header_values = chunk.headers()
         return values, len(keys) // 4 - 1, (None, keys, key_data), tuple(header_values)

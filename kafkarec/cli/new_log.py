@@ -18,7 +18,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from typing import Any, TypeVar
 
 from kafkarec import codecs
@@ -33,7 +32,7 @@ from kafkarec.storage.output_rules import STANDARD_OUTPUT, is_stream
 from kafkarec.support import durable
 from kafkarec.support.text_table import byte_size, counted, safe
 
-from . import DAMAGED, input_logs, output_files, shared_options
+from . import DAMAGED, input_logs, output_files, progress, shared_options
 from .problems import above_limit, exit_status, repeated, say
 from .shared_options import WrongUse
 
@@ -42,7 +41,7 @@ _APPEND = 1 << 20
 _FOLDER_FILES = (*names.OF_A_PARTITION, "salvage.json")
 
 Place = tuple[str | None, int | None]  # topic, partition
-Result = TypeVar("Result")
+Result = TypeVar("Result", bound=Any)
 
 
 class BadInput(KafkaRecordError):
@@ -227,19 +226,19 @@ class NewLog:
         self._path, self._args, self._only = path, args, only
         self.is_folder = not isinstance(only, BatchFile)
         self.size = 0
-        self._made: dict[Place, BatchFile | PartitionFolder] = {}
+        self.made: dict[Place, BatchFile | PartitionFolder] = {}
         self._finished = 0
         self._is_new = not os.path.lexists(path)
 
     def check(self, place: Place, where: str) -> None:
         """Raise WrongUse or Refused for a partition that cannot be written; `where`: position in the input."""
-        if place in self._made:
+        if place in self.made:
             return
-        if self._only is not None and self._made:
+        if self._only is not None and self.made:
             raise WrongUse(
                 f"{where}: a second partition, and {self._path} is for one (-o DIR/ makes a folder for each)"
             )
-        self._made[place] = self._only or self._folder_of(place, where)
+        self.made[place] = self._only or self._folder_of(place, where)
 
     def _folder_of(self, place: Place, where: str) -> PartitionFolder:
         topic, partition = place
@@ -261,39 +260,23 @@ class NewLog:
     def begin(self, place: Place, where: str, source: Log | None = None) -> None:
         """Check a partition and prepare its output; a second call does nothing. source: what it is made of"""
         self.check(place, where)
-        self._made[place].begin(source)
+        self.made[place].begin(source)
 
     def write(self, place: Place, batches: bytes | memoryview) -> None:
-        self._made[place].write(batches)
+        self.made[place].write(batches)
         self.size += len(batches)
 
     def finish(self) -> None:
         """Complete the output and rename it to its final name."""
-        if self._only is not None and not self._made:
+        if self._only is not None and not self.made:
             self.begin((None, None), self._path)
-        for each in self._made.values():
+        for each in self.made.values():
             each.finish()
             self._finished += 1
 
-    def rewrite(self, logs: Sequence[Log]) -> Iterator[tuple[Log, Callable[[Iterable[bytes | memoryview]], str]]]:
-        """Yield each log with a function that writes the batches made of it, and returns the name of the output; then
-        complete the output. All partitions are checked before the first one is written."""
-        for log in logs:
-            self.check((log.topic, log.partition), log.path)
-        for log in logs:
-            self.begin((log.topic, log.partition), log.path, log)
-            yield log, partial(self._write_all, log)
-        self.finish()
-
-    def _write_all(self, log: Log, made: Iterable[bytes | memoryview]) -> str:
-        place = log.topic, log.partition
-        for batches in input_logs.reading(made, log.path):
-            self.write(place, batches)
-        return self._made[place].name
-
     def drop(self) -> None:
         """Remove incomplete output."""
-        for each in self._made.values():
+        for each in self.made.values():
             each.drop()
         if self._only is None and self._is_new and not self._finished:
             with suppress(OSError):
@@ -304,7 +287,7 @@ class NewLog:
         """What Ctrl-C has left of the output; None: nothing."""
         if self._only is not None or not self._finished:
             return None
-        count = f"{self._finished} of {counted(len(self._made), 'partition')}"
+        count = f"{self._finished} of {counted(len(self.made), 'partition')}"
         return f"{count} are complete in {self._path}; the same command with --force writes all of them again"
 
     @property
@@ -312,7 +295,7 @@ class NewLog:
         """The name of the whole output, for messages."""
         if self._only is not None:
             return self._path
-        made = sorted(os.path.basename(each.name) for each in self._made.values())
+        made = sorted(os.path.basename(each.name) for each in self.made.values())
         return os.path.join(self._path, made[0]) if len(made) == 1 else f"{len(made)} folders in {self._path}"
 
 
@@ -387,18 +370,13 @@ def change(source: str, output: str, before: tuple[int, int, int], after: tuple[
 def report(
     form: str,
     done: Sequence[tuple[str, str, Result]],
-    fields: Callable[[Result], dict[str, Any]],
-    lines: Callable[[str, str, Result], Iterable[str]],
+    lines: Callable[[str, str, Any], Iterable[str]],
 ) -> None:
-    """Print the summary to standard error, as the log itself may be on standard output.
-
-    done    name of the source, name of the output and result of each log
-    """
-    objects = ({"source": source, "output": output, **fields(result)} for source, output, result in done)
-    as_json = (json.dumps(jsonable(one)) for one in objects)
-    as_text = (safe(line) for one in done for line in lines(*one))
+    """Print the summary of what `rewrite` returns to standard error, as the log itself may be on standard output."""
+    objects = ({"source": source, "output": output, **jsonable(made.stats)} for source, output, made in done)
+    as_text = (safe(line) for source, output, made in done for line in lines(source, output, made.stats))
     try:
-        for line in as_json if form == "json" else as_text:
+        for line in map(json.dumps, objects) if form == "json" else as_text:
             print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError, AttributeError):
         return  # standard error is closed
@@ -433,3 +411,39 @@ def opened(args: argparse.Namespace, from_folder: bool = False, *, whole: bool =
         raise
     finally:
         log.drop()
+
+
+def rewrite(
+    args: argparse.Namespace,
+    logs: Sequence[Log],
+    make: Callable[..., Result],
+    after: Callable[[Log, Result], None] | None = None,
+    *,
+    passes: int = 1,
+    whole: bool = False,
+) -> list[tuple[str, str, Result]]:
+    """Write what `make` makes of each log: iterables of batches with `stats`. Return each with the names of source and
+    output. All partitions are checked before the first one is written.
+
+    after     called with each log and what was made of it, when it is written
+    passes    how often `make` reads a log
+    whole     as for `opened`
+    """
+    done = []
+    with (
+        opened(args, input_logs.are_folders(args.paths), whole=whole) as out,
+        progress.shown(input_logs.segments(logs), progress.when(args.output), passes) as tick,
+    ):
+        for log in logs:
+            out.check((log.topic, log.partition), log.path)
+        for log in logs:
+            place = log.topic, log.partition
+            out.begin(place, log.path, log)
+            made = make(log, progress=tick)
+            for batches in input_logs.reading(made, log.path):
+                out.write(place, batches)
+            if after is not None:
+                after(log, made)
+            done.append((shown(log, args.paths), out.made[place].name, made))
+        out.finish()
+    return done

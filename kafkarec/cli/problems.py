@@ -6,12 +6,14 @@ it ends with the next command. No line contains bytes of keys, values or headers
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
 from kafkarec.storage import other_file_types
+from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.command_line import PROGRAM, quoted
 from kafkarec.support.text_table import lost_offsets, safe
 
@@ -52,26 +54,17 @@ def exit_status(reason: str | None) -> int:
 class DamageReporter:
     """Reports damage in all inputs of one run on standard error.
 
-    argv         the command line, for the command to type next
+    args         of the command line, for the command to type next
     last_path    path of the last input; after damage in any other one there is always more to read
-    limit        max decompressed bytes of a batch
     resumes      whether the same command with --from-offset prints the rest: there is one log, and no count of rows
-    file         the file of the output, which the next command has to replace as a whole; None: standard output
     lines        at most so many damaged ranges, and undecided transactions, are listed
     """
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        stop_at_first: bool,
-        last_path: str,
-        limit: int = 0,
-        resumes: bool = False,
-        file: str | None = None,
-        lines: int = _MAX_LINES,
+        self, args: argparse.Namespace, last_path: str, resumes: bool = False, lines: int = _MAX_LINES
     ) -> None:
-        self.argv, self.stop_at_first, self.last_path = argv, stop_at_first, last_path
-        self.limit, self.resumes, self.file, self.lines = limit, resumes, file, lines
+        self.args, self.last_path, self.resumes, self.lines = args, last_path, resumes, lines
+        self.stop_at_first = args.errors == "raise"
         self.found, self.status, self.left_out = 0, FINE, 0
 
     @property
@@ -90,7 +83,7 @@ class DamageReporter:
         line += f"next good batch at byte {damage.next_position}" if more_follows else "no good batch after it"
         other = other_file_types.of_segment(segment) if damage.length == segment.size else None
         if other is not None:
-            line += f"; it {other.sentence(segment.path, self.argv[0])}"
+            line += f"; it {other.sentence(segment.path, self.args.argv[0])}"
         line += f" [{damage.reason}]"
         is_last = not more_follows and segment.path == self.last_path
         if self.stop_at_first and (not is_last or damage.reason == "limit_exceeded"):
@@ -124,7 +117,7 @@ class DamageReporter:
         other = other_file_types.of_segment(segment) if remaining == end else None
         if other is not None:
             self.status = max(self.status, DAMAGED)
-            say(f"{name} has no batch; it {other.sentence(segment.path, self.argv[0])}")
+            say(f"{name} has no batch; it {other.sentence(segment.path, self.args.argv[0])}")
         elif remaining and any(segment.raw(end - remaining, 64)):
             what = f"{name} ends at byte {end} inside the batch at byte {end - remaining}"
             remark(f"{what}: cut off while it was written or copied; this is not damage")
@@ -143,15 +136,15 @@ class DamageReporter:
         next_offset = None if damage.lost_to is None else damage.lost_to + 1
         nothing_before = damage.lost_from is None
         if damage.reason == "limit_exceeded":
-            options = above_limit(self.limit)
+            options = above_limit(self.args.max_decompressed_bytes)
             next_offset = damage.lost_from
-        if self.file is not None:
-            return f"to write all that is good: {repeated(self.argv, {**options, '--force': None})}"
+        if not is_stream(self.args.output):  # which the next command has to replace as a whole
+            return f"to write all that is good: {repeated(self.args.argv, {**options, '--force': None})}"
         if not self.resumes or (next_offset is None and not nothing_before):
-            return f"to print all that is good: {repeated(self.argv, options)}"
+            return f"to print all that is good: {repeated(self.args.argv, options)}"
         if not nothing_before:
             options["--from-offset"] = str(next_offset)
-        return f"continue with: {repeated(self.argv, options)}"
+        return f"continue with: {repeated(self.args.argv, options)}"
 
 
 def above_limit(limit: int) -> dict[str, str | None]:

@@ -1,25 +1,77 @@
-"""Reads the records of all inputs piece by piece, in constant memory."""
+"""What `cat` and `scan` print: the records of all inputs piece by piece, tables in windows, so that the output needs
+little memory, however large a decompressed batch is; and why there is nothing.
+
+`cat --latest-per-key` reads a log twice: first for the last offset of each key, then for the records. Memory grows with
+the number of different keys in one partition (some 50 bytes for a key of 16), not with records or values. Records
+without a key are left out; a tombstone (value null) is a record.
+"""
 
 from __future__ import annotations
 
+import argparse
 from bisect import bisect_right
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TypeVar
 
+from kafkarec._verbs import LastOffsets
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.enums import Isolation
 from kafkarec.logs import Log
-from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.decode_options import DecodeRequest, request
+from kafkarec.sources import remote
 from kafkarec.storage import log_reading
 from kafkarec.storage.first_and_last import last_ranges
 from kafkarec.storage.log_reading import Isolated
+from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.tables.records import RecordColumns
+from kafkarec.storage.segment_summary import earliest, latest, summarize
+from kafkarec.support.text_table import timestamp_text
+from kafkarec.tables.records import BatchTable, Piece, RecordColumns, buffers
 
-from . import progress
-from .problems import DamageReporter
+from . import input_logs, progress
+from .problems import DamageReporter, remark
 from .progress import Tick
-from .table_windows import windows
+from .shared_options import CouldNot, WrongUse
+
+AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
+
+
+def windows(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterator[AnyTable]:
+    """Yield slices of at most `rows` rows and, if rows have similar sizes, about `size` bytes. Nothing is copied."""
+    at = 0
+    for run in table._pieces:
+        count = run[2] - run[1]
+        step = max(1, min(rows, count * size // max(_size_of(table, run), 1)))
+        for start in range(at, at + count, step):
+            yield table[start : min(start + step, at + count)]
+        at += count
+
+
+def _size_of(table: RecordColumns | BatchTable, run: Piece) -> int:
+    """Return the approximate size of the rows in bytes, from the offset buffers alone."""
+    chunk, start, stop = run
+    size = 8 * (stop - start) * len(table.schema)
+    for index, field in enumerate(table.schema):
+        if field.format in ("z", "u", "+l"):
+            ends = chunk.column(index, 0)[1].cast("i")
+            first, last = ends[start], ends[stop]
+            if field.format != "+l":
+                size += last - first
+            elif last > first:
+                keys, _, _, values, _ = chunk.headers()
+                size += sum(ends[last] - ends[first] for ends in (keys.cast("i"), values.cast("i")))
+    return size
+
+
+def chosen(table: AnyTable, rows: Sequence[int]) -> AnyTable:
+    """Return the rows at these places, in rising order. Nothing is copied."""
+    runs = ([row for _, row in run] for _, run in groupby(enumerate(rows), key=lambda place: place[1] - place[0]))
+    return table._same([piece for run in runs for piece in table._rows(run[0], run[-1] + 1)])
+
 
 SomeRecords = tuple[SegmentFile, RecordColumns]
 
@@ -80,3 +132,107 @@ class PieceReader:
         yield from ((segment, window) for window in windows(records))
         for restored in records.restored:
             self.damage_reporter.restored(segment, restored)
+
+
+def latest_per_key(reader: PieceReader, logs: Sequence[Log]) -> Generator[SomeRecords]:
+    """Yield the records that have the last offset of their key in the selection of their log."""
+    silent = DamageReporter(reader.damage_reporter.args, "", lines=0)
+    layout = request(columns=("key", "offset", "batch_position")).layout
+    for_keys = replace(reader, wanted=reader.wanted._replace(layout=layout), damage_reporter=silent)
+    for log in logs:
+        last = LastOffsets()
+        for _, records in for_keys.pieces([log]):
+            for chunk, start, stop in records._pieces:
+                last.put(buffers(chunk, 0, "z"), buffers(chunk, 1, "l")[1], stop, [(start, stop)])
+        options = reader.wanted.options._replace(keys=last)
+        yield from replace(reader, wanted=reader.wanted._replace(options=options)).pieces([log])
+        if reader.damage_reporter.stopped:
+            return
+
+
+def demand_endless(args: argparse.Namespace) -> None:
+    """Raise WrongUse for options that need an end of the output, and for inputs that cannot grow."""
+    if args.format not in ("json", "csv"):
+        raise WrongUse(f"--format {args.format} needs an end, which --follow does not have; use json or csv")
+    if not is_stream(args.output):
+        raise WrongUse("-o FILE appears when it is complete, and --follow has no end; use > FILE")
+    if args.latest_per_key:
+        raise WrongUse("--latest-per-key needs an end of the log, and --follow has none")
+    if args.to_offset is not None or args.to_time is not None:
+        raise WrongUse("--follow has no end; leave out --to-offset and --to-time")
+    for path in args.paths:
+        if path == input_logs.STANDARD_INPUT or remote.is_url(path):
+            raise WrongUse(f"--follow reads local files and folders only, and {path} is neither")
+
+
+def followed(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SomeRecords]:
+    """Yield the selected records as they arrive, until Ctrl-C."""
+    from kafkarec.storage import follower  # not at the top: only --follow needs it
+
+    polled: list[follower.Follower] = []
+    isolation = Isolation.of(reader.isolated.isolation)
+    for log in logs:
+        try:
+            polled += follower.followers(log, reader.wanted, reader.record_range, isolation, args.last, remark)
+        except ValueError as error:  # of several folders
+            raise WrongUse(str(error)) from error
+    try:
+        with closing(follower.follow(polled, 0.25, args.last)) as arrived:
+            for segment, records in arrived:
+                yield from reader.windows(segment, records)
+                if reader.damage_reporter.stopped:
+                    return
+    except FileNotFoundError as gone:
+        raise CouldNot(str(gone)) from gone
+
+
+# First and last of the offsets or times (ms) of all logs; None: unknown.
+_Extent = tuple[int | None, int | None]
+
+
+def why_empty(args: argparse.Namespace, logs: Sequence[Log], row: str = "record") -> str | None:
+    """Return a sentence; None if no option selects rows, if none was asked for, or if there is no batch. `row`: what a
+    row is; only those of records can be selected by more than their bounds."""
+    bounds = (args.from_offset, args.to_offset, args.from_time, args.to_time)
+    selects = row == "record" and (args.key or args.latest_per_key or args.isolation == "read_committed")
+    if 0 in (args.first, args.last) or not (selects or any(bound is not None for bound in bounds)):
+        return None
+    summaries = []
+    for segment in input_logs.segments(logs):
+        with suppress(KafkaRecordError, OSError):
+            summaries.append(summarize(segment))
+    end = latest(*(one.next_offset for one in summaries))
+    offsets = earliest(*(one.first_offset for one in summaries)), None if end is None else end - 1
+    times = earliest(*(one.first_timestamp for one in summaries)), latest(*(one.max_timestamp for one in summaries))
+    if offsets[0] is None:
+        return None
+    name = "the log has" if len(logs) == 1 else f"the {len(logs)} logs have"
+    there = f"offsets {offsets[0]} to {'?' if offsets[1] is None else offsets[1]}"
+    if times[0] is not None:
+        there += f", times {timestamp_text(times[0])} to {timestamp_text(times[1])}"
+    return f"no {row} is selected: {_cause(args, offsets, times, row)}; {name} {there}"
+
+
+def _cause(args: argparse.Namespace, offsets: _Extent, times: _Extent, row: str) -> str:
+    bounds: tuple[tuple[str, Callable[[int], str], int | None, int | None, _Extent], ...] = (
+        ("offset", str, args.from_offset, args.to_offset, offsets),
+        ("time", timestamp_text, args.from_time, args.to_time, times),
+    )
+    for name, text, low, high, (first, last) in bounds:
+        if low is not None and high is not None and low >= high:
+            return f"--from-{name} {text(low)} is not below --to-{name} {text(high)}, which is exclusive"
+        if low is not None and last is not None and low > last:
+            return f"--from-{name} {text(low)} is after the last {row}"
+        if high is not None and first is not None and high <= first:
+            return f"--to-{name} {text(high)} is exclusive, and no {row} is before it"
+    limited = any(bound is not None for each in bounds for bound in each[2:4])
+    where = " between these bounds" if limited else ""
+    if row != "record":
+        return f"no {row} is{where}"
+    if args.key:
+        return f"no record{where} has {'this key' if len(args.key) == 1 else 'one of these keys'}"
+    if args.isolation == "read_committed":
+        return f"no record{where} is of a committed transaction, or before the first open one"
+    if args.latest_per_key:
+        return f"no record{where} has a key"
+    return f"no record is{where}" + ("" if args.control else " (--control prints control records, too)")

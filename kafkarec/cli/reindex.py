@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.dry_run and args.output is None:
         raise WrongUse("no output: name the new folder with -o DIR, or compare only with --dry-run")
     unread: list[str] = []
-    logs = input_logs.find(args.paths, args.topic, args.partition, unread=unread)
+    logs = input_logs.find(args, unread=unread)
     status, unlisted = FINE, len(unread)
     path = None if args.dry_run else args.output
     with (

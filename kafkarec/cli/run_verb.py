@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
@@ -40,24 +39,22 @@ def run(words: list[str]) -> int:
     try:
         status: int = module.run(args)
     except KeyboardInterrupt:
+        # What is left of the output, and what the same command does, where the verb knows it better; the empty text:
+        # nothing is said, or it has said it itself.
         left = getattr(args, "after_interrupt", None)
         if is_terminal() and left != "":
             if sys.stdout is not None and sys.stdout.isatty():
                 print(file=sys.stderr)  # the terminal shows ^C, perhaps behind half a line
-            say(f"interrupted; {left or _after_interrupt(args)}")
+            again = "the same command starts from the beginning"
+            if not is_stream(getattr(args, "output", None)):
+                again = f"nothing is written to {args.output}, and {again}"
+            elif args.verb in _PRINT_WHILE_THEY_WORK:
+                again = f"the output is incomplete, and {again}"
+            say(f"interrupted; {left or again}")
         raise
     except ClosedPipe:
         return FINE
     return status
-
-
-def _after_interrupt(args: argparse.Namespace) -> str:
-    """Return what is left of the output, and what the same command does. A verb that knows it better sets
-    `args.after_interrupt`; the empty text: nothing is said, or it has said it itself."""
-    again = "the same command starts from the beginning"
-    if not is_stream(getattr(args, "output", None)):
-        return f"nothing is written to {args.output}, and {again}"
-    return f"the output is incomplete, and {again}" if args.verb in _PRINT_WHILE_THEY_WORK else again
 
 
 def _no_such_verb(verb: str | None) -> int:

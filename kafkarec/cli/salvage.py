@@ -18,9 +18,9 @@ from kafkarec.ops.salvage.unfinished_run import REPORT, UNFINISHED
 from kafkarec.support.durable import write_file
 
 from . import input_logs, output_files, progress, shared_options
+from .input_logs import copy_pipe, demand_once, input_pipe
 from .problems import say
 from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
-from .spool import copy, demand_once, standard_input
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
 what is lost. Reads any file (a disk image, lost+found/#12345, - for standard input), partition folders and data
@@ -155,7 +155,14 @@ def run(args: argparse.Namespace) -> int:
         with open(os.path.join(out, REPORT), encoding="utf-8") as file:
             text = file.read()  # with the name of the removed file that standard input was copied to
         write_file(out, REPORT, text.replace(spool, _STDIN).encode())
-    _print(report, args.format, spool)
+    with output_files.standard_output() as sink:
+        if spool is None:
+            output_files.write_rendered(sink, args.format, document(report), map(SalvageReport.to_dict, [report]))
+        else:  # the removed file that standard input was copied to is not named
+            printed = json.dumps(report.to_dict()) if args.format == "json" else str(report)
+            for line in printed.split("\n"):
+                if "kafkarec explain" not in line or spool not in line or args.format == "json":
+                    sink.write(f"{line.replace(spool, _STDIN)}\n".encode())
     return report.exit_status()
 
 
@@ -168,18 +175,6 @@ def _resumption(sources: Sequence[str], out: str) -> str:
     return "; what was copied so far is kept, and the same command continues from there"
 
 
-def _print(report: SalvageReport, form: str, spool: str | None) -> None:
-    """Print the report. spool: the removed file that standard input was copied to, which is not named."""
-    with output_files.standard_output() as sink:
-        if spool is None:
-            output_files.write_rendered(sink, form, document(report), map(SalvageReport.to_dict, [report]))
-            return
-        printed = json.dumps(report.to_dict()) if form == "json" else str(report)
-        for line in printed.split("\n"):
-            if "kafkarec explain" not in line or spool not in line or form == "json":
-                sink.write(f"{line.replace(spool, _STDIN)}\n".encode())
-
-
 @contextmanager
 def spooled(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
     """Copy standard input to a file in the output's parent folder. Such a run cannot be continued."""
@@ -187,8 +182,8 @@ def spooled(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
         yield sources
         return
     demand_once(sources)
-    pipe = standard_input()
+    pipe = input_pipe()
     above = None if dry_run else os.path.dirname(os.path.abspath(out))
     with tempfile.NamedTemporaryFile(prefix=".kafkarec-stdin-", dir=above) as spool:
-        copy(pipe, spool, above)
+        copy_pipe(pipe, spool, above)
         yield [spool.name if source == "-" else source for source in sources]

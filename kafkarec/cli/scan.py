@@ -12,14 +12,13 @@ from kafkarec.format.schema import BATCH_FIELDS
 from kafkarec.logs import Segment
 from kafkarec.report import Block, ReportTable
 from kafkarec.storage.first_and_last import limited
-from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.text_table import NOTHING, counted, timestamp_text
 from kafkarec.tables.records import BatchTable
 
-from . import empty_answer, input_logs, json_lines, output_files, progress, shared_options
-from .cat_writer import constants
+from . import input_logs, json_lines, output_files, progress, shared_options
+from .json_lines import constants
 from .problems import DamageReporter, remark
-from .table_windows import chosen, windows
+from .record_pieces import chosen, why_empty, windows
 
 DESCRIPTION = """Prints one row per batch, from its header alone. Nothing is decompressed and no checksum is computed,
 so it is fast. For magic 0 and 1 one row is one outer message."""
@@ -41,15 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    logs = input_logs.find(args.paths, args.topic, args.partition)
+    logs = input_logs.find(args)
     sources = input_logs.segments(logs)
-    damage_reporter = DamageReporter(
-        args.argv,
-        stop_at_first=args.errors == "raise",
-        last_path=sources[-1].path,
-        resumes=len(logs) == 1 and args.first is None and args.last is None,
-        file=None if is_stream(args.output) else args.output,
-    )
+    resumes = len(logs) == 1 and args.first is None and args.last is None
+    damage_reporter = DamageReporter(args, sources[-1].path, resumes)
     counts: list[int] = []
     with output_files.opened(args) as sink:
         with (
@@ -58,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
         ):
             pieces = _noted(selected, counts)
             if args.format == "json":
-                parts = _json(pieces, args.columns or ["file", *COLUMNS])
+                names = args.columns or ["file", *COLUMNS]
+                parts = (json_lines.render(table, names, constants=constants(source)) for source, table in pieces)
             else:
                 blocks = _blocks(pieces, args.columns, len(sources) > 1)
                 parts = (text.encode() for text in report.text(blocks))
@@ -70,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             sink.write(f"{counted(fetched, 'byte')} fetched\n".encode())
         elif fetched is not None:
             remark(f"{counted(fetched, 'byte')} fetched")
-    if not any(counts) and not damage_reporter.stopped and (why := empty_answer.reason(args, logs, "batch")):
+    if not any(counts) and not damage_reporter.stopped and (why := why_empty(args, logs, "batch")):
         remark(why)
     return damage_reporter.finish()
 
@@ -119,12 +114,6 @@ def _noted(pieces: Iterable[_SomeBatches], counts: list[int]) -> Iterator[_SomeB
     for source, table in pieces:
         counts.append(len(table))
         yield source, table
-
-
-def _json(pieces: Iterable[_SomeBatches], names: Sequence[str]) -> Iterator[bytes | memoryview]:
-    """Yield one object per batch; times are ms."""
-    for source, table in pieces:
-        yield json_lines.render(table, names, constants=constants(source))
 
 
 def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several: bool) -> Iterator[Block]:

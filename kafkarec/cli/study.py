@@ -1,30 +1,41 @@
-"""`kafkarec study`: estimates what another codec, level or batch size would save."""
+"""`kafkarec study`: estimates what another codec, level or batch size would save.
+
+The report has a table per partition or a line per partition. --plot (extra `study`): size against write speed, a line
+per codec, a marker per batch size.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from itertools import cycle
+from typing import Any, NamedTuple
 
 from kafkarec.logs import Log
 from kafkarec.ops.study import (
     BATCH_SIZES,
     CODECS,
     FORMATS,
+    Candidate,
     NothingToTry,
+    Outcome,
+    Study,
     codec_and_level,
     format_name,
     study,
 )
 from kafkarec.ops.study.sampling import sample_shares
+from kafkarec.report import Block, Columns, Document, ReportSection, ReportTable
+from kafkarec.storage.output_rules import suggested_output
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import counted
+from kafkarec.support.text_table import NOTHING, byte_size, counted, or_nothing
 
-from . import DAMAGED, FINE, input_logs, new_log, output_files, progress, shared_options, study_output
+from . import DAMAGED, FINE, input_logs, new_log, output_files, progress, shared_options
 from .problems import say
 from .shared_options import CouldNot, WrongUse, output_path
-from .study_output import Studies
 
 DESCRIPTION = """Estimates the size of a log with other codecs, levels, batch sizes and formats. Tries each of them on
 pieces spread over the log, with the code of convert, and writes nothing. Sizes are printed with their margin of error;
@@ -41,6 +52,12 @@ exit status: 0 fine, 1 damage in the pieces (left out), 2 wrong usage, 3 failed"
 
 UNCHANGED = "keep"
 _SAMPLE = 16 << 20
+_UNITS = ((30, "g"), (20, "m"), (10, "k"))
+_RESULTS = ("format", "batches", "codec", "level", "bytes", "of current", "write MB/s", "read MB/s", "", "note")
+_OVERVIEW = ("partition", "bytes", "codecs", "records per batch", "smallest", "of current", "with")
+_KINDS = (".svg", ".png", ".pdf")  # of plots
+_MARKERS = "osD^vP*X"  # a marker per batch size; a colour per codec
+_COUNTED_TWICE = ("records_with_headers", "control_records")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=BATCH_SIZES,
         metavar="LIST",
         help=f"bytes before compression, as for convert; {UNCHANGED}: as they are (default "
-        f"{','.join(map(study_output.size, BATCH_SIZES))})",
+        f"{','.join(map(_size_text, BATCH_SIZES))})",
     )
     some = parser.add_mutually_exclusive_group()
     some.add_argument(
@@ -119,18 +136,19 @@ def _batch_size(word: str) -> int | None:
 
 def run(args: argparse.Namespace) -> int:
     output_files.demand_output_folders(args)
-    logs = input_logs.find(args.paths, args.topic, args.partition)
+    logs = input_logs.find(args)
     if args.plot and len(logs) > 1:
         raise WrongUse(f"--plot needs a single partition, and there are {len(logs)}")
     if args.plot is not None:
-        from . import study_plot  # matplotlib may be missing: it is looked for before the study begins
-
-        image_format = study_plot.image_format(args.plot)
+        image_format, figure = _empty_figure(args.plot)  # before the study begins
     studies = _run_studies(logs, args)
-    output_files.write_report(args, study_output.document(studies, args.full), study_output.values(studies))
+    output_files.write_report(args, _document(studies, args.full), _values(studies))
     if args.plot is not None:
         with output_files.opened(args, "plot") as sink:
-            sink.write(study_plot.drawn(image_format, *studies.found[0]))
+            _draw(figure, *studies.found[0])
+            picture = io.BytesIO()
+            figure.savefig(picture, format=image_format)
+            sink.write(picture.getvalue())
     status = FINE
     for name, one in studies.found:
         if one.damage:
@@ -140,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> Studies:
+def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> _Studies:
     found, other_sizes = [], []
     with progress.share_shown() as tick:
         sizes = [sum(map(progress.size_of, log.segments)) for log in logs]
@@ -168,8 +186,233 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> Studies:
             done += sample
     if not found:
         raise CouldNot("no good batch in any input" if not other_sizes else "no good batch in what was read")
-    return Studies(found, other_sizes)
+    return _Studies(found, other_sizes)
 
 
 def _tick_share(tick: Callable[[float], None], before: float, own: float, share: float) -> None:
     tick(before + own * share)
+
+
+class _Studies(NamedTuple):
+    """The studies of the partitions that were read, by name, and the sizes of the others."""
+
+    found: Sequence[tuple[str, Study]]
+    other_sizes: Sequence[int]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How much was read."""
+        return {
+            "size": sum(one.size for _, one in self.found) + sum(self.other_sizes),
+            "sampled": sum(one.sampled for _, one in self.found),
+            "partitions": len(self.found) + len(self.other_sizes),
+            "partitions_sampled": len(self.found),
+        }
+
+
+def _document(studies: _Studies, full: bool) -> Document:
+    """Return the report. full: a table for each of several partitions."""
+    parts = [(f"{name}: {_read_of(one)}", list(_details(name, one))) for name, one in studies.found]
+    if len(parts) + len(studies.other_sizes) == 1:
+        ((title, blocks),) = parts
+        return Document("study", blocks, title)
+    if full:
+        sections = [ReportSection(title, blocks) for title, blocks in parts]
+        return Document("study", [*sections, "", _read_of_all(studies)])
+    return Document("study", [ReportTable(_overview(studies)), _total(studies), _read_of_all(studies)])
+
+
+def _values(studies: _Studies) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the kinds log, outcome, not_tried and, for several partitions, at the end, sample."""
+    for name, one in studies.found:
+        log = {name: getattr(one, name) for name in ("size", "segments", "pieces", "sampled", "read_rate", "damage")}
+        yield {"kind": "log", "source": name, **log, "makeup": one.makeup}
+        yield from ({"kind": "outcome", "source": name, **outcome.as_dict()} for outcome in one.outcomes)
+        yield from ({"kind": "not_tried", "source": name, **left_out._asdict()} for left_out in one.not_tried)
+    if studies.counts["partitions"] > 1:
+        yield {"kind": "sample", **studies.counts}
+
+
+def _read_of(one: Study) -> str:
+    """The size of a log, and how much of it was read."""
+    total = f"{byte_size(one.size)} in {counted(one.segments, 'segment')}"
+    if not one.is_whole:
+        share = f"{byte_size(one.sampled)} ({100 * one.sampled / one.size:.2g} %)"
+        return f"{total}; {one.pieces} pieces read, {share}"
+    if one.pieces == 1:
+        return f"{total}, all read"
+    joins = "sizes may differ a little from those of convert, which joins batches across them"
+    return f"{total}, all read in {one.pieces} pieces; {joins}"
+
+
+def _details(name: str, one: Study) -> Iterator[Block]:
+    found = one.makeup
+    stored = found.by_codec.total()
+    codecs = ", ".join(f"{codec} {100 * part / stored:.0f} %" for codec, part in found.by_codec.most_common())
+    each = f"{found.records / found.batches:.1f} records, {byte_size(found.plain // found.batches)} decompressed"
+    yield f"  current       {codecs}; a batch has {each}"
+    yield ""
+    yield ReportTable(_results(one))
+    of_format = " of its format" if _has_formats(one) else ""
+    yield f"* best trade-off: no other candidate{of_format} is both smaller and faster to write"
+    if "2" not in one.formats:
+        yield "smallest      not looked for: only format 2 loses nothing and is read by every broker"
+    elif one.smallest is None:
+        yield "smallest      the current batches"
+    else:
+        size = one.smallest.size
+        convert = _convert_command(name, one.smallest.candidate)
+        yield f"smallest      {byte_size(size)}, {byte_size(one.size - size)} less: {convert}"
+
+
+def _results(one: Study) -> Columns:
+    """The table of all candidates. Format and notes are in it if there is any but format 2."""
+    none = NOTHING
+    rows: list[tuple[str, ...]] = [
+        (*("current",) * 3, none, str(one.size), "100.0 %", none, _rate(one.read_rate), "", "")
+    ]
+    for row in one.outcomes:
+        tried = row.candidate
+        sizes = (or_nothing(tried.level), str(row.size), _share(row), _rate(row.write_rate), _rate(row.read_rate))
+        rows.append((tried.format, _batches_text(tried), tried.compression, *sizes, "*" * row.is_best, _note(row)))
+    for left_out in one.not_tried:
+        rows.append((left_out.format, "any", left_out.compression, *[none] * 5, "", f"not tried: {left_out.reason}"))
+    columns = _columns(_RESULTS, rows)
+    return columns if _has_formats(one) else columns[1:-1]
+
+
+def _columns(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Columns:
+    return list(zip(titles, zip(*rows, strict=True), strict=True))
+
+
+def _has_formats(one: Study) -> bool:
+    return one.formats != ["2"] or bool(one.not_tried)
+
+
+def _note(row: Outcome) -> str:
+    """What the format loses of the records that were read, and whether a broker reads it."""
+    lost = [word.replace("_", " ") for word in row.losses if word not in _COUNTED_TWICE]
+    notes = [f"loses {', '.join(lost)}"] if lost else []
+    if row.refused:
+        notes.append(f"without {counted(row.refused, 'batch')} that it cannot hold")
+    if FORMATS[row.candidate.format].no_broker:
+        notes.append("no broker reads it")
+    return "; ".join(notes)
+
+
+def _share(row: Outcome) -> str:
+    margin = "" if row.margin is None else f" ±{100 * row.margin:.1f}"
+    return f"{100 * row.share:.1f} %{margin}"
+
+
+def _rate(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.0f}"
+
+
+# ---- options of convert: what was tried
+
+
+def _size_text(value: int | None) -> str:
+    """Return a batch size as in the options."""
+    if value is None:
+        return "keep"
+    for bits, unit in _UNITS:
+        if value and not value & ((1 << bits) - 1):
+            return f"{value >> bits}{unit}"
+    return str(value)
+
+
+def _codec_text(tried: Candidate) -> str:
+    """Return codec and level as in the options: `zstd:9`."""
+    return tried.compression if tried.level is None else f"{tried.compression}:{tried.level}"
+
+
+def _batches_text(tried: Candidate) -> str:
+    """Return the batch size of a candidate, or that batches stay as they are."""
+    return "unchanged" if tried.batch_size is None else _size_text(tried.batch_size)
+
+
+def _convert_command(name: str, tried: Candidate) -> str:
+    path = "-" if name == "standard input" else name
+    given = {
+        "-o": suggested_output("new", [path]) + "/",
+        "--compression": tried.compression,
+        "--level": tried.level,
+        "--batch-size": tried.batch_size and _size_text(tried.batch_size),
+    }
+    return command("convert", [path], *((option, value) for option, value in given.items() if value is not None))
+
+
+# ---- several partitions
+
+
+def _overview(studies: _Studies) -> Columns:
+    """A table of the partitions that were read, the largest saving first."""
+    rows = []
+    for name, one in sorted(studies.found, key=lambda named: _saved(named[1]), reverse=True):
+        found, best = one.makeup, one.smallest
+        codecs = ", ".join(codec for codec, _ in found.by_codec.most_common())
+        now = (name, str(one.size), codecs, f"{found.records / found.batches:.1f}")
+        if best is None:
+            rows.append((*now, str(one.size), "100.0 %", "unchanged"))
+        else:
+            joined = "unchanged" if best.candidate.batch_size is None else f"of {_batches_text(best.candidate)}"
+            rows.append((*now, str(best.size), _share(best), f"{_codec_text(best.candidate)}, batches {joined}"))
+    return _columns(_OVERVIEW, rows)
+
+
+def _saved(one: Study) -> int:
+    return one.size - one.smallest.size if one.smallest else 0
+
+
+def _total(studies: _Studies) -> str:
+    """All bytes, and how many the smallest results would save: partitions that were not read are taken to be like the
+    others."""
+    of_read, size = sum(one.size for _, one in studies.found), studies.counts["size"]
+    saved = sum(_saved(one) for _, one in studies.found) * size // of_read
+    return f"total {byte_size(size)}; {byte_size(saved)} less with these. All results: --full"
+
+
+def _read_of_all(studies: _Studies) -> str:
+    size, sampled, partitions, partitions_sampled = studies.counts.values()
+    if sampled == size:
+        return "everything was read"
+    share = f"read: {byte_size(sampled)} of {byte_size(size)} ({100 * sampled / size:.2g} %)"
+    if partitions_sampled == partitions:
+        return f"{share}, of every partition; --all reads everything"
+    those = f"{partitions_sampled} of {partitions} partitions"
+    return f"{share}, in {those}; the total takes the others to be like them; --all reads everything"
+
+
+# ---- the plot
+
+
+def _empty_figure(path: str) -> tuple[str, Any]:
+    """Return the image format of a file name, and a figure of matplotlib. WrongUse if the suffix is of no image."""
+    try:
+        from matplotlib.figure import Figure  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise CouldNot("--plot needs matplotlib: pip install 'kafkarec[study]'") from None
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in _KINDS:
+        raise WrongUse(f"--plot {path}: the name must end in one of {', '.join(_KINDS)}")
+    return suffix.removeprefix("."), Figure(figsize=(8, 5), layout="constrained")
+
+
+def _draw(figure: Any, name: str, one: Study) -> None:
+    axes = figure.subplots()
+    sizes = dict.fromkeys(row.candidate.batch_size for row in one.outcomes)
+    markers = dict(zip(sizes, cycle(_MARKERS), strict=False))
+    for codec in dict.fromkeys(_codec_text(row.candidate) for row in one.outcomes):
+        rows = [row for row in one.outcomes if _codec_text(row.candidate) == codec and row.write_rate]
+        points = [(row.write_rate or 0.0, 100 * row.share) for row in rows]
+        (line,) = axes.plot(*(zip(*points, strict=True) if points else ((), ())), linewidth=1, alpha=0.6, label=codec)
+        for point, row in zip(points, rows, strict=True):
+            axes.plot(*point, markers[row.candidate.batch_size], color=line.get_color(), markersize=7)
+    for size, marker in markers.items():
+        label = "batches unchanged" if size is None else f"batches of {_size_text(size)}"
+        axes.plot([], [], marker, color="gray", label=label)
+    axes.axhline(100, color="gray", linewidth=0.8, linestyle="--")
+    axes.set(xscale="log", xlabel="write speed of one processor, MB/s of decompressed bytes", title=name)
+    axes.set(ylabel="% of the current bytes", ylim=(0, None))
+    figure.legend(loc="outside right upper", fontsize=8)

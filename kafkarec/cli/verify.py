@@ -73,7 +73,7 @@ def _opened(args: argparse.Namespace) -> Any:
     paths = args.paths
     if len(paths) > 1 or paths == [input_logs.STANDARD_INPUT]:
         left_out = list[LeftOut]()
-        logs = input_logs.find(paths, args.topic, args.partition, any_file=True, left_out=left_out)
+        logs = input_logs.find(args, any_file=True, left_out=left_out)
         if paths == [input_logs.STANDARD_INPUT]:
             logs[0].path = input_logs.STANDARD_INPUT
         if len(logs) == 1 and not left_out:

@@ -1,4 +1,4 @@
-"""The notation of the schema tables (`schemas_*.py`), its parser, and the classes of schemas.
+"""The notation of the schema tables (`internal_topics/schemas.py`), its parser, and the classes of schemas.
 
     1 OffsetCommit                     a record type: its id and name; an id of `-`: none
     key 0                              the key's versions

@@ -6,7 +6,7 @@
     internal_topics.columns(log, type="OffsetCommit")          a dict of lists, for pyarrow, polars and pandas
     internal_topics.TOPICS["__cluster_metadata"].types         the record types with their versions and fields
 
-All functions, and the texts of `kafkarec dump`, use the same tables of schemas (`schemas_*.py`). A record type or
+All functions, and the texts of `kafkarec dump`, use the same tables of schemas (`schemas.py`). A record type or
 version that Kafka 4.4 does not have, and bytes that are not a message, stay bytes; with `errors="raise"` they raise an
 exception.
 """

@@ -1,4 +1,14 @@
-"""The key and payload texts of kafka-dump-log's decoder flags, as Kafka 4.4's DumpLogSegments prints them.
+"""Messages as Kafka prints them.
+
+JSON: the tree that Kafka's JsonConverters create, and the text that Jackson writes for the tree. Numbers stay numbers
+(enums too), bytes are base64, uuids Kafka's 22 characters. A tagged field with its default value is left out. Jackson
+escapes with upper-case hex digits, does not escape characters from U+007F on, and prints a double as Double.toString
+does.
+
+Records of `__remote_log_metadata`: the `toString` of its Java objects (KIP-405). The constructors of these objects
+refuse some records that can be read. The same checks are made here, in the same order and with the same messages.
+
+The key and payload texts of kafka-dump-log's decoder flags, as Kafka 4.4's DumpLogSegments prints them:
 
     key, payload = DECODERS["--offsets-decoder"](key, value, offset)
 
@@ -9,14 +19,228 @@ Kafka's tool with an exception; here it raises MissingKey.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from math import isfinite, isnan
+from operator import itemgetter
 from types import MappingProxyType
+from typing import Any
 
 from kafkarec.errors import KafkaRecordError, LimitExceededError
-from kafkarec.format.messages import MessageError
+from kafkarec.format.message_schemas import MessageField, MessageSchema, Struct
+from kafkarec.format.messages import MAX_OBJECTS, TAGGED, Cursor, MessageError, default_of, read_message, refuse
 
-from . import json_view, remote_text
-from .topics import TOPICS, Topic, UnknownMessage, read_framed, read_key, read_value
+from .topics import CONSUMER_MESSAGES, TOPICS, MessagePart, Topic, UnknownMessage, read_framed, read_key, read_value
+
+
+def value_tree(part: MessagePart, unknown: bool = False) -> dict[str, Any]:
+    """A value as Kafka's tools print it, with decoded members of a classic group of protocol type "consumer".
+
+    unknown: includes the tagged fields that are in no schema, which Kafka's tools leave out
+    """
+    result = struct_tree(part.type.value.struct, part.version, part.fields, unknown)
+    if part.type.name == "GroupMetadata" and result["protocolType"] == "consumer":
+        left = MAX_OBJECTS  # for all members together
+        for member, stored in zip(result["members"], part.fields["members"], strict=True):
+            for name, kind in _EMBEDDED.items():
+                cursor = Cursor(stored[name], objects=left)
+                message = _embedded(kind.value, cursor)
+                left = cursor.objects_left
+                if message is not None:
+                    member[name] = message
+    return result
+
+
+_EMBEDDED = {
+    "subscription": CONSUMER_MESSAGES["ConsumerProtocolSubscription"],
+    "assignment": CONSUMER_MESSAGES["ConsumerProtocolAssignment"],
+}
+
+
+def _embedded(schema: MessageSchema, cursor: Cursor) -> dict[str, Any] | None:
+    """The message of a member of a classic group: int16 version, then the message. None for any other bytes."""
+    try:
+        version = cursor.int16()
+        return struct_tree(schema.struct, version, read_message(schema, version, cursor))
+    except KafkaRecordError:
+        return None
+
+
+def struct_tree(of: Struct, version: int, fields: dict[str, Any], unknown: bool = False) -> dict[str, Any]:
+    """The fields of a message or of a struct in it, for `json_text` or `json.dumps`."""
+    out: dict[str, Any] = {}
+    for field in of.fields:
+        if not field.is_in(version):
+            continue
+        value = fields[field.name]
+        if field.tag is not None and value == default_of(field, version):
+            continue
+        if field.is_array and value is not None:
+            out[field.name] = [_single(field, version, each, unknown) for each in value]
+        else:
+            out[field.name] = _single(field, version, value, unknown)
+    if unknown and TAGGED in fields:
+        out[TAGGED] = [{"tag": tag, "data": base64.b64encode(blob).decode()} for tag, blob in fields[TAGGED]]
+    return out
+
+
+def _single(field: MessageField, version: int, value: Any, unknown: bool) -> Any:
+    if value is None:
+        return None
+    if field.struct:
+        return struct_tree(field.struct, version, value, unknown)
+    if isinstance(value, float) and not isfinite(value):
+        return _double_text(value)
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+
+
+def _quote(text: str) -> str:
+    if _ESCAPED.search(text) is None:
+        return f'"{text}"'
+    return '"' + _ESCAPED.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04X}", text) + '"'
+
+
+_name = lru_cache(maxsize=1024)(_quote)  # field names: only those of the tables occur, again and again
+
+
+def _double_text(value: float) -> str:
+    """As Double.toString, with the shortest digits that give the same number, as from JDK 19 on."""
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    minus = "-" if sign else ""
+    if not isinstance(exponent, int):
+        return "NaN" if isnan(value) else f"{minus}Infinity"
+    text = "".join(map(str, digits))
+    point = len(text) + exponent if value else 1  # 0.DIGITS * 10^point
+    if -3 < point <= 0:
+        return f"{minus}0.{'0' * -point}{text}"
+    if 0 < point < 8:
+        return f"{minus}{text[:point].ljust(point, '0')}.{text[point:] or '0'}"
+    return f"{minus}{text[0]}.{text[1:] or '0'}E{point - 1}"
+
+
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    type(None): lambda _: "null",
+    bool: lambda flag: "true" if flag else "false",
+    int: str,
+    float: lambda number: _double_text(number) if isfinite(number) else f'"{_double_text(number)}"',
+    str: _quote,
+    list: lambda nodes: "[" + ",".join([json_text(node) for node in nodes]) + "]",
+    dict: lambda node: "{" + ",".join([f"{_name(name)}:{json_text(each)}" for name, each in node.items()]) + "}",
+}
+
+
+def json_text(node: Any) -> str:
+    """Jackson's text of a tree. The depth is limited by the schema tables, not by the bytes."""
+    return _TEXTS[type(node)](node)
+
+
+_SEGMENT_STATES: tuple[str, ...] = (
+    "COPY_SEGMENT_STARTED",
+    "COPY_SEGMENT_FINISHED",
+    "DELETE_SEGMENT_STARTED",
+    "DELETE_SEGMENT_FINISHED",
+)
+_PARTITION_STATES: tuple[str, ...] = (
+    "DELETE_PARTITION_MARKED",
+    "DELETE_PARTITION_STARTED",
+    "DELETE_PARTITION_FINISHED",
+)
+
+
+_NULL_VALUE = (
+    'Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of '
+    '"org.apache.kafka.common.record.internal.Record.value()" is null'
+)
+
+
+def _check(holds: bool, message: str) -> None:
+    if not holds:
+        refuse(message, message)
+
+
+def _check_epochs(fields: dict[str, Any]) -> None:
+    _check(bool(fields["segmentLeaderEpochs"]), "segmentLeaderEpochs can not be null or empty")
+
+
+def _check_segment(fields: dict[str, Any]) -> None:
+    start, end = fields["startOffset"], fields["endOffset"]
+    _check(start >= 0, f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
+    _check(
+        end >= start,
+        f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}",
+    )
+    _check_epochs(fields)
+
+
+def _check_snapshot(fields: dict[str, Any]) -> None:
+    _state(fields)
+    _check_epochs(fields)
+
+
+def _state(fields: dict[str, Any]) -> str:
+    number: int | None = fields.get("remotePartitionDeleteState")
+    states, message = _PARTITION_STATES, None
+    if number is None:
+        number = int(fields["remoteLogSegmentState"])
+        states, message = _SEGMENT_STATES, "state can not be null"
+    if not 0 <= number < len(states):
+        refuse(message or "a state is not known", message)
+    return states[number]
+
+
+def _partition(fields: dict[str, Any]) -> str:
+    topic = fields["topicIdPartition"]
+    return f"{topic['id']}:{topic['name']}-{topic['partition']}"
+
+
+def _segment_id(fields: dict[str, Any]) -> str:
+    segment = fields["remoteLogSegmentId"]
+    return f"RemoteLogSegmentId{{topicIdPartition={_partition(segment)}, id={segment['id']}}}"
+
+
+def _custom(fields: dict[str, Any]) -> str:
+    blob = fields["customMetadata"]
+    return "Optional.empty" if blob is None else f"Optional[CustomMetadata{{{len(blob)} bytes}}]"
+
+
+def _epochs(fields: dict[str, Any]) -> str:
+    """The text of a sorted map, with the last entry of each epoch."""
+    last = {entry["leaderEpoch"]: entry["offset"] for entry in fields["segmentLeaderEpochs"]}
+    return "{" + ", ".join(f"{epoch}={last[epoch]}" for epoch in sorted(last)) + "}"
+
+
+# Members whose text is not that of the field of the same name.
+_MEMBER_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "remoteLogSegmentId": _segment_id,
+    "topicPartition": _partition,
+    "segmentLeaderEpochs": _epochs,
+    "customMetadata": _custom,
+    "state": _state,
+    "txnIdxEmpty": lambda fields: str(fields["txnIndexEmpty"]).lower(),
+}
+# Java's class -> the checks of its constructor, and its members in the order of its text.
+_MEMBERS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "RemoteLogSegmentMetadata": (
+        _check_segment,
+        "remoteLogSegmentId startOffset endOffset brokerId maxTimestampMs eventTimestampMs segmentLeaderEpochs "
+        "segmentSizeInBytes customMetadata state txnIdxEmpty",
+    ),
+    "RemoteLogSegmentMetadataUpdate": (_state, "remoteLogSegmentId customMetadata state eventTimestampMs brokerId"),
+    "RemotePartitionDeleteMetadata": (_state, "topicPartition state eventTimestampMs brokerId"),
+    "RemoteLogSegmentMetadataSnapshot": (
+        _check_snapshot,
+        "segmentId startOffset endOffset maxTimestampMs segmentLeaderEpochs segmentSizeInBytes customMetadata state "
+        "txnIdxEmpty",
+    ),
+}
+
 
 Texts = tuple[str | None, str | None]
 Decoder = Callable[[bytes | None, bytes | None, int], Texts]
@@ -52,11 +276,11 @@ def _coordinator(topic: Topic) -> Decoder:
             return f"Error at offset {offset}, skipping. {_reason(error)}", None
         schema = kind.type.key
         assert schema is not None
-        data = json_view.fields_tree(schema, schema.last, kind.fields)
-        key_text = json_view.text({"type": str(kind.type.id), "data": data})
+        data = struct_tree(schema.struct, schema.last, kind.fields)
+        key_text = json_text({"type": str(kind.type.id), "data": data})
         if part is None:
             return key_text, "<DELETE>"
-        return key_text, json_view.text({"version": str(part.version), "data": json_view.tree(part)})
+        return key_text, json_text({"version": str(part.version), "data": value_tree(part)})
 
     return texts
 
@@ -66,13 +290,20 @@ def _cluster_metadata(key: bytes | None, value: bytes | None, offset: int) -> Te
         part = read_framed(TOPICS["__cluster_metadata"], value or b"", any_version=True)
     except KafkaRecordError as error:
         return None, f"Error at {offset}, skipping. {_reason(error)}"
-    tree = {"type": part.type.constant, "version": part.version, "data": json_view.tree(part)}
-    return None, json_view.text(tree)
+    tree = {"type": part.type.constant, "version": part.version, "data": value_tree(part)}
+    return None, json_text(tree)
 
 
 def _remote_log_metadata(key: bytes | None, value: bytes | None, offset: int) -> Texts:
     try:
-        return None, remote_text.to_string(value)
+        if value is None:
+            refuse("the value is null", _NULL_VALUE)
+        part = read_framed(TOPICS["__remote_log_metadata"], value, any_version=True)
+        of = part.type.name.removesuffix("Record")
+        check, members = _MEMBERS[of]
+        check(part.fields)
+        texts = (f"{name}={_MEMBER_TEXTS.get(name, itemgetter(name))(part.fields)}" for name in members.split())
+        return None, f"{of}{{{', '.join(texts)}}}"
     except KafkaRecordError as error:
         return None, f"Error at offset {offset}, skipping. {_reason(error)}"
 

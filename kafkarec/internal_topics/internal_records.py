@@ -12,7 +12,7 @@ from kafkarec.format.message_schemas import MessageField
 from kafkarec.format.messages import refuse
 from kafkarec.tables.records import Record
 
-from . import json_view
+from .dump_text import struct_tree, value_tree
 from .topics import TOPICS, MessagePart, Topic, read_framed, read_key, read_value
 
 
@@ -55,10 +55,10 @@ class InternalRecord:
         kind = TOPICS[self.topic].types.get(self.type_id) if self.type_id is not None else None
         key = value = None
         if kind and kind.key and self.key is not None:
-            data = json_view.fields_tree(kind.key, kind.key.last, self.key, unknown=True)
+            data = struct_tree(kind.key.struct, kind.key.last, self.key, unknown=True)
             key = {"type": self.type, "data": data}
         if kind and self.value is not None and self.version is not None:
-            data = json_view.tree(MessagePart(kind, self.version, self.value), unknown=True)
+            data = value_tree(MessagePart(kind, self.version, self.value), unknown=True)
             value = {"type": self.type, "version": self.version, "data": data}
         return {"key": key, "value": value}
 
@@ -108,9 +108,6 @@ def _name_of_topic(records: Any, topic: str | None) -> str:
     if name is None:
         raise ValueError(f"records without the name of their topic: pass topic=, one of {', '.join(TOPICS)}")
     return _topic(name).name
-
-
-_HEAD_COLUMNS = ("offset", "timestamp")
 
 
 class MessageColumn(NamedTuple):
@@ -170,14 +167,9 @@ def rows(
     """
     topic = _name_of_topic(records, topic)
     names = [column.name for column in schema(topic, type)] if type is not None else []
-    return _rows(_records(records), topic, type, names, errors)
-
-
-def _records(source: Any) -> Iterable[Record]:
-    records: Iterable[Record] = source
-    if hasattr(source, "stream"):
-        records = chain.from_iterable(source.stream(columns=["offset", "timestamp", "key", "value"]))
-    return records
+    if hasattr(records, "stream"):
+        records = chain.from_iterable(records.stream(columns=["offset", "timestamp", "key", "value"]))
+    return _rows(records, topic, type, names, errors)
 
 
 def _rows(
@@ -214,7 +206,8 @@ def columns(
     topic = _name_of_topic(records, topic)
     all_rows = list(rows(records, topic, type=type, errors=errors))
     if type is None:
-        names = [*_HEAD_COLUMNS, "type", "version", "is_tombstone", "key", "value", "problem"]
+        names = ["offset", "timestamp", "type", "version", "is_tombstone", "key", "value", "problem"]
     else:
-        names = [*_HEAD_COLUMNS, "version", "is_tombstone", *(column.name for column in schema(topic, type)), "problem"]
+        of_type = (column.name for column in schema(topic, type))
+        names = ["offset", "timestamp", "version", "is_tombstone", *of_type, "problem"]
     return {name: [row[name] for row in all_rows] for name in names}

@@ -19,9 +19,14 @@ from typing import Any, NamedTuple
 from kafkarec.format.message_schemas import MessageSchema, RecordType, parse
 from kafkarec.format.messages import Cursor, MessageError, read_message, refuse
 
-from .schemas_coordinators import REMOTE_LOG_METADATA, SHARE_COORDINATOR, TRANSACTION_COORDINATOR
-from .schemas_group import CONSUMER_PROTOCOL, GROUP_COORDINATOR
-from .schemas_metadata import METADATA
+from .schemas import (
+    CONSUMER_PROTOCOL,
+    GROUP_COORDINATOR,
+    METADATA,
+    REMOTE_LOG_METADATA,
+    SHARE_COORDINATOR,
+    TRANSACTION_COORDINATOR,
+)
 
 _FRAME_VERSION = 1
 _INT16_MAX = 0x7FFF

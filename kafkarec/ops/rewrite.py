@@ -19,8 +19,8 @@ from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.walk import walk
 from kafkarec.recover.steps import Step
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import RecordInput, record_input_of
+from kafkarec.write.encoding import RecordInput, record_input_of
+from kafkarec.write.fields import BatchHeader
 
 Progress = Callable[[str, int], object]
 

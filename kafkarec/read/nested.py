@@ -11,8 +11,7 @@ from kafkarec._core import Decoder, PassResult, arrow_values
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD
-from kafkarec.tables.records import BATCH_LAYOUT, BatchTable, RecordColumns
-from kafkarec.tables.table import Table
+from kafkarec.tables.records import BATCH_LAYOUT, BatchTable, RecordColumns, Table
 
 from .decode_options import (
     NO_CHECKS,

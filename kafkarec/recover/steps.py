@@ -12,8 +12,7 @@ from typing import Any
 from kafkarec._core import Chunk, Rows
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import InvalidRecordError
-from kafkarec.tables.records import BATCH_LAYOUT
-from kafkarec.tables.table import cells
+from kafkarec.tables.records import BATCH_LAYOUT, cells
 
 ABORT, COMMIT = 2, 4  # codes of markers, from `_c/producer_table.pxd`
 

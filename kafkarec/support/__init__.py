@@ -1,1 +1,1 @@
-"""Helpers without Kafka: the logger, text tables, durable files, conversion to other libraries' tables."""
+"""Helpers without Kafka: the logger, text tables, durable files, Parquet folders."""

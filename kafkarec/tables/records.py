@@ -1,19 +1,230 @@
-"""RecordColumns, BatchTable, Record and RecordBatch: views on decoded columns."""
+"""RecordColumns, BatchTable, Record and RecordBatch: views on decoded columns.
+
+Table has what both tables share: columns in pieces of chunks, exported to Arrow without a copy and to Python value by
+value.
+"""
 
 from __future__ import annotations
 
+import importlib
+import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from itertools import chain
-from typing import Any, Protocol, overload
+from itertools import chain, pairwise
+from typing import Any, Literal, Protocol, Self, overload
 
-from kafkarec._core import BatchColumn, Layout, Rows
+from kafkarec._core import BatchColumn, Chunk, Layout, Rows
 from kafkarec._core import PassResult as PassResult
 from kafkarec._core import Record as Record
 from kafkarec._core import RecordBatch as RecordBatch
 from kafkarec.damage import Damage, Restored, UndecidedTransaction
-from kafkarec.format.schema import batch_schema
+from kafkarec.format.schema import Schema, batch_schema
 
-from .table import Piece, Table
+Piece = tuple[Chunk, int, int]
+_WIDTHS = {"i": 4, "I": 4, "s": 2, "c": 1, "b": -1, "u": 0, "z": 0, "+l": 0}
+_CASTS: dict[str, Literal["i", "I", "h", "b", "q"]] = {"i": "i", "I": "I", "s": "h", "c": "b"}
+
+
+def _byte_strings(offsets: memoryview, data: memoryview | None, start: int, stop: int) -> list[bytes]:
+    ends = offsets.cast("i")[start : stop + 1].tolist()
+    first = ends[0]
+    blob = b"" if data is None else bytes(data[first : ends[-1]])  # slicing bytes is faster than slicing a view
+    if first:
+        ends = [end - first for end in ends]
+    return [blob[a:b] for a, b in pairwise(ends)]
+
+
+def _bits(bitmap: memoryview, start: int, stop: int) -> str:
+    """Bits [start, stop) as a string of 0 and 1."""
+    first, last = start >> 3, (stop + 7) >> 3
+    text = f"{int.from_bytes(bitmap[first:last], 'little'):0{(last - first) * 8}b}"[::-1]
+    return text[start - first * 8 : stop - first * 8]
+
+
+def buffers(chunk: Chunk, column: int, format_: str) -> tuple[memoryview | None, memoryview, memoryview | None]:
+    """One column's validity, values or offsets, and data; None: there are no nulls, or no data."""
+    return chunk.column(column, _WIDTHS.get(format_, 8))
+
+
+def cells(chunk: Chunk, column: int, format_: str, start: int, stop: int) -> list[Any]:
+    """One column's values, rows [start, stop): int (timestamps: as stored), bool, str, bytes, None."""
+    validity, values, data = buffers(chunk, column, format_)
+    result: list[Any]
+    if format_ in ("z", "u"):
+        result = _byte_strings(values, data, start, stop)
+        if format_ == "u":
+            result = [text.decode() for text in result]
+    elif format_ == "b":
+        bits = _bits(values, start, stop)
+        result = [bit == "1" for bit in bits] if "1" in bits else [False] * (stop - start)
+    else:
+        result = values.cast(_CASTS.get(format_, "q"))[start:stop].tolist()
+    return result if validity is None else _with_nulls(result, validity, start, stop)
+
+
+def _with_nulls(values: list[Any], validity: memoryview, start: int, stop: int) -> list[Any]:
+    bits = _bits(validity, start, stop)
+    if "0" not in bits:
+        return values
+    if "1" not in bits:
+        return [None] * len(values)
+    return [value if bit == "1" else None for value, bit in zip(values, bits, strict=True)]
+
+
+def header_cells(chunk: Chunk, layout: Layout, column: int, start: int, stop: int) -> list[tuple[Any, ...]]:
+    """The headers of rows [start, stop): tuples of (key, value or None)."""
+    _, lists, _ = chunk.column(column, 0)
+    ends = lists.cast("i")[start : stop + 1].tolist()
+    first, last = ends[0], ends[-1]
+    if first == last:
+        return [()] * (stop - start)
+    key_offsets, key_data, validity, value_offsets, value_data = chunk.headers()
+    keys: list[Any] = _byte_strings(key_offsets, key_data, first, last)
+    if not layout.binary_header_keys:
+        keys = [key.decode() for key in keys]
+    values: list[Any]
+    if layout.schema[column].views:
+        values = chunk.viewed(layout, column, first, last)
+    else:
+        values = _with_nulls(_byte_strings(value_offsets, value_data, first, last), validity, first, last)
+    pairs = list(zip(keys, values, strict=True))
+    return [tuple(pairs[a - first : b - first]) if a < b else () for a, b in pairwise(ends)]
+
+
+def _library(name: str, pip_name: str) -> Any:
+    """A library of tables, imported on use."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ImportError(f"{name} is not installed: pip install {pip_name}") from None
+
+
+class Table(ABC):
+    """Columns of equal length. Immutable and thread-safe; Arrow consumers get the same buffers."""
+
+    __slots__ = ("__weakref__", "_cut", "_layout")
+
+    def __init__(self, layout: Layout, cut: list[Piece] | None) -> None:
+        """cut: the rows; None: those of `_whole_pieces`, which is called when they are used."""
+        self._layout, self._cut = layout, cut
+
+    @abstractmethod
+    def _whole_pieces(self) -> list[Piece]: ...
+
+    @property
+    def _pieces(self) -> list[Piece]:
+        if self._cut is None:
+            self._cut = self._whole_pieces()
+        return self._cut
+
+    @abstractmethod
+    def _same(self, pieces: list[Piece]) -> Self:
+        """A table of this class over other rows."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns: a tuple of fields with name, type, nullable; `.names`."""
+        schema: Schema = self._layout.schema
+        return schema
+
+    def __len__(self) -> int:
+        return sum(stop - start for _, start, stop in self._pieces)
+
+    def _rows(self, start: int, stop: int) -> list[Piece]:
+        """The pieces of rows [start, stop)."""
+        pieces = []
+        for chunk, low, high in self._pieces:
+            rows = high - low
+            first, last = max(start, 0), min(stop, rows)
+            if first < last:
+                pieces.append((chunk, low + first, low + last))
+            start -= rows
+            stop -= rows
+        return pieces
+
+    def _slice(self, rows: slice) -> Self:
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise ValueError("the step of a slice must be 1")
+        return self._same(self._rows(start, max(start, stop)))
+
+    def _row(self, index: int) -> Piece:
+        """The piece of one row."""
+        try:
+            row = operator.index(index)  # pandas and NumPy have integers of their own
+        except TypeError:
+            raise TypeError(f"an index is an int or a slice, not {index!r}; .column(name) gives a column") from None
+        length = len(self)
+        row += length if row < 0 else 0
+        if not 0 <= row < length:
+            raise IndexError(f"row {index} of {length}")
+        return self._rows(row, row + 1)[0]
+
+    def column(self, name: str) -> list[Any]:
+        """One column as a list of Python values; headers as tuples of pairs, timestamps as stored (see `.schema`)."""
+        index = self.schema.index_of.get(name)
+        if index is None:
+            raise KeyError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
+        values: list[Any] = []
+        for piece in self._pieces:
+            values += self._cells(index, *piece)
+        return values
+
+    def _cells(self, index: int, chunk: Chunk, start: int, stop: int) -> list[Any]:
+        format_ = self.schema[index].format
+        if format_ == "+l":
+            return header_cells(chunk, self._layout, index, start, stop)
+        if format_ == "vz":
+            return chunk.viewed(self._layout, index, start, stop)
+        return cells(chunk, index, format_, start, stop)
+
+    # ---- Arrow
+
+    def __arrow_c_schema__(self) -> object:
+        return self._layout.schema_capsule()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A new Arrow stream over the same buffers, one record batch per chunk; may be called many times.
+
+        Ignores `requested_schema`, as Arrow allows: the types are those of `.schema`.
+        """
+        return self._layout.stream_capsule(self._pieces)
+
+    def list_capsules(self, offsets: memoryview, validity: bytes, nulls: int) -> tuple[object, object]:
+        """(arrow_schema, arrow_array) capsules of lists over the rows of a table of one piece, for RecordLists."""
+        ((chunk, _, _),) = self._pieces
+        return self._layout.schema_capsule(lists=True), chunk.lists_capsule(offsets, validity, nulls)
+
+    def to_arrow(self) -> Any:
+        """A pyarrow.Table over the same buffers (extra: arrow)."""
+        return _library("pyarrow", "'kafkarec[arrow]'").table(self)
+
+    def to_polars(self) -> Any:
+        """A polars.DataFrame."""
+        return _library("polars", "polars").DataFrame(self)
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame, through pyarrow."""
+        _library("pandas", "pandas")
+        return self.to_arrow().to_pandas()
+
+    def _repr_html_(self) -> str:
+        """The first 20 rows for a notebook, escaped."""
+        from html import escape  # its table of entities takes 2 ms of `import kafkarec`
+
+        def cell(value: object) -> str:
+            text = repr(value)
+            return "<i>null</i>" if value is None else escape(text if len(text) <= 80 else text[:77] + "...")
+
+        head = self._slice(slice(0, 20))
+        columns = [[cell(value) for value in head.column(name)] for name in head.schema.names]
+        titles = "".join(f"<th>{escape(name)}</th>" for name in head.schema.names)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{text}</td>" for text in row) + "</tr>" for row in zip(*columns, strict=True)
+        )
+        more = f"<p>{len(self)} rows, the first 20 shown</p>" if len(self) > 20 else ""
+        return f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{more}"
+
 
 _BLOCK = 4096
 

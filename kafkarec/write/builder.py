@@ -4,25 +4,80 @@
     magic 0, 1          consecutive messages; with a codec one wrapper message with them as its value
     base timestamp      the first record's, or the delete horizon (KIP-534)
     offsets             strictly increasing; a record is at most 2^31-1 above the base offset, in every magic
+    control records     key: version int16 = 0 | type int16; value: version int16 = 0 | the fields of the type's message
 
 A refused record leaves the batch unchanged. (Kafka's builder keeps the base timestamp of a refused first record, and
-the bytes of one whose offset is too far.)
+the bytes of one whose offset is too far.) Where a batch is full: see `_c/batch_size.pxd`.
+
+Versions of control records are those that Kafka's builder writes, 0 everywhere: LEADER_CHANGE has a version 1 with
+directory ids (KIP-853), which the builder does not write and ControlRecordUtils does not read.
+`kafkarec.format.control` parses them.
 """
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-from kafkarec._writer import compiled_append
-from kafkarec.format.control import ControlRecord, ControlRecordType, EndTxnMarker, type_id
-from kafkarec.format.layout import BATCH_MAGIC, MAX_SIZE
-from kafkarec.write.compression_ratio import ESTIMATOR
-from kafkarec.write.control_records import MARKERS, VERSION, key_of, type_of, value_of
-from kafkarec.write.fields import Headers, Timestamp, content, fitting, timestamp_of
-from kafkarec.write.open_batch import BatchState
+from kafkarec._writer import OpenBatch, compiled_append, compiled_init
+from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
+from kafkarec.errors import MissingCodecError
+from kafkarec.format.control import (
+    CLASSES,
+    ControlRecord,
+    ControlRecordType,
+    EndTxnMarker,
+    LeaderChangeRecord,
+    type_id,
+    value_bytes,
+)
+from kafkarec.format.enums import Compression, TimestampType
+from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAX_SIZE
+from kafkarec.write.fields import (
+    BatchHeader,
+    Headers,
+    Timestamp,
+    checked_magic,
+    content,
+    fitting,
+    header_pair,
+    single,
+    timestamp_of,
+)
+from kafkarec.write.sizes import ESTIMATOR
+
+_MARKERS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+_VERSION = 0
 
 
-class RecordBatchBuilder(BatchState):
+def _type_of(control_type: ControlRecordType | str | int) -> ControlRecordType:
+    """The member of that name, lower or upper case, or id; ValueError lists the names."""
+    try:
+        if isinstance(control_type, str):
+            return ControlRecordType[control_type.upper()]
+        return ControlRecordType(control_type)
+    except (KeyError, ValueError):
+        names = ", ".join(name.lower() for name in ControlRecordType.__members__)
+        raise ValueError(f"control type {control_type!r}: one of {names}") from None
+
+
+def _value_of(record: ControlRecord) -> bytes:
+    """The value of a typed control record; ValueError for a version other than 0, or a field that does not fit or has
+    another type."""
+    of = CLASSES.get(record.type)
+    if of is None or type(record) is not of:
+        raise ValueError(f"{type(record).__name__} is not the class of a control record {record.type.name}")
+    if record.version != _VERSION:
+        raise ValueError(f"{record.type.name} is written in version {_VERSION} only, not {record.version}")
+    try:
+        voters = (*record.voters, *record.granting_voters) if isinstance(record, LeaderChangeRecord) else ()
+        if any(voter.voter_directory_id is not None and voter.voter_directory_id.int for voter in voters):
+            raise ValueError("LEADER_CHANGE is written in version 0, which has no field for a voter's directory id")
+        return value_bytes(record)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"{record.type.name} has a field of another type: {error}") from None
+
+
+class RecordBatchBuilder(OpenBatch):
     """Builds one batch (magic 2) or message set (magic 0, 1).
 
     compression       a name or member of `Compression`; level: None is Kafka's default (gzip -1, lz4 9, zstd 3)
@@ -37,6 +92,67 @@ class RecordBatchBuilder(BatchState):
     ValueError for what Kafka refuses, and for numbers that do not fit their fields. Belongs to one thread at a time.
     As a context manager it is built at the end of the block, aborted when the block raises.
     """
+
+    _header: BatchHeader
+
+    @compiled_init
+    def __init__(
+        self,
+        *,
+        magic: int = 2,
+        compression: Compression | str = "none",
+        level: int | None = None,
+        timestamp_type: TimestampType | str | None = "create_time",
+        base_offset: int = 0,
+        batch_size: int = 16384,
+        log_append_time: int = -1,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        is_transactional: bool = False,
+        is_control: bool = False,
+        partition_leader_epoch: int = -1,
+        delete_horizon_ms: int | None = None,
+        topic: str | None = None,
+    ) -> None:
+        checked = checked_magic(magic)
+        codec = Compression.of(compression)
+        checked_to_write = checked_level(codec, level)
+        if timestamp_type is None and magic > 0:
+            raise ValueError(f"magic {magic} needs a timestamp type")
+        if magic < BATCH_MAGIC and codec > LATEST_CODECS[magic]:
+            raise ValueError(f"magic {magic} has no {CODECS[codec].name} (KIP-110)")
+        try:
+            compress(codec, b"")
+        except MissingCodec as missing:
+            raise MissingCodecError(str(missing), reason="missing_codec") from None
+        if magic < BATCH_MAGIC and (is_transactional or is_control):
+            raise ValueError(f"magic {magic} has neither transactions nor control batches")
+        if magic < BATCH_MAGIC and delete_horizon_ms not in (None, -1):
+            raise ValueError(f"magic {magic} has no delete horizon")
+        horizon = -1 if delete_horizon_ms is None else fitting("delete horizon", delete_horizon_ms, 64)
+        header = BatchHeader(
+            checked,
+            int(codec),
+            checked_to_write,
+            0 if timestamp_type is None else int(TimestampType.of(timestamp_type)),
+            fitting("base offset", base_offset, 64),
+            log_append_time=fitting("log append time", log_append_time, 64),
+            partition_leader_epoch=fitting("partition leader epoch", partition_leader_epoch, 32),
+            producer_id=fitting("producer id", producer_id, 64),
+            producer_epoch=fitting("producer epoch", producer_epoch, 16),
+            base_sequence=fitting("base sequence", base_sequence, 32),
+            is_transactional=bool(is_transactional),
+            is_control=bool(is_control),
+            delete_horizon_ms=horizon if horizon >= 0 else None,
+        )
+        self._begin(header, fitting("batch size", batch_size, 32))
+        if topic is not None:
+            self._use_topic(topic)
+
+    def _use_topic(self, topic: str) -> None:
+        self._topic = topic
+        self._expected_ratio = ESTIMATOR.estimation(topic, self.compression)
 
     @compiled_append
     def append(
@@ -74,10 +190,10 @@ class RecordBatchBuilder(BatchState):
         self, timestamp: Timestamp, control_type: ControlRecordType | str, coordinator_epoch: int = 0
     ) -> int:
         """Adds the "commit" or "abort" that ends the producer's transaction."""
-        kind = type_of(control_type)
-        if kind not in MARKERS:
+        kind = _type_of(control_type)
+        if kind not in _MARKERS:
             raise ValueError(f"{kind.name} ends no transaction; give abort or commit")
-        return self.append_control(timestamp, EndTxnMarker(kind, kind, VERSION, coordinator_epoch))
+        return self.append_control(timestamp, EndTxnMarker(kind, kind, _VERSION, coordinator_epoch))
 
     def append_control(self, timestamp: Timestamp, record: ControlRecord, offset: int | None = None) -> int:
         """Adds a typed control record, as returned by `Record.control`.
@@ -86,15 +202,18 @@ class RecordBatchBuilder(BatchState):
         """
         if not isinstance(record, ControlRecord):
             raise TypeError(f"a control record is needed, as Record.control returns it, not {type(record).__name__}")
-        kind = type_of(record.type)
-        if kind in MARKERS:
+        kind = _type_of(record.type)
+        if kind in _MARKERS:
             if self._header.producer_id == -1:
                 raise ValueError("an end transaction marker needs a producer id")
             if not self._header.is_transactional:
                 raise ValueError("an end transaction marker needs a transactional batch")
         if kind is ControlRecordType.LEADER_CHANGE and self._header.partition_leader_epoch == -1:
             raise ValueError("a leader change needs a partition leader epoch")
-        return self._append_control(timestamp, key_of(kind), value_of(record), (), offset)
+        if kind is ControlRecordType.UNKNOWN:
+            raise ValueError("a control record of type UNKNOWN cannot be written: it has no id")
+        key = _VERSION.to_bytes(2, "big") + kind.to_bytes(2, "big")
+        return self._append_control(timestamp, key, _value_of(record), (), offset)
 
     def _append_control(
         self, timestamp: Timestamp, key: bytes, value: bytes | None, headers: Headers | None, offset: int | None
@@ -149,6 +268,128 @@ class RecordBatchBuilder(BatchState):
         if self._header.magic >= BATCH_MAGIC:
             fitting("distance from the base offset to the last", last_offset - self._header.base_offset, 32)
         self._last_offset = last_offset
+
+    def has_room_for(
+        self, timestamp: Timestamp, key: bytes | None, value: bytes | None, headers: Headers | None = ()
+    ) -> bool:
+        """Whether a record with these fields still fits `batch_size`; with a codec a pessimistic estimate."""
+        known = self._has_room(timestamp, key, value, headers)
+        if known is None:
+            row = timestamp_of(timestamp), content("key", key), content("value", value)
+            known = self._has_room(*row, self._pairs(headers) if self._header.magic >= BATCH_MAGIC else [])
+        return bool(known)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further record fits, or the batch is built or aborted. False while it is open without records."""
+        return self._is_full
+
+    @property
+    def estimated_bytes_written(self) -> int:
+        """Bytes so far with the header: exact without a codec, with one estimated by the expected ratio."""
+        return self._size_so_far
+
+    @property
+    def estimated_size(self) -> int:
+        """Bytes of the batch once it is built; before that `estimated_bytes_written`."""
+        return self._size
+
+    @property
+    def estimated_compression_ratio(self) -> float:
+        """The expected ratio that `has_room_for` uses. May be set; rounded to a 32-bit float."""
+        return self._expected_ratio
+
+    @estimated_compression_ratio.setter
+    def estimated_compression_ratio(self, ratio: float) -> None:
+        self._expected_ratio = single(ratio)
+
+    def _pairs(self, headers: Headers | None) -> list[tuple[bytes, bytes | None]]:
+        if headers is None and self._header.magic >= BATCH_MAGIC:
+            raise ValueError("headers must not be None; for no headers give ()")
+        pairs = [header_pair(header) for header in headers or ()]
+        if pairs and self._header.magic < BATCH_MAGIC:
+            raise ValueError(f"magic {self._header.magic} has no record headers")
+        return pairs
+
+    @property
+    def max_timestamp(self) -> int:
+        """ms; -1 without one."""
+        return self._header.log_append_time if self._header.timestamp_type else self._max_timestamp[0]
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        """The offset of the first record that has the max timestamp; -1 without one."""
+        if self._header.timestamp_type:
+            return self._first_offset
+        return self._max_timestamp[1]
+
+    @property
+    def compression_ratio(self) -> float:
+        """Bytes of the built batch's payload / uncompressed bytes of its records; 1.0 before it is built."""
+        return self._ratio
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the next record that is appended without one."""
+        last = self._last_offset
+        return self._header.base_offset if last is None else last + 1
+
+    @property
+    def magic(self) -> int:
+        return self._header.magic
+
+    @property
+    def compression(self) -> Compression:
+        return Compression(self._header.codec)
+
+    @property
+    def base_offset(self) -> int:
+        return self._header.base_offset
+
+    @property
+    def last_offset(self) -> int | None:
+        """The last record's offset, or the one set by `override_last_offset`; None without records."""
+        return self._last_offset
+
+    @property
+    def producer_id(self) -> int:
+        return self._header.producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        return self._header.producer_epoch
+
+    @property
+    def base_sequence(self) -> int:
+        return self._header.base_sequence
+
+    @property
+    def is_transactional(self) -> bool:
+        return self._header.is_transactional
+
+    @property
+    def is_control(self) -> bool:
+        return self._header.is_control
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        return self._header.delete_horizon_ms
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the batch is built."""
+        return self._state == "built"
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        name = CODECS[self._header.codec].name
+        about = "about " if self._header.codec and self._state != "built" else ""
+        return (
+            f"<RecordBatchBuilder magic {self._header.magic}, {name}, {self._state}: {len(self)} records from offset "
+            f"{self._header.base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
+        )
 
     def __enter__(self) -> Self:
         return self

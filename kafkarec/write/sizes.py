@@ -1,21 +1,62 @@
-"""Sizes of records and batches before they are written (Kafka: AbstractRecords, DefaultRecord, LegacyRecord).
+"""Sizes of records and batches before they are written (Kafka: AbstractRecords, DefaultRecord, LegacyRecord), and the
+compression ratio that is expected of a topic's batches, from which the size of an open batch is estimated.
 
 magic 2     the batch header + for each record: length varint, attributes 1, timestamp and offset deltas, key and
             value with length varints, count of headers, headers
 magic 0, 1  for each message its fields (see kafkarec/format/layout.py) + key + value; with a codec also a wrapper
+ratio       compressed bytes / uncompressed bytes of the records, a 32-bit float, for each topic and codec; 1.0 at first
+
+The ratio is pessimistic, see next_ratio in `_c/batch_size.pxd`. Numbers equal those of Kafka's
+CompressionRatioEstimator, which calculates in 32-bit floats.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kafkarec._writer import record_size
+from kafkarec._writer import INITIAL_RATIO as INITIAL_RATIO
+from kafkarec._writer import next_ratio, record_size
+from kafkarec.codecs import CODECS
 from kafkarec.format.enums import Compression
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES, MAX_SIZE
 from kafkarec.tables.records import Record
-from kafkarec.write.fields import checked_magic, timestamp_of
+from kafkarec.write.fields import checked_magic, single, timestamp_of
+
+
+class CompressionRatioEstimator:
+    """Ratios by topic and codec. Safe to use from several threads; Kafka has one for each process, see `ESTIMATOR`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ratios: dict[str, list[float]] = {}
+
+    def estimation(self, topic: str, compression: Compression | str) -> float:
+        """The expected ratio of the topic's next batch."""
+        codec = Compression.of(compression)
+        with self._lock:
+            return self._of(topic)[codec]
+
+    def update_estimation(self, topic: str, compression: Compression | str, observed: float) -> float:
+        """Moves the ratio by one step towards the observed ratio of a batch; returns it."""
+        codec = Compression.of(compression)
+        observed = single(observed)
+        with self._lock:
+            ratios = self._of(topic)
+            ratios[codec] = next_ratio(ratios[codec], observed)
+            return ratios[codec]
+
+    def _of(self, topic: str) -> list[float]:
+        return self._ratios.setdefault(topic, [INITIAL_RATIO] * len(CODECS))
+
+    def __repr__(self) -> str:
+        return f"<CompressionRatioEstimator of {len(self._ratios)} topics>"
+
+
+ESTIMATOR = CompressionRatioEstimator()
+"""Used by every `RecordBatchBuilder` that has a topic."""
 
 
 def estimate_size(

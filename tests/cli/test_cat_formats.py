@@ -22,7 +22,7 @@ from paths import SEGMENTS
 from random_records import UNUSUAL, records_of
 
 import kafkarec
-from kafkarec.cli import cat_arrow
+from kafkarec.cli import cat_writers
 
 CODECS = SEGMENTS / "all-codecs-0"
 HEADER_LINE = "topic,partition,offset,timestamp,timestamp_type,key,key_base64,value,value_base64,headers"
@@ -137,7 +137,7 @@ def test_an_empty_input_has_a_schema(run: Here, tmp_path: Path, form: str) -> No
 
 
 def test_row_groups_are_written_as_they_fill(run: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(cat_arrow.ParquetWriter, "group_rows", 100)
+    monkeypatch.setattr(cat_writers.ParquetWriter, "group_rows", 100)
     path = tmp_path / "x.log"
     path.write_bytes(sorted(CODECS.glob("*.log"))[0].read_bytes() * 3)
     file = pq.ParquetFile(io.BytesIO(run("cat", path, path, "--format", "parquet").out))

@@ -20,7 +20,7 @@ import pytest
 from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import SEGMENTS
 
-from kafkarec.cli import spool
+from kafkarec.cli import input_logs
 from kafkarec.cli.shared_options import FILE, FOLDER, CouldNot, InputPath, OutputPath, errors_named
 from kafkarec.cli.shared_options import LOG as LOG_KIND
 from kafkarec.cli.verb_parsers import VERBS, parser_of
@@ -311,7 +311,7 @@ def test_a_copy_of_standard_input_that_does_not_fit_is_named() -> None:
 
     where = re.escape(tempfile.gettempdir())
     with pytest.raises(CouldNot, match=f"copy of standard input in {where}: no space left on device .TMPDIR names"):
-        spool.copy(io.BytesIO(b"x"), Full())
+        input_logs.copy_pipe(io.BytesIO(b"x"), Full())
 
 
 def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(

@@ -15,8 +15,8 @@ from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, o
 from paths import ROOT, SEGMENTS
 
 import kafkarec
+from kafkarec.cli.output_files import WholeWrites
 from kafkarec.cli.verb_parsers import VERBS
-from kafkarec.cli.whole_writes import WholeWrites
 
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
 

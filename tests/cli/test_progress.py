@@ -253,7 +253,7 @@ def test_after_ctrl_c_it_is_said_what_is_left_and_what_to_do(
 # As Python's sitecustomize: 4000 batches take a second or more, so there is time to interrupt.
 SLOW_CAT = """
 import time
-from kafkarec.cli.cat_writer import JsonWriter
+from kafkarec.cli.cat_writers import JsonWriter
 write = JsonWriter.write
 def slowly(*words):
     time.sleep(0.03)

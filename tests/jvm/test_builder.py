@@ -24,9 +24,8 @@ import kafkarec
 from kafkarec import codecs
 from kafkarec.format.control import Endpoint, KRaftVersionFeature, KRaftVoter, LeaderChangeVoter
 from kafkarec.write.builder import RecordBatchBuilder
-from kafkarec.write.compression_ratio import CompressionRatioEstimator
 from kafkarec.write.fields import single
-from kafkarec.write.sizes import estimate_size
+from kafkarec.write.sizes import CompressionRatioEstimator, estimate_size
 from kafkarec.write.stamping import stamp
 
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -24,6 +24,7 @@ MODULES = {
     "py_rows": "C, and the Python module around it",
     "arguments": "arguments of Python calls (_entry), and of SQL functions (spark_udfs)",
     "batch": "the format of a batch (_c), and Spark's batch reader",
+    "report": "blocks and forms of all reports, and the report of verify",
     "columns": OF_SPARK,
     "damage": OF_SPARK,
     "encoding": OF_SPARK,

@@ -48,8 +48,8 @@ def test_compression_libraries_only_in_codecs() -> None:
     assert offenders([p for p in files("kafkarec") if "codecs" in p.parts], CODEC_LIBRARIES) != []
 
 
-def test_table_libraries_only_in_interop_and_cli_inside_functions() -> None:
-    allowed = ("interop.py", "remote_path.py", "partitioned_files.py")
+def test_table_libraries_only_in_these_modules_and_cli_inside_functions() -> None:
+    allowed = ("remote_path.py", "partitioned_files.py")
     outside = [p for p in files("kafkarec") if "cli" not in p.parts and p.name not in allowed]
     assert offenders(outside, TABLE_LIBRARIES) == []
     assert offenders(files("kafkarec"), TABLE_LIBRARIES, top_level_only=True) == []

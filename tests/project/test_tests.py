@@ -9,8 +9,8 @@ from pathlib import Path
 from paths import ROOT, SUPPORT, TESTS
 from source_files import files, imports
 
-# Units that are several modules of kafkarec: the compiled modules with their C code.
-MORE_UNITS = {"core": ("_core.pyx", "_writer.pyx", "_c", "_checksum.py")}
+# Units that are no package of kafkarec: the compiled modules with their C code, a module.
+MORE_UNITS = {"core": ("_core.pyx", "_writer.pyx", "_c", "_checksum.py"), "report": ("report.py",)}
 # In a file's own code, or in a program that it holds as a string.
 OF_A_TEST = re.compile(
     r"^\s*(?:from\s+(?:tests\b|\.*(?:\w+\.)*test_)[\w.]*\s+import|import\s+(?:tests\b|(?:\w+\.)*test_))", re.M

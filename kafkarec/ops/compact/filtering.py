@@ -47,8 +47,8 @@ from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns
 from kafkarec.read.walk import HEADERS, asked, walk
 from kafkarec.recover.steps import Step
-from kafkarec.tables.table import cells
-from kafkarec.write.record_input import record_input_of
+from kafkarec.tables.records import cells
+from kafkarec.write.encoding import record_input_of
 
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
 _OFFSET, _TIMESTAMP, _KEY, _VALUE, _, _CONTROL_TYPE = range(len(COLUMNS))

@@ -20,7 +20,7 @@ from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.java_integers import INT_MAX, increment_sequence
 from kafkarec.format.layout import LATEST_CODECS
 from kafkarec.ops.rewrite import SourceBatch, new_header
-from kafkarec.write.header import BatchHeader
+from kafkarec.write.fields import BatchHeader
 
 from .source_batches import DecodedBatches
 from .target import LOG_APPEND, ConversionStats, Shape, Target

@@ -24,8 +24,8 @@ from kafkarec.storage import opening
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.encoding import record_input_of
+from kafkarec.write.fields import BatchHeader
 
 
 class SourceBatches:

@@ -41,7 +41,7 @@ from kafkarec.storage.good_batches import DamageCollector, GoodBatch
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
-from kafkarec.write.header import BatchHeader
+from kafkarec.write.fields import BatchHeader
 
 from .beside_files import (
     add_lost_start,

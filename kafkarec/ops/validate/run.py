@@ -22,9 +22,8 @@ from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.read.decode_options import checked_bytes, checked_limit, checked_record_limit
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
-from kafkarec.write.fields import checked_magic, fitting
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.encoding import record_input_of
+from kafkarec.write.fields import BatchHeader, checked_magic, fitting
 from kafkarec.write.stamping import stamp
 
 from .rules import (

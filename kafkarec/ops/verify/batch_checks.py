@@ -37,7 +37,7 @@ from kafkarec.format.layout import BATCH_MAGIC, USED_BITS
 from kafkarec.recover.offset_order import MAX_JUMP
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
 from kafkarec.state.producers import NONE, Marker, ProducerStates
-from kafkarec.tables.table import cells
+from kafkarec.tables.records import cells
 
 from .findings import Findings, place_of
 

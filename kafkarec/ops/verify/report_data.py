@@ -13,15 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkarec import report
 from kafkarec.damage import Damage, Restored, is_read_failure, is_unchecked
-from kafkarec.report import document
 from kafkarec.sources.read_failures import DISK, LIMIT, OTHER
 from kafkarec.storage.recorded_ends import EndVerdict, LogEnd
 
 from .finding_kinds import ANOMALY, ERROR, READ_FAILURE, of_subject
 from .findings import Finding
 
-GOOD, DAMAGED, UNREADABLE, UNCHECKED, PREALLOCATED, TAIL = document.STATES
+GOOD, DAMAGED, UNREADABLE, UNCHECKED, PREALLOCATED, TAIL = report.STATES
 _NO_END = EndVerdict(LogEnd(0, 0, None))
 STATES = ("damaged", "error", "unchecked", "anomaly", "ok")
 """What a file, a partition or all of them can be, the worst first. unchecked: all that is wrong are payloads above a

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import kafkarec
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.encoding import record_input_of
+from kafkarec.write.fields import BatchHeader
 
 pytestmark = pytest.mark.core
 

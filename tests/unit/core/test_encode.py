@@ -18,9 +18,8 @@ from expected_batches import Row, expected_batch, messages, row
 
 import kafkarec
 from kafkarec.write.builder import RecordBatchBuilder
-from kafkarec.write.fields import single
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.encoding import record_input_of
+from kafkarec.write.fields import BatchHeader, single
 
 pytestmark = pytest.mark.core
 

@@ -17,8 +17,8 @@ from size_classes import class_of
 
 import kafkarec
 from kafkarec import release_memory
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.encoding import record_input_of
+from kafkarec.write.fields import BatchHeader
 
 pytestmark = [pytest.mark.core, pytest.mark.recycled]
 

@@ -8,6 +8,7 @@ from array import array
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import builders
 import pytest
@@ -16,9 +17,9 @@ from slow_lines import Ready
 
 import kafkarec
 from kafkarec._verbs import lines
-from kafkarec.cli import json_lines
-from kafkarec.cli.cat_csv import CsvWriter
-from kafkarec.cli.table_windows import chosen, windows
+from kafkarec.cli import cat_writers, json_lines
+from kafkarec.cli.cat_writers import CsvWriter
+from kafkarec.cli.record_pieces import chosen, windows
 
 pytestmark = pytest.mark.core
 
@@ -149,14 +150,15 @@ def csv_of(
     """What CsvWriter writes after the line of names."""
     sink: Any = io.BytesIO()
     left = {name: iter(texts) for name, texts in (decoded or {}).items()}
-    decoder: Any = SimpleNamespace(
-        texts=lambda source, window: {name: list(islice(texts, len(window))) for name, texts in left.items()},
-        columns=list(left),
-    )
+
+    def texts_of(names: Any, decoded: Any, source: Any, window: Any) -> dict[str, list[str | None]]:
+        return {name: list(islice(texts, len(window))) for name, texts in left.items()}
+
     source: Any = SimpleNamespace(**{"topic": None, "partition": None, "file": None} | (known or {}), path="f")
-    writer = CsvWriter(sink, names, forms, decoder if left else None, iso_times)
-    for window in windows(table):  # as cat cuts it
-        writer.write(source, window)
+    writer = CsvWriter(sink, names, forms, list(left), iso_times)
+    with patch.object(cat_writers, "json_texts", texts_of):
+        for window in windows(table):  # as cat cuts it
+            writer.write(source, window)
     return sink.getvalue().partition(b"\n")[2]
 
 

@@ -13,7 +13,7 @@ from kafkarec import codecs, errors
 from kafkarec.format import enums, layout, schema
 from kafkarec.ops.validate import rules
 from kafkarec.read import decode_options
-from kafkarec.write import record_errors
+from kafkarec.write import encoding
 
 
 def members(file: str, first: str) -> dict[str, int]:
@@ -47,7 +47,7 @@ def test_codes_of_columns_are_those_of_the_schema_in_the_same_order() -> None:
 
 def test_messages_for_refused_records_are_in_the_order_of_the_row_faults() -> None:
     faults = members("write.pxd", "FINE")
-    assert [name.lower() for name in faults] == list(record_errors.MESSAGES)
+    assert [name.lower() for name in faults] == list(encoding.FAULT_MESSAGES)
     assert list(faults.values()) == list(range(len(faults)))
 
 

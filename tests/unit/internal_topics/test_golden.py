@@ -13,8 +13,7 @@ from message_samples import write_key, write_value
 from paths import VECTORS
 
 import kafkarec
-from kafkarec.internal_topics import json_view
-from kafkarec.internal_topics.dump_text import DECODERS, MissingKey
+from kafkarec.internal_topics.dump_text import DECODERS, MissingKey, json_text
 from kafkarec.internal_topics.topics import TOPICS, read_framed, read_key, read_value
 from kafkarec.storage.names import ALWAYS_COMPACTED
 
@@ -107,4 +106,4 @@ def test_the_table_has_the_types_that_kafka_4_4_has() -> None:
 )
 def test_doubles_are_printed_as_java_does(value: float, text: str) -> None:
     """Expected: Double.toString from JDK 19 on, but of 5e-324, which it prints with two digits."""
-    assert json_view.text(value) == text
+    assert json_text(value) == text

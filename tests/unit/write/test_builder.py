@@ -13,10 +13,10 @@ import kafkarec
 from kafkarec._writer import forget_options
 from kafkarec.codecs.codec_errors import MissingCodec
 from kafkarec.format.enums import TimestampType
-from kafkarec.write import open_batch
+from kafkarec.write import builder as builder_module
 from kafkarec.write.builder import RecordBatchBuilder
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.encoding import record_input_of
+from kafkarec.write.fields import BatchHeader
 
 pytestmark = pytest.mark.core
 
@@ -354,7 +354,7 @@ def test_a_missing_library_is_reported_at_the_start(monkeypatch: pytest.MonkeyPa
         raise MissingCodec("zstd", "zstandard")
 
     forget_options()
-    monkeypatch.setattr(open_batch, "compress", missing)
+    monkeypatch.setattr(builder_module, "compress", missing)
     with pytest.raises(kafkarec.MissingCodecError, match="pip install zstandard") as refused:
         RecordBatchBuilder(compression="zstd")
     assert refused.value.reason == "missing_codec"

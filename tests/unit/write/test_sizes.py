@@ -9,8 +9,7 @@ import typed_control
 
 import kafkarec
 from kafkarec.write.builder import RecordBatchBuilder
-from kafkarec.write.compression_ratio import ESTIMATOR, CompressionRatioEstimator
-from kafkarec.write.sizes import estimate_size
+from kafkarec.write.sizes import ESTIMATOR, CompressionRatioEstimator, estimate_size
 
 pytestmark = pytest.mark.core
 

@@ -1,4 +1,4 @@
-"""A report as a title and blocks, and its two forms.
+"""A report as a title and blocks, and its two forms; results as JSON values.
 
     block           as text                                   as HTML
     str             a line; "" is an empty one                a paragraph; "" is nothing
@@ -11,20 +11,23 @@
                     it, unless it and that above are titles
 
 A block of a verb's own is a class with `text` and `html`.
+
+The HTML page has no script, font or image: light or dark by the system's setting, readable on a phone. Its
+Content-Security-Policy forbids to load anything. All text must go through `escaped`: names of topics and files may
+contain any character.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import groupby, takewhile
 from typing import Any, Protocol, TypeVar
 
-from kafkarec.support import html_page
-from kafkarec.support.html_page import text as escaped
-from kafkarec.support.text_table import byte_size, render, safe
+from kafkarec.support.text_table import NOTHING, byte_size, render, safe
 
 T = TypeVar("T")
+Colours = Mapping[str, tuple[str, str]]
 Columns = Sequence[tuple[str, Sequence[str]]]
 """Title and cells of each column; a column of numbers is right-aligned. Those of the columns "state" and "severity" are
 coloured on a page."""
@@ -49,7 +52,7 @@ class Document:
 
     verb      what made it
     title     "": the text has none
-    state     a class of html_page's header, for its colour
+    state     a class of the page's header, for its colour
     css       of the page, for blocks of the verb's own, with their colours
     """
 
@@ -58,7 +61,7 @@ class Document:
     title: str = ""
     state: str = ""
     css: str = ""
-    colours: html_page.Colours = field(default_factory=dict)
+    colours: Colours = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,22 @@ class ReportTable:
             yield from (f"{safe(line)}\n" for line in self.lines)
 
     def html(self) -> Iterator[str]:
-        drawn = None if self.bars is None else (self.bars[0], [bar.drawn() for bar in self.bars[1]])
-        return html_page.table(self.columns, drawn)
+        shown: list[tuple[str, str, Sequence[str]]] = []
+        for title, cells in self.columns:
+            is_number = all(cell == NOTHING or cell[:1].isdigit() for cell in cells)
+            drawn = list(map(escaped, cells))
+            if title in ("state", "severity"):
+                drawn = [f'<b class="{escaped(cell.lower())}">{escaped(cell)}</b>' for cell in cells]
+            shown.append((escaped(title), " class=n" if is_number else "", drawn))
+        if self.bars is not None:
+            title, bars = self.bars
+            shown.append((escaped(title), " class=bar", [bar.drawn() for bar in bars]))
+        heads = "".join(f"<th{kind}>{title}</th>" for title, kind, _ in shown)
+        yield f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>\n'
+        for row in zip(*(cells for _, _, cells in shown), strict=True):
+            drawn_row = (f"<td{kind}>{cell}</td>" for cell, (_, kind, _) in zip(row, shown, strict=True))
+            yield f"<tr>{''.join(drawn_row)}</tr>\n"
+        yield "</tbody></table></div>\n"
 
 
 @dataclass(frozen=True)
@@ -205,10 +222,10 @@ def _is_line(block: Block) -> bool:
 def html(report: Document) -> Iterator[str]:
     """The report as one HTML page, in pieces."""
     title = report.title or f"kafkarec {report.verb}"
-    return html_page.page(title, _body(report, title), _STYLE + report.css, report.colours)
-
-
-def _body(report: Document, title: str) -> Iterator[str]:
+    colours = {**_COLOURS, **report.colours}
+    light, dark = (" ".join(f"--{name}: {both[at]};" for name, both in colours.items()) for at in (0, 1))
+    style = f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{_CSS}{report.css}"
+    yield f"{_HEAD}<title>{escaped(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
     state = f' class="{report.state}"' if report.state else ""
     yield f'<header{state}>\n<p class="kicker">kafkarec {report.verb}</p>\n'
     yield f"<h1>{escaped(title)}</h1>\n"
@@ -222,6 +239,7 @@ def _body(report: Document, title: str) -> Iterator[str]:
             yield "<section>\n"
             yield from _html_of(blocks)
             yield "</section>\n"
+    yield "</main>\n</body>\n</html>\n"
 
 
 def _html_of(blocks: Iterable[Block]) -> Iterator[str]:
@@ -232,9 +250,16 @@ def _html_of(blocks: Iterable[Block]) -> Iterator[str]:
             yield f"<p>{escaped(block.strip())}</p>\n"
 
 
+def escaped(value: object) -> str:
+    """The value as text of the page: escaped, without control characters and lone surrogates."""
+    from html import escape  # not at the top: its table of entities takes longer than all else of a report in text
+
+    return escape(safe(str(value)))
+
+
 _WIDTH, _MIN_WIDTH = 1000, 3  # of a bar and of its parts
 # state or severity -> its colour
-_COLOURS = {
+_COLOUR_OF = {
     "ok": "good",
     "damaged": "damaged",
     "unchecked": "tail",
@@ -242,13 +267,91 @@ _COLOURS = {
     "anomaly": "anomaly",
     "note": "note",
 }
-_STYLE = (
-    """svg.bar { display: block; width: 100%; height: 22px; border-radius: 4px; background: var(--line); }
+# name -> on a light page, on a dark one. CSS uses each as var(--name).
+_COLOURS: Colours = {
+    "page": ("#f6f7f9", "#14171b"),
+    "card": ("#ffffff", "#1d2127"),
+    "code": ("#eef1f4", "#282e36"),
+    "line": ("#dfe3e8", "#323942"),
+    "ink": ("#1b1f24", "#e8eaed"),
+    "soft": ("#5b6470", "#9aa4b0"),
+    # states of bytes, files and findings
+    "good": ("#2f9e63", "#3fb57a"),
+    "damaged": ("#d6336c", "#ff5c93"),
+    "unreadable": ("#e8590c", "#ff8a4c"),
+    "unchecked": ("#8a6fd1", "#a78bfa"),
+    "preallocated": ("#b9c2cc", "#4a535e"),
+    "tail": ("#f2b430", "#ffc94d"),
+    "anomaly": ("#a66a00", "#ffc94d"),
+    "note": ("#5b6470", "#9aa4b0"),
+}
+_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+"""
+_CSS = (
+    """* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
+main { max-width: 1120px; margin: 0 auto; padding: 24px 20px 64px; }
+header, section { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 18px 22px;
+  margin: 0 0 16px; }
+header { border-left: 8px solid var(--good); }
+header.damaged { border-left-color: var(--damaged); }
+header.error { border-left-color: var(--unreadable); }
+header.anomaly, header.unchecked { border-left-color: var(--tail); }
+h1 { font-size: 1.45rem; line-height: 1.3; margin: 2px 0 8px; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 0 0 8px; overflow-wrap: anywhere; }
+h3 { font: 600 .9rem ui-monospace, monospace; margin: 18px 0 6px; }
+h3 small { font: .82rem system-ui, sans-serif; color: var(--soft); margin-left: 8px; }
+p { margin: 0 0 6px; overflow-wrap: anywhere; }
+.kicker { color: var(--soft); font-size: .8rem; letter-spacing: .06em; text-transform: uppercase; margin: 0; }
+.path { color: var(--soft); font: .82rem ui-monospace, monospace; }
+pre { margin: 0; padding: 12px 14px; background: var(--code); border-radius: 6px; overflow-x: auto;
+  font: .86rem/1.7 ui-monospace, monospace; }
+code { background: var(--code); border-radius: 4px; padding: 1px 5px; font: .82em ui-monospace, monospace; }
+.legend { color: var(--soft); font-size: .86rem; margin: 4px 4px 16px; }
+.legend span { margin-right: 16px; }
+.key { display: inline-block; }
+.key i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px;
+  vertical-align: -1px; }
+.none { color: var(--soft); }
+.wide { overflow-x: auto; margin: 10px 0; }
+table { border-collapse: collapse; width: 100%; font-size: .86rem; }
+th, td { text-align: left; padding: 5px 10px; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; white-space: nowrap; }
+td { overflow-wrap: anywhere; }
+td b, td code { white-space: nowrap; }
+.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+tbody tr:last-child td { border-bottom: 0; }
+@media (max-width: 640px) { main { padding: 10px 8px 40px; } header, section { padding: 14px 12px; }
+  h1 { font-size: 1.2rem; } .wide table { min-width: 640px; } }
+@media print { body { background: #fff; } section { break-inside: avoid-page; } }
+svg.bar { display: block; width: 100%; height: 22px; border-radius: 4px; background: var(--line); }
 td.bar { width: 30%; min-width: 160px; } td svg.bar { height: 14px; margin-top: 4px; }
 rect:hover { opacity: .75; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 h2 b { font-size: .8rem; margin-left: 8px; }
 """
     + "".join(f"i.{name} {{ background: var(--{name}); }} rect.{name} {{ fill: var(--{name}); }}\n" for name in STATES)
-    + "".join(f"b.{word} {{ color: var(--{colour}); }}\n" for word, colour in _COLOURS.items())
+    + "".join(f"b.{word} {{ color: var(--{colour}); }}\n" for word, colour in _COLOUR_OF.items())
 )
+
+
+def jsonable(value: Any) -> Any:
+    """A result as JSON values: dataclasses and named tuples are objects of their fields, other sequences arrays. A
+    class whose object has more or other keys than its fields has a method `as_dict`."""
+    if hasattr(value, "as_dict"):
+        return jsonable(value.as_dict())
+    if is_dataclass(value):
+        return {field.name: jsonable(getattr(value, field.name)) for field in fields(value)}
+    if hasattr(value, "_asdict"):
+        return jsonable(value._asdict())
+    if isinstance(value, Mapping):
+        return {key: jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    return value

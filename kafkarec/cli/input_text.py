@@ -1,0 +1,312 @@
+"""Reads rows from JSON Lines and CSV as `cat` and other programs write them, a block of rows at a time.
+
+In CSV, which pyarrow reads, a cell in quotes is text, even if it is empty; an empty cell without quotes is null. Quoted
+text may have line breaks.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from json import scanner
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Any, BinaryIO
+
+from kafkarec.format.schema import RECORD_FIELDS
+
+from .input_cells import (
+    ALIASES,
+    BLOBS,
+    BadCell,
+    Columns,
+    InputRows,
+    JsonText,
+    Refuse,
+    columns_of,
+    good_rows,
+    parsed_json,
+    type_name,
+    typed,
+)
+from .shared_options import WrongUse, pyarrow_for
+
+_STEP = 1 << 20
+_ABSENT = {"timestamp_type": 0}  # null means magic 0; a missing member means create time
+_SPACE = " \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+
+Line = tuple[int, bytes]
+_Scan = Callable[[str, int], tuple[Any, int]]
+
+
+def read_json(
+    file: BinaryIO, name: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+) -> Iterator[InputRows]:
+    """Yield the rows of a file in blocks of about a MiB.
+
+    name       of the file, for messages
+    forms      key, value -> encoding of the plain column
+    columns    names of the columns to read, others are ignored; None: all, and WrongUse for an unknown one
+    """
+    parse = _parser([name for name, form in forms.items() if form == "json"])
+    for lines in _json_lines(file):
+        yield from good_rows(lines, partial(_json_columns, parse, forms, columns), refuse, f"{name}, line")
+
+
+def _json_lines(file: BinaryIO) -> Iterator[list[Line]]:
+    """Yield the lines of a file with their numbers, without empty lines."""
+    number, held = 1, bytearray()
+    while step := file.read(_STEP):
+        if number == 1 and not held:
+            step = step.removeprefix(_BOM)
+        held += step
+        end = held.rfind(b"\n", len(held) - len(step)) + 1
+        if end:
+            lines = bytes(held[:end]).split(b"\n")[:-1]
+            del held[:end]
+            yield from _numbered(lines, number)
+            number += len(lines)
+    yield from _numbered([bytes(held)], number)
+
+
+def _numbered(lines: Sequence[bytes], first: int) -> Iterator[list[Line]]:
+    numbered = [(number, line) for number, line in enumerate(lines, first) if not line.isspace() and line]
+    if numbered:
+        yield numbered
+
+
+def _json_columns(
+    parse: Callable[[str], Any], forms: Mapping[str, str], columns: Sequence[str] | None, lines: Sequence[Line]
+) -> Columns:
+    """Return the columns of some lines. The row of a BadCell is counted from the first of these lines."""
+    rows = [_json_object(row, line, parse) for row, (_, line) in enumerate(lines)]
+    names = {name: None for each in rows for name in each}
+
+    def place(title: str) -> str:
+        return f"line {next(number for each, (number, _) in zip(rows, lines, strict=True) if title in each)}"
+
+    read = columns_of(names, columns, place)
+    shown = {name: [each.get(title, _ABSENT.get(title)) for each in rows] for title, name in read.items()}
+    return typed(shown, forms)
+
+
+def _json_object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str, Any]:
+    try:
+        cell = parse(line.decode())
+    except UnicodeDecodeError as error:
+        raise BadCell(row, "", f"UTF-8 is expected, byte {error.start + 1} of the line is invalid") from None
+    except json.JSONDecodeError as error:
+        why = error.msg.rstrip(": ").lower()
+        raise BadCell(row, "", f"invalid JSON at column {error.colno} ({why}){_hint(line)}") from None
+    except RecursionError:
+        raise BadCell(row, "", "JSON is expected, found objects nested too deeply") from None
+    except ValueError:  # a number of thousands of digits
+        raise BadCell(row, "", "JSON is expected, found a number with too many digits") from None
+    if type(cell) is not dict:
+        hint = " (jq -c '.[]' makes lines of an array)" if isinstance(cell, list) else ""
+        raise BadCell(row, "", f"an object on each line is expected, found {type_name(cell)}{hint}")
+    return cell
+
+
+def _hint(line: bytes) -> str:
+    """Return a hint if a line is the first of JSON that is printed over several lines, such as `{`."""
+    if line.strip() in (b"{", b"[", b"[{"):
+        return " (an object on each line: jq -c . or jq -c '.[]' makes lines of it)"
+    return ""
+
+
+# ---- one line
+
+
+def _parser(raw: Sequence[str]) -> Callable[[str], Any]:
+    """Return a parser of one line. raw: names whose values are returned as JSON text."""
+    decoder = json.JSONDecoder()
+    scan: _Scan = scanner.make_scanner(decoder)  # type: ignore[arg-type]
+
+    def parse(text: str) -> Any:
+        try:
+            whole, end = scan(text, 0)
+        except StopIteration:
+            whole, end = None, -1
+        if end != len(text):
+            whole = decoder.decode(text)  # with spaces around it, or invalid
+        return _members_with_texts(text, scan, raw) if raw and isinstance(whole, dict) else whole
+
+    return parse
+
+
+def _members_with_texts(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
+    """Return the members of an object, those of `raw` as JsonText. The text must be valid JSON."""
+    out: dict[str, Any] = {}
+    at = _next(text, _next(text, 0) + 1)
+    while text[at] != "}":
+        name, at = scanstring(text, at + 1, True)
+        at = _next(text, _next(text, at) + 1)  # after the colon
+        value, end = scan(text, at)
+        out[name] = JsonText(text[at:end]) if name in raw and value is not None else value
+        at = _next(text, end)
+        if text[at] == ",":
+            at = _next(text, at + 1)
+    return out
+
+
+def _next(text: str, at: int) -> int:
+    """Return the position of the next character that is not white space."""
+    while text[at] in _SPACE:
+        at += 1
+    return at
+
+
+_STEP = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+# A row with its line break, where each quote begins or ends a cell or is one of a pair in it: pyarrow takes any other
+# for text, and an opened one that is not closed for the start of a cell as long as the file.
+_ROW = re.compile(rb'(?:[^"\r\n]++|(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n]))*+(?:\r?\n|\r(?=[^\n]))')
+# The start of such a row, up to the end of what is read.
+_BEGUN = re.compile(
+    rb'(?:[^"\r\n]++|(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n]))*+(?:(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"?|\r)?\Z'
+)
+_BOOLEANS = {"true": True, "false": False, "t": True, "f": False, "": None}
+_NUMBER = re.compile(r"-?\d{1,20}")
+
+
+Record = tuple[int, tuple[str | None, ...]]  # the same with its cells
+
+
+def read_csv(
+    file: BinaryIO, name: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+) -> Iterator[InputRows]:
+    """Yield the rows of a file in blocks of about a MiB; see read_json."""
+    pa = pyarrow_for("reading csv")
+    titles: list[str] | None = None
+    for lines in _csv_rows(file):
+        if titles is None:
+            titles = _titles(lines.pop(0)[1], columns)
+        if len(titles) > 1:
+            lines = [line for line in lines if line[1].strip(b"\r\n")]
+        if lines:
+            records = _csv_records(pa, lines, len(titles))
+            yield from good_rows(records, partial(_csv_columns, titles, forms), refuse, f"{name}, line")
+
+
+def _csv_rows(file: BinaryIO) -> Iterator[list[Line]]:
+    """Yield the rows of a file, some at a time."""
+    number, held = 1, file.read(_STEP).removeprefix(_BOM)
+    while held:
+        lines, at = [], 0
+        while row := _ROW.match(held, at):
+            lines.append((number, _utf8(number, row[0])))
+            number += len(row[0].splitlines())
+            at = row.end()
+        if lines:
+            yield lines
+        is_valid = _BEGUN.match(held, at) is not None
+        left, more = held[at:], file.read(max(_STEP, len(held) - at)) if is_valid else b""
+        if left and not more:
+            if not is_valid or left.endswith(b"\n"):
+                raise WrongUse(f"line {number}: a quote inside a cell, or one that is not closed: not valid CSV")
+            more = b"\n"
+        held = left + more
+
+
+def _utf8(number: int, row: bytes) -> bytes:
+    try:
+        row.decode()
+    except UnicodeDecodeError as error:
+        number += row.count(b"\n", 0, error.start)
+        at = error.start - row.rfind(b"\n", 0, error.start)
+        raise WrongUse(f"line {number}: UTF-8 is expected, byte {at} of the line is invalid") from None
+    return row
+
+
+def _titles(line: bytes, columns: Sequence[str] | None) -> list[str]:
+    """Return the column of each cell of the first line; "" for one that is not read."""
+    try:
+        cells = next(csv.reader([line.decode()])) or [""]
+    except csv.Error:
+        raise WrongUse("line 1: a column's name is too long") from None
+    names = [cell.strip(' "') for cell in cells]
+    names = [ALIASES.get(name, name) for name in names]
+    read = columns_of(names, columns, lambda title: "line 1")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise WrongUse(f"line 1: column named twice: {', '.join(twice)}")
+    return [name if name in read else "" for name in names]
+
+
+def _csv_records(pa: Any, lines: Sequence[Line], width: int) -> list[Record]:
+    """Return the cells of rows; of one that has more or fewer than `width`, as many nulls."""
+    others: dict[int, tuple[None, ...]] = {}
+
+    def other(row: Any) -> str:
+        others[row.number] = (None,) * row.actual_columns
+        return "skip"
+
+    names = [str(number) for number in range(width)]
+    data = b"\n" + b"".join(row for _, row in lines)  # row 1 is left out: a byte order mark would be
+    table = pa.csv.read_csv(
+        io.BytesIO(data),
+        pa.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, skip_rows=1, column_names=names),
+        pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=width > 1, invalid_row_handler=other),
+        pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return [(line, others.get(row) or next(cells)) for row, (line, _) in enumerate(lines, 2)]
+
+
+def _csv_columns(titles: Sequence[str], forms: Mapping[str, str], records: Sequence[Record]) -> Columns:
+    for row, (_, cells) in enumerate(records):
+        if len(cells) != len(titles):
+            raise BadCell(row, "", f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
+    columns = zip(*(cells for _, cells in records), strict=True)
+    shown = {name: _csv_values(name, cells, forms) for name, cells in zip(titles, columns, strict=True) if name}
+    return typed(shown, forms)
+
+
+def _csv_values(name: str, cells: Sequence[str | None], forms: Mapping[str, str]) -> Sequence[Any]:
+    """Return the values of a column's texts, of the same types as in JSON Lines."""
+    kind = forms[name] if name in BLOBS else RECORD_FIELDS[name].format if name in RECORD_FIELDS else "u"
+    if kind not in _PARSERS:
+        return cells
+    parse, words = _PARSERS[kind]
+    values = []
+    for row, cell in enumerate(cells):
+        try:
+            values.append(None if cell is None else parse(cell))
+        except (LookupError, ValueError):
+            raise BadCell(row, name, f"{words} is expected, found other text") from None
+    return values
+
+
+def _whole_number(text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
+
+
+def _time(text: str) -> int | str:
+    return int(text) if _NUMBER.fullmatch(text) else text
+
+
+def _json_text(text: str) -> JsonText:
+    parsed_json(text)
+    return JsonText(text)
+
+
+# Arrow format of a column, or form of a key or value -> (function from its text, what is expected). Others are text.
+_PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    **dict.fromkeys(("l", "i", "s", "c", "int32", "int64"), (_whole_number, "a whole number")),
+    "tsm:UTC": (_time, "a time"),
+    "b": (lambda text: _BOOLEANS[text.lower()], "true or false"),
+    "json": (_json_text, "JSON"),
+    "+l": (parsed_json, "JSON"),
+}
