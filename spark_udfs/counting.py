@@ -12,11 +12,11 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
+from .errors import logger
 from .read_functions import Splits, options_of, planned_results
 from .source import description
 from .source.options import ReadOptions
 from .source.paths import shown
-from .task_log import logger
 
 
 class RecordCount(int):

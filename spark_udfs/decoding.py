@@ -17,8 +17,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, function_options, schema
+from .errors import cause_first
 from .schema import SparkColumn
-from .worker_errors import cause_first
 
 if TYPE_CHECKING:
     import kafkarec

@@ -19,7 +19,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import functions
 
-from . import bootstrap, cluster, shipping
+from . import bootstrap, cluster
 
 # Number of tasks per core, and seconds that each one sleeps, so that every executor gets some.
 TASKS_PER_CORE = 4
@@ -69,7 +69,7 @@ class Diagnosis:
 
 def doctor(spark: Any) -> Diagnosis:
     """Runs a small job and reports, per executor: Python, libc, cache path, wheels, versions. Printable."""
-    shipping.ship(spark)
+    cluster.ship(spark)
     tasks = cluster.cores(spark) * TASKS_PER_CORE
     probe = functions.udf(_probe, "binary", useArrow=False)
     frame = spark.range(0, tasks, 1, tasks).select(probe("id"))

@@ -19,7 +19,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, function_options, schema
-from .worker_errors import cause_first
+from .errors import cause_first
 
 # The options, under their names in kafkarec.encode.
 OPTIONS = (

@@ -28,7 +28,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, NullType, StructType
 
-from . import capabilities, decoding, encoding, function_options, internal, schema, shipping
+from . import capabilities, cluster, decoding, encoding, function_options, internal, schema
 from .source import columns
 
 _Defined = TypeVar("_Defined", bound=Callable[..., Any])
@@ -71,7 +71,7 @@ def _call(name: str, *arguments: Column | str, options: str | None = None) -> Co
     """A call of a SQL function; its options are a last argument, if there are any."""
     session = SparkSession.getActiveSession()
     if session is not None:
-        shipping.ship(session)
+        cluster.ship(session)
     literals = [] if options is None else [F.lit(options)]
     return sql_function(name)(*map(_column, arguments), *literals)  # type: ignore[no-any-return]
 
@@ -212,7 +212,7 @@ def kafka_explode(
             f"kafka_explode takes a binary column; {given.name} is {given.dataType.simpleString()}. "
             f"Bytes as text: unbase64({given.name}) or unhex({given.name})"
         )
-    shipping.ship(df.sparkSession)
+    cluster.ship(df.sparkSession)
     records = columns.struct(schema.RECORD_COLUMNS).fields
     names = [field.name.lower() for field in [*kept, *records]]
     twice = sorted({name for name in names if names.count(name) > 1})

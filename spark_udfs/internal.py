@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, schema
+from .errors import cause_first
 from .schema import SparkColumn
-from .worker_errors import cause_first
 
 # What kafka_internal returns.
 COLUMNS = (

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
-from . import cluster, shipping
+from . import cluster
 from .read_functions import only, texts, time_text
 from .source import selection
 from .source.listing import Listing
@@ -46,7 +46,7 @@ def offsets_at(
         raise ValueError(f"time {time!r}: {error}") from None
     chosen = parse(texts(path, options), "read")
     if cluster.is_connect(spark):
-        shipping.ship(spark)
+        cluster.ship(spark)
     found: dict[str, dict[int, int]] = {}
     for (topic, partition), offset in cluster.call_where_files_are(spark, look_up, chosen, since).items():
         found.setdefault(topic, {})[partition] = offset

@@ -14,15 +14,14 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
-from . import bootstrap, cluster, shipping
+from . import bootstrap, cluster
+from .errors import cause_first, log_to_stderr
 from .schema import SparkColumn
 from .source import columns, description, planning
 from .source.batch import BatchReader, warn_of_mode
 from .source.options import ReadOptions, parse
 from .source.paths import key_types
 from .source.planning import Split
-from .task_log import log_to_stderr
-from .worker_errors import cause_first
 
 Splits = tuple[Split, ...]
 Tasks = list[Splits]
@@ -41,7 +40,7 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     Row(topic='txn', partition=0, count=267)
     """
     chosen = options_of(spark, path, options)
-    shipping.ship(spark)
+    cluster.ship(spark)
     wanted = columns.chosen(chosen, cluster.call_where_files_are(spark, key_types, chosen))
     log_to_stderr()
     warn_of_mode(chosen, wanted)
@@ -147,7 +146,7 @@ def over_tasks(
 def planned_results(spark: Any, verb: str, chosen: ReadOptions, body: Callable[[Splits], Any]) -> list[Any]:
     """Plans, and returns what `body` returns for the splits of each task, in their order."""
     log_to_stderr()
-    shipping.ship(spark)
+    cluster.ship(spark)
     return task_results(spark, verb, cluster.call_where_files_are(spark, plan, chosen), chosen, body)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from . import capabilities, cluster, functions, shipping, udtf
+from . import capabilities, cluster, functions, udtf
 from .capabilities import LATERAL, READ, STREAM, WRITE, Feature
 from .diagnosis import PACKAGES, lacks
 from .source import NAME
@@ -55,8 +55,8 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
     """
     if rows_at_once is not None:
         spark.conf.set(ROWS, str(rows_at_once))
-    shipped = shipping.ship(spark)
-    session = shipping.session_id(spark)
+    shipped = cluster.ship(spark)
+    session = cluster.session_id(spark)
     problem = _problem(spark)
     for name in functions.SQL_FUNCTIONS:
         if session not in _registered or not spark.catalog.functionExists(name):
@@ -78,7 +78,7 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
         _row(WRITE, "{}.save(path)", "writes partition folders for a broker; also df.writeStream"),
         ("help(spark_udfs)", "functions of files: write_table, write_log, damage_report, count, ..."),
     ]
-    return Registered(shipping.version(), shipped, tuple(rows), problem, _advice(spark))
+    return Registered(cluster.version(), shipped, tuple(rows), problem, _advice(spark))
 
 
 def _advice(spark: Any) -> str | None:

@@ -18,7 +18,8 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from . import cluster, shipping
+from . import cluster
+from .errors import log_to_stderr, logger
 from .read_functions import Splits, Tasks, options_of, task_results
 from .schema import SparkColumn
 from .source import batch, columns, destination, growing_log, planning, selection
@@ -30,7 +31,6 @@ from .source.options import ReadOptions
 from .source.paths import PartitionLog, TopicPartition, key_types, shown
 from .source.planning import Split
 from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
-from .task_log import log_to_stderr, logger
 
 MODES = ("append", "overwrite", "errorifexists")
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
@@ -148,7 +148,7 @@ def write_table(
     for name, why in _REFUSED.items():
         if name in chosen.given:
             raise ValueError(f"write_table has no option {name}: {why}")
-    shipping.ship(spark)
+    cluster.ship(spark)
     log_to_stderr()
     found = cluster.call_where_files_are(spark, key_types, chosen)
     by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)

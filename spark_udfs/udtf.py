@@ -21,8 +21,8 @@ from pyspark.sql.types import BinaryType, NullType
 from . import bootstrap, decoding, function_options, schema
 from .arguments import FROM_TEXT
 from .capabilities import AnalyzeArgument, AnalyzeResult
+from .errors import cause_first
 from .source.columns import struct
-from .worker_errors import cause_first
 
 NAME = "kafka_explode"
 _TIME = [column.name for column in schema.RECORD_COLUMNS].index("timestamp")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from . import capabilities, cluster, shipping
+from . import capabilities, cluster
 from .read_functions import texts
 from .source.options import StorageOptions
 
@@ -52,7 +52,7 @@ def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:
 
     if mode not in ("append", "overwrite"):
         raise ValueError(f'mode must be "append" or "overwrite", not {mode!r}')
-    shipping.ship(df.sparkSession)
+    cluster.ship(df.sparkSession)
     job = writing.writer(given, df.schema, "static" if mode == "overwrite" else None)
     messages: list[Any] = []
     try:
@@ -87,7 +87,7 @@ def sweep(
     given = path, older_than_hours, StorageOptions(storage_options or {})
     if spark is None or not cluster.is_connect(spark):
         return _sweep(*given)
-    shipping.ship(spark)
+    cluster.ship(spark)
     jobs: list[str] = cluster.call(spark, _sweep, *given)
     return jobs
 

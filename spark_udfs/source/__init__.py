@@ -34,7 +34,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from spark_udfs.capabilities import DataSource
-from spark_udfs.worker_errors import cause_first
+from spark_udfs.errors import cause_first
 
 from .worker_path import PicklesWithPackage
 

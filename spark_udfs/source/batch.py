@@ -13,9 +13,8 @@ from typing import Any
 
 from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceReader, InputPartition
+from spark_udfs.errors import cause_first, log_to_stderr, logger
 from spark_udfs.schema import SparkColumn
-from spark_udfs.task_log import log_to_stderr, logger
-from spark_udfs.worker_errors import cause_first
 
 from . import columns, description, log_end, options, paths, planning, selection
 from .listing import Listing

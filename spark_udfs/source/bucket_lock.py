@@ -18,7 +18,7 @@ import random
 import time
 from contextlib import suppress
 
-from spark_udfs.task_log import logger
+from spark_udfs.errors import logger
 
 from .buckets import Bucket
 from .staging import LOCKS

@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spark_udfs.task_log import logger
+from spark_udfs.errors import logger
 
 from . import paths
 from .options import ReadOptions

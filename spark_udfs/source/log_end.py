@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from spark_udfs.task_log import logger
+from spark_udfs.errors import logger
 
 from .description import damage_report_of
 from .isolation import NO_END

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 
-from spark_udfs.task_log import logger
+from spark_udfs.errors import logger
 
 from .options import ReadOptions
 

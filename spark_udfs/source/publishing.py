@@ -24,8 +24,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_udfs.errors import Conflict
-from spark_udfs.task_log import logger
+from spark_udfs.errors import Conflict, logger
 
 from .staging import (
     ADVICE,

@@ -21,9 +21,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import bootstrap, decoding, schema
+from spark_udfs.errors import cause_first, logger
 from spark_udfs.schema import SparkColumn
-from spark_udfs.task_log import logger
-from spark_udfs.worker_errors import cause_first
 
 from . import description, planning
 from .columns import key_values

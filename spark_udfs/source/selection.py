@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_udfs.task_log import logger
+from spark_udfs.errors import logger
 
 from .log_end import missing_at
 from .options import ReadOptions, instant_text

@@ -25,9 +25,8 @@ from spark_udfs.capabilities import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
+from spark_udfs.errors import cause_first, log_to_stderr, logger
 from spark_udfs.schema import SparkColumn
-from spark_udfs.task_log import log_to_stderr, logger
-from spark_udfs.worker_errors import cause_first
 
 from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
 from .batch import columns_of, warn_of_mode, warn_of_names

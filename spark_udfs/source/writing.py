@@ -23,9 +23,8 @@ from pyspark import TaskContext
 
 from spark_udfs import function_options
 from spark_udfs.capabilities import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from spark_udfs.errors import cause_first, log_to_stderr, logger
 from spark_udfs.schema import CORRUPT
-from spark_udfs.task_log import log_to_stderr, logger
-from spark_udfs.worker_errors import cause_first
 
 from . import destination, options
 from .rows_by_partition import PartitionSplitter, WritePlan

@@ -14,7 +14,7 @@ from paths import ROOT
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from spark_udfs import shipping
+from spark_udfs import cluster
 
 NAME = "spark_udfs-0-12345678.zip"
 
@@ -54,7 +54,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The zip of spark_udfs at the path that Spark Connect uses on the driver."""
     path = tmp_path_factory.mktemp("driver") / "session" / NAME
     path.parent.mkdir()
-    shipping._zip_package(str(ROOT), str(path))
+    cluster._zip_package(str(ROOT), str(path))
     run(MAKE, path, path.parent)
     return path
 

@@ -19,9 +19,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark import util
 
 import kafkarec
-from spark_udfs import arguments, capabilities, encoding, function_options, worker_errors
+from spark_udfs import arguments, encoding, errors, function_options
+from spark_udfs.errors import cause_first, is_explained
 from spark_udfs.source import columns, description, options
-from spark_udfs.worker_errors import cause_first, is_explained
 
 HIDE = "SPARK_HIDE_TRACEBACK"
 
@@ -33,7 +33,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "__main__", module)  # type: ignore[arg-type]
     monkeypatch.delenv(HIDE, raising=False)
     yield
-    capabilities.hide_traceback(False)
+    errors.hide_traceback(False)
 
 
 def caught(action: Any) -> Exception:
@@ -80,7 +80,7 @@ def test_a_worker_hides_the_traceback_of_what_is_explained(worker: None, monkeyp
     assert os.environ[HIDE] == "1"
     caught(lambda: cause_first(function_options.to_literal)({}))  # type: ignore[arg-type]
     assert HIDE not in os.environ
-    monkeypatch.setenv(worker_errors.KEEP, "1")
+    monkeypatch.setenv(errors.KEEP, "1")
     caught(lambda: cause_first(options.whole)("no"))
     assert HIDE not in os.environ
 
@@ -103,7 +103,7 @@ def test_a_spark_that_cannot_hide_it_gets_no_frames(worker: None, monkeypatch: p
 
 
 def test_an_application_is_left_alone() -> None:
-    assert not worker_errors.in_worker()
+    assert not errors.in_worker()
     caught(lambda: cause_first(options.whole)("no"))
     assert HIDE not in os.environ
     assert not hasattr(sys, "tracebacklimit")
@@ -111,7 +111,7 @@ def test_an_application_is_left_alone() -> None:
 
 def test_generators_are_covered_and_nested_calls_report_once(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[bool] = []
-    monkeypatch.setattr(capabilities, "hide_traceback", reported.append)
+    monkeypatch.setattr(errors, "hide_traceback", reported.append)
 
     @cause_first
     def inner(rows: list[str]) -> Iterator[int]:
