@@ -16,11 +16,10 @@ from functools import partial
 from typing import Any
 
 from .read_functions import Splits, only, options_of, planned_results
-from .source.description import amount_of
 from .source.listing import CONTINUES, DataLoss
 from .source.log_end import GAP
 from .source.options import ReadOptions
-from .source.planning import Split
+from .source.planning import Split, amount_of
 from .source.reading import COUNTS, OF_THE_LAST, OFFSET, TaskCounters, read_split
 
 COLUMNS = (

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import arguments, bootstrap, function_options, schema
+from . import bootstrap, decoding, function_options, schema
 from .errors import cause_first
 
 # The options, under their names in kafkarec.encode.
@@ -68,10 +68,10 @@ def from_literal(text: str | None) -> dict[str, Any]:
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
     bootstrap.load()
-    chosen: arguments.LiteralArgument[dict[str, Any]] = arguments.LiteralArgument(
+    chosen: decoding.LiteralArgument[dict[str, Any]] = decoding.LiteralArgument(
         "the options of kafka_encode", {}, from_literal
     )
-    for lists, *rest in arguments.arrays_of(batches, "kafka_encode(records[, options])", 1, 2):
+    for lists, *rest in decoding.arrays_of(batches, "kafka_encode(records[, options])", 1, 2):
         yield from encode_values(lists, chosen.value(*rest or [None]))
 
 
@@ -111,7 +111,7 @@ def _records(lists: pa.Array) -> pa.RecordBatch:
     kind = lists.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
         raise TypeError(
-            f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {arguments.sql_type(kind)}"
+            f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {decoding.sql_type(kind)}"
         )
     return pa.RecordBatch.from_struct_array(lists.values)
 

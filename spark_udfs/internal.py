@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from . import arguments, bootstrap, schema
+from . import bootstrap, decoding, schema
 from .errors import cause_first
 from .schema import SparkColumn
 
@@ -32,10 +32,10 @@ def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> It
     """The implementation of `kafka_internal(topic, key, value)`: one struct per row, null for other topics."""
     bootstrap.load()
     result = schema.arrow_struct(COLUMNS)
-    for topics, keys, values in arguments.arrays_of(batches, "kafka_internal(topic, key, value)", 3, 3):
-        topics = arguments.as_string(topics, "kafka_internal", "topic")
-        keys = arguments.as_binary(keys, "kafka_internal", "key")
-        values = arguments.as_binary(values, "kafka_internal", "value")
+    for topics, keys, values in decoding.arrays_of(batches, "kafka_internal(topic, key, value)", 3, 3):
+        topics = decoding.as_string(topics, "kafka_internal", "topic")
+        keys = decoding.as_binary(keys, "kafka_internal", "key")
+        values = decoding.as_binary(values, "kafka_internal", "value")
         rows = zip(topics.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
         yield pa.array([_struct(*row) for row in rows], result)
 

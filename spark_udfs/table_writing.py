@@ -22,12 +22,11 @@ from . import cluster
 from .errors import log_to_stderr, logger
 from .read_functions import Splits, Tasks, options_of, task_results
 from .schema import SparkColumn
-from .source import batch, columns, destination, growing_log, planning, selection
+from .source import batch, columns, growing_log, planning, publishing, selection
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
-from .source.offsets import Offsets, parse, to_json
 from .source.options import MODES as DAMAGE_MODES
-from .source.options import ReadOptions
+from .source.options import Offsets, ReadOptions, from_json, to_json
 from .source.paths import PartitionLog, TopicPartition, key_types, shown
 from .source.planning import Split
 from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
@@ -210,8 +209,8 @@ def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: s
 
 def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
     storage = chosen.storageOptions
-    target = destination.resolve_table(out, storage)
-    publisher = destination.publisher(target, storage)
+    target = publishing.resolve_table(out, storage)
+    publisher = publishing.publisher(target, storage)
     table = publisher.table()
     if table is not None and mode == "errorifexists":
         raise ValueError(f"{target} is a table already; mode 'append' adds what it lacks, 'overwrite' replaces it")
@@ -223,8 +222,8 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
                     f"{target} was written with {name} {was}; not with {wanted}. Give the same, or mode 'overwrite'"
                 )
     kept = table if table is not None and mode != "overwrite" else {"offsets": {}}
-    before = parse(kept["offsets"])
-    begins = {**dict.fromkeys(before, 0), **parse(kept.get("starts", {}))}
+    before = from_json(kept["offsets"])
+    begins = {**dict.fromkeys(before, 0), **from_json(kept.get("starts", {}))}
     overwrite = "static" if mode == "overwrite" else None
     job = WriteJob(target, uuid4().hex, overwrite, WriteSettings(), storage=storage)
     listing = Listing(chosen)
@@ -271,7 +270,7 @@ def _planned(
 
 
 def _commit(plan: _Plan, layout: _Layout, results: Sequence[Mapping[str, Any]]) -> None:
-    publisher = destination.publisher(plan.job.path, plan.job.storage)
+    publisher = publishing.publisher(plan.job.path, plan.job.storage)
     offsets, starts = {**plan.before, **plan.ends}, {**plan.starts, **plan.begins}
     if not plan.tasks and offsets == plan.before and plan.follows is not None and not plan.job.overwrite:
         publisher.abort(plan.job)
@@ -287,7 +286,7 @@ def _commit(plan: _Plan, layout: _Layout, results: Sequence[Mapping[str, Any]]) 
 
 
 def _abort(job: WriteJob) -> None:
-    destination.publisher(job.path, job.storage).abort(job)
+    publishing.publisher(job.path, job.storage).abort(job)
 
 
 def _final(staged: str) -> str:
@@ -330,7 +329,7 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
 
     context = TaskContext.get()
     name = attempt_name(context.partitionId(), context.attemptNumber()) if context else attempt_name(0, 0)
-    store = destination.publisher(job.path, job.storage).store
+    store = publishing.publisher(job.path, job.storage).store
     with store.staged_files(job, name) as folder:
         parquet = distributed.PartitionedFiles(
             folder,

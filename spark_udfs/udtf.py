@@ -19,8 +19,8 @@ from pyspark.sql.functions import udtf
 from pyspark.sql.types import BinaryType, NullType
 
 from . import bootstrap, decoding, function_options, schema
-from .arguments import FROM_TEXT
 from .capabilities import AnalyzeArgument, AnalyzeResult
+from .decoding import FROM_TEXT
 from .errors import cause_first
 from .source.columns import struct
 

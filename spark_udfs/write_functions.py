@@ -93,11 +93,11 @@ def sweep(
 
 
 def _sweep(path: str, older_than_hours: float, storage: StorageOptions) -> list[str]:
-    from .source import destination
+    from .source import publishing
 
     if "://" not in path and not os.path.isdir(path):
         raise FileNotFoundError(
             f"there is no folder {path} on {socket.gethostname()}; "
             f"with Spark Connect, sweep(path, spark=spark) runs on the cluster"
         )
-    return destination.publisher(path, storage).sweep(older_than_hours)
+    return publishing.publisher(path, storage).sweep(older_than_hours)

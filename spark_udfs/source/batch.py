@@ -16,7 +16,7 @@ from spark_udfs.capabilities import DataSourceReader, InputPartition
 from spark_udfs.errors import cause_first, log_to_stderr, logger
 from spark_udfs.schema import SparkColumn
 
-from . import columns, description, log_end, options, paths, planning, selection
+from . import columns, log_end, options, paths, planning, selection
 from .listing import Listing
 from .paths import PartitionLog, TopicPartition
 from .planning import Split
@@ -71,7 +71,7 @@ class BatchReader(DataSourceReader):
         log_to_stderr()
         warn_of_mode(self.options, self.columns)
         tasks = self.tasks()
-        logger.info("kafkarec planned %s", description.of_tasks(self.options, tasks))
+        logger.info("kafkarec planned %s", planning.of_tasks(self.options, tasks))
         return [InputPartition(each) for each in tasks]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
@@ -90,7 +90,7 @@ def warn_of_names(
     """Logs that there are no segments, which folders have no topic in their names, and which with segments are left out
     for their names. On the driver."""
     if not found:
-        logger.warning("there are no segments below %s: no rows", description.paths_of(chosen))
+        logger.warning("there are no segments below %s: no rows", planning.paths_of(chosen))
     nameless = {os.path.dirname(paths.shown(key[0])) for key, each in found.items() if each.topic is None}
     for what, folders in (
         ("the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets", nameless),
@@ -114,7 +114,7 @@ def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> 
         logger.warning(
             "mode %s leaves damage out, and only the executors' logs have it: PERMISSIVE with the option %s has a row "
             "for each range, and %s lists them",
-            *(chosen.mode, column, description.damage_report_of(chosen)),
+            *(chosen.mode, column, planning.damage_report_of(chosen)),
         )
 
 

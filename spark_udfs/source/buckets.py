@@ -10,12 +10,34 @@ listings leave it out. Tested with S3; gs:// and abfs:// use the same calls.
 
 from __future__ import annotations
 
+import os
+import random
+import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
 
-from .staging import ListedFile
+from spark_udfs.errors import logger
+
+from .log_end import last_batch
+from .staging import (
+    BEGUN,
+    EMPTY_LOG,
+    LOCKS,
+    METADATA,
+    ListedFile,
+    StagedPartition,
+    WriteJob,
+    append,
+    leader_epoch,
+    not_following,
+    row_of,
+    staging_folder,
+)
 
 S3 = ("s3", "s3a", "s3n")
 SCHEMES = (*S3, "gs", "gcs", "abfs", "abfss")
@@ -127,3 +149,321 @@ class Bucket:
         except FileNotFoundError as error:
             if getattr(error, "kind", "not_found") != "not_found":
                 raise
+
+
+# ---- a lock made of objects ------------------------------------------------------------------------------
+
+
+STALE = 1200.0
+_RENEW_AFTER = 60.0
+_POLL = 2.0
+
+
+class LockLost(RuntimeError):
+    """The lock was not renewed in time, so another job may hold it by now."""
+
+
+class BucketLock:
+    """The lock of one job, a context manager. `heartbeat` must be called before every step of publishing.
+
+    stale: seconds without renewal after which another job's lock is ignored
+    """
+
+    def __init__(self, bucket: Bucket, job: str, stale: float) -> None:
+        self._bucket, self._job, self._stale = bucket, job, stale
+        self._name, self._renewed = f"{LOCKS}/{job}.lock", 0.0
+
+    def heartbeat(self) -> None:
+        """Renews the lock when it is due; LockLost if it was not renewed in time."""
+        since = time.time() - self._renewed
+        if since > STALE / 2:
+            raise LockLost(f"{self._bucket.path}/{self._name} was not renewed for {since:.0f} seconds")
+        if since > _RENEW_AFTER:
+            self._renew()
+
+    def _renew(self) -> None:
+        """Puts the lock object, with the store's current time."""
+        begun = time.time()
+        self._bucket.put(self._name, b"")
+        self._renewed = begun
+
+    def __enter__(self) -> BucketLock:
+        try:
+            self._wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        with suppress(OSError):  # what was published stays; a lock that was not deleted becomes stale
+            self._bucket.delete(self._name)
+
+    def _wait(self) -> None:
+        began, warned = time.time(), False
+        while True:
+            self._renew()
+            locks = {one.name.removesuffix(".lock"): one.modified for one in self._bucket.names(LOCKS)}
+            own = locks.pop(self._job, None)
+            others = [job for job, modified in locks.items() if own is None or own - modified < self._stale]
+            if own is not None and not others:
+                return
+            if others and not warned:
+                text = "%s: waiting for job %s, which is publishing. If its driver is dead, call "
+                logger.warning(text + "spark_udfs.sweep(path, 0)", self._bucket.path, others[0])
+                warned = True
+            if others and min(others) < self._job:
+                self._bucket.delete(self._name)
+            time.sleep(random.uniform(0.5, 1.5) * min(_POLL, 0.1 + time.time() - began))
+
+
+# ---- publishing with copies and deletions of whole objects -----------------------------------------------
+
+
+# Number of requests at the same time, each for another partition or file.
+AT_ONCE = 16
+_SEGMENT = re.compile(r"[0-9]{20}\.(index|timeindex|txnindex|snapshot|log)")
+T = TypeVar("T")
+
+
+class ExistingLog(NamedTuple):
+    """A log to append to. end: its next offset. epoch: the leader epoch of its last batches."""
+
+    end: int
+    epoch: int
+
+
+class PublishingBucket(Bucket):
+    """The `folders.SharedFolder` of a URL."""
+
+    _lock: BucketLock | None = None
+
+    @contextmanager
+    def locked(self, job: str, stale: float | None = None) -> Iterator[None]:
+        """Waits until no other job publishes here. stale: after so many seconds without renewal another job's lock is
+        ignored."""
+        limit = STALE if stale is None else min(STALE, stale)
+        with BucketLock(self, job, limit) as self._lock:
+            yield
+
+    def heartbeat(self) -> None:
+        """Renews the lock, before every step of publishing; LockLost if another job may hold it by now."""
+        assert self._lock is not None
+        self._lock.heartbeat()
+
+    @contextmanager
+    def staged_files(self, job: WriteJob, name: str) -> Iterator[str]:
+        """A local folder for files that a task stages as <job>/<name>/...; an error removes them. A job that fails
+        meanwhile removes what it finds then, and the task the rest."""
+        try:
+            with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as local:
+                yield local
+                if os.listdir(local):
+                    self._upload(job, local, name)
+        except BaseException:
+            with suppress(Exception):
+                self.drop(f"{staging_folder(job.job)}/{name}")
+            raise
+
+    def _upload(self, job: WriteJob, folder: str, name: str) -> None:
+        """Uploads the files of a local folder, and of those in it, to <job>/<name>, and deletes them here.
+        FileNotFoundError if the job has ended, also if it ends meanwhile."""
+        staging = staging_folder(job.job)
+        paths = [os.path.join(parent, each) for parent, _, names in os.walk(folder) for each in names]
+
+        def send(path: str) -> None:
+            self.upload(path, f"{staging}/{name}/{os.path.relpath(path, folder)}")
+            os.unlink(path)
+
+        def check_begun() -> None:
+            if job.query is None and self.read(f"{staging}/{BEGUN}") is None:  # a stream's batches have no `begin`
+                raise FileNotFoundError(f"{self.path}/{staging} is gone: the job has ended")
+
+        check_begun()
+        try:
+            _in_parallel(send, sorted(path for path in paths if not os.path.basename(path).startswith(".")))
+        finally:
+            check_begun()
+
+    # ---- files of a table
+
+    def replace(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
+        """Deletes objects, and copies others to their final names."""
+
+        _in_parallel(self._delete, gone)
+        _in_parallel(lambda pair: self._copy(*pair), files)
+        self.heartbeat()
+
+    def _delete(self, name: str) -> None:
+        self.heartbeat()
+        self.delete(name)
+
+    def _copy(self, source: str, target: str) -> None:
+        self.heartbeat()
+        self.copy(source, target)
+
+    # ---- prepare
+
+    def prepare(
+        self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
+    ) -> list[dict[str, Any]]:
+        self.drop(f"{staging_folder(job.job)}/new")
+        staged: dict[str, list[ListedFile]] = {}
+        for listed in self.names(staging_folder(job.job)):
+            folder, _, name = listed.name.rpartition("/")
+            staged.setdefault(folder, []).append(listed._replace(name=name))
+        with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as scratch:
+            return _in_parallel(
+                lambda name: self._prepared(job, name, parts[name], ids[name], staged, os.path.join(scratch, name)),
+                parts,
+            )
+
+    def _prepared(
+        self,
+        job: WriteJob,
+        name: str,
+        parts: Sequence[StagedPartition],
+        topic_id: bytes | None,
+        staged: Mapping[str, list[ListedFile]],
+        scratch: str,
+    ) -> dict[str, Any]:
+        """The journal's row of one partition, with the objects that it will have. Segments that were staged with their
+        final offsets and leader epoch are copied within the store; the driver rewrites the others."""
+        self.heartbeat()
+        staging = staging_folder(job.job)
+        before = self.names(name, below=False)
+        log = None if job.overwrite else self._log_of(job, name, before)
+        fit = bool(parts) and (log is None or (parts[0].given and _accepts_unchanged(log, parts[0])))
+        rest, objects, offsets = parts, dict[str, tuple[str, int]](), (0, log.end if log else 0)
+        if fit:
+            first, rest, offsets = parts[0], parts[1:], (parts[0].first_offset, parts[0].next_offset)
+            objects = {
+                one.name: (f"{staging}/{first.folder}/{one.name}", one.size)
+                for one in staged.get(first.folder, ())
+                if log is None or _is_appended(one.name)
+            }
+            if sum(size for each, (_, size) in objects.items() if each.endswith(".log")) != first.size:
+                raise FileNotFoundError(f"{self.path}/{staging}/{first.folder} has changed since the task wrote it")
+        if rest:
+            added = append(
+                scratch,
+                rest,
+                lambda part: self._downloaded(f"{staging}/{part.folder}", f"{scratch}.copy"),
+                segment_bytes=job.settings.segment_bytes,
+                leader_epoch=log.epoch if log else 0,
+                start_offset=None if rest[0].given else offsets[1],
+            )
+            offsets = (offsets[0] if fit else added.start), added.stop
+        new = f"{staging}/new/{name}"
+        for file in sorted(filter(_is_appended, os.listdir(scratch) if rest else ())):
+            path = os.path.join(scratch, file)
+            objects[file] = f"{new}/{file}", os.path.getsize(path)
+            self.upload(path, f"{new}/{file}")
+            os.unlink(path)
+        small = {} if parts else {EMPTY_LOG: b""}
+        if log is None and topic_id:
+            small[METADATA] = topic_id
+        for file, data in small.items():
+            objects[file] = f"{new}/{file}", len(data)
+            self.put(f"{new}/{file}", data)
+        in_use = objects.keys() & {one.name for one in before}
+        if log is not None and in_use:
+            raise ValueError(f"{self.path}/{name}/{min(in_use)} is an object without records: remove it first")
+        made = {"replaces": log is None, "objects": [(*objects[each], each) for each in sorted(objects, key=_order)]}
+        return row_of(name, parts, [each[:2] for each in before], made, offsets)
+
+    def _log_of(self, job: WriteJob, name: str, listed: Sequence[ListedFile]) -> ExistingLog | None:
+        """The log of a partition's folder, from the objects listed in it; None: it has no segments, or only the
+        empty one that an overwrite has left, which a new log replaces."""
+        logs = [one for one in listed if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
+        compressed = [one.name for one in listed if one.name.endswith((".log.gz", ".log.zst"))]
+        if compressed:
+            raise ValueError(
+                f"{self.path}/{name}/{compressed[0]}: cannot append to a log with compressed segment files"
+            )
+        if not logs or (logs[-1].name == EMPTY_LOG and not logs[-1].size):
+            return None
+        ends = (_end(job, f"{self.path}/{name}/{one.name}") for one in reversed(logs) if one.size)
+        end = next((end for end in ends if end is not None), int(logs[-1].name[:20]))
+        return ExistingLog(end, leader_epoch(lambda file: self.read(f"{name}/{file}")))
+
+    def _downloaded(self, folder: str, path: str) -> Iterator[str]:
+        """Each segment of a staged folder in turn, as a local file."""
+        for one in self.names(folder, below=False):
+            if one.name.endswith(".log"):
+                self.download(f"{folder}/{one.name}", path)
+                yield path
+                os.unlink(path)
+
+    # ---- publish
+
+    def check(self, row: Mapping[str, Any]) -> dict[str, int]:
+        """The sizes of a partition's objects. BlockingIOError if another writer has put one since it was prepared."""
+        self.heartbeat()
+        name, made = row["name"], row["made"]
+        published = {one.name: one.size for one in self.names(name, below=False)}
+        known = {*map(tuple, row["before"]), *((target, size) for _, size, target in made["objects"])}
+        unknown = [each for each in published.items() if each not in known]
+        if unknown:
+            raise BlockingIOError(
+                f"{self.path}/{name}/{min(unknown)[0]}: another writer has changed this folder meanwhile. If that was "
+                f"after the commit, remove this object"
+            )
+        return published
+
+    def publish(self, job: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Publishes the partitions, continuing where an earlier attempt stopped."""
+        _in_parallel(self._publish_partition, rows)
+        self.heartbeat()
+
+    def _publish_partition(self, row: Mapping[str, Any]) -> None:
+        """Deletes and copies the objects of one partition."""
+        name, published = row["name"], self.check(row)
+        if row["made"]["replaces"]:
+            # Last segment first, and of each segment the .log first, so that what is left is always the start of a log.
+            for each in sorted(published, key=_order, reverse=True):
+                self._delete(f"{name}/{each}")
+            published = {}
+        for source, size, target in row["made"]["objects"]:
+            if published.get(target) != size:
+                self._copy(source, f"{name}/{target}")
+
+
+def _accepts_unchanged(log: ExistingLog, part: StagedPartition) -> bool:
+    """Whether staged segments can be appended unchanged. ValueError if their offsets overlap those of the log."""
+    if part.first_offset < log.end:
+        raise not_following(part, log.end)
+    return log.epoch == 0
+
+
+def _end(job: WriteJob, url: str) -> int | None:
+    """The next offset after the last batch; None: there is no batch."""
+    import kafkarec
+
+    segment = kafkarec.open(url, storage_options=dict(job.storage))
+    assert isinstance(segment, kafkarec.Segment)
+    with segment:
+        last = last_batch(segment)
+    return None if last is None else int(last["next_offset"])
+
+
+def _is_appended(name: str) -> bool:
+    """Whether a file of a staged log is published if the log exists already."""
+    return _SEGMENT.fullmatch(name) is not None and not name.endswith(".snapshot")
+
+
+def _order(name: str) -> tuple[str, bool, str]:
+    """Sort key of the order in which objects are copied: files of no segment, then each segment with its .log last."""
+    return (name[:20] if _SEGMENT.fullmatch(name) else "", name.endswith(".log"), name)
+
+
+def _in_parallel(work: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
+    """The results in order of the items; AT_ONCE threads, as each call waits for the store."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(work, items))
+
+
+def _temporary_folder() -> str | None:
+    """The folder for temporary files of this machine: the first writable one of SPARK_LOCAL_DIRS, else the system's."""
+    writable = (each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if os.access(each, os.W_OK))
+    return next(writable, tempfile.gettempdir())

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .appending import append, leader_epoch
 from .log_end import last_batch
 from .staging import (
     EMPTY_LOG,
@@ -27,6 +26,8 @@ from .staging import (
     ListedFile,
     StagedPartition,
     WriteJob,
+    append,
+    leader_epoch,
     make_in_begun,
     row_of,
     staging_folder,

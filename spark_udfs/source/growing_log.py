@@ -19,10 +19,10 @@ from contextlib import closing
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import isolation, log_end, options, paths, planning
-from .isolation import NO_END, Uncommitted
+from . import log_end, options, paths, planning
 from .listing import lost
 from .paths import CutPoint, OffsetRange, PartitionLog, TopicPartition
+from .planning import NO_END, Uncommitted
 
 if TYPE_CHECKING:
     import kafkarec
@@ -242,9 +242,9 @@ class GrowingLog:
             # all transactions that began before the last stable offset have ended
             if self._transactions_of is None:
                 self._aborted.clear()
-                found = isolation.read_transactions(self.paths, self._options, start)
+                found = planning.read_transactions(self.paths, self._options, start)
             else:
-                found = isolation.read_transactions(self.between(self._stable, self.end)[0], self._options, None)
+                found = planning.read_transactions(self.between(self._stable, self.end)[0], self._options, None)
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)

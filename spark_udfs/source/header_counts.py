@@ -20,10 +20,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import planning, reading
-from .isolation import NO_END
 from .log_end import SplitEnd
 from .options import ReadOptions
-from .planning import Split
+from .planning import NO_END, Split
 
 if TYPE_CHECKING:
     import kafkarec

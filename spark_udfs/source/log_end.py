@@ -20,11 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_udfs.errors import logger
 
-from .description import damage_report_of
-from .isolation import NO_END
 from .options import ReadOptions
 from .paths import PartitionLog, open_segment
-from .planning import LAST_OFFSET, Split
+from .planning import LAST_OFFSET, NO_END, Split, damage_report_of
 
 if TYPE_CHECKING:
     import kafkarec

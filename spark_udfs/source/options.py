@@ -1,6 +1,6 @@
 """Every option of the data source, as fields of two frozen dataclasses, for reading (and streaming) and for writing.
 
-    options.parse({"maxpartitionbytes": "64m"}, "read").maxPartitionBytes      67108864
+    parse({"maxpartitionbytes": "64m"}, "read").maxPartitionBytes      67108864
 
 Spark passes names in lower case and values as text, which are parsed here alone; a field has the name of its option. An
 option that Spark's Kafka source also has means the same here. A name that is no option, or not for this use, is an
@@ -18,8 +18,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from spark_udfs import bootstrap, capabilities, function_options, schema
-
-from .offsets import Offsets, numbers
 
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 # An incomplete batch at a log's end: where a broker is or was writing, or damage.
@@ -376,3 +374,40 @@ TABLE = tuple(
         for row in each.metadata.values()
     }.values()
 )
+
+
+# ---- offsets of a stream ---------------------------------------------------------------------------------
+
+
+Offsets = dict[tuple[str, int], int]
+OffsetsJson = dict[str, dict[str, int]]
+
+
+def from_json(content: Mapping[str, Any]) -> Offsets:
+    """Offsets from a checkpoint's JSON; ValueError if another source has written it."""
+    try:
+        return numbers(content)
+    except ValueError:
+        ours = '{"topic": {"0": 123}}'
+        raise ValueError(
+            f"the checkpoint has {content!r}, which is not {ours}: it was written by another source"
+        ) from None
+
+
+def numbers(content: Any) -> Offsets:
+    """A number for each partition, from JSON of this form; ValueError for another one."""
+    try:
+        found = {(topic, int(number)): each for topic, some in content.items() for number, each in some.items()}
+    except (AttributeError, TypeError):
+        raise ValueError("no object of objects") from None
+    if not all(type(each) is int for each in found.values()):
+        raise ValueError("no whole numbers")
+    return found
+
+
+def to_json(offsets: Mapping[tuple[str, int], int]) -> OffsetsJson:
+    """Offsets for a checkpoint, sorted: topics by name, partitions by number."""
+    sorted_offsets: OffsetsJson = {}
+    for (topic, number), offset in sorted(offsets.items()):
+        sorted_offsets.setdefault(topic, {})[str(number)] = offset
+    return sorted_offsets

@@ -10,18 +10,25 @@ pieces together have exactly the records and the damage of the file.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .options import ReadOptions, StorageOptions, to_json
+from .paths import PartitionLog, shown
+
+if TYPE_CHECKING:
+    import kafkarec
+
 import os
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from . import isolation
-from .isolation import NO_END, Uncommitted
 from .listing import lost
-from .options import ReadOptions
-from .paths import CutPoint, Keys, OffsetRange, PartitionLog, TopicPartition, open_segment, shown
+from .paths import CutPoint, Keys, OffsetRange, TopicPartition, open_segment
 
 if TYPE_CHECKING:
     import kafkarec
@@ -100,7 +107,7 @@ def plan(
         uncommitted = None
         if options.is_read_committed:
             known = (transactions or {}).get(key)
-            uncommitted = known or isolation.read_transactions(partition, options, ranges[key][0])
+            uncommitted = known or read_transactions(partition, options, ranges[key][0])
         for number in _within(partition, *ranges[key]):
             segment, later, size = partition.segments[number], partition.next_base(number), partition.length(number)
             file, is_cut = file_of(segment), partition.span(number)[1] is not None
@@ -331,3 +338,105 @@ def _indexed_cuts(
         cuts.append(CutPoint(entry.position, nexts[at - 1], proven=True))
     borders = [*(cut.position for cut in cuts), end]
     return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
+
+
+# ---- read_committed --------------------------------------------------------------------------------------
+
+
+NO_END = (1 << 63) - 1
+
+
+class Uncommitted(NamedTuple):
+    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
+    aborted transactions, as (producer id, first offset, marker's offset).
+
+    last_stable_offset: where the first open transaction begins; NO_END: none is open
+    """
+
+    aborted: tuple[tuple[int, int, int], ...]
+    last_stable_offset: int
+
+
+def read_transactions(partition: PartitionLog, options: ReadOptions, start: int | None) -> Uncommitted:
+    """The transactions of a partition, from the segment that holds `start` on.
+
+    start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
+    """
+    from kafkarec import distributed
+
+    log = partition.log
+    number = 0 if start is None else partition.in_range(start, None)[0]
+    while True:
+        open_before = _open_before(log.segments[number]) if number else {}
+        if open_before is None:
+            number, open_before = 0, {}
+        found = distributed.ended_and_open(log.segments[number:], skip=options.mode != "FAILFAST")
+        still_open = [*found.open_first_offsets]
+        still_open += [since for producer, since in open_before.items() if producer not in found.marked_producer_ids]
+        state = Uncommitted(found.aborted, min(still_open, default=NO_END))
+        if not number or state.last_stable_offset >= (partition.segments[number].base_offset or 0):
+            return state
+        number = partition.in_range(state.last_stable_offset, None)[0]
+
+
+def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:
+    """Producer id -> first offset of its transaction that is open at the segment's start, from its producer
+    snapshot. None: there is no readable snapshot."""
+    import kafkarec
+    from kafkarec.sidecars import producer_snapshot
+
+    try:
+        data = segment.sidecar(producer_snapshot.SUFFIX)
+        entries = () if data is None else producer_snapshot.read(data)
+    except (kafkarec.KafkaRecordError, OSError):
+        return None
+    if data is None:
+        return None
+    return {one.producer_id: one.current_txn_first_offset for one in entries if one.current_txn_first_offset >= 0}
+
+
+# ---- a read in one line ----------------------------------------------------------------------------------
+
+
+def of_tasks(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:
+    """tasks: the splits of each."""
+    splits = [split for task in tasks for split in task]
+    sizes = [None if split.end is None else split.end - split.begin for split in splits]
+    unknown = "" if None not in sizes else f" and {amount_of(sizes.count(None), 'file')} of unknown size"
+    amount = (
+        f"{amount_of(len(tasks), 'task')}, {amount_of(len(splits), 'split')}, {sum(filter(None, sizes))} bytes{unknown}"
+    )
+    return f"{amount}: {of_options(chosen)}"
+
+
+def of_options(chosen: ReadOptions) -> str:
+    """The options that were given, with paths, in the order of the table of options."""
+    return " ".join(f"{name}={_text(name, value)}" for name, value in chosen.given.items())
+
+
+def damage_report_of(chosen: ReadOptions) -> str:
+    """The call that lists the damage of what is read."""
+    return f"spark_udfs.damage_report(spark, {paths_of(chosen)})"
+
+
+def paths_of(chosen: ReadOptions) -> str:
+    """The path that is read, or the list of them, as Python writes it."""
+    return repr(shown(chosen.path) if chosen.path else [*map(shown, chosen.paths)])
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, StorageOptions):
+        return str(value)
+    if name in ("path", "paths"):
+        return ",".join(map(shown, [value] if isinstance(value, str) else value))
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return ",".join(value)
+    by_partition = isinstance(value, dict) and any(isinstance(key, tuple) for key in value)
+    return json.dumps(to_json(value) if by_partition else value)
+
+
+def amount_of(count: int, one: str, several: str = "") -> str:
+    """`1 file`, `2 files`."""
+    return f"{count} {one if count == 1 else several or one + 's'}"

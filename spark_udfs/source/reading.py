@@ -24,7 +24,7 @@ from spark_udfs import bootstrap, decoding, schema
 from spark_udfs.errors import cause_first, logger
 from spark_udfs.schema import SparkColumn
 
-from . import description, planning
+from . import planning
 from .columns import key_values
 from .log_end import GAP, SplitEnd, batches_of
 from .options import ReadOptions
@@ -111,7 +111,7 @@ def read_split(
             counters.add(damaged=1)
             if not hasattr(error, "__notes__"):
                 error.add_note(_advice(split, error, options))
-            error.add_note(f"{description.damage_report_of(options)} lists all damage")
+            error.add_note(f"{planning.damage_report_of(options)} lists all damage")
             raise
         # not a segment at all, for example an encrypted object
         yield rows.damage_only([counters.add_rest(split, str(error.reason), str(error))])

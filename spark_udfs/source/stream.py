@@ -32,7 +32,7 @@ from . import columns, growing_log, log_end, options, planning, reading, selecti
 from .batch import columns_of, warn_of_mode, warn_of_names
 from .growing_log import GrowingLog
 from .listing import Listing, lost
-from .offsets import Offsets, OffsetsJson, parse, to_json
+from .options import Offsets, OffsetsJson, from_json, to_json
 from .paths import PartitionLog, TopicPartition
 from .planning import Split
 
@@ -125,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
         """The end offsets of the next micro-batch; the object `start` itself if there is nothing new."""
-        before = parse(start)
+        before = from_json(start)
         offsets = self._with_logs(lambda logs: self._latest_from(logs, before, limit))
         self._held_back = {}
         return start if offsets == before else to_json(offsets)
@@ -196,7 +196,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
-        before, after = parse(start), parse(end)
+        before, after = from_json(start), from_json(end)
         splits = self._with_logs(lambda logs: self._splits(logs, before, after))
         columns.check_key_values(splits, self.columns)
         log_end.warn_of_gaps(self.options, splits)
@@ -237,7 +237,7 @@ class SimpleStreamReader(StreamReader):
     @cause_first
     def initialOffset(self) -> OffsetsJson:
         offsets = super().initialOffset()
-        self._reached = parse(offsets)
+        self._reached = from_json(offsets)
         return offsets
 
     @cause_first
@@ -251,7 +251,7 @@ class SimpleStreamReader(StreamReader):
     @cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
         tasks = super().partitions(start, end)
-        self._reached = parse(end)
+        self._reached = from_json(end)
         return tasks
 
     def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:

@@ -26,7 +26,7 @@ from spark_udfs.capabilities import DataSourceArrowWriter, DataSourceStreamArrow
 from spark_udfs.errors import cause_first, log_to_stderr, logger
 from spark_udfs.schema import CORRUPT
 
-from . import destination, options
+from . import options, publishing
 from .rows_by_partition import PartitionSplitter, WritePlan
 from .staging import StagedPartition, WriteJob, WriteSettings, check_topic
 from .worker_path import PicklesWithPackage
@@ -61,7 +61,7 @@ def writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> Data
     append. ValueError for options, columns and paths that cannot be written."""
     job, plan = planned(given, schema, overwrite)
     job = job._replace(job=str(uuid4()))
-    destination.publisher(job.path, job.storage).begin(job)
+    publishing.publisher(job.path, job.storage).begin(job)
     return BatchWriter(job, plan)
 
 
@@ -87,7 +87,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     @cause_first
     def abort(self, messages: Sequence[Any]) -> None:
-        destination.publisher(self.job.path, self.job.storage).abort(self.job)
+        publishing.publisher(self.job.path, self.job.storage).abort(self.job)
 
 
 class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
@@ -115,7 +115,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
         """Ends the batch's job. If there is no message, the query's next commit or a sweep removes what is staged."""
         job = _job_of(messages)
         if job is not None:
-            destination.publisher(job.path, job.storage).abort(job)
+            publishing.publisher(job.path, job.storage).abort(job)
 
 
 def _job_of(messages: Sequence[Any]) -> WriteJob | None:
@@ -125,7 +125,7 @@ def _job_of(messages: Sequence[Any]) -> WriteJob | None:
 def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
     started = time.monotonic()
     staged = [one for message in messages if message is not None for one in message.staged]
-    rows = destination.publisher(job.path, job.storage).commit(job, staged)
+    rows = publishing.publisher(job.path, job.storage).commit(job, staged)
     records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
     log_to_stderr()
     text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
@@ -139,7 +139,7 @@ def planned(given: Mapping[str, str], schema: Any, overwrite: str | None) -> tup
     """The job, without an id, and the plan for all tasks."""
     chosen = options.parse_for_write(given)
     storage, topic = chosen.storageOptions, chosen.topic
-    path, existing = destination.resolve(chosen.path, storage)
+    path, existing = publishing.resolve(chosen.path, storage)
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
     if topic is not None:
         check_topic(topic)
@@ -178,7 +178,7 @@ def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessa
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
-    with destination.publisher(job.path, job.storage).staging_writer(job, task, attempt) as staging:
+    with publishing.publisher(job.path, job.storage).staging_writer(job, task, attempt) as staging:
         splitter = PartitionSplitter(job, plan, task)
         for batch in batches:
             for topic, partition, table, given in splitter.by_partition(batch):

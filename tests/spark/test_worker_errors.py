@@ -19,9 +19,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark import util
 
 import kafkarec
-from spark_udfs import arguments, encoding, errors, function_options
+from spark_udfs import decoding, encoding, errors, function_options
 from spark_udfs.errors import cause_first, is_explained
-from spark_udfs.source import columns, description, options
+from spark_udfs.source import columns, options, planning
 
 HIDE = "SPARK_HIDE_TRACEBACK"
 
@@ -50,7 +50,7 @@ def caught(action: Any) -> Exception:
         lambda: kafkarec.decode(b"x" * 100),
         lambda: options.parse({"mode": "no"}, "read"),
         lambda: options.parse({"maxPartitionBytes": "no"}, "read"),
-        lambda: next(arguments.arrays_of(iter([()]), "f(a)", 1, 1)),
+        lambda: next(decoding.arrays_of(iter([()]), "f(a)", 1, 1)),
         lambda: encoding.make({"compression": "zip"}),
         lambda: columns.struct(columns.chosen(options.parse({"columns": "ofset"}, "read"))),
         lambda: os.stat("/missing"),
@@ -145,8 +145,8 @@ def test_every_option_can_be_described() -> None:
         if "read" in one.uses.split() and one.name not in {*given, "paths"}:
             for text in ("1", "true", "latest", "records", "tail", "error", "FAILFAST", "read_committed", "{}", "[]"):
                 with suppress(ValueError):
-                    assert description.of_options(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
-    assert description.of_options(options.parse(given, "read")) == (
+                    assert planning.of_options(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
+    assert planning.of_options(options.parse(given, "read")) == (
         "path=s3://bucket/kafka-? storageOptions=StorageOptions(secret) where=date >= '2026-11-01' AND hour < 3 "
         "subscribe=a,b startingOffsets=earliest checkCrcs=false maxPartitionBytes=8192"
     )
