@@ -29,7 +29,7 @@ from .source.options import MODES as DAMAGE_MODES
 from .source.options import Offsets, ReadOptions, from_json, to_json
 from .source.paths import PartitionLog, TopicPartition, key_types, shown
 from .source.planning import Split
-from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
+from .source.staging import WriteJob, attempt_name, staging_folder
 
 MODES = ("append", "overwrite", "errorifexists")
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
@@ -225,7 +225,7 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
     before = from_json(kept["offsets"])
     begins = {**dict.fromkeys(before, 0), **from_json(kept.get("starts", {}))}
     overwrite = "static" if mode == "overwrite" else None
-    job = WriteJob(target, uuid4().hex, overwrite, WriteSettings(), storage=storage)
+    job = WriteJob(target, uuid4().hex, overwrite, storage=storage)
     listing = Listing(chosen)
     empty = _Plan(job, [], None if table is None else table["job"], begins, before, {}, {}, [])
     plan = listing.retry(lambda found: _planned(chosen, empty, found, listing.finder.left_out))

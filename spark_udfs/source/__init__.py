@@ -9,7 +9,7 @@
 | paths | the options that name files to partitions and their segments, by kafkarec.find |
 | listing | the same for folders that are being written to: the same names twice, current sizes |
 | selection | partitions and offsets, by the options of Spark's Kafka source |
-| planning | splits: what each task reads, with read_committed without which records; in a task: opens the planned file |
+| planning | splits: what each task reads, and read_committed leaves out; in a task: opens the planned file |
 | reading | in a task: reads a split as Arrow record batches |
 | log_end | what follows the last batch of a split: an incomplete one, or missing offsets |
 | header_counts | in a task: counts the records of a split by headers |

@@ -6,6 +6,38 @@
 
 Uses pyarrow.fs, which executors have. Its marker of an empty folder, an object of 0 bytes, may remain after a `delete`;
 listings leave it out. Tested with S3; gs:// and abfs:// use the same calls.
+
+Publishing consists of copies and deletions of whole objects; the steps are in `publishing`:
+
+    0  stage      <local>/kafkarec-x1y2/orders-0/...     while a task runs, since objects cannot be appended to
+                  <job>/00003.0-5f3a91c2/orders-0/...    when it ends
+    1  prepare    <job>/new/orders-0      what the driver writes itself
+    3  publish    orders-0/...            replaced objects are deleted, new ones copied
+
+    partition.metadata  leader-epoch-checkpoint          for a new log only
+    00000000000000000030.index  .timeindex  .snapshot    copied before their .log
+    00000000000000000030.log
+
+Appended records become segments after the last one, so no existing object is overwritten. Replaced segments are deleted
+from the last one on, new ones copied from the first one on. Indexes and other small files are copied before their .log
+and deleted after it, so a reader always finds whole segments from the start of the log, all old or all new, with
+matching indexes. Producer snapshots are written for a new log only. Appending does not read the existing log, and
+without it the producers are not known; a broker rebuilds missing snapshots.
+
+SPARK_LOCAL_DIRS, which Spark sets, or TMPDIR must have space for everything that a task writes.
+
+One job at a time publishes below a URL, by a lock made of objects, as object stores have none:
+
+    _temporary/_commits/<job>.lock      the lock object: put before the job lists other locks, deleted when it is done
+
+A job puts its lock object and then lists all lock objects. If there is no other, it holds the lock: of two jobs that
+put theirs at the same time, at least one sees the other's, because a listing shows every object that was put before it.
+Of two that see each other the one whose name sorts first waits and keeps its object; the other deletes its own and
+tries again.
+
+A job renews its object (puts it again) while it publishes. An object that was not renewed for STALE seconds, by the
+store's clock, belongs to a dead driver and is ignored; a job that could not renew its own for half of that time stops
+with LockLost. Two jobs could publish at once only if a driver was suspended for that long within a single request.
 """
 
 from __future__ import annotations
@@ -19,11 +51,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from spark_udfs.errors import logger
 
 from .log_end import last_batch
+from .paths import open_segment
 from .staging import (
     BEGUN,
     EMPTY_LOG,
@@ -44,11 +77,24 @@ SCHEMES = (*S3, "gs", "gcs", "abfs", "abfss")
 # These need one request for a small object instead of three, and no background threads in a worker.
 _S3_DEFAULTS = {"allow_delayed_open": True, "background_writes": False}
 _PIECE = 8 << 20
+# Number of requests at the same time, each for another partition or file.
+AT_ONCE = 16
+STALE = 1200.0
+_RENEW_AFTER = 60.0
+_POLL = 2.0
+_SEGMENT = re.compile(r"[0-9]{20}\.(index|timeindex|txnindex|snapshot|log)")
+T = TypeVar("T")
+
+
+class LockLost(RuntimeError):
+    """The lock was not renewed in time, so another job may hold it by now."""
 
 
 class Bucket:
     """The objects below `path`, a URL; names are relative to it. Every failure is a RemoteError of one line.
     Thread-safe, and not picklable: each process makes its own."""
+
+    _renewed = 0.0
 
     def __init__(self, url: str, storage: Mapping[str, Any]) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
@@ -150,106 +196,52 @@ class Bucket:
             if getattr(error, "kind", "not_found") != "not_found":
                 raise
 
+    # ---- the lock
 
-# ---- a lock made of objects ------------------------------------------------------------------------------
-
-
-STALE = 1200.0
-_RENEW_AFTER = 60.0
-_POLL = 2.0
-
-
-class LockLost(RuntimeError):
-    """The lock was not renewed in time, so another job may hold it by now."""
-
-
-class BucketLock:
-    """The lock of one job, a context manager. `heartbeat` must be called before every step of publishing.
-
-    stale: seconds without renewal after which another job's lock is ignored
-    """
-
-    def __init__(self, bucket: Bucket, job: str, stale: float) -> None:
-        self._bucket, self._job, self._stale = bucket, job, stale
-        self._name, self._renewed = f"{LOCKS}/{job}.lock", 0.0
+    @contextmanager
+    def locked(self, job: str, stale: float | None = None) -> Iterator[None]:
+        """Waits until no other job publishes here. stale: after so many seconds without renewal another job's lock is
+        ignored."""
+        self._lock = f"{LOCKS}/{job}.lock"
+        try:
+            self._wait(job, STALE if stale is None else min(STALE, stale))
+            yield
+        finally:
+            with suppress(OSError):  # what was published stays; a lock that was not deleted becomes stale
+                self.delete(self._lock)
 
     def heartbeat(self) -> None:
-        """Renews the lock when it is due; LockLost if it was not renewed in time."""
+        """Renews the lock when it is due, before every step of publishing; LockLost if it was not renewed in time."""
         since = time.time() - self._renewed
         if since > STALE / 2:
-            raise LockLost(f"{self._bucket.path}/{self._name} was not renewed for {since:.0f} seconds")
+            raise LockLost(f"{self.path}/{self._lock} was not renewed for {since:.0f} seconds")
         if since > _RENEW_AFTER:
             self._renew()
 
     def _renew(self) -> None:
         """Puts the lock object, with the store's current time."""
         begun = time.time()
-        self._bucket.put(self._name, b"")
+        self.put(self._lock, b"")
         self._renewed = begun
 
-    def __enter__(self) -> BucketLock:
-        try:
-            self._wait()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        with suppress(OSError):  # what was published stays; a lock that was not deleted becomes stale
-            self._bucket.delete(self._name)
-
-    def _wait(self) -> None:
+    def _wait(self, own: str, stale: float) -> None:
         began, warned = time.time(), False
         while True:
             self._renew()
-            locks = {one.name.removesuffix(".lock"): one.modified for one in self._bucket.names(LOCKS)}
-            own = locks.pop(self._job, None)
-            others = [job for job, modified in locks.items() if own is None or own - modified < self._stale]
-            if own is not None and not others:
+            locks = {one.name.removesuffix(".lock"): one.modified for one in self.names(LOCKS)}
+            now = locks.pop(own, None)
+            others = [job for job, modified in locks.items() if now is None or now - modified < stale]
+            if now is not None and not others:
                 return
             if others and not warned:
                 text = "%s: waiting for job %s, which is publishing. If its driver is dead, call "
-                logger.warning(text + "spark_udfs.sweep(path, 0)", self._bucket.path, others[0])
+                logger.warning(text + "spark_udfs.sweep(path, 0)", self.path, others[0])
                 warned = True
-            if others and min(others) < self._job:
-                self._bucket.delete(self._name)
+            if others and min(others) < own:
+                self.delete(self._lock)
             time.sleep(random.uniform(0.5, 1.5) * min(_POLL, 0.1 + time.time() - began))
 
-
-# ---- publishing with copies and deletions of whole objects -----------------------------------------------
-
-
-# Number of requests at the same time, each for another partition or file.
-AT_ONCE = 16
-_SEGMENT = re.compile(r"[0-9]{20}\.(index|timeindex|txnindex|snapshot|log)")
-T = TypeVar("T")
-
-
-class ExistingLog(NamedTuple):
-    """A log to append to. end: its next offset. epoch: the leader epoch of its last batches."""
-
-    end: int
-    epoch: int
-
-
-class PublishingBucket(Bucket):
-    """The `folders.SharedFolder` of a URL."""
-
-    _lock: BucketLock | None = None
-
-    @contextmanager
-    def locked(self, job: str, stale: float | None = None) -> Iterator[None]:
-        """Waits until no other job publishes here. stale: after so many seconds without renewal another job's lock is
-        ignored."""
-        limit = STALE if stale is None else min(STALE, stale)
-        with BucketLock(self, job, limit) as self._lock:
-            yield
-
-    def heartbeat(self) -> None:
-        """Renews the lock, before every step of publishing; LockLost if another job may hold it by now."""
-        assert self._lock is not None
-        self._lock.heartbeat()
+    # ---- stage
 
     @contextmanager
     def staged_files(self, job: WriteJob, name: str) -> Iterator[str]:
@@ -333,8 +325,13 @@ class PublishingBucket(Bucket):
         staging = staging_folder(job.job)
         before = self.names(name, below=False)
         log = None if job.overwrite else self._log_of(job, name, before)
-        fit = bool(parts) and (log is None or (parts[0].given and _accepts_unchanged(log, parts[0])))
-        rest, objects, offsets = parts, dict[str, tuple[str, int]](), (0, log.end if log else 0)
+        end, epoch = log or (0, 0)
+        fit = bool(parts)
+        if parts and log is not None:
+            if parts[0].given and parts[0].first_offset < end:
+                raise not_following(parts[0], end)
+            fit = parts[0].given and not epoch
+        rest, objects, offsets = parts, dict[str, tuple[str, int]](), (0, end)
         if fit:
             first, rest, offsets = parts[0], parts[1:], (parts[0].first_offset, parts[0].next_offset)
             objects = {
@@ -349,8 +346,8 @@ class PublishingBucket(Bucket):
                 scratch,
                 rest,
                 lambda part: self._downloaded(f"{staging}/{part.folder}", f"{scratch}.copy"),
-                segment_bytes=job.settings.segment_bytes,
-                leader_epoch=log.epoch if log else 0,
+                segment_bytes=job.segment_bytes,
+                leader_epoch=epoch,
                 start_offset=None if rest[0].given else offsets[1],
             )
             offsets = (offsets[0] if fit else added.start), added.stop
@@ -372,9 +369,9 @@ class PublishingBucket(Bucket):
         made = {"replaces": log is None, "objects": [(*objects[each], each) for each in sorted(objects, key=_order)]}
         return row_of(name, parts, [each[:2] for each in before], made, offsets)
 
-    def _log_of(self, job: WriteJob, name: str, listed: Sequence[ListedFile]) -> ExistingLog | None:
-        """The log of a partition's folder, from the objects listed in it; None: it has no segments, or only the
-        empty one that an overwrite has left, which a new log replaces."""
+    def _log_of(self, job: WriteJob, name: str, listed: Sequence[ListedFile]) -> tuple[int, int] | None:
+        """The next offset and the leader epoch of the log in a partition's folder, from the objects listed in it; None:
+        it has no segments, or only the empty one that an overwrite has left, which a new log replaces."""
         logs = [one for one in listed if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
         compressed = [one.name for one in listed if one.name.endswith((".log.gz", ".log.zst"))]
         if compressed:
@@ -383,9 +380,14 @@ class PublishingBucket(Bucket):
             )
         if not logs or (logs[-1].name == EMPTY_LOG and not logs[-1].size):
             return None
-        ends = (_end(job, f"{self.path}/{name}/{one.name}") for one in reversed(logs) if one.size)
-        end = next((end for end in ends if end is not None), int(logs[-1].name[:20]))
-        return ExistingLog(end, leader_epoch(lambda file: self.read(f"{name}/{file}")))
+        end = int(logs[-1].name[:20])
+        for one in reversed([each for each in logs if each.size]):
+            with open_segment(f"{self.path}/{name}/{one.name}", job.storage) as segment:
+                last = last_batch(segment)
+            if last is not None:
+                end = last["next_offset"]
+                break
+        return end, leader_epoch(lambda file: self.read(f"{name}/{file}"))
 
     def _downloaded(self, folder: str, path: str) -> Iterator[str]:
         """Each segment of a staged folder in turn, as a local file."""
@@ -427,24 +429,6 @@ class PublishingBucket(Bucket):
         for source, size, target in row["made"]["objects"]:
             if published.get(target) != size:
                 self._copy(source, f"{name}/{target}")
-
-
-def _accepts_unchanged(log: ExistingLog, part: StagedPartition) -> bool:
-    """Whether staged segments can be appended unchanged. ValueError if their offsets overlap those of the log."""
-    if part.first_offset < log.end:
-        raise not_following(part, log.end)
-    return log.epoch == 0
-
-
-def _end(job: WriteJob, url: str) -> int | None:
-    """The next offset after the last batch; None: there is no batch."""
-    import kafkarec
-
-    segment = kafkarec.open(url, storage_options=dict(job.storage))
-    assert isinstance(segment, kafkarec.Segment)
-    with segment:
-        last = last_batch(segment)
-    return None if last is None else int(last["next_offset"])
 
 
 def _is_appended(name: str) -> bool:

@@ -19,9 +19,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .log_end import last_batch
+from .paths import open_segment
 from .staging import (
     EMPTY_LOG,
     METADATA,
+    NO_STORAGE,
     TEMPORARY,
     ListedFile,
     StagedPartition,
@@ -209,12 +211,11 @@ class SharedFolder:
         if topic_id and not appends:
             SharedFolder(made).put(METADATA, topic_id)
         if appended:
-            settings = job.settings
             added = append(
                 made,
                 appended,
                 segments,
-                segment_bytes=settings.segment_bytes if limit is None else min(limit, settings.segment_bytes),
+                segment_bytes=job.segment_bytes if limit is None else min(limit, job.segment_bytes),
                 leader_epoch=leader_epoch(SharedFolder(made).read),
             )
             offsets = (added.start if appends else offsets[0]), added.stop
@@ -352,12 +353,9 @@ def _clone(folder: str, target: str, largest: int) -> int | None:
 
 def _ends_with_a_batch(path: str) -> bool:
     """Whether a log ends with a whole batch with a right checksum; a writer cuts off what follows the last one."""
-    import kafkarec
     from kafkarec import distributed
 
-    segment = kafkarec.open(path)
-    assert isinstance(segment, kafkarec.Segment)
-    with segment:
+    with open_segment(path, NO_STORAGE) as segment:
         try:
             last = last_batch(segment)
         except ValueError:

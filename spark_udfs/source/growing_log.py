@@ -112,7 +112,7 @@ class GrowingLog:
             return distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint)
 
     def _opened(self, path: str) -> kafkarec.Segment:
-        return paths.open_segment(path, self._options, self.paths.topic, self.paths.partition)
+        return paths.open_segment(path, self._options.storageOptions, self.paths.topic, self.paths.partition)
 
     def _last_batch(self) -> _LogBatch:
         """The last batch whose frame and checksum are right."""

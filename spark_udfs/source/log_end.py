@@ -117,7 +117,10 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
     for _, split in sorted(_suspects(splits)):
         if is_compacted(os.path.join(os.path.dirname(split.path), "log"), split.topic, split.partition):
             continue  # the name of the file does not matter, and so each partition is looked up once
-        with suppress(kafkarec.KafkaRecordError, OSError, ValueError), open_segment(split.path, options) as opened:
+        with (
+            suppress(kafkarec.KafkaRecordError, OSError, ValueError),
+            open_segment(split.path, options.storageOptions) as opened,
+        ):
             begin = max(opened.position_of(LAST_OFFSET), split.begin)
             left -= OF_A_FILE + opened.size - begin
             if left < 0:

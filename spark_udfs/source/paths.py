@@ -266,12 +266,12 @@ def _check_same_keys(logs: Iterable[Any]) -> None:
 
 
 def open_segment(
-    path: str, options: ReadOptions, topic: str | None = None, partition: int | None = None
+    path: str, storage: Mapping[str, Any], topic: str | None = None, partition: int | None = None
 ) -> kafkarec.Segment:
     """A file by its path or URL; IsADirectoryError if it is a folder now."""
     import kafkarec
 
-    opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=options.storageOptions)
+    opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=dict(storage))
     if not isinstance(opened, kafkarec.Segment):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown(path))
     return opened

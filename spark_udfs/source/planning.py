@@ -201,7 +201,7 @@ def opened(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | No
 def _open_planned(options: ReadOptions, split: Split) -> kafkarec.Segment:
     """FileNotFoundError unless an inactive segment still has its size, and an active one its size or its inode. The
     inode alone proves nothing: file systems reuse inodes of deleted files."""
-    whole = open_segment(split.path, options, split.topic, split.partition)
+    whole = open_segment(split.path, options.storageOptions, split.topic, split.partition)
     part = whole
     if split.begin or split.end is not None:
         end = whole.size if split.end is None else min(split.end, whole.size)
@@ -289,7 +289,7 @@ def _pieces(
         yield first, last
         return
     start, end = wanted
-    opened = open_segment(segment.path, options)
+    opened = open_segment(segment.path, options.storageOptions)
     if opened.size < size:
         raise FileNotFoundError(f"{segment.path} had {size} bytes when it was listed, and has {opened.size}")
     with opened:

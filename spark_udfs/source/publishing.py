@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from spark_udfs import bootstrap
 from spark_udfs.errors import Conflict, logger
 
-from .buckets import SCHEMES, PublishingBucket
+from .buckets import SCHEMES, Bucket
 from .folders import SharedFolder
 from .paths import FOLDERS, absolute, hadoop_scheme
 from .staging import (
@@ -46,7 +46,7 @@ from .staging import (
 )
 
 if TYPE_CHECKING:
-    from .buckets import PublishingBucket
+    from .buckets import Bucket
     from .folders import SharedFolder
 
 SUCCESS = "_SUCCESS"
@@ -62,7 +62,7 @@ class UnfinishedCommit(RuntimeError):
 class Publisher:
     """One path or URL that jobs write to."""
 
-    def __init__(self, store: SharedFolder | PublishingBucket) -> None:
+    def __init__(self, store: SharedFolder | Bucket) -> None:
         self.store = store
 
     def begin(self, job: WriteJob) -> None:
@@ -351,7 +351,7 @@ _OF_TABLES = re.compile(rf"part-[0-9]{{5}}.*|_delta_log|_spark_metadata|\.hoodie
 
 def publisher(path: str, storage: Mapping[str, Any] = NO_STORAGE) -> Publisher:
     bootstrap.load()
-    return Publisher(PublishingBucket(path, storage) if "://" in path else SharedFolder(path))
+    return Publisher(Bucket(path, storage) if "://" in path else SharedFolder(path))
 
 
 def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str, int]]:

@@ -180,7 +180,7 @@ _PERMISSIVE = "mode PERMISSIVE keeps everything else; the column columnNameOfCor
 def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions) -> str:
     if not decoding.begins_without_batch(error):
         return _PERMISSIVE
-    with open_segment(split.path, options) as opened:
+    with open_segment(split.path, options.storageOptions) as opened:
         is_gzip = opened.raw(0, len(decoding.GZIP)) == decoding.GZIP
     if is_gzip:
         return f"the file is compressed by gzip, and is read if its name ends in .log.gz; {_PERMISSIVE}"

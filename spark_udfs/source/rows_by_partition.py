@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -26,37 +26,27 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs.schema import CORRUPT
 
-from .staging import WriteJob, check_topic
-
-
-class WritePlan(NamedTuple):
-    """How a job's rows become records. columns: of the rows; num_partitions: the option numPartitions; existing: topic
-    -> number of its partitions below the path."""
-
-    columns: tuple[str, ...]
-    num_partitions: int | None
-    existing: dict[str, int]
+from .staging import WriteJob
 
 
 class PartitionSplitter:
     """Splits the batches of one task."""
 
-    def __init__(self, job: WriteJob, plan: WritePlan, task: int) -> None:
-        self._job, self._plan = job, plan
+    def __init__(self, job: WriteJob, task: int) -> None:
+        self._job = job
         self._next = task  # the partition of the next record without a key
 
     def by_partition(self, batch: Any) -> Iterator[tuple[str, int, Any, bool]]:
         """(topic, partition, table, whether it has offsets) for each partition in a RecordBatch."""
         if not batch.num_rows:
             return
-        columns = {name: batch.column(name) for name in self._plan.columns}
+        columns = {name: batch.column(name) for name in self._job.columns}
         corrupt = columns.pop(CORRUPT, None)
         if corrupt is not None and corrupt.null_count < len(corrupt):
             raise ValueError(f"a row with {CORRUPT} is damage, not a record: keep only rows with {CORRUPT} IS NULL")
         table = pa.table(_records(columns))
         one = self._job.topic
         for topic, rows in _groups(columns["topic"] if one is None else pa.repeat(pa.scalar(one), batch.num_rows)):
-            check_topic(topic)
             own = table if rows is None else table.take(rows)
             given = columns.get("partition")
             if given is not None and rows is not None:
@@ -73,7 +63,7 @@ class PartitionSplitter:
         unassigned = None if given is None else pc.indices_nonzero(given.is_null())
         if unassigned is not None:
             keys = keys.take(unassigned)
-        assigned = partitions(keys, self._next, self._plan.num_partitions or self._plan.existing.get(topic, 1))
+        assigned = partitions(keys, self._next, self._job.num_partitions or self._job.existing.get(topic, 1))
         self._next += len(keys)
         if unassigned is None:
             return pa.array(assigned)

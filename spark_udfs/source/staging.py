@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from .options import StorageOptions
-from .paths import TopicPartition
+from .paths import TopicPartition, open_segment
 
 if TYPE_CHECKING:
     import kafkarec
@@ -70,31 +70,30 @@ class StagedPartition:
         return f"{self.topic}-{self.partition}"
 
 
-class WriteSettings(NamedTuple):
-    """How batches and segments are written; level None: Kafka's default of the codec."""
-
-    compression: str = "none"
-    level: int | None = None
-    batch_size: int = 16384
-    segment_bytes: int = 1 << 30
-
-
 class WriteJob(NamedTuple):
     """One write to a path.
 
     job: its id. query, batch: of a stream; the id then consists of both, so that a batch that runs again is recognised.
     overwrite: one of options.OVERWRITES; None: append. topic: the option, None if the rows have a column for it
     storage: options of the library that opens a URL
+    compression, level, batch_size, segment_bytes: how batches and segments are written; level None: Kafka's default
+    columns: of the rows. num_partitions: the option. existing: topic -> number of its partitions below the path
     """
 
     path: str
     job: str
     overwrite: str | None
-    settings: WriteSettings
     topic: str | None = None
     query: str | None = None
     batch: int = -1
     storage: Mapping[str, Any] = NO_STORAGE
+    compression: str = "none"
+    level: int | None = None
+    batch_size: int = 16384
+    segment_bytes: int = 1 << 30
+    columns: tuple[str, ...] = ()
+    num_partitions: int | None = None
+    existing: Mapping[str, int] = NO_STORAGE
 
     @property
     def folder(self) -> str:
@@ -152,7 +151,6 @@ class StagingWriter:
 
     def __init__(self, job: WriteJob, task: int, name: str, folder: str) -> None:
         self._job, self._task, self._folder, self.name = job, task, folder, name
-        self._settings = job.settings
         self._partitions: dict[TopicPartition, StagedPartition] = {}
         self._writers: OrderedDict[TopicPartition, kafkarec.SegmentWriter] = OrderedDict()
         self._rows: dict[TopicPartition, list[Any]] = {}  # tables that are not written yet
@@ -172,7 +170,7 @@ class StagingWriter:
             raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
         self._rows.setdefault(key, []).append(table)
         self._buffered.update({key: table.nbytes, None: table.nbytes})
-        if self._buffered[key] >= max(FLUSH_BYTES, 4 * self._settings.batch_size):
+        if self._buffered[key] >= max(FLUSH_BYTES, 4 * self._job.batch_size):
             self._flush(key)
         elif self._buffered[None] >= MAX_BUFFERED_BYTES:
             self._flush_all()
@@ -201,9 +199,9 @@ class StagingWriter:
         one, (topic, partition) = self._partitions[key], key
         table = pa.concat_tables(self._rows.pop(key))
         self._buffered[None] -= self._buffered.pop(key)
-        settings = self._settings
-        options: dict[str, Any] = {"compression": settings.compression, "level": settings.level}
-        options["batch_size"] = min(settings.batch_size, settings.segment_bytes)
+        job = self._job
+        options: dict[str, Any] = {"compression": job.compression, "level": job.level}
+        options["batch_size"] = min(job.batch_size, job.segment_bytes)
         if one.given:
             options["base_offset"] = None
         try:
@@ -231,7 +229,7 @@ class StagingWriter:
         make_in_begun(folder)
         writer = kafkarec.SegmentWriter(
             folder,
-            segment_bytes=self._settings.segment_bytes,
+            segment_bytes=self._job.segment_bytes,
             topic_id=topic_id(self._job.path, topic),
             check_all=False,
         )
@@ -266,9 +264,7 @@ def append(
             end = writer.next_offset
             if not given or first.first_offset >= end:
                 for path in (path for part in parts for path in segments(part)):
-                    segment = kafkarec.open(path)
-                    assert isinstance(segment, kafkarec.Segment)
-                    with segment:
+                    with open_segment(path, NO_STORAGE) as segment:
                         for begin, stop in segment.splits(_PIECE_BYTES):
                             writer.append(segment.raw(begin, stop - begin))
                 return range(first.first_offset if given else end, writer.next_offset)
