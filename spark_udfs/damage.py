@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from .read_functions import Splits, only, options_of, planned_results
+from .schema import Row
 from .source.listing import CONTINUES, DataLoss
 from .source.log_end import GAP
 from .source.options import ReadOptions
@@ -64,8 +65,8 @@ class DamageReport:
     left_out: ranges that are counted in `files` only
     """
 
-    rows: tuple[dict[str, Any], ...]
-    files: tuple[dict[str, Any], ...]
+    rows: tuple[Row, ...]
+    files: tuple[Row, ...]
     left_out: int
     _spark: Any = field(repr=False, compare=False)
     _keys: tuple[str, ...] = field(default=(), repr=False, compare=False)
@@ -105,7 +106,7 @@ class DamageReport:
     __repr__ = __str__
 
 
-def _incomplete_ends(files: list[dict[str, Any]]) -> Iterator[str]:
+def _incomplete_ends(files: list[Row]) -> Iterator[str]:
     for each in files[:_SHOWN]:
         last = each["last_offset"]
         after = "without a batch before it" if last is None else f"after offset {last}"
@@ -118,7 +119,7 @@ def _incomplete_ends(files: list[dict[str, Any]]) -> Iterator[str]:
         yield "  (incomplete batch: a broker is or was writing it, or the file was cut; endOfLog=strict: it is damage)"
 
 
-def _lost(row: dict[str, Any]) -> str:
+def _lost(row: Row) -> str:
     """Which offsets are lost, as far as the batches on both sides tell."""
     first, last = row["lost_from"], row["lost_to"]
     if first is None and last is None:
@@ -154,9 +155,9 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     return _combine(spark, [each for result in results for each in result])
 
 
-def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
+def _combine(spark: Any, counts: list[Row]) -> DamageReport:
     counts.sort(key=lambda each: (each["file"], each["begin"]))
-    files: dict[str, dict[str, Any]] = {}
+    files: dict[str, Row] = {}
     rows = []
     for each in counts:
         identity = {**dict(each["keys"]), **{name: each[name] for name in ("topic", "partition", "file")}}
@@ -171,7 +172,7 @@ def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark, tuple(keys))
 
 
-def _check(chosen: ReadOptions, splits: Splits) -> list[dict[str, Any]]:
+def _check(chosen: ReadOptions, splits: Splits) -> list[Row]:
     """In a task: the rows of its counters."""
     with closing(TaskCounters("damage_report")) as counters:
         for split in splits:

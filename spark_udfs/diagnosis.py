@@ -20,6 +20,7 @@ import pyspark
 from pyspark.sql import functions
 
 from . import bootstrap, cluster
+from .schema import Row
 
 # Number of tasks per core, and seconds that each one sleeps, so that every executor gets some.
 TASKS_PER_CORE = 4
@@ -32,7 +33,7 @@ PACKAGES = ("pyarrow", "pandas")
 class Diagnosis:
     """The executors' reports. Printable. `rows`: one dict per executor; `healthy`: all of them can use kafkarec."""
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[Row, ...]
 
     @property
     def healthy(self) -> bool:
@@ -73,7 +74,7 @@ def doctor(spark: Any) -> Diagnosis:
     tasks = cluster.cores(spark) * TASKS_PER_CORE
     probe = functions.udf(_probe, "binary", useArrow=False)
     frame = spark.range(0, tasks, 1, tasks).select(probe("id"))
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], Row] = {}
     for report in cluster.results(frame.collect()):
         row = rows.setdefault((report["host"], report["executor"]), report | {"workers": []})
         if report["pid"] not in row["workers"]:
@@ -88,9 +89,9 @@ def _probe(number: int) -> bytes:
     return pickle.dumps(describe_process())
 
 
-def describe_process() -> dict[str, Any]:
+def describe_process() -> Row:
     """This process, as plain values: Python, machine, libc, and how kafkarec became importable (or why not)."""
-    report: dict[str, Any] = {
+    report: Row = {
         "host": socket.gethostname(),
         "executor": _executor(),
         "pid": os.getpid(),
@@ -126,9 +127,9 @@ def describe_process() -> dict[str, Any]:
     return report
 
 
-def _packages() -> tuple[dict[str, Any], list[str]]:
+def _packages() -> tuple[Row, list[str]]:
     """Of PACKAGES the modules, and the names of those that are missing or cannot be imported."""
-    modules, lacking = dict[str, Any](), list[str]()
+    modules, lacking = Row(), list[str]()
     for name in PACKAGES:
         try:
             modules[name] = importlib.import_module(name)

@@ -29,6 +29,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, NullType, StructType
 
 from . import capabilities, cluster, decoding, encoding, function_options, internal, schema
+from .function_options import FunctionOptions
 from .source import columns
 
 _Defined = TypeVar("_Defined", bound=Callable[..., Any])
@@ -80,8 +81,8 @@ def _column(col: Column | str) -> Column:
     return F.col(col) if isinstance(col, str) else col
 
 
-def _literal(chosen: function_options.FunctionOptions) -> str | None:
-    return None if chosen == function_options.FunctionOptions() else function_options.to_literal(chosen)
+def _literal(chosen: FunctionOptions) -> str | None:
+    return None if chosen == FunctionOptions() else function_options.to_literal(chosen)
 
 
 @_sql(
@@ -95,12 +96,12 @@ def kafka_decode(
     mode: str = "FAILFAST",
     *,
     check_crcs: bool = True,
-    max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
-    max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
+    max_decompressed_bytes: int = FunctionOptions.max_decompressed_bytes,
+    max_output_bytes: int = FunctionOptions.max_output_bytes,
     control: bool = False,
     restore: bool = True,
     end_of_log: str = "tail",
-    max_value_bytes: int = function_options.FunctionOptions.max_value_bytes,
+    max_value_bytes: int = FunctionOptions.max_value_bytes,
 ) -> Column:
     """The records of a binary column of raw batches: array<struct<...>>, names as in Spark's Kafka source.
 
@@ -187,12 +188,12 @@ def kafka_explode(
     *,
     keep: Sequence[Column | str] = (),
     check_crcs: bool = True,
-    max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
-    max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
+    max_decompressed_bytes: int = FunctionOptions.max_decompressed_bytes,
+    max_output_bytes: int = FunctionOptions.max_output_bytes,
     control: bool = False,
     restore: bool = True,
     end_of_log: str = "tail",
-    max_value_bytes: int = function_options.FunctionOptions.max_value_bytes,
+    max_value_bytes: int = FunctionOptions.max_value_bytes,
 ) -> DataFrame:
     """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.
 

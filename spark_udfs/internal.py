@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from . import bootstrap, decoding, schema
 from .errors import cause_first
-from .schema import SparkColumn
+from .schema import Row, SparkColumn
 
 # What kafka_internal returns.
 COLUMNS = (
@@ -40,7 +39,7 @@ def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> It
         yield pa.array([_struct(*row) for row in rows], result)
 
 
-def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> Row | None:
     from kafkarec import internal_topics
 
     if topic is None or topic not in internal_topics.TOPICS:
@@ -57,6 +56,6 @@ def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> dict[s
     }
 
 
-def _text(tree: dict[str, Any] | None) -> str | None:
+def _text(tree: Row | None) -> str | None:
     """The data as JSON, without type and version, which are separate columns."""
     return None if tree is None else json.dumps(tree["data"], ensure_ascii=False, separators=(",", ":"))

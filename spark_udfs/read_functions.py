@@ -17,7 +17,7 @@ from typing import Any
 
 from . import bootstrap, cluster
 from .errors import cause_first, log_to_stderr, logger
-from .schema import SparkColumn
+from .schema import Columns
 from .source import columns, planning, selection
 from .source.batch import BatchReader, warn_of_mode
 from .source.listing import Listing
@@ -50,13 +50,13 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     return over_tasks(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
 
 
-def _read(chosen: ReadOptions, wanted: tuple[SparkColumn, ...], splits: Splits) -> Iterator[Any]:
+def _read(chosen: ReadOptions, wanted: Columns, splits: Splits) -> Iterator[Any]:
     from .source import reading
 
     return reading.read_splits(splits, chosen, wanted)
 
 
-def _rows_plan(chosen: ReadOptions, wanted: tuple[SparkColumn, ...]) -> Tasks:
+def _rows_plan(chosen: ReadOptions, wanted: Columns) -> Tasks:
     return BatchReader(chosen, wanted).tasks()
 
 

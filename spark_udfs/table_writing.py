@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -21,13 +21,13 @@ from uuid import uuid4
 from . import cluster
 from .errors import log_to_stderr, logger
 from .read_functions import Splits, Tasks, options_of, task_results
-from .schema import SparkColumn
+from .schema import Columns, Row
 from .source import batch, columns, growing_log, planning, publishing, selection
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
 from .source.options import MODES as DAMAGE_MODES
 from .source.options import Offsets, ReadOptions, from_json, to_json
-from .source.paths import PartitionLog, TopicPartition, key_types, shown
+from .source.paths import Partitions, key_types, shown
 from .source.planning import Split
 from .source.staging import WriteJob, attempt_name, staging_folder
 
@@ -60,7 +60,7 @@ class WrittenTable:
     files: tuple[str, ...]
     bytes: int
     offsets: dict[str, dict[int, list[int]]]
-    damage: tuple[dict[str, Any], ...]
+    damage: tuple[Row, ...]
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -79,13 +79,13 @@ class _Layout(NamedTuple):
     the partition columns only; as_text: the value is a string."""
 
     by: tuple[str, ...]
-    wanted: tuple[SparkColumn, ...]
+    wanted: Columns
     helping: tuple[str, ...]
     compression: str
     as_text: bool
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Row:
         """What all commits of a table have in common."""
         kept = [each for each in self.wanted if each.name not in self.helping]
         types = [(each.name, "string" if self.as_text and each.name == "value" else each.type) for each in kept]
@@ -153,7 +153,7 @@ def write_table(
     by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     layout = _layout(chosen, found, by, compression, value_as is not None)
     plan: _Plan = cluster.call_where_files_are(spark, _begun, chosen, layout, out, mode)
-    results: list[dict[str, Any]] = []
+    results: list[Row] = []
     try:
         body = partial(_write, plan.job, chosen, layout)
         what = f" to {shown(plan.job.path)!r}"
@@ -234,9 +234,7 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
     return plan
 
 
-def _planned(
-    chosen: ReadOptions, empty: _Plan, found: dict[TopicPartition, PartitionLog], left_out: Iterable[str]
-) -> _Plan:
+def _planned(chosen: ReadOptions, empty: _Plan, found: Partitions, left_out: Iterable[str]) -> _Plan:
     """What the table lacks: of each partition the offsets from its end there to the log's planned end. DataLoss where
     the log does not have them, unless failOnDataLoss is false."""
     batch.warn_of_names(chosen, found, left_out)
@@ -269,7 +267,7 @@ def _planned(
     return plan._replace(tasks=planning.tasks(chosen, growing_log.plan(chosen, spans)))
 
 
-def _commit(plan: _Plan, layout: _Layout, results: Sequence[Mapping[str, Any]]) -> None:
+def _commit(plan: _Plan, layout: _Layout, results: Sequence[Row]) -> None:
     publisher = publishing.publisher(plan.job.path, plan.job.storage)
     offsets, starts = {**plan.before, **plan.ends}, {**plan.starts, **plan.begins}
     if not plan.tasks and offsets == plan.before and plan.follows is not None and not plan.job.overwrite:
@@ -294,7 +292,7 @@ def _final(staged: str) -> str:
     return staged.partition("/")[2].removesuffix(STAGED)
 
 
-def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
+def _written(plan: _Plan, results: Sequence[Row]) -> WrittenTable:
     files = [file for each in results for file in each["files"]]
     damage = [row for each in results for row in each["damage"]]
     more = sum(each["damaged"] for each in results) - len(damage)
@@ -319,7 +317,7 @@ def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
 # ---- in a task -----------------------------------------------------------------------------------------------------
 
 
-def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> dict[str, Any]:
+def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> Row:
     """Stages the rows of splits; returns the files (path, rows, bytes), the damaged ranges and the missing offsets."""
     from pyspark import TaskContext
 

@@ -14,11 +14,11 @@ from typing import Any
 from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceReader, InputPartition
 from spark_udfs.errors import cause_first, log_to_stderr, logger
-from spark_udfs.schema import SparkColumn
+from spark_udfs.schema import Columns, SparkColumn
 
 from . import columns, log_end, options, paths, planning, selection
 from .listing import Listing
-from .paths import PartitionLog, TopicPartition
+from .paths import PartitionLog, Partitions, TopicPartition
 from .planning import Split
 
 _SHOWN = 10
@@ -31,7 +31,7 @@ def schema(given: Mapping[str, str]) -> Any:
     return columns.struct(columns.chosen(chosen, paths.key_types(chosen)))
 
 
-def columns_of(wanted: Any, chosen: options.ReadOptions) -> tuple[SparkColumn, ...]:
+def columns_of(wanted: Any, chosen: options.ReadOptions) -> Columns:
     """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
     keys: paths.KeyTypes = ()
     if not columns.are_own(wanted.fieldNames(), chosen):
@@ -43,7 +43,7 @@ def columns_of(wanted: Any, chosen: options.ReadOptions) -> tuple[SparkColumn, .
 class BatchReader(DataSourceReader):
     """On the driver Spark calls `partitions`; pickled to each task, `read`."""
 
-    def __init__(self, chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...]) -> None:
+    def __init__(self, chosen: options.ReadOptions, wanted: Columns) -> None:
         self.options = chosen
         self.columns = wanted
 
@@ -55,7 +55,7 @@ class BatchReader(DataSourceReader):
         columns.check_key_values(splits, self.columns)
         return splits
 
-    def _splits(self, found: dict[TopicPartition, PartitionLog], left_out: Iterable[str]) -> list[Split]:
+    def _splits(self, found: Partitions, left_out: Iterable[str]) -> list[Split]:
         warn_of_names(self.options, found, left_out)
         listed = selection.chosen(self.options, found)
         return planning.plan(self.options, listed, selection.ranges(self.options, listed))

@@ -54,8 +54,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from spark_udfs.errors import logger
+from spark_udfs.schema import Row
 
 from .log_end import last_batch
+from .options import StorageOptions
 from .paths import open_segment
 from .staging import (
     BEGUN,
@@ -96,7 +98,7 @@ class Bucket:
 
     _renewed = 0.0
 
-    def __init__(self, url: str, storage: Mapping[str, Any]) -> None:
+    def __init__(self, url: str, storage: StorageOptions) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
 
         from kafkarec import distributed
@@ -298,7 +300,7 @@ class Bucket:
 
     def prepare(
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
-    ) -> list[dict[str, Any]]:
+    ) -> list[Row]:
         self.drop(f"{staging_folder(job.job)}/new")
         staged: dict[str, list[ListedFile]] = {}
         for listed in self.names(staging_folder(job.job)):
@@ -318,7 +320,7 @@ class Bucket:
         topic_id: bytes | None,
         staged: Mapping[str, list[ListedFile]],
         scratch: str,
-    ) -> dict[str, Any]:
+    ) -> Row:
         """The journal's row of one partition, with the objects that it will have. Segments that were staged with their
         final offsets and leader epoch are copied within the store; the driver rewrites the others."""
         self.heartbeat()
@@ -399,7 +401,7 @@ class Bucket:
 
     # ---- publish
 
-    def check(self, row: Mapping[str, Any]) -> dict[str, int]:
+    def check(self, row: Row) -> dict[str, int]:
         """The sizes of a partition's objects. BlockingIOError if another writer has put one since it was prepared."""
         self.heartbeat()
         name, made = row["name"], row["made"]
@@ -413,12 +415,12 @@ class Bucket:
             )
         return published
 
-    def publish(self, job: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def publish(self, job: str, rows: Sequence[Row]) -> None:
         """Publishes the partitions, continuing where an earlier attempt stopped."""
         _in_parallel(self._publish_partition, rows)
         self.heartbeat()
 
-    def _publish_partition(self, row: Mapping[str, Any]) -> None:
+    def _publish_partition(self, row: Row) -> None:
         """Deletes and copies the objects of one partition."""
         name, published = row["name"], self.check(row)
         if row["made"]["replaces"]:

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from spark_udfs.schema import Row
+
 from .log_end import last_batch
 from .paths import open_segment
 from .staging import (
@@ -169,7 +171,7 @@ class SharedFolder:
 
     def prepare(
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
-    ) -> list[dict[str, Any]]:
+    ) -> list[Row]:
         """The journal's rows. parts: by partition, in order of the tasks; none: it will have an empty log. ids: the
         partition.metadata of a partition that does not exist yet or is overwritten."""
         from kafkarec import distributed
@@ -188,9 +190,7 @@ class SharedFolder:
         distributed.sync_folder(new)
         return rows
 
-    def _prepared(
-        self, job: WriteJob, name: str, parts: Sequence[StagedPartition], topic_id: bytes | None
-    ) -> dict[str, Any]:
+    def _prepared(self, job: WriteJob, name: str, parts: Sequence[StagedPartition], topic_id: bytes | None) -> Row:
         """Makes one partition's future folder; returns its row. A new log starts with links to the first task's
         segments; everything else is appended."""
         target, made = self._in(name), os.path.join(job.folder, _NEW, name)
@@ -221,14 +221,14 @@ class SharedFolder:
             offsets = (added.start if appends else offsets[0]), added.stop
         return row_of(name, parts, before, _inode(made), offsets)
 
-    def check(self, row: Mapping[str, Any]) -> None:
+    def check(self, row: Row) -> None:
         """BlockingIOError if another writer has changed a partition since it was prepared."""
         target = self._in(row["name"])
         if _end_of(target) != row["before"]:
             text = "another writer has changed this folder meanwhile. If that was after the commit, move it elsewhere"
             raise BlockingIOError(errno.EWOULDBLOCK, text, target)
 
-    def publish(self, job: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def publish(self, job: str, rows: Sequence[Row]) -> None:
         """Publishes the partitions, continuing where an earlier attempt stopped."""
         from kafkarec import distributed
 
@@ -236,7 +236,7 @@ class SharedFolder:
             self._publish_partition(self._in(staging_folder(job)), row)
         distributed.sync_folder(self.path)
 
-    def _publish_partition(self, folder: str, row: Mapping[str, Any]) -> None:
+    def _publish_partition(self, folder: str, row: Row) -> None:
         """Renames the new folder to its final name; the old one stays in the job's folder."""
         target = self._in(row["name"])
         new, old = (os.path.join(folder, kind, row["name"]) for kind in (_NEW, _OLD))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import log_end, options, paths, planning
 from .listing import lost
-from .paths import CutPoint, OffsetRange, PartitionLog, TopicPartition
+from .paths import CutPoint, OffsetRange, PartitionLog, Partitions, TopicPartition
 from .planning import NO_END, Uncommitted
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def plan(
     chosen: options.ReadOptions, spans: Mapping[TopicPartition, tuple[GrowingLog, int, int]]
 ) -> list[planning.Split]:
     """The splits of what each partition's log has between two offsets, in order of the partitions."""
-    parts: dict[TopicPartition, PartitionLog] = {}
+    parts: Partitions = {}
     ranges: dict[TopicPartition, OffsetRange] = {}
     transactions: dict[TopicPartition, Uncommitted] = {}
     for key in sorted(spans):

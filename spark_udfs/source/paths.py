@@ -116,6 +116,8 @@ class PartitionLog(NamedTuple):
         return distributed.segments_in_range([each.base_offset for each in self.segments], start, end)
 
 
+Partitions = dict[TopicPartition, PartitionLog]
+
 # ---- what kafkarec.find finds ------------------------------------------------------------------------------------
 
 
@@ -234,15 +236,13 @@ def key_types(options: ReadOptions) -> KeyTypes:
     return tuple((name, distributed.inferred_type(each)) for name, each in values.items())
 
 
-def partitions(
-    options: ReadOptions, found: distributed.LogFinder, logs: Iterable[Any]
-) -> dict[TopicPartition, PartitionLog]:
+def partitions(options: ReadOptions, found: distributed.LogFinder, logs: Iterable[Any]) -> Partitions:
     """The partitions of logs that a Finder has found, by topic and number. ValueError where two folders have the same
     offsets of a partition, or other keys."""
     _check_same_keys(logs)
     with as_spark_says(options):
         joined: list[Any] = found.joined(logs)
-    partitions: dict[TopicPartition, PartitionLog] = {}
+    partitions: Partitions = {}
     for log in joined:
         if log.topic is None or log.partition is None or log.segments[0].name.endswith(".checkpoint"):
             parts = {(each.path, -1): (each.copy(later_segment=False),) for each in log.segments}

@@ -28,7 +28,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from .listing import lost
-from .paths import CutPoint, Keys, OffsetRange, TopicPartition, open_segment
+from .paths import CutPoint, Keys, OffsetRange, Partitions, TopicPartition, open_segment
 
 if TYPE_CHECKING:
     import kafkarec
@@ -87,7 +87,7 @@ class Split(NamedTuple):
 
 def plan(
     options: ReadOptions,
-    partitions: dict[TopicPartition, PartitionLog],
+    partitions: Partitions,
     ranges: dict[TopicPartition, OffsetRange],
     transactions: Mapping[TopicPartition, Uncommitted] | None = None,
 ) -> list[Split]:

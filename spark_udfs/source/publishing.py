@@ -20,16 +20,18 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_udfs import bootstrap
 from spark_udfs.errors import Conflict, logger
+from spark_udfs.schema import Row
 
 from .buckets import SCHEMES, Bucket
 from .folders import SharedFolder
+from .options import StorageOptions
 from .paths import FOLDERS, absolute, hadoop_scheme
 from .staging import (
     ADVICE,
@@ -81,7 +83,7 @@ class Publisher:
             finally:
                 writer.drop()
 
-    def commit(self, job: WriteJob, staged: Iterable[StagedPartition]) -> list[dict[str, Any]]:
+    def commit(self, job: WriteJob, staged: Iterable[StagedPartition]) -> list[Row]:
         """Publishes what is staged, in order of the tasks. A repeated call finishes an unfinished commit, or does
         nothing.
 
@@ -92,9 +94,7 @@ class Publisher:
         journal = self._committed(job, lambda: self._prepare(job, staged))
         return [{"name": row["name"], **row["summary"]} for row in journal["partitions"]] if journal else []
 
-    def commit_table(
-        self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Mapping[str, Any]
-    ) -> None:
+    def commit_table(self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Row) -> None:
         """As `commit`, for files of a table; job.overwrite: instead of those that it has. Conflict, before anything is
         changed, if another job has changed the table.
 
@@ -104,9 +104,7 @@ class Publisher:
         """
         self._committed(job, partial(self._prepare_table, job, follows, files, record))
 
-    def _prepare_table(
-        self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _prepare_table(self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Row) -> Row:
         """The journal of `commit_table`."""
         last = _from_json(self.store.read(TABLE)) or {}
         if last.get("job") != follows:
@@ -128,7 +126,7 @@ class Publisher:
         table = {"job": job.job, **record}
         return {"job": job.job, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
 
-    def table(self) -> dict[str, Any] | None:
+    def table(self) -> Row | None:
         """The record of the table's last commit, which is finished first if it is not; None: there is no table."""
         if any(map(self._journal, self.store.folders(TEMPORARY))):
             own = f"table-{os.getpid()}-{time.time_ns()}"
@@ -136,7 +134,7 @@ class Publisher:
                 self._finish_others(own, "nothing was read yet; an earlier job,")
         return _from_json(self.store.read(TABLE))
 
-    def _committed(self, job: WriteJob, prepare: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    def _committed(self, job: WriteJob, prepare: Callable[[], Row]) -> Row | None:
         """The journal of the job, which is finished; None: it was done before."""
         with self.store.locked(job.job):
             if self._is_done(job.job, job.query, job.batch):
@@ -198,7 +196,7 @@ class Publisher:
 
     # ---- before the journal is written
 
-    def _prepare(self, job: WriteJob, staged: Iterable[StagedPartition]) -> dict[str, Any]:
+    def _prepare(self, job: WriteJob, staged: Iterable[StagedPartition]) -> Row:
         """The journal: job, query, batch and partitions, a list of rows with name, summary and the store's own. That of
         a table: `files` and `gone` in place of rows, and `table`, its record."""
         parts: dict[str, list[StagedPartition]] = {}
@@ -229,7 +227,7 @@ class Publisher:
             self.store.check(row)
         return {"job": job.job, "query": job.query, "batch": job.batch, "partitions": rows}
 
-    def _write(self, journal: dict[str, Any]) -> None:
+    def _write(self, journal: Row) -> None:
         self.store.heartbeat()
         try:
             self.store.put(_journal_name(journal["job"]), _as_json(journal))
@@ -240,7 +238,7 @@ class Publisher:
 
     # ---- from then on
 
-    def _journal(self, job: str) -> dict[str, Any] | None:
+    def _journal(self, job: str) -> Row | None:
         return _from_json(self.store.read(_journal_name(job)))
 
     def _settle(self, job: str) -> None:
@@ -254,7 +252,7 @@ class Publisher:
     def _log_finished(self, job: str) -> None:
         logger.warning("%s: the commit of job %s, which its driver had not finished, is finished", self.store.path, job)
 
-    def _finish(self, journal: dict[str, Any], which: str = "job") -> None:
+    def _finish(self, journal: Row, which: str = "job") -> None:
         """Steps 3 to 5, as far as an earlier attempt has not done them."""
         job, query, batch = journal["job"], journal["query"], journal["batch"]
         try:
@@ -265,7 +263,7 @@ class Publisher:
         except Exception as error:
             raise self._unfinished(journal, error, which) from error
 
-    def _publish(self, journal: dict[str, Any]) -> None:
+    def _publish(self, journal: Row) -> None:
         if "table" in journal:
             self.store.replace(journal["gone"], journal["files"])
             return
@@ -273,14 +271,14 @@ class Publisher:
             self.store.delete(SUCCESS)  # while a job is being published its content is wrong
         self.store.publish(journal["job"], journal["partitions"])
 
-    def _unfinished(self, journal: dict[str, Any], error: Exception, which: str = "job") -> UnfinishedCommit:
+    def _unfinished(self, journal: Row, error: Exception, which: str = "job") -> UnfinishedCommit:
         path = self.store.path
         return UnfinishedCommit(
             f"{path}: {which} {journal['job']} is committed, being finished: do not run it again. The next job that "
             f"writes there finishes it, or spark_udfs.sweep({path!r}, 0), once this is no more: {error}"
         )
 
-    def _mark_done(self, journal: dict[str, Any]) -> None:
+    def _mark_done(self, journal: Row) -> None:
         job, query = journal["job"], journal["query"]
         if "table" in journal:
             self.store.put(TABLE, _as_json(journal["table"]))
@@ -329,11 +327,11 @@ def _journal_name(job: str) -> str:
     return f"{staging_folder(job)}/commit.json"
 
 
-def _as_json(content: dict[str, Any]) -> bytes:
+def _as_json(content: Row) -> bytes:
     return json.dumps(content, sort_keys=True).encode() + b"\n"
 
 
-def _from_json(data: bytes | None) -> dict[str, Any] | None:
+def _from_json(data: bytes | None) -> Row | None:
     """The object of a JSON file; None: the file does not exist or is not ours (Hadoop's _SUCCESS is empty)."""
     try:
         content = json.loads(data or b"")
@@ -349,12 +347,12 @@ def _from_json(data: bytes | None) -> dict[str, Any] | None:
 _OF_TABLES = re.compile(rf"part-[0-9]{{5}}.*|_delta_log|_spark_metadata|\.hoodie|{TABLE}|.*\.(parquet|orc|avro)")
 
 
-def publisher(path: str, storage: Mapping[str, Any] = NO_STORAGE) -> Publisher:
+def publisher(path: str, storage: StorageOptions = NO_STORAGE) -> Publisher:
     bootstrap.load()
     return Publisher(Bucket(path, storage) if "://" in path else SharedFolder(path))
 
 
-def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
+def resolve(path: str | None, storage: StorageOptions) -> tuple[str, dict[str, int]]:
     """The absolute path or URL, and topic -> number of partitions below it. ValueError for a path that must not be
     written to."""
     if not path:
@@ -380,7 +378,7 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
     return path, partition_counts
 
 
-def resolve_table(path: str, storage: Mapping[str, Any]) -> str:
+def resolve_table(path: str, storage: StorageOptions) -> str:
     """The absolute path or URL of a table; ValueError for one that holds anything else."""
     path, names = _listed(path, storage)
     others = sorted(name for name in names if not name.startswith((TEMPORARY, ".")))
@@ -389,7 +387,7 @@ def resolve_table(path: str, storage: Mapping[str, Any]) -> str:
     return path
 
 
-def _listed(path: str, storage: Mapping[str, Any]) -> tuple[str, list[str]]:
+def _listed(path: str, storage: StorageOptions) -> tuple[str, list[str]]:
     """The absolute path or URL, and the names in it."""
     bootstrap.load()
     path = absolute(path)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import bootstrap, decoding, schema
 from spark_udfs.errors import cause_first, logger
-from spark_udfs.schema import SparkColumn
+from spark_udfs.schema import Columns, Row, SparkColumn
 
 from . import planning
 from .columns import key_values
@@ -61,9 +61,7 @@ _CHEAPEST = {"records": "offset", "batches": "position"}
 _POSITION = {"records": "batch_position", "batches": "position"}
 
 
-def read_splits(
-    splits: Iterable[Split], options: ReadOptions, columns: tuple[SparkColumn, ...]
-) -> Iterator[pa.RecordBatch]:
+def read_splits(splits: Iterable[Split], options: ReadOptions, columns: Columns) -> Iterator[pa.RecordBatch]:
     """The work of a task: loads kafkarec, reads each split, logs its error if it fails, and then one line."""
     with closing(TaskCounters()) as counters:
         yield from _read_splits(splits, options, columns, counters)
@@ -71,7 +69,7 @@ def read_splits(
 
 @cause_first
 def _read_splits(
-    splits: Iterable[Split], options: ReadOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters
+    splits: Iterable[Split], options: ReadOptions, columns: Columns, counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
     bootstrap.load()
     for split in splits:
@@ -79,7 +77,7 @@ def _read_splits(
 
 
 def read_split(
-    split: Split, options: ReadOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters
+    split: Split, options: ReadOptions, columns: Columns, counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of one split, of at most 64 MiB and maxRecordsPerBatch rows, in the file's order.
 
@@ -141,7 +139,7 @@ def _incomplete_end(
 
 def pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: list[str]) -> Generator[Piece]:
     """The records (view=batches: the batches) of a split in these bytes. sources: the columns that kafkarec decodes."""
-    wanted: dict[str, Any] = {"start_offset": split.start_offset, "end_offset": split.end_offset}
+    wanted: Row = {"start_offset": split.start_offset, "end_offset": split.end_offset}
     if options.view == "batches":
         yield from part.scan_pieces(errors=options.errors, **wanted)
         return
@@ -193,7 +191,7 @@ def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions
 class _RowBuilder:
     """Makes record batches of one schema from the pieces of a split. `sources`: the columns that kafkarec decodes."""
 
-    def __init__(self, split: Split, options: ReadOptions, columns: tuple[SparkColumn, ...]) -> None:
+    def __init__(self, split: Split, options: ReadOptions, columns: Columns) -> None:
         self.columns = columns
         self.schema = pa.schema(list(schema.arrow_struct(columns)))
         self.corrupt = options.columnNameOfCorruptRecord
@@ -217,12 +215,13 @@ class _RowBuilder:
         """The rows of one piece, with a row for each damaged range in its place."""
         table, count = pa.table(piece), len(piece)
         arrays = [self._array(column, table, piece, count) for column in self.columns]
-        if self.has_reasons and piece.damage:
-            positions = table.column(self.position_column)
-            indices = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
-            rows = self.damage_only(piece.damage)
-            arrays = [decoding.insert(array, indices, rows.column(at)) for at, array in enumerate(arrays)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        if not self.has_reasons or not piece.damage:
+            return batch
+        positions = table.column(self.position_column)
+        indices = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
+        damaged = self.damage_only(piece.damage).to_struct_array()
+        return pa.RecordBatch.from_struct_array(decoding.with_rows(batch.to_struct_array(), indices, damaged))
 
     def damage_only(self, damage: Iterable[kafkarec.Damage]) -> pa.RecordBatch:
         """A row for each damaged range: position and reason; all other columns are null."""
@@ -278,7 +277,7 @@ class TaskCounters:
 
     def __init__(self, what: str = "read") -> None:
         self.what = what
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[Row] = []
         self.damaged, self.started = 0, time.monotonic()
 
     def add_split(self, split: Split) -> None:
@@ -335,7 +334,7 @@ class TaskCounters:
     def sums(self) -> dict[str, int]:
         return {name: sum(row[name] for row in self.rows) for name in COUNTS}
 
-    def damage(self) -> list[dict[str, Any]]:
+    def damage(self) -> list[Row]:
         """The damaged ranges of all splits, each with topic, partition and file."""
         return [
             {name: row[name] for name in ("topic", "partition", "file")} | each

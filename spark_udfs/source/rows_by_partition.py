@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from spark_udfs.schema import CORRUPT
+from spark_udfs.schema import CORRUPT, Row
 
 from .staging import WriteJob
 
@@ -72,7 +72,7 @@ class PartitionSplitter:
         return pa.array(whole)
 
 
-def _records(columns: dict[str, Any]) -> dict[str, Any]:
+def _records(columns: Row) -> Row:
     """The columns for kafkarec.encode."""
     value = columns["value"]
     count = len(value)

@@ -19,7 +19,7 @@ from spark_udfs.errors import logger
 
 from .log_end import missing_at
 from .options import ReadOptions, instant_text
-from .paths import OffsetRange, PartitionLog, TopicPartition
+from .paths import OffsetRange, PartitionLog, Partitions, TopicPartition
 
 if TYPE_CHECKING:
     import kafkarec
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 EARLIEST, LATEST = -2, -1
 
 
-def chosen(
-    options: ReadOptions, partitions: dict[TopicPartition, PartitionLog], *, must_exist: bool = True
-) -> dict[TopicPartition, PartitionLog]:
+def chosen(options: ReadOptions, partitions: Partitions, *, must_exist: bool = True) -> Partitions:
     """The partitions that subscribe, subscribePattern or assign name. must_exist: ValueError for one that does not;
     while a stream runs they may appear and disappear."""
     topics, pattern, assigned = options.subscribe, options.subscribePattern, options.assign
@@ -46,7 +44,7 @@ def chosen(
     }
 
 
-def ranges(options: ReadOptions, partitions: dict[TopicPartition, PartitionLog]) -> dict[TopicPartition, OffsetRange]:
+def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition, OffsetRange]:
     """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
     then those that exist are read."""
     begins, ends = starts(options, partitions), _requested(options, partitions, "ending")
@@ -72,7 +70,7 @@ def ranges(options: ReadOptions, partitions: dict[TopicPartition, PartitionLog])
     return checked
 
 
-def offsets_at(partitions: dict[TopicPartition, PartitionLog], time: int) -> dict[TopicPartition, int]:
+def offsets_at(partitions: Partitions, time: int) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
     return {key: _offset(each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()}
 

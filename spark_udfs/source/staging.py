@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from spark_udfs.schema import Row
+
 from .options import StorageOptions
 from .paths import TopicPartition, open_segment
 
@@ -86,7 +88,7 @@ class WriteJob(NamedTuple):
     topic: str | None = None
     query: str | None = None
     batch: int = -1
-    storage: Mapping[str, Any] = NO_STORAGE
+    storage: StorageOptions = NO_STORAGE
     compression: str = "none"
     level: int | None = None
     batch_size: int = 16384
@@ -105,9 +107,7 @@ def staging_folder(job: str) -> str:
     return f"{TEMPORARY}/{job}"
 
 
-def row_of(
-    name: str, parts: Sequence[StagedPartition], before: Any, made: Any, offsets: Sequence[int] = (0, 0)
-) -> dict[str, Any]:
+def row_of(name: str, parts: Sequence[StagedPartition], before: Any, made: Any, offsets: Sequence[int] = (0, 0)) -> Row:
     """A partition's row of a journal. before: what its folder has, by which a change is seen; made: what it will have;
     offsets: of the new records, the first one and the next one after them."""
     summary = {"records": sum(part.records for part in parts), "first_offset": offsets[0], "next_offset": offsets[1]}
@@ -200,7 +200,7 @@ class StagingWriter:
         table = pa.concat_tables(self._rows.pop(key))
         self._buffered[None] -= self._buffered.pop(key)
         job = self._job
-        options: dict[str, Any] = {"compression": job.compression, "level": job.level}
+        options: Row = {"compression": job.compression, "level": job.level}
         options["batch_size"] = min(job.batch_size, job.segment_bytes)
         if one.given:
             options["base_offset"] = None

@@ -26,14 +26,14 @@ from spark_udfs.capabilities import (
     SupportsTriggerAvailableNow,
 )
 from spark_udfs.errors import cause_first, log_to_stderr, logger
-from spark_udfs.schema import SparkColumn
+from spark_udfs.schema import Columns
 
 from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
 from .batch import columns_of, warn_of_mode, warn_of_names
 from .growing_log import GrowingLog
 from .listing import Listing, lost
 from .options import Offsets, OffsetsJson, from_json, to_json
-from .paths import PartitionLog, TopicPartition
+from .paths import PartitionLog, Partitions, TopicPartition
 from .planning import Split
 
 _T = TypeVar("_T")
@@ -54,9 +54,7 @@ def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One instance is on the driver while the query runs; others are made for each plan and pickled to the tasks."""
 
-    def __init__(
-        self, chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...], error: Exception | None = None
-    ) -> None:
+    def __init__(self, chosen: options.ReadOptions, wanted: Columns, error: Exception | None = None) -> None:
         self.options = chosen
         self.columns = wanted
         self._error = error
@@ -80,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`call` with the logs as they are now; again while files that it opens are removed or replaced."""
         self._begin()
 
-        def now(found: dict[TopicPartition, PartitionLog]) -> _T:
+        def now(found: Partitions) -> _T:
             if is_first:
                 warn_of_names(self.options, found, self._listing.finder.left_out)
             listed = selection.chosen(self.options, found, must_exist=is_first)
