@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -39,21 +40,15 @@ def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> It
         yield pa.array([_struct(*row) for row in rows], result)
 
 
-def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> Row | None:
+def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> tuple[Any, ...] | None:
     from kafkarec import internal_topics
 
     if topic is None or topic not in internal_topics.TOPICS:
         return None
     record = internal_topics.read(topic, key, value)
     shown = record.as_json()
-    return {
-        "type": record.type,
-        "version": record.version,
-        "is_tombstone": record.is_tombstone,
-        "key": _text(shown["key"]),
-        "value": _text(shown["value"]),
-        "problem": record.problem,
-    }
+    key_text, value_text = _text(shown["key"]), _text(shown["value"])
+    return record.type, record.version, record.is_tombstone, key_text, value_text, record.problem
 
 
 def _text(tree: Row | None) -> str | None:

@@ -75,22 +75,18 @@ class SplitTasks:
     def __init__(self, name: str, tasks: Tasks, body: Callable[[Splits], Iterator[Any]]) -> None:
         self.__name__ = name
         self.body = body
-        self.pickled = [pickle.dumps(each) for each in tasks]  # so that a task unpickles no splits of others
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Compressed, since Spark sends it with each task: 5,000 splits are 70 kB, and not 860."""
-        return {**self.__dict__, "pickled": zlib.compress(pickle.dumps(self.pickled), 1)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, pickled=pickle.loads(zlib.decompress(state["pickled"])))
+        # so that a task unpickles no splits of others; compressed, since Spark sends it with each task: 5,000 splits
+        # are 70 kB, and not 860
+        self.packed = zlib.compress(pickle.dumps([pickle.dumps(each) for each in tasks]), 1)
 
     @cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         bootstrap.load()
         log_to_stderr()
+        pickled = pickle.loads(zlib.decompress(self.packed))
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from self.body(pickle.loads(self.pickled[number]))
+                yield from self.body(pickle.loads(pickled[number]))
 
 
 # ---- for every function that reads files -----------------------------------------------------------------------

@@ -210,7 +210,7 @@ def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: s
 def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
     storage = chosen.storageOptions
     target = publishing.resolve_table(out, storage)
-    publisher = publishing.publisher(target, storage)
+    publisher = publishing.Publisher(target, storage)
     table = publisher.table()
     if table is not None and mode == "errorifexists":
         raise ValueError(f"{target} is a table already; mode 'append' adds what it lacks, 'overwrite' replaces it")
@@ -268,7 +268,7 @@ def _planned(chosen: ReadOptions, empty: _Plan, found: Partitions, left_out: Ite
 
 
 def _commit(plan: _Plan, layout: _Layout, results: Sequence[Row]) -> None:
-    publisher = publishing.publisher(plan.job.path, plan.job.storage)
+    publisher = publishing.publisher(plan.job)
     offsets, starts = {**plan.before, **plan.ends}, {**plan.starts, **plan.begins}
     if not plan.tasks and offsets == plan.before and plan.follows is not None and not plan.job.overwrite:
         publisher.abort(plan.job)
@@ -284,7 +284,7 @@ def _commit(plan: _Plan, layout: _Layout, results: Sequence[Row]) -> None:
 
 
 def _abort(job: WriteJob) -> None:
-    publishing.publisher(job.path, job.storage).abort(job)
+    publishing.publisher(job).abort(job)
 
 
 def _final(staged: str) -> str:
@@ -327,7 +327,7 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
 
     context = TaskContext.get()
     name = attempt_name(context.partitionId(), context.attemptNumber()) if context else attempt_name(0, 0)
-    store = publishing.publisher(job.path, job.storage).store
+    store = publishing.publisher(job).store
     with store.staged_files(job, name) as folder:
         parquet = distributed.PartitionedFiles(
             folder,

@@ -100,4 +100,4 @@ def _sweep(path: str, older_than_hours: float, storage: StorageOptions) -> list[
             f"there is no folder {path} on {socket.gethostname()}; "
             f"with Spark Connect, sweep(path, spark=spark) runs on the cluster"
         )
-    return publishing.publisher(path, storage).sweep(older_than_hours)
+    return publishing.Publisher(path, storage).sweep(older_than_hours)

@@ -67,8 +67,8 @@ class SplitEnd:
         for end before it."""
         from kafkarec import distributed
 
-        stable = None if self._split.uncommitted is None else self._split.uncommitted.last_stable_offset
-        if stable is not None and stable < NO_END and self._split.is_log_end and not self._remaining:
+        stable = self._split.uncommitted.last_stable_offset
+        if stable < NO_END and self._split.is_log_end and not self._remaining:
             # read_committed has stopped before the log's end, which may be a cut batch: the transaction's marker
             for table in self._part.scan_pieces(errors="skip", end_offset=self._split.end_offset):
                 self.add(table)
@@ -92,7 +92,7 @@ def gap_after(split: Split, next_offset: int | None) -> kafkarec.Damage | None:
     first = split.first_offset if next_offset is None else next_offset
     if split.next_base_offset is None or first is None:
         return None
-    stable = None if split.uncommitted is None else split.uncommitted.last_stable_offset
+    stable = split.uncommitted.last_stable_offset
     first = first if split.start_offset is None else max(first, split.start_offset)
     last = min(each for each in (split.next_base_offset, split.end_offset, stable) if each is not None) - 1
     if first > last:

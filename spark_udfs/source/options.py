@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -194,10 +195,9 @@ def codec(given: str) -> str:
 
 
 def json_object(given: str) -> dict[str, Any]:
-    try:
+    parsed = None
+    with suppress(ValueError):
         parsed = json.loads(given)
-    except ValueError:
-        raise ValueError("must be a JSON object") from None
     if not isinstance(parsed, dict):
         raise ValueError("must be a JSON object")
     return parsed
@@ -236,22 +236,23 @@ def path_list(given: str) -> tuple[str, ...]:
     return tuple(str(each) for each in json.loads(given))
 
 
-def offsets(given: str) -> str | Offsets:
-    """earliest, latest, or {"topic": {"0": 23, "1": -2}}; -2 is earliest, -1 is latest."""
-    if given.strip().lower() in ("earliest", "latest"):
-        return given.strip().lower()
-    return per_partition(given, 'earliest, latest, or JSON such as {"topic": {"0": 23, "1": -2}}')
+def per_partition(example: str, *words: str) -> Callable[[str], Any]:
+    """Reads one of some words, or a number for each partition, such as {"topic": {"0": 23, "1": -2}}."""
+
+    def read(given: str) -> str | Offsets:
+        word = given.strip().lower()
+        if word in words:
+            return word
+        try:
+            return numbers(json.loads(given))
+        except ValueError:
+            raise ValueError(f"must be {example}") from None
+
+    return read
 
 
-def timestamps(given: str) -> Offsets:
-    return per_partition(given, 'JSON such as {"topic": {"0": 1700000000000}}, milliseconds since 1970')
-
-
-def per_partition(given: str, example: str) -> Offsets:
-    try:
-        return numbers(json.loads(given))
-    except ValueError:
-        raise ValueError(f"must be {example}") from None
+_SOME = 'earliest, latest, or JSON such as {"topic": {"0": 23, "1": -2}}', "earliest", "latest"  # -2, -1
+_TIMES = 'JSON such as {"topic": {"0": 1700000000000}}, milliseconds since 1970'
 
 
 def assigned(given: str) -> dict[str, list[int]]:
@@ -300,10 +301,18 @@ class ReadOptions(_Options):
     subscribe: tuple[str, ...] | None = _option(names, None, "topics, with commas between them; default: all")
     subscribePattern: str | None = _option(pattern, None, "a regular expression for the whole topic name")
     assign: dict[str, list[int]] | None = _option(assigned, None, 'partitions: {"topic": [0, 1]}')
-    startingOffsets: str | Offsets = _option(offsets, "earliest", "earliest, latest (streams), or JSON by partition")
-    endingOffsets: str | Offsets = _option(offsets, "latest", "latest, or JSON by partition; exclusive", "read")
-    startingOffsetsByTimestamp: Offsets | None = _option(timestamps, None, "JSON of milliseconds by partition")
-    endingOffsetsByTimestamp: Offsets | None = _option(timestamps, None, "JSON of milliseconds by partition", "read")
+    startingOffsets: str | Offsets = _option(
+        per_partition(*_SOME), "earliest", "earliest, latest (streams), or JSON by partition"
+    )
+    endingOffsets: str | Offsets = _option(
+        per_partition(*_SOME), "latest", "latest, or JSON by partition; exclusive", "read"
+    )
+    startingOffsetsByTimestamp: Offsets | None = _option(
+        per_partition(_TIMES), None, "JSON of milliseconds by partition"
+    )
+    endingOffsetsByTimestamp: Offsets | None = _option(
+        per_partition(_TIMES), None, "JSON of milliseconds by partition", "read"
+    )
     startingTimestamp: int | None = _option(instant, None, "one time for all partitions: milliseconds or ISO 8601")
     endingTimestamp: int | None = _option(instant, None, "one time for all partitions; exclusive", "read")
     startingOffsetsByTimestampStrategy: str = _option(

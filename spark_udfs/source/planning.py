@@ -53,13 +53,30 @@ class PlannedFile(NamedTuple):
     inactive: bool
 
 
+NO_END = (1 << 63) - 1
+
+
+class Uncommitted(NamedTuple):
+    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
+    aborted transactions, as (producer id, first offset, marker's offset).
+
+    last_stable_offset: where the first open transaction begins; NO_END: none is open
+    """
+
+    aborted: tuple[tuple[int, int, int], ...]
+    last_stable_offset: int
+
+
+ALL = Uncommitted((), NO_END)
+
+
 class Split(NamedTuple):
     """The bytes [begin, end) of one segment, and the range of records to read from them.
 
     end                            None: to the file's end
     later_segment                  more bytes or segments of the same log follow, so a cut batch at its end is damage
     start_offset, end_offset       bounds of the records, the end exclusive; None: no bound
-    uncommitted                    for read_committed; None: read_uncommitted
+    uncommitted                    what read_committed leaves out
     first_offset                   no record in these bytes has a lower offset; None: unknown
     is_log_end                     a query reads its log's last bytes here. A stream does not: it asks for offsets
     file                           the planned file; None: it is remote
@@ -76,7 +93,7 @@ class Split(NamedTuple):
     later_segment: bool = False
     start_offset: int | None = None
     end_offset: int | None = None
-    uncommitted: Uncommitted | None = None
+    uncommitted: Uncommitted = ALL
     first_offset: int | None = None
     is_log_end: bool = False
     file: PlannedFile | None = None
@@ -104,7 +121,7 @@ def plan(
     for key, partition in partitions.items():
         if options.is_read_committed or ranges[key] != (None, None):
             _check_names(partition)
-        uncommitted = None
+        uncommitted = ALL
         if options.is_read_committed:
             known = (transactions or {}).get(key)
             uncommitted = known or read_transactions(partition, options, ranges[key][0])
@@ -256,10 +273,10 @@ def _task_count(options: ReadOptions, cost: int, size: int) -> int:
     return max(least, -(-count // least) * least)
 
 
-def _of_segment(uncommitted: Uncommitted | None, segment: kafkarec.Segment, later: int | None) -> Uncommitted | None:
+def _of_segment(uncommitted: Uncommitted, segment: kafkarec.Segment, later: int | None) -> Uncommitted:
     """The part of `uncommitted` for one segment: the transactions that end in it or later, and begin before the next
     one."""
-    if uncommitted is None or segment.base_offset is None:
+    if segment.base_offset is None:
         return uncommitted
     base, until = segment.base_offset, NO_END if later is None else later
     return uncommitted._replace(
@@ -341,20 +358,6 @@ def _indexed_cuts(
 
 
 # ---- read_committed --------------------------------------------------------------------------------------
-
-
-NO_END = (1 << 63) - 1
-
-
-class Uncommitted(NamedTuple):
-    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
-    aborted transactions, as (producer id, first offset, marker's offset).
-
-    last_stable_offset: where the first open transaction begins; NO_END: none is open
-    """
-
-    aborted: tuple[tuple[int, int, int], ...]
-    last_stable_offset: int
 
 
 def read_transactions(partition: PartitionLog, options: ReadOptions, start: int | None) -> Uncommitted:

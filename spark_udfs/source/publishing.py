@@ -64,8 +64,9 @@ class UnfinishedCommit(RuntimeError):
 class Publisher:
     """One path or URL that jobs write to."""
 
-    def __init__(self, store: SharedFolder | Bucket) -> None:
-        self.store = store
+    def __init__(self, path: str, storage: StorageOptions = NO_STORAGE) -> None:
+        bootstrap.load()
+        self.store: SharedFolder | Bucket = Bucket(path, storage) if "://" in path else SharedFolder(path)
 
     def begin(self, job: WriteJob) -> None:
         """Makes that without which tasks write nothing, so that a task that outlives an abort leaves nothing."""
@@ -347,9 +348,8 @@ def _from_json(data: bytes | None) -> Row | None:
 _OF_TABLES = re.compile(rf"part-[0-9]{{5}}.*|_delta_log|_spark_metadata|\.hoodie|{TABLE}|.*\.(parquet|orc|avro)")
 
 
-def publisher(path: str, storage: StorageOptions = NO_STORAGE) -> Publisher:
-    bootstrap.load()
-    return Publisher(Bucket(path, storage) if "://" in path else SharedFolder(path))
+def publisher(job: WriteJob) -> Publisher:
+    return Publisher(job.path, job.storage)
 
 
 def resolve(path: str | None, storage: StorageOptions) -> tuple[str, dict[str, int]]:
@@ -382,7 +382,7 @@ def resolve_table(path: str, storage: StorageOptions) -> str:
     """The absolute path or URL of a table; ValueError for one that holds anything else."""
     path, names = _listed(path, storage)
     others = sorted(name for name in names if not name.startswith((TEMPORARY, ".")))
-    if others and TABLE not in names and not publisher(path, storage).table():
+    if others and TABLE not in names and not Publisher(path, storage).table():
         raise ValueError(f"{path} holds {others[0]}, and no table that write_table has made: name a new folder")
     return path
 
@@ -394,6 +394,6 @@ def _listed(path: str, storage: StorageOptions) -> tuple[str, list[str]]:
     scheme, is_url, _ = path.partition("://")
     if hadoop_scheme(path) is not None or (is_url and scheme not in SCHEMES):
         raise ValueError(f"kafkarec cannot write to {scheme + is_url if is_url else path}. {FOLDERS}")
-    store = publisher(path, storage).store
+    store = Publisher(path, storage).store
     store.check_access()
     return store.path, [*store.folders(), *(one.name for one in store.names(below=False))]

@@ -143,7 +143,7 @@ def pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: 
     if options.view == "batches":
         yield from part.scan_pieces(errors=options.errors, **wanted)
         return
-    if split.uncommitted is not None:
+    if options.is_read_committed:
         wanted |= {"isolation": "read_committed", "last_stable_offset": split.uncommitted.last_stable_offset}
         wanted["aborted"] = split.uncommitted.aborted  # with the markers' offsets, so no scan for markers is needed
     yield from part.stream(

@@ -53,7 +53,7 @@ class PartitionSplitter:
                 given = given.take(rows)
             for partition, within in _groups(self._partitions(topic, own, given)):
                 part = own if within is None else own.take(within)
-                yield from _with_or_without_offsets(topic, partition, part)
+                yield _with_or_without_offsets(topic, partition, part)
 
     def _partitions(self, topic: str, table: Any, given: Any) -> Any:
         """The partition of each row: from the column `given`, and from the partitioner where that is null."""
@@ -110,15 +110,14 @@ def _groups(labels: Any) -> Iterator[tuple[Any, Any]]:
         yield None if code < 0 else coded.dictionary[int(code)].as_py(), pa.array(rows)
 
 
-def _with_or_without_offsets(topic: str, partition: int, table: Any) -> Iterator[tuple[str, int, Any, bool]]:
+def _with_or_without_offsets(topic: str, partition: int, table: Any) -> tuple[str, int, Any, bool]:
     """Drops the column of offsets if all are null. ValueError if only some are."""
     if "offset" not in table.column_names:
-        yield topic, partition, table, False
-        return
+        return topic, partition, table, False
     missing = table.column("offset").null_count
     if 0 < missing < table.num_rows:
         raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
-    yield topic, partition, table.drop_columns(["offset"]) if missing else table, not missing
+    return topic, partition, table.drop_columns(["offset"]) if missing else table, not missing
 
 
 # ---- the partition of a record without one: Kafka's default partitioner ----------------------------------
@@ -130,12 +129,11 @@ _SEED, _M, _R = 0x9747B28C, np.uint32(0x5BD1E995), np.uint32(24)
 def murmur2(keys: Any) -> Any:
     """The 32-bit hashes of a BinaryArray without nulls, as numpy.uint32 (org.apache.kafka.common.utils.Utils)."""
     keys = keys.cast(pa.large_binary())
-    count = len(keys)
-    offsets = np.frombuffer(keys.buffers()[1], np.int64)[keys.offset : keys.offset + count + 1] if count else None
-    hashes = np.empty(count, np.uint32)
-    if offsets is None:
+    hashes = np.empty(len(keys), np.uint32)
+    if not len(keys):
         return hashes
-    content = keys.buffers()[2]
+    _, offsets, content = keys.buffers()
+    offsets = np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1]
     data = np.frombuffer(content, np.uint8) if content is not None and content.size else np.empty(0, np.uint8)
     lengths = np.diff(offsets)
     order = np.argsort(lengths, kind="stable")

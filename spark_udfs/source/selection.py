@@ -47,7 +47,7 @@ def chosen(options: ReadOptions, partitions: Partitions, *, must_exist: bool = T
 def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition, OffsetRange]:
     """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
     then those that exist are read."""
-    begins, ends = starts(options, partitions), _requested(options, partitions, "ending")
+    begins, ends = (requested(options, partitions, each) for each in ("starting", "ending"))
     if ("offset", LATEST) in begins.values():
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
     if ("offset", EARLIEST) in ends.values():
@@ -79,15 +79,11 @@ def offsets_at(partitions: Partitions, time: int) -> dict[TopicPartition, int]:
 _RequestedOffset = tuple[str, int]
 
 
-def starts(options: ReadOptions, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, _RequestedOffset]:
-    """Where reading each of these partitions begins: ("offset", n), n also EARLIEST or LATEST, or ("time", ms)."""
-    return _requested(options, partitions, "starting")
-
-
-def _requested(
+def requested(
     options: ReadOptions, partitions: Iterable[TopicPartition], which: str
 ) -> dict[TopicPartition, _RequestedOffset]:
-    """which: starting or ending, the first part of the options' names"""
+    """Where reading each of these partitions begins or ends: ("offset", n), n also EARLIEST or LATEST, or ("time", ms).
+    which: starting or ending, the first part of the options' names"""
     time, offsets = getattr(options, f"{which}Timestamp"), getattr(options, f"{which}Offsets")
     by_time = getattr(options, f"{which}OffsetsByTimestamp")
     if time is not None:

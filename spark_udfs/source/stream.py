@@ -100,7 +100,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _initial_offset(self, logs: _Logs) -> OffsetsJson:
         warn_of_mode(self.options, self.columns)
-        starts = selection.starts(self.options, logs)
+        starts = selection.requested(self.options, logs, "starting")
         self._held_back = {}
         return to_json({key: self._start(key, log, *starts[key]) for key, log in logs.items()})
 

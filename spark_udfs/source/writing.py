@@ -27,6 +27,7 @@ from spark_udfs.errors import cause_first, log_to_stderr, logger
 from spark_udfs.schema import CORRUPT
 
 from . import options, publishing
+from .publishing import publisher
 from .rows_by_partition import PartitionSplitter
 from .staging import StagedPartition, WriteJob, check_topic
 from .worker_path import PicklesWithPackage
@@ -60,7 +61,7 @@ def writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> Data
     """The writer of `df.write`. overwrite: what the session's overwrites replace, one of options.OVERWRITES; None:
     append. ValueError for options, columns and paths that cannot be written."""
     job = planned(given, schema, overwrite)._replace(job=str(uuid4()))
-    publishing.publisher(job.path, job.storage).begin(job)
+    publisher(job).begin(job)
     return BatchWriter(job)
 
 
@@ -86,7 +87,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     @cause_first
     def abort(self, messages: Sequence[Any]) -> None:
-        publishing.publisher(self.job.path, self.job.storage).abort(self.job)
+        publisher(self.job).abort(self.job)
 
 
 class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
@@ -114,7 +115,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
         """Ends the batch's job. If there is no message, the query's next commit or a sweep removes what is staged."""
         job = _job_of(messages)
         if job is not None:
-            publishing.publisher(job.path, job.storage).abort(job)
+            publisher(job).abort(job)
 
 
 def _job_of(messages: Sequence[Any]) -> WriteJob | None:
@@ -124,7 +125,7 @@ def _job_of(messages: Sequence[Any]) -> WriteJob | None:
 def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
     started = time.monotonic()
     staged = [one for message in messages if message is not None for one in message.staged]
-    rows = publishing.publisher(job.path, job.storage).commit(job, staged)
+    rows = publisher(job).commit(job, staged)
     records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
     log_to_stderr()
     text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
@@ -188,7 +189,7 @@ def write(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
-    with publishing.publisher(job.path, job.storage).staging_writer(job, task, attempt) as staging:
+    with publisher(job).staging_writer(job, task, attempt) as staging:
         splitter = PartitionSplitter(job, task)
         for batch in batches:
             for topic, partition, table, given in splitter.by_partition(batch):

@@ -398,7 +398,7 @@ def test_a_driver_whose_lock_expired_stops_before_the_next_request(
 def test_the_sweep_leaves_running_jobs(out: str) -> None:
     dead = begun(out, "dead")
     stage(dead, {"t-0": ["c"]})
-    sweep = publishing.publisher(out).sweep
+    sweep = publishing.Publisher(out).sweep
     assert sweep() == []
     for each in [on_disk(dead.folder), *on_disk(dead.folder).rglob("*")]:
         os.utime(each, (time.time() - 30 * 3600,) * 2)

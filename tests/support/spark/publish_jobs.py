@@ -46,7 +46,7 @@ def begun(path: Path | str, name: str = "job-1", **options: Any) -> WriteJob:
 
 
 def publisher(made: WriteJob) -> Publisher:
-    return publishing.publisher(made.path, made.storage)
+    return publishing.publisher(made)
 
 
 def staging_of(job: WriteJob, task: int = 0) -> AbstractContextManager[StagingWriter]:
