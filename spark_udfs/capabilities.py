@@ -154,18 +154,12 @@ def missing(feature: Feature) -> str | None:
     return f"{feature.written} needs Spark {feature.needs.since}, this is {pyspark.__version__}; {feature.instead}"
 
 
-def check(feature: Feature) -> None:
-    """NeedsNewerSpark if this Spark cannot do it."""
-    text = missing(feature)
-    if text is not None:
-        raise NeedsNewerSpark(text)
-
-
 def check_options(given: Iterable[str]) -> None:
     """NeedsNewerSpark for an option of the data source that this Spark cannot do."""
     for name, feature in _OPTIONS.items():
-        if name in given:
-            check(feature)
+        text = missing(feature) if name in given else None
+        if text is not None:
+            raise NeedsNewerSpark(text)
 
 
 # ---- what is done in another way -------------------------------------------------------------------------------

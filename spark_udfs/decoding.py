@@ -63,7 +63,7 @@ class Explode:
         chosen = function_options.from_literal(self.literal)
         for batch in batches:
             *kept, given = batch.columns
-            values = as_binary(given, "kafka_explode")
+            values = checked(given, "binary", "kafka_explode")
             check_sizes(values, chosen)
             names = [*batch.schema.names[:-1], *(column.name for column in schema.RECORD_COLUMNS)]
             done = 0
@@ -147,7 +147,7 @@ def _pieces(
 def damage_of(piece: kafkarec.RecordLists, chosen: FunctionOptions) -> DamageInValues:
     """The damage of a piece, with end_of_log="strict" also each value's incomplete end; in FAILFAST mode the first such
     end is raised."""
-    if not chosen.is_strict or not piece.incomplete:
+    if chosen.end_of_log != "strict" or not piece.incomplete:
         return piece.damage
     if chosen.mode == "FAILFAST":
         value, _, damage = piece.incomplete[0]
@@ -225,7 +225,7 @@ def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, Fu
     """(values, options) per input batch."""
     mode = f"the mode of {name}", FunctionOptions(), function_options.from_literal
     for values, chosen in with_options(batches, f"{name}(value[, mode])", *mode):
-        binary = as_binary(values, name)
+        binary = checked(values, "binary", name)
         check_sizes(binary, chosen)
         yield binary, chosen
 
@@ -277,10 +277,6 @@ def convert(child: pa.Array, column: SparkColumn, target: pa.DataType) -> pa.Arr
     return child if child.type == target else child.cast(target)
 
 
-def _timestamp_type(child: pa.Array, target: pa.DataType) -> pa.Array:
-    return pc.fill_null(child.cast(target), schema.NO_TIMESTAMP_TYPE)
-
-
 def _headers(child: pa.ListArray, target: pa.ListType) -> pa.Array:
     """Null where a record has no headers, as in Spark's Kafka source; no keys and values are copied."""
     pairs = child.values
@@ -302,7 +298,7 @@ def _microseconds(child: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 CONVERSIONS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
-    "timestampType": _timestamp_type,
+    "timestampType": lambda child, target: pc.fill_null(child.cast(target), schema.NO_TIMESTAMP_TYPE),
     "headers": _headers,
     "base_timestamp": _microseconds,
     "max_timestamp": _microseconds,
@@ -343,21 +339,15 @@ def arrays_of(batches: Iterator[Any], call: str, least: int, most: int) -> Itera
         yield arrays
 
 
-def as_binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
-    """The array itself, or binary nulls for untyped NULLs. TypeError, with Spark's type, if it is not binary."""
-    return _checked(array, (pa.binary(), pa.large_binary()), f"{name} takes a binary {what}", FROM_TEXT)
-
-
-def as_string(array: pa.Array, name: str, what: str) -> pa.Array:
-    """The same for strings."""
-    return _checked(array, (pa.string(), pa.large_string()), f"{name} takes a string {what}")
-
-
-def _checked(array: pa.Array, types: tuple[pa.DataType, ...], wanted: str, advice: str = "") -> pa.Array:
+def checked(array: pa.Array, kind: str, name: str, what: str = "column") -> pa.Array:
+    """The array itself, or nulls for untyped NULLs. TypeError, with Spark's type, if it is not of the kind: binary or
+    string."""
+    types = {"binary": (pa.binary(), pa.large_binary()), "string": (pa.string(), pa.large_string())}[kind]
     if pa.types.is_null(array.type):
         return array.cast(types[0])
     if array.type not in types:
-        raise TypeError(f"{wanted}, not {sql_type(array.type)}{advice if array.type == pa.string() else ''}")
+        advice = FROM_TEXT if array.type == pa.string() else ""
+        raise TypeError(f"{name} takes a {kind} {what}, not {sql_type(array.type)}{advice}")
     return array
 
 

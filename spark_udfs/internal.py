@@ -33,10 +33,9 @@ def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> It
     bootstrap.load()
     result = schema.arrow_struct(COLUMNS)
     for topics, keys, values in decoding.arrays_of(batches, "kafka_internal(topic, key, value)", 3, 3):
-        topics = decoding.as_string(topics, "kafka_internal", "topic")
-        keys = decoding.as_binary(keys, "kafka_internal", "key")
-        values = decoding.as_binary(values, "kafka_internal", "value")
-        rows = zip(topics.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
+        arguments = (topics, "string", "topic"), (keys, "binary", "key"), (values, "binary", "value")
+        checked = (decoding.checked(array, kind, "kafka_internal", what) for array, kind, what in arguments)
+        rows = zip(*(array.to_pylist() for array in checked), strict=True)
         yield pa.array([_struct(*row) for row in rows], result)
 
 

@@ -46,7 +46,7 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     wanted = columns.chosen(chosen, cluster.call_where_files_are(spark, key_types, chosen))
     log_to_stderr()
     warn_of_mode(chosen, wanted)
-    tasks = cluster.call_where_files_are(spark, _rows_plan, chosen, wanted)
+    tasks = cluster.call_where_files_are(spark, BatchReader(chosen, wanted).tasks)
     return over_tasks(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
 
 
@@ -54,10 +54,6 @@ def _read(chosen: ReadOptions, wanted: Columns, splits: Splits) -> Iterator[Any]
     from .source import reading
 
     return reading.read_splits(splits, chosen, wanted)
-
-
-def _rows_plan(chosen: ReadOptions, wanted: Columns) -> Tasks:
-    return BatchReader(chosen, wanted).tasks()
 
 
 def plan(chosen: ReadOptions) -> Tasks:

@@ -61,7 +61,9 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
     for name in functions.SQL_FUNCTIONS:
         if session not in _registered or not spark.catalog.functionExists(name):
             spark.udf.register(name, functions.sql_function(name))
-    if capabilities.DATA_SOURCES.present and (problem is None or not _is_found_by_spark(spark)):
+    if capabilities.DATA_SOURCES.present and (
+        problem is None or not spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(NAME)
+    ):
         problem = _register_source(spark, session) or problem
     if session not in _registered and not capabilities.missing(LATERAL):
         spark.udtf.register(udtf.NAME, udtf.table_function())
@@ -149,8 +151,3 @@ def _lacking(python: str) -> str:
     code = f"import importlib.util as u; print(*(n for n in {PACKAGES} if not u.find_spec(n)), sep=' and ')"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     return done.stdout.strip()
-
-
-def _is_found_by_spark(spark: Any) -> bool:
-    """Whether Spark finds the data source by the package pyspark_kafkarec, in the driver's Python."""
-    return bool(spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(NAME))

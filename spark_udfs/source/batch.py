@@ -34,7 +34,7 @@ def schema(given: Mapping[str, str]) -> Any:
 def columns_of(wanted: Any, chosen: options.ReadOptions) -> Columns:
     """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
     keys: paths.KeyTypes = ()
-    if not columns.are_own(wanted.fieldNames(), chosen):
+    if not set(wanted.fieldNames()) <= columns.own(chosen).keys():
         bootstrap.load()
         keys = paths.key_types(chosen)
     return columns.from_schema(wanted, chosen, keys)

@@ -92,16 +92,11 @@ def from_schema(given: Any, options: ReadOptions, keys: KeyTypes = ()) -> Column
     return tuple(selected)
 
 
-def are_own(names: Iterable[str], options: ReadOptions) -> bool:
-    """Whether all names are columns that do not need key=value folders."""
-    return set(names) <= _own(options).keys()
-
-
 def key_columns(keys: KeyTypes, options: ReadOptions) -> Columns:
     """The columns of the keys; `topic` and `partition` name the log. ValueError for the name of another column."""
-    own = {name.lower() for name in _own(options)}
+    names = {name.lower() for name in own(options)}
     for name, _ in keys:
-        if name not in NAMING and name.lower() in own:
+        if name not in NAMING and name.lower() in names:
             raise ValueError(
                 f"the folders {name}=... have the name of a column of the source. Rename them, or load what is below "
                 f'them by a glob, such as .load("archive/{name}=*"): then they are no column'
@@ -145,13 +140,14 @@ def corrupt_column(options: ReadOptions) -> SparkColumn:
     return SparkColumn(None, name, "string")
 
 
-def _own(options: ReadOptions) -> dict[str, SparkColumn]:
-    own = {column.name: column for column in (BATCHES if options.view == "batches" else RECORDS + METADATA)}
-    return own | {options.columnNameOfCorruptRecord: corrupt_column(options)}
+def own(options: ReadOptions) -> dict[str, SparkColumn]:
+    """The columns that do not need key=value folders, by name."""
+    found = {column.name: column for column in (BATCHES if options.view == "batches" else RECORDS + METADATA)}
+    return found | {options.columnNameOfCorruptRecord: corrupt_column(options)}
 
 
 def _known(name: str, options: ReadOptions, keys: KeyTypes) -> SparkColumn:
-    valid = _own(options)
+    valid = own(options)
     if name not in valid:
         valid |= {column.name: column for column in key_columns(keys, options)}
     if name not in valid:

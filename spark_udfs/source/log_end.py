@@ -13,7 +13,7 @@ first one, and by the driver as far as it can know them cheaply; damage_report l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -114,7 +114,12 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
 
     is_compacted = cache(distributed.is_compacted)
     found, left = dict[str, str](), LOOKED_AT
-    for _, split in sorted(_suspects(splits)):
+    suspects = []  # the splits behind which offsets may be missing, with their bytes for each offset up to the next one
+    for split in splits:
+        if split.file is not None and None not in (split.first_offset, split.next_base_offset):
+            offsets = (split.next_base_offset or 0) - (split.first_offset or 0)
+            suspects.append((((split.end or 0) - split.begin) / max(1, offsets), split))
+    for _, split in sorted(suspects):
         if is_compacted(os.path.join(os.path.dirname(split.path), "log"), split.topic, split.partition):
             continue  # the name of the file does not matter, and so each partition is looked up once
         with (
@@ -132,14 +137,6 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
         logger.warning("%s: %s; %s", path, found[path], call)
     if len(found) > _SHOWN:
         logger.warning("%d gaps more between segments; %s", len(found) - _SHOWN, call)
-
-
-def _suspects(splits: Iterable[Split]) -> Iterator[tuple[float, Split]]:
-    """The splits behind which offsets may be missing, with their bytes for each offset up to the next segment."""
-    for split in splits:
-        if split.file is not None and None not in (split.first_offset, split.next_base_offset):
-            offsets = (split.next_base_offset or 0) - (split.first_offset or 0)
-            yield ((split.end or 0) - split.begin) / max(1, offsets), split
 
 
 def _gap_behind(segment: kafkarec.Segment, split: Split, begin: int) -> kafkarec.Damage | None:

@@ -231,11 +231,6 @@ def names(given: str) -> tuple[str, ...]:
     return parts
 
 
-def path_list(given: str) -> tuple[str, ...]:
-    """The JSON list that Spark makes of `load([a, b])`."""
-    return tuple(str(each) for each in json.loads(given))
-
-
 def per_partition(example: str, *words: str) -> Callable[[str], Any]:
     """Reads one of some words, or a number for each partition, such as {"topic": {"0": 23, "1": -2}}."""
 
@@ -294,7 +289,7 @@ class _Options:
 class ReadOptions(_Options):
     """The options for spark.read, spark.readStream and the functions that read."""
 
-    paths: tuple[str, ...] = _option(path_list, (), "the paths of load([a, b])")
+    paths: tuple[str, ...] = _option(lambda given: tuple(map(str, json.loads(given))), (), "the paths of load([a, b])")
     basePath: str | None = _option(str, None, "the folder below which key=value folders become columns")
     where: str | None = _option(str, None, "which key=value folders are read")
     # which partitions and offsets

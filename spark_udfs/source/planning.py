@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 import os
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -201,43 +201,35 @@ def file_of(segment: kafkarec.Segment) -> PlannedFile | None:
 @contextmanager
 def opened(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | None]:
     """In a task: the bytes of a split. DataLoss if its file was removed, replaced or truncated since it was planned; if
-    failOnDataLoss is false, None, or what a truncated file still has."""
-    try:
-        part = _open_planned(options, split)
-    except FileNotFoundError as error:
-        what = f"{shown(split.path)} no longer exists" if error.errno else str(error)
-        if os.path.islink(split.path):
-            what = f"{split.path} is a link to {os.readlink(split.path)}, which does not exist"
-        lost(options, f"{_named(split)}{what}")
-        yield None
-        return
-    with closing(part):
-        yield part
+    failOnDataLoss is false, None, or what a truncated file still has.
 
-
-def _open_planned(options: ReadOptions, split: Split) -> kafkarec.Segment:
-    """FileNotFoundError unless an inactive segment still has its size, and an active one its size or its inode. The
-    inode alone proves nothing: file systems reuse inodes of deleted files."""
-    whole = open_segment(split.path, options.storageOptions, split.topic, split.partition)
-    part = whole
-    if split.begin or split.end is not None:
-        end = whole.size if split.end is None else min(split.end, whole.size)
-        part = whole.between(min(split.begin, end), end, has_grown=split.is_log_end and end < whole.size)
-        part = part.copy(later_segment=split.later_segment)
-    part.__enter__()
-    try:
-        descriptor, planned = part.source.descriptor, split.file
-        if planned is not None and descriptor is not None:
-            status = os.fstat(descriptor)
-            if status.st_size != planned.size and (planned.inactive or status.st_ino != planned.inode):
-                raise FileNotFoundError(f"{split.path} is another file than when the query was planned")
+    An inactive segment must still have its size, and an active one its size or its inode. The inode alone proves
+    nothing: file systems reuse inodes of deleted files."""
+    with ExitStack() as stack:
+        try:
+            whole = open_segment(split.path, options.storageOptions, split.topic, split.partition)
+            part = whole
+            if split.begin or split.end is not None:
+                end = whole.size if split.end is None else min(split.end, whole.size)
+                part = whole.between(min(split.begin, end), end, has_grown=split.is_log_end and end < whole.size)
+                part = part.copy(later_segment=split.later_segment)
+            stack.enter_context(part)
+            descriptor, planned = part.source.descriptor, split.file
+            if planned is not None and descriptor is not None:
+                status = os.fstat(descriptor)
+                if status.st_size != planned.size and (planned.inactive or status.st_ino != planned.inode):
+                    raise FileNotFoundError(f"{split.path} is another file than when the query was planned")
+        except FileNotFoundError as error:
+            what = f"{shown(split.path)} no longer exists" if error.errno else str(error)
+            if os.path.islink(split.path):
+                what = f"{split.path} is a link to {os.readlink(split.path)}, which does not exist"
+            lost(options, f"{_named(split)}{what}")
+            yield None
+            return
         if split.end is not None and split.end > whole.size:
             had = f"has {whole.size} bytes, and had {split.end} when the query was planned: it was truncated"
             lost(options, f"{_named(split)}{shown(split.path)} {had}")
-    except BaseException:
-        part.close()
-        raise
-    return part
+        yield part
 
 
 def _named(split: Split) -> str:

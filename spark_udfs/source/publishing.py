@@ -22,7 +22,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_udfs import bootstrap
@@ -103,29 +102,31 @@ class Publisher:
         files: (staged name, relative to the job's folder; its name in the table)
         record: the content of _table.json, without the job
         """
-        self._committed(job, partial(self._prepare_table, job, follows, files, record))
 
-    def _prepare_table(self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Row) -> Row:
-        """The journal of `commit_table`."""
-        last = _from_json(self.store.read(TABLE)) or {}
-        if last.get("job") != follows:
-            other = f"job {last['job']} has changed the table" if "job" in last else f"{TABLE} is not there any more"
-            raise Conflict(
-                f"{self.store.path}: {other} since this job planned what to write; nothing of this job is there. "
-                f"Run it again: it will write what the table then lacks"
-            )
-        folder = staging_folder(job.job)
-        staged = {one.name for one in self.store.names(folder)}
-        lost = [name for name, _ in files if name not in staged]
-        if lost:
-            raise FileNotFoundError(
-                f"{self.store.path}/{folder}/{lost[0]} does not exist: {self.store.path} must be a folder that the "
-                f"driver and all executors share"
-            )
-        moved = [(f"{folder}/{name}", target) for name, target in files]
-        gone = [one.name for one in self.store.names() if _is_of_a_table(one.name)] if job.overwrite else []
-        table = {"job": job.job, **record}
-        return {"job": job.job, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
+        def prepare() -> Row:
+            last = _from_json(self.store.read(TABLE)) or {}
+            if last.get("job") != follows:
+                other = (
+                    f"job {last['job']} has changed the table" if "job" in last else f"{TABLE} is not there any more"
+                )
+                raise Conflict(
+                    f"{self.store.path}: {other} since this job planned what to write; nothing of this job is there. "
+                    f"Run it again: it will write what the table then lacks"
+                )
+            folder = staging_folder(job.job)
+            staged = {one.name for one in self.store.names(folder)}
+            lost = [name for name, _ in files if name not in staged]
+            if lost:
+                raise FileNotFoundError(
+                    f"{self.store.path}/{folder}/{lost[0]} does not exist: {self.store.path} must be a folder that the "
+                    f"driver and all executors share"
+                )
+            moved = [(f"{folder}/{name}", target) for name, target in files]
+            gone = [one.name for one in self.store.names() if _is_of_a_table(one.name)] if job.overwrite else []
+            table = {"job": job.job, **record}
+            return {"job": job.job, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
+
+        self._committed(job, prepare)
 
     def table(self) -> Row | None:
         """The record of the table's last commit, which is finished first if it is not; None: there is no table."""

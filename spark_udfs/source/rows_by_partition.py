@@ -53,7 +53,13 @@ class PartitionSplitter:
                 given = given.take(rows)
             for partition, within in _groups(self._partitions(topic, own, given)):
                 part = own if within is None else own.take(within)
-                yield _with_or_without_offsets(topic, partition, part)
+                if "offset" not in part.column_names:
+                    yield topic, partition, part, False
+                    continue
+                missing = part.column("offset").null_count
+                if 0 < missing < part.num_rows:
+                    raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
+                yield topic, partition, part.drop_columns(["offset"]) if missing else part, not missing
 
     def _partitions(self, topic: str, table: Any, given: Any) -> Any:
         """The partition of each row: from the column `given`, and from the partitioner where that is null."""
@@ -108,16 +114,6 @@ def _groups(labels: Any) -> Iterator[tuple[Any, Any]]:
     unique_codes, starts = np.unique(codes[order], return_index=True)
     for code, rows in zip(unique_codes, np.split(order, starts[1:]), strict=True):
         yield None if code < 0 else coded.dictionary[int(code)].as_py(), pa.array(rows)
-
-
-def _with_or_without_offsets(topic: str, partition: int, table: Any) -> tuple[str, int, Any, bool]:
-    """Drops the column of offsets if all are null. ValueError if only some are."""
-    if "offset" not in table.column_names:
-        return topic, partition, table, False
-    missing = table.column("offset").null_count
-    if 0 < missing < table.num_rows:
-        raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
-    return topic, partition, table.drop_columns(["offset"]) if missing else table, not missing
 
 
 # ---- the partition of a record without one: Kafka's default partitioner ----------------------------------

@@ -125,7 +125,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end offsets of the next micro-batch; the object `start` itself if there is nothing new."""
         before = from_json(start)
         offsets = self._with_logs(lambda logs: self._latest_from(logs, before, limit))
-        self._held_back = {}
         return start if offsets == before else to_json(offsets)
 
     def _latest_from(
@@ -147,6 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets = self._limited(starts, ends, limit)
         for key, log in logs.items():
             log.keep({each[key] for each in (before, starts, offsets) if key in each})
+        self._held_back = {}
         return offsets
 
     def _limited(self, starts: Offsets, ends: Offsets, limit: ReadLimit | None) -> Offsets:
@@ -187,7 +187,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 logger.warning(
                     "%s: the log stops in mid-batch after offset %d, and this query ends there; %s from byte %d on, "
                     "%d bytes, has no whole batch",
-                    *(_name(key), log.end - 1, incomplete.file, incomplete.position, incomplete.length),
+                    *(f"{key[0]}-{key[1]}", log.end - 1, incomplete.file, incomplete.position, incomplete.length),
                 )
 
     # ---- batches
@@ -222,7 +222,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report_missing(self, before: Offsets, logs: _Logs) -> None:
         gone = sorted(set(before) - set(logs))
         if gone:
-            names = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
+            names = ", ".join(f"{key[0]}-{key[1]} (next offset {before[key]})" for key in gone)
             lost(self.options, f"{names}: no segments are left")
 
 
@@ -243,7 +243,6 @@ class SimpleStreamReader(StreamReader):
         known = self._reached is not None
         before = self._reached or {}
         offsets = self._with_logs(lambda logs: self._latest_from(logs, before, None, start_is_known=known))
-        self._held_back = {}
         return to_json(offsets)
 
     @cause_first
@@ -259,10 +258,6 @@ class SimpleStreamReader(StreamReader):
                 if before.get(key, 0) > after.get(key, 0):
                     log.available(before[key], "the next offset is")
         return super()._splits(logs, before, after)
-
-
-def _name(key: TopicPartition) -> str:
-    return f"{key[0]}-{key[1]}"
 
 
 def _bytes_in(part: PartitionLog) -> int:
