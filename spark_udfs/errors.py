@@ -62,21 +62,15 @@ _R = TypeVar("_R")
 
 def cause_first(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A decorator for functions and generator functions; calls may be nested."""
-    if inspect.isgeneratorfunction(function):
-
-        @wraps(function)
-        def generate(*arguments: _P.args, **named: _P.kwargs) -> Any:
-            with _reporting():
-                yield from function(*arguments, **named)
-
-        return cast(Callable[_P, _R], generate)
+    if not inspect.isgeneratorfunction(function):
+        return _reporting()(function)
 
     @wraps(function)
-    def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
+    def generate(*arguments: _P.args, **named: _P.kwargs) -> Any:
         with _reporting():
-            return function(*arguments, **named)
+            yield from function(*arguments, **named)
 
-    return call
+    return cast(Callable[_P, _R], generate)
 
 
 @contextmanager

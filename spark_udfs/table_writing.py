@@ -153,18 +153,19 @@ def write_table(
     by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     layout = _layout(chosen, found, by, compression, value_as is not None)
     plan: _Plan = cluster.call_where_files_are(spark, _begun, chosen, layout, out, mode)
-    results: list[Row] = []
     try:
         body = partial(_write, plan.job, chosen, layout)
         what = f" to {shown(plan.job.path)!r}"
         results = task_results(spark, "write_table", plan.tasks, chosen, body, what)
-        cluster.call_where_files_are(spark, _commit, plan, layout, results)
+        found = {
+            name: [one for each in results for one in each[name]] for name in ("files", "damage", "damaged", "gaps")
+        }
+        cluster.call_where_files_are(spark, _commit, plan, layout, found["files"], found["damage"])
     except BaseException:
         cluster.call_where_files_are(spark, _abort, plan.job)
         raise
-    written = _written(plan, results)
-    damaged = sum(each["damaged"] for each in results)
-    amount = written.rows, len(written.files), written.bytes, damaged, time.monotonic() - began
+    written = _written(plan, **found)
+    amount = written.rows, len(written.files), written.bytes, sum(found["damaged"]), time.monotonic() - began
     text = "kafkarec write_table table=%s rows=%d files=%d bytes=%d damaged=%d seconds=%.3f"
     logger.info(text, shown(plan.job.path), *amount)
     return written
@@ -267,14 +268,13 @@ def _planned(chosen: ReadOptions, empty: _Plan, found: Partitions, left_out: Ite
     return plan._replace(tasks=planning.tasks(chosen, growing_log.plan(chosen, spans)))
 
 
-def _commit(plan: _Plan, layout: _Layout, results: Sequence[Row]) -> None:
+def _commit(plan: _Plan, layout: _Layout, written: Sequence[Sequence[Any]], damage: Sequence[Row]) -> None:
     publisher = publishing.publisher(plan.job)
     offsets, starts = {**plan.before, **plan.ends}, {**plan.starts, **plan.begins}
     if not plan.tasks and offsets == plan.before and plan.follows is not None and not plan.job.overwrite:
         publisher.abort(plan.job)
         return
-    files = [(path, _final(path)) for each in results for path, _, _ in each["files"]]
-    damage = [row for each in results for row in each["damage"]]
+    files = [(path, _final(path)) for path, _, _ in written]
     if damage:
         lines = "".join(f"{json.dumps(row)}\n" for row in damage)
         publisher.store.put(f"{staging_folder(plan.job.job)}/damage.json", lines.encode())
@@ -292,11 +292,10 @@ def _final(staged: str) -> str:
     return staged.partition("/")[2].removesuffix(STAGED)
 
 
-def _written(plan: _Plan, results: Sequence[Row]) -> WrittenTable:
-    files = [file for each in results for file in each["files"]]
-    damage = [row for each in results for row in each["damage"]]
-    more = sum(each["damaged"] for each in results) - len(damage)
-    gaps = [gap for each in results for gap in each["gaps"]]
+def _written(
+    plan: _Plan, files: Sequence[Any], damage: Sequence[Row], damaged: Sequence[int], gaps: Sequence[str]
+) -> WrittenTable:
+    more = sum(damaged) - len(damage)
     offsets: dict[str, dict[int, list[int]]] = {}
     for (topic, number), end in plan.ends.items():
         offsets.setdefault(topic, {})[number] = [plan.starts[topic, number], end]
@@ -347,7 +346,7 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
             finally:
                 parquet.drop()
     files = [(f"{name}/{each.path}", each.rows, each.size) for each in written]
-    found = {"damage": counters.damage(), "damaged": counters.damaged, "gaps": counters.gaps()}
+    found = {"damage": counters.damage(), "damaged": [counters.damaged], "gaps": counters.gaps()}
     return {"files": files, **found}
 
 

@@ -40,10 +40,7 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
     if capabilities.missing(capabilities.WRITE):
         _write_by_map(ordered, texts(path, options), mode)
         return
-    writer = ordered.write.format("kafkarec").mode(mode)
-    for name, value in options.items():
-        writer = writer.option(name, value)
-    writer.save(path)
+    ordered.write.format("kafkarec").mode(mode).options(**options).save(path)
 
 
 def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:

@@ -14,7 +14,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -193,6 +193,8 @@ class SharedFolder:
     def _prepared(self, job: WriteJob, name: str, parts: Sequence[StagedPartition], topic_id: bytes | None) -> Row:
         """Makes one partition's future folder; returns its row. A new log starts with links to the first task's
         segments; everything else is appended."""
+        import kafkarec
+
         target, made = self._in(name), os.path.join(job.folder, _NEW, name)
 
         def segments(part: StagedPartition) -> list[str]:
@@ -204,7 +206,10 @@ class SharedFolder:
             appended, offsets, limit = (parts if appends else parts[1:]), (0, 0), None
             if parts:
                 base = target if appends else os.path.join(job.folder, parts[0].folder)
-                limit = _clone(base, made, _largest_batch(path for part in appended for path in segments(part)))
+                paths = (path for part in appended for path in segments(part))
+                tables = (table for path in paths for table in kafkarec.open(path).scan_pieces())
+                sizes = (size for table in tables for size in table.column("size_in_bytes"))
+                limit = _clone(base, made, max(sizes, default=0))
                 offsets = parts[0].first_offset, parts[0].next_offset
             else:
                 SharedFolder(made).put(EMPTY_LOG, b"")
@@ -310,14 +315,6 @@ def _segments(folder: str) -> list[str]:
     with suppress(FileNotFoundError):
         return sorted(entry.path for entry in os.scandir(folder) if entry.name.endswith(".log"))
     return []
-
-
-def _largest_batch(paths: Iterable[str]) -> int:
-    """The size of the largest batch in some files, in bytes; 0: there is none."""
-    import kafkarec
-
-    tables = (table for path in paths for table in kafkarec.open(path).scan_pieces())
-    return max((max(table.column("size_in_bytes"), default=0) for table in tables), default=0)
 
 
 def _clone(folder: str, target: str, largest: int) -> int | None:

@@ -97,19 +97,20 @@ class GrowingLog:
     def _forget_replaced(self) -> None:
         """Forgets batches that are no longer there. In the last segment that is a loss of data; others may have been
         compacted or deleted."""
-        existing = {each.path for each in self.paths.segments}
-        gone = {at for at, batch in self._before.items() if batch.path not in existing or not self._is_there(batch)}
-        last = self.paths.segments[-1].path
-        self.rewritten |= {at for at in gone if self._before[at].path == last}
-        self._before = {at: batch for at, batch in self._before.items() if at not in gone}
-
-    def _is_there(self, batch: _LogBatch) -> bool:
         from kafkarec import distributed
 
-        if not batch.fingerprint:
-            return True
-        with self._opened(batch.path) as opened:
-            return distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint)
+        last = self.paths.segments[-1].path
+        existing, kept = {each.path for each in self.paths.segments}, {}
+        for at, batch in self._before.items():
+            is_there = batch.path in existing
+            if is_there and batch.fingerprint:
+                with self._opened(batch.path) as opened:
+                    is_there = distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint)
+            if is_there:
+                kept[at] = batch
+            elif batch.path == last:
+                self.rewritten.add(at)
+        self._before = kept
 
     def _opened(self, path: str) -> kafkarec.Segment:
         return paths.open_segment(path, self._options.storageOptions, self.paths.topic, self.paths.partition)

@@ -122,7 +122,9 @@ class Publisher:
                     f"driver and all executors share"
                 )
             moved = [(f"{folder}/{name}", target) for name, target in files]
-            gone = [one.name for one in self.store.names() if _is_of_a_table(one.name)] if job.overwrite else []
+            gone = [one.name for one in self.store.names()] if job.overwrite else []
+            # what readers take for files with rows
+            gone = [name for name in gone if name.endswith(FILE_OF_A_TABLE) and not re.search("(^|/)[_.]", name)]
             table = {"job": job.job, **record}
             return {"job": job.job, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
 
@@ -318,11 +320,6 @@ def partition_of(name: str) -> tuple[str, int] | None:
 
     topic, partition = distributed.folder_owner([name])
     return (topic, partition) if topic and partition is not None and name == f"{topic}-{partition}" else None
-
-
-def _is_of_a_table(name: str) -> bool:
-    """Whether readers take a file for one with rows."""
-    return name.endswith(FILE_OF_A_TABLE) and not any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
 def _journal_name(job: str) -> str:

@@ -246,7 +246,10 @@ class _RowBuilder:
         if column.source is not None:
             return decoding.convert(_one_array(table.column(column.source)), column, wanted)
         if column.name == "_batch_crc":
-            return _crc_of_each_record(batches_of(piece), _one_array(table.column(self.position_column)), wanted)
+            batches = pa.table(batches_of(piece))
+            positions = _one_array(table.column(self.position_column))
+            rows = pc.index_in(positions, value_set=_one_array(batches.column("position")))
+            return _one_array(batches.column("crc")).cast(wanted).take(rows)
         return self._repeated(column.name, self.constants.get(column.name), wanted, count)
 
     def _repeated(self, name: str, value: Any, wanted: pa.DataType, count: int) -> pa.Array:
@@ -258,13 +261,6 @@ class _RowBuilder:
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
-
-
-def _crc_of_each_record(batches: kafkarec.BatchTable, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The checksum of each record's batch."""
-    table = pa.table(batches)
-    rows = pc.index_in(positions, value_set=_one_array(table.column("position")))
-    return _one_array(table.column("crc")).cast(wanted).take(rows)
 
 
 class TaskCounters:

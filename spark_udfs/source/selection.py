@@ -57,10 +57,10 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
         log = partition.log
         start = _offset(log, begins[key], key, options.startingOffsetsByTimestampStrategy)
         end = _offset(log, ends[key], key, "no bound")
-        checked[key] = (
-            _checked(start, "startingOffsets", key, partition, log, options),
-            _checked(end, "endingOffsets", key, partition, log, options),
-        )
+        for option, offset in (("startingOffsets", start), ("endingOffsets", end)):
+            if offset is not None and option in options.given and options.failOnDataLoss:
+                _check(offset, option, key, partition, log)
+        checked[key] = start, end
         are_empty.append(end is not None and end <= max(start or 0, partition.segments[0].base_offset or 0))
     if are_empty and all(are_empty):
         logger.warning(
@@ -142,20 +142,11 @@ def no_record(key: TopicPartition, time: int) -> ValueError:
     )
 
 
-def _checked(
-    offset: int | None,
-    option: str,
-    key: TopicPartition,
-    partition: PartitionLog,
-    log: kafkarec.Log,
-    options: ReadOptions,
-) -> int | None:
-    """The offset itself. ValueError if the log does not have it, which Spark's Kafka source calls data loss."""
-    if offset is None or option not in options.given:
-        return offset
+def _check(offset: int, option: str, key: TopicPartition, partition: PartitionLog, log: kafkarec.Log) -> None:
+    """ValueError if the log does not have the offset, which Spark's Kafka source calls data loss."""
     first, last = log.start_offset, log.next_offset
-    if not options.failOnDataLoss or first is None or last is None:
-        return offset  # reads the offsets in the requested range that exist
+    if first is None or last is None:
+        return
     missing = missing_at(partition, offset) if option == "startingOffsets" else None
     if not first <= offset <= last:
         missing = f"which has {first} to {last} (exclusive): the others were deleted, or never existed"
@@ -164,4 +155,3 @@ def _checked(
             f"{option} asks for offset {offset} of {key[0]}-{key[1]}, {missing}. failOnDataLoss=false reads those that "
             f"exist"
         )
-    return offset
