@@ -9,7 +9,7 @@ The ranges are those of the rows that the data source returns in PERMISSIVE mode
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -101,22 +101,19 @@ class DamageReport:
             lines.append(f"    byte {row['position']}, {amount_of(row['length'], 'byte')}: {what}")
         if len(self.rows) + self.left_out > len(shown):
             lines.append(f"  and {amount_of(len(self.rows) + self.left_out - len(shown), 'range')} more")
-        return "\n".join([*lines, *_incomplete_ends(cut)])
+        for each in cut[:_SHOWN]:
+            last, size = each["last_offset"], amount_of(each["incomplete"], "byte")
+            after = "without a batch before it" if last is None else f"after offset {last}"
+            lines.append(f"  {each['file']}")
+            lines.append(f"    byte {each['incomplete_position']}, {size}: incomplete batch, {after}")
+        if len(cut) > _SHOWN:
+            lines.append(f"  and {amount_of(len(cut) - _SHOWN, 'incomplete batch', 'incomplete batches')} more")
+        if cut:
+            why = "a broker is or was writing it, or the file was cut; endOfLog=strict: it is damage"
+            lines.append(f"  (incomplete batch: {why})")
+        return "\n".join(lines)
 
     __repr__ = __str__
-
-
-def _incomplete_ends(files: list[Row]) -> Iterator[str]:
-    for each in files[:_SHOWN]:
-        last = each["last_offset"]
-        after = "without a batch before it" if last is None else f"after offset {last}"
-        yield f"  {each['file']}"
-        size = amount_of(each["incomplete"], "byte")
-        yield f"    byte {each['incomplete_position']}, {size}: incomplete batch, {after}"
-    if len(files) > _SHOWN:
-        yield f"  and {amount_of(len(files) - _SHOWN, 'incomplete batch', 'incomplete batches')} more"
-    if files:
-        yield "  (incomplete batch: a broker is or was writing it, or the file was cut; endOfLog=strict: it is damage)"
 
 
 def _lost(row: Row) -> str:

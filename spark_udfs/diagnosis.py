@@ -101,7 +101,14 @@ def describe_process() -> Row:
         "libc": bootstrap.libc(),
         "problem": None,
     }
-    modules, lacking = _packages()
+    modules, lacking = Row(), list[str]()
+    for name in PACKAGES:
+        try:
+            modules[name] = importlib.import_module(name)
+        except ModuleNotFoundError:
+            lacking.append(name)
+        except Exception as error:  # whatever a broken installation raises
+            lacking.append(f"{name} that can be imported ({type(error).__name__}: {error})")
     try:
         active = bootstrap.activate()
         bootstrap.load()
@@ -125,19 +132,6 @@ def describe_process() -> Row:
     if lacking:
         report["problem"] = lacks(sys.executable, " and ".join(lacking))
     return report
-
-
-def _packages() -> tuple[Row, list[str]]:
-    """Of PACKAGES the modules, and the names of those that are missing or cannot be imported."""
-    modules, lacking = Row(), list[str]()
-    for name in PACKAGES:
-        try:
-            modules[name] = importlib.import_module(name)
-        except ModuleNotFoundError:
-            lacking.append(name)
-        except Exception as error:  # whatever a broken installation raises
-            lacking.append(f"{name} that can be imported ({type(error).__name__}: {error})")
-    return modules, lacking
 
 
 def lacks(python: str, packages: str) -> str:

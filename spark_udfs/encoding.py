@@ -90,11 +90,11 @@ def encode_values(lists: pa.Array, chosen: Row) -> Iterator[pa.Array]:
         elif start < stop:
             try:
                 value = kafkarec.encode(_checked(lists.values, records, start, stop), **chosen)
-            except kafkarec.KafkaRecordError as error:
-                error.add_note(_describe_row(records, row, len(lists), start, stop))
-                raise
             except (TypeError, ValueError) as error:
                 where = _describe_row(records, row, len(lists), start, stop)
+                if isinstance(error, kafkarec.KafkaRecordError):
+                    error.add_note(where)
+                    raise
                 raise type(error)(f"kafka_encode, {where}: {error}") from None
         done.append(value)
         size += len(value or b"")

@@ -23,11 +23,9 @@ from spark_udfs import bootstrap, capabilities, function_options, schema
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 # An incomplete batch at a log's end: where a broker is or was writing, or damage.
 ENDS = function_options.ENDS
-VIEWS = ("records", "batches")
 # What an overwrite replaces: each topic that the option or the rows name, in all its partitions; or the partitions that
 # have rows. The words are those of spark.sql.sources.partitionOverwriteMode.
 OVERWRITES = ("static", "dynamic")
-ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 # In Spark's Kafka source, in lower case -> here.
 _ALIASES = {"kafka.isolation.level": "isolationlevel"}
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -315,13 +313,17 @@ class ReadOptions(_Options):
     )
     failOnDataLoss: bool = _option(flag, True, "fail if requested offsets do not exist (any more)")
     isolationLevel: str = _option(
-        one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "as a consumer's; also as kafka.isolation.level"
+        one_of(("read_uncommitted", "read_committed")),
+        "read_uncommitted",
+        "as a consumer's; also as kafka.isolation.level",
     )
     # which columns
     includeHeaders: bool = _option(flag, False, "the column headers")
     includeMetadata: bool = _option(flag, False, "columns of file and batch: _file_path, _base_offset, ...")
     columns: tuple[str, ...] | None = _option(names, None, "only these, in this order")
-    view: str = _option(one_of(VIEWS), VIEWS[0], "records; batches: one row per batch, headers only", "read")
+    view: str = _option(
+        one_of(("records", "batches")), "records", "records; batches: one row per batch, headers only", "read"
+    )
     includeControl: bool = _option(flag, False, "also the records of control batches")
     # damage
     mode: str = _option(one_of(MODES), MODES[0], "FAILFAST, PERMISSIVE, DROPMALFORMED")

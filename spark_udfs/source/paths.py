@@ -239,7 +239,15 @@ def key_types(options: ReadOptions) -> KeyTypes:
 def partitions(options: ReadOptions, found: distributed.LogFinder, logs: Iterable[Any]) -> Partitions:
     """The partitions of logs that a Finder has found, by topic and number. ValueError where two folders have the same
     offsets of a partition, or other keys."""
-    _check_same_keys(logs)
+    folders: dict[str, str] = {}
+    for log in logs:
+        folders.setdefault(", ".join(log.keys) or "none", os.path.dirname(shown(log.segments[0].path)))
+    if len(folders) > 1:
+        has = [f"{folder} has {names}" for names, folder in folders.items()]
+        raise ValueError(
+            f"all folders of one load must have the same keys: {has[0]}, and {has[1]}. Load them one by one, or those "
+            f"of one kind by a glob such as archive/date=*/ with the option basePath"
+        )
     with as_spark_says(options):
         joined: list[Any] = found.joined(logs)
     partitions: Partitions = {}
@@ -251,18 +259,6 @@ def partitions(options: ReadOptions, found: distributed.LogFinder, logs: Iterabl
         topic = options.topic if log.topic is None else log.topic
         partitions |= {key: PartitionLog(topic, log.partition, each, found.unchecked) for key, each in parts.items()}
     return partitions
-
-
-def _check_same_keys(logs: Iterable[Any]) -> None:
-    folders: dict[str, str] = {}
-    for log in logs:
-        folders.setdefault(", ".join(log.keys) or "none", os.path.dirname(shown(log.segments[0].path)))
-    if len(folders) > 1:
-        has = [f"{folder} has {names}" for names, folder in folders.items()]
-        raise ValueError(
-            f"all folders of one load must have the same keys: {has[0]}, and {has[1]}. Load them one by one, or those "
-            f"of one kind by a glob such as archive/date=*/ with the option basePath"
-        )
 
 
 def open_segment(

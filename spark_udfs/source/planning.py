@@ -357,13 +357,22 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
 
     start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
     """
+    import kafkarec
     from kafkarec import distributed
+    from kafkarec.sidecars import producer_snapshot
 
     log = partition.log
     number = 0 if start is None else partition.in_range(start, None)[0]
     while True:
-        open_before = _open_before(log.segments[number]) if number else {}
-        if open_before is None:
+        open_before: dict[int, int] = {}  # producer id -> first offset of its transaction, at the segment's start
+        try:
+            data = log.segments[number].sidecar(producer_snapshot.SUFFIX) if number else None
+            for one in producer_snapshot.read(data) if data is not None else ():
+                if one.current_txn_first_offset >= 0:
+                    open_before[one.producer_id] = one.current_txn_first_offset
+        except (kafkarec.KafkaRecordError, OSError):
+            data = None
+        if data is None:
             number, open_before = 0, {}
         found = distributed.ended_and_open(log.segments[number:], skip=options.mode != "FAILFAST")
         still_open = [*found.open_first_offsets]
@@ -372,22 +381,6 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
         if not number or state.last_stable_offset >= (partition.segments[number].base_offset or 0):
             return state
         number = partition.in_range(state.last_stable_offset, None)[0]
-
-
-def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:
-    """Producer id -> first offset of its transaction that is open at the segment's start, from its producer
-    snapshot. None: there is no readable snapshot."""
-    import kafkarec
-    from kafkarec.sidecars import producer_snapshot
-
-    try:
-        data = segment.sidecar(producer_snapshot.SUFFIX)
-        entries = () if data is None else producer_snapshot.read(data)
-    except (kafkarec.KafkaRecordError, OSError):
-        return None
-    if data is None:
-        return None
-    return {one.producer_id: one.current_txn_first_offset for one in entries if one.current_txn_first_offset >= 0}
 
 
 # ---- a read in one line ----------------------------------------------------------------------------------

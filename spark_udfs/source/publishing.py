@@ -21,7 +21,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from spark_udfs import bootstrap
@@ -104,7 +104,7 @@ class Publisher:
         """
 
         def prepare() -> Row:
-            last = _from_json(self.store.read(TABLE)) or {}
+            last = self._read(TABLE)
             if last.get("job") != follows:
                 other = (
                     f"job {last['job']} has changed the table" if "job" in last else f"{TABLE} is not there any more"
@@ -136,7 +136,7 @@ class Publisher:
             own = f"table-{os.getpid()}-{time.time_ns()}"
             with self.store.locked(own):
                 self._finish_others(own, "nothing was read yet; an earlier job,")
-        return _from_json(self.store.read(TABLE))
+        return self._read(TABLE) or None
 
     def _committed(self, job: WriteJob, prepare: Callable[[], Row]) -> Row | None:
         """The journal of the job, which is finished; None: it was done before."""
@@ -146,9 +146,15 @@ class Publisher:
                 return None
             self._finish_others(job.job, "nothing of this job is written; an earlier job,")
             journal = self._journal(job.job)
-            if journal is None:
+            if not journal:
                 journal = prepare()
-                self._write(journal)
+                self.store.heartbeat()
+                try:
+                    self._put(_journal_name(job.job), journal)
+                except Exception as error:
+                    if self._journal(job.job):
+                        raise self._unfinished(job.job, error) from error
+                    raise
             self._finish(journal)
             if job.query is not None:  # it runs one batch at a time: what others have staged is of failed attempts
                 for other in self.store.folders(TEMPORARY):
@@ -157,16 +163,13 @@ class Publisher:
         return journal
 
     def _finish_others(self, job: str, which: str) -> None:
-        """Finishes the commits of other jobs: this one holds the lock, so nobody else is at work on them."""
         for other in self.store.folders(TEMPORARY):
-            earlier = self._journal(other)
-            if earlier is not None and other != job:
-                self._finish(earlier, which)
-                self._log_finished(other)
+            if other != job and self._journal(other):
+                self._settle(other, which)
 
     def abort(self, job: WriteJob) -> None:
         """Removes what is staged; finishes a commit whose journal is written."""
-        if job.query is None and self._journal(job.job) is None:
+        if job.query is None and not self._journal(job.job):
             self._discard(job.job)
             return
         with self.store.locked(job.job):  # a process of a dead driver may still be at work on this batch
@@ -231,72 +234,62 @@ class Publisher:
             self.store.check(row)
         return {"job": job.job, "query": job.query, "batch": job.batch, "partitions": rows}
 
-    def _write(self, journal: Row) -> None:
-        self.store.heartbeat()
-        try:
-            self.store.put(_journal_name(journal["job"]), _as_json(journal))
-        except Exception as error:
-            if self._journal(journal["job"]) is not None:
-                raise self._unfinished(journal, error) from error
-            raise
-
     # ---- from then on
 
-    def _journal(self, job: str) -> Row | None:
-        return _from_json(self.store.read(_journal_name(job)))
+    def _journal(self, job: str) -> Row:
+        return self._read(_journal_name(job))
 
-    def _settle(self, job: str) -> None:
+    def _read(self, name: str) -> Row:
+        """The object of a JSON file; empty: the file does not exist or is not ours (Hadoop's _SUCCESS is empty)."""
+        content = None
+        with suppress(ValueError):
+            content = json.loads(self.store.read(name) or b"")
+        return content if isinstance(content, dict) else {}
+
+    def _put(self, name: str, content: Row) -> None:
+        self.store.put(name, json.dumps(content, sort_keys=True).encode() + b"\n")
+
+    def _settle(self, job: str, which: str = "job") -> None:
+        """Finishes the commit of another job, or removes what it has staged: this one holds the lock, so nobody else is
+        at work on it."""
         journal = self._journal(job)
-        if journal is None:
+        if not journal:
             self._discard(job)
-        else:
-            self._finish(journal)
-            self._log_finished(job)
-
-    def _log_finished(self, job: str) -> None:
+            return
+        self._finish(journal, which)
         logger.warning("%s: the commit of job %s, which its driver had not finished, is finished", self.store.path, job)
 
     def _finish(self, journal: Row, which: str = "job") -> None:
         """Steps 3 to 5, as far as an earlier attempt has not done them."""
-        job, query, batch = journal["job"], journal["query"], journal["batch"]
+        job, query = journal["job"], journal["query"]
         try:
-            if not self._is_done(job, query, batch):
-                self._publish(journal)
-                self._mark_done(journal)
+            if not self._is_done(job, query, journal["batch"]):
+                if "table" in journal:
+                    self.store.replace(journal["gone"], journal["files"])
+                    self._put(TABLE, journal["table"])
+                elif query is None:
+                    self.store.delete(SUCCESS)  # while a job is being published its content is wrong
+                    self.store.publish(job, journal["partitions"])
+                    summaries = {row["name"]: row["summary"] for row in journal["partitions"]}
+                    self._put(SUCCESS, {"job": job, "partitions": summaries})
+                else:
+                    self.store.publish(job, journal["partitions"])
+                    self._put(STREAMS, {**self._read(STREAMS), query: {"batch": journal["batch"], "job": job}})
             self._clean_up(job)
         except Exception as error:
-            raise self._unfinished(journal, error, which) from error
+            raise self._unfinished(job, error, which) from error
 
-    def _publish(self, journal: Row) -> None:
-        if "table" in journal:
-            self.store.replace(journal["gone"], journal["files"])
-            return
-        if journal["query"] is None:
-            self.store.delete(SUCCESS)  # while a job is being published its content is wrong
-        self.store.publish(journal["job"], journal["partitions"])
-
-    def _unfinished(self, journal: Row, error: Exception, which: str = "job") -> UnfinishedCommit:
+    def _unfinished(self, job: str, error: Exception, which: str = "job") -> UnfinishedCommit:
         path = self.store.path
         return UnfinishedCommit(
-            f"{path}: {which} {journal['job']} is committed, being finished: do not run it again. The next job that "
+            f"{path}: {which} {job} is committed, being finished: do not run it again. The next job that "
             f"writes there finishes it, or spark_udfs.sweep({path!r}, 0), once this is no more: {error}"
         )
 
-    def _mark_done(self, journal: Row) -> None:
-        job, query = journal["job"], journal["query"]
-        if "table" in journal:
-            self.store.put(TABLE, _as_json(journal["table"]))
-        elif query is None:
-            summaries = {row["name"]: row["summary"] for row in journal["partitions"]}
-            self.store.put(SUCCESS, _as_json({"job": job, "partitions": summaries}))
-        else:
-            known = _from_json(self.store.read(STREAMS)) or {}
-            self.store.put(STREAMS, _as_json({**known, query: {"batch": journal["batch"], "job": job}}))
-
     def _is_done(self, job: str, query: str | None, batch: int) -> bool:
         if query is None:
-            return any((_from_json(self.store.read(mark)) or {}).get("job") == job for mark in (SUCCESS, TABLE))
-        known = (_from_json(self.store.read(STREAMS)) or {}).get(query)
+            return any(self._read(mark).get("job") == job for mark in (SUCCESS, TABLE))
+        known = self._read(STREAMS).get(query)
         return known is not None and known["batch"] >= batch
 
     def _clean_up(self, job: str) -> None:
@@ -324,19 +317,6 @@ def partition_of(name: str) -> tuple[str, int] | None:
 
 def _journal_name(job: str) -> str:
     return f"{staging_folder(job)}/commit.json"
-
-
-def _as_json(content: Row) -> bytes:
-    return json.dumps(content, sort_keys=True).encode() + b"\n"
-
-
-def _from_json(data: bytes | None) -> Row | None:
-    """The object of a JSON file; None: the file does not exist or is not ours (Hadoop's _SUCCESS is empty)."""
-    try:
-        content = json.loads(data or b"")
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
 
 
 # ---- the path that a job writes to -----------------------------------------------------------------------

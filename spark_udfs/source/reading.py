@@ -327,9 +327,6 @@ class TaskCounters:
         if self.damaged <= MOST_RANGES or damage.reason == GAP:
             self.rows[-1]["ranges"].append({name: getattr(damage, name) for name in decoding.REASON_FIELDS})
 
-    def sums(self) -> dict[str, int]:
-        return {name: sum(row[name] for row in self.rows) for name in COUNTS}
-
     def damage(self) -> list[Row]:
         """The damaged ranges of all splits, each with topic, partition and file."""
         return [
@@ -353,8 +350,11 @@ class TaskCounters:
 
     def close(self) -> None:
         """Logs the line."""
-        sums, files = self.sums(), dict.fromkeys(row["file"] for row in self.rows)
-        counts = " ".join(f"{name}={sums[name]}" for name in ("bytes", "batches", "records", "damaged", "incomplete"))
+        files = dict.fromkeys(row["file"] for row in self.rows)
+        counts = " ".join(
+            f"{name}={sum(row[name] for row in self.rows)}"
+            for name in ("bytes", "batches", "records", "damaged", "incomplete")
+        )
         seconds, first = time.monotonic() - self.started, next(iter(files), "nothing")
         logger.info("kafkarec %s files=%d %s seconds=%.3f first=%s", self.what, len(files), counts, seconds, first)
 

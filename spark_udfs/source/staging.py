@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import NAMESPACE_URL, uuid5
 
 from spark_udfs.schema import Row
 
@@ -129,12 +129,6 @@ def make_in_begun(folder: str) -> None:
         raise FileNotFoundError(text) from None
 
 
-def topic_id(path: str, topic: str) -> UUID:
-    """The id of a new topic, derived from its name and the absolute path or URL, so that all tasks use the same
-    one."""
-    return uuid5(NAMESPACE_URL, f"kafkarec:{path}/{topic}")
-
-
 def check_topic(topic: str | None) -> None:
     """Kafka's rule for names (org.apache.kafka.common.internals.Topic); which also keeps paths inside the folder."""
     if topic is None:
@@ -230,7 +224,8 @@ class StagingWriter:
         writer = kafkarec.SegmentWriter(
             folder,
             segment_bytes=self._job.segment_bytes,
-            topic_id=topic_id(self._job.path, topic),
+            # all tasks use the same one for a new topic
+            topic_id=uuid5(NAMESPACE_URL, f"kafkarec:{self._job.path}/{topic}"),
             check_all=False,
         )
         self._writers[key] = writer
