@@ -13,26 +13,22 @@
 | file | what |
 |---|---|
 | registration | `register(spark)`: registers the SQL functions and the data source |
-| shipping | adds the wheel to the session's files, so that executors can import it |
-| cluster | whether a session uses Spark Connect; calls a function in a task; what tasks return to the driver |
+| cluster | adds the wheel to the session's files, so that executors can import it; calls a function in a task |
 | functions | the SQL functions, also as Column functions, and DataFrame functions |
-| capabilities, errors | what this pyspark has, and what takes its place where it is missing |
+| capabilities | what this pyspark has, and what takes its place where it is missing |
 | schema | the one table of columns: kafkarec's name, Spark's name, Spark type, Arrow type |
 | decoding | runs in the workers: Arrow arrays of bytes in, Arrow arrays of structs out |
 | encoding | runs in the workers of `kafka_encode`: arrays of structs in, raw batches out |
 | arrow_in_pandas | runs in the workers of a pyspark without Arrow functions |
 | udtf | `LATERAL kafka_explode(value)`: a table function |
 | internal | runs in the workers: decodes the records of internal topics |
-| arguments | the arguments of a SQL function, as Spark passes them |
 | function_options | the options of kafka_decode and kafka_scan, checked on the driver |
 | source/ | `spark.read`, `df.write`, `readStream` and `writeStream` with `format("kafkarec")` |
-| read_functions | `read_log(spark, path)`: the rows of the data source by mapInArrow |
+| read_functions | `read_log(spark, path)`: the rows of the data source by mapInArrow; `count`, `offsets_at` |
 | write_functions | `write_log(df, path)`: writes records with the offsets they have to partition folders |
 | table_writing | `write_table(spark, path, out)`: tasks write the records to a table of Parquet files |
-| counting | `count(spark, path)`: the number of records, by the headers of their batches |
-| offsets_by_time | `offsets_at(spark, path, time)`: the offset at a time, in each partition |
 | damage | `damage_report(spark, path)`: which bytes of which files are damaged |
-| worker_errors, task_log | what a worker reports and logs when it fails: the cause first |
+| errors | what a worker reports and logs when it fails: the cause first |
 | stream_lag | `lag(query)`: how many offsets a stream has still to read |
 | diagnosis | `doctor(spark)`: the Python and kafkarec of each executor |
 | bootstrap | makes kafkarec's compiled packages importable on executors; standard library only |
@@ -49,11 +45,9 @@ from .bootstrap import Activation, BootstrapError, activate
 from .errors import Conflict, NeedsNewerSpark
 
 if TYPE_CHECKING:
-    from .counting import count
     from .damage import damage_report
     from .diagnosis import doctor
-    from .offsets_by_time import offsets_at
-    from .read_functions import read_log
+    from .read_functions import count, offsets_at, read_log
     from .registration import register
     from .stream_lag import lag
     from .table_writing import write_table
@@ -79,11 +73,11 @@ __all__ = [
 
 
 _MODULES = {
-    "count": "counting",
+    "count": "read_functions",
     "damage_report": "damage",
     "doctor": "diagnosis",
     "lag": "stream_lag",
-    "offsets_at": "offsets_by_time",
+    "offsets_at": "read_functions",
     "read_log": "read_functions",
     "register": "registration",
     "sweep": "write_functions",

@@ -62,7 +62,7 @@ ROOT_VARIABLES = {
     "LOCAL_DIRS": ",",  # YARN
 }
 
-Tree = dict[str, Any]
+Json = dict[str, Any]
 
 _lock = threading.Lock()
 _activation: Activation | None = None
@@ -112,7 +112,11 @@ def _activate() -> Activation:
     if loaded is not None or index is None or _installed_version() == index["version"]:
         try:
             if loaded is None and index is not None:
-                _require_libraries(index)
+                # without one of them kafkarec can be imported (a checkout in a worker that has only pyspark), but
+                # cannot read each codec
+                for module in index["libraries"]:
+                    if importlib.util.find_spec(module) is None:
+                        raise ModuleNotFoundError(f"No module named {module!r}")
             return _activation_of(_import(), "installed" if loaded is None else "imported before")
         except ImportError as error:
             if index is None:
@@ -156,7 +160,7 @@ def _forget_package() -> None:
         del sys.modules[name]
 
 
-def _require_version(package: ModuleType, index: dict[str, Any] | None) -> None:
+def _require_version(package: ModuleType, index: Json | None) -> None:
     if index is not None and package.__version__ != index["version"]:
         raise BootstrapError(
             f"kafkarec {package.__version__} is loaded already from {package.__file__}, and spark_udfs at {ORIGIN} "
@@ -178,15 +182,7 @@ def _installed_version() -> str | None:
     return match[1] if match else None
 
 
-def _require_libraries(index: dict[str, Any]) -> None:
-    """ImportError if a library is missing that the trees contain: kafkarec can be imported without it (a checkout in a
-    worker that has only pyspark), but cannot read each codec."""
-    for module in index["libraries"]:
-        if importlib.util.find_spec(module) is None:
-            raise ModuleNotFoundError(f"No module named {module!r}")
-
-
-def _loaded_libraries(index: dict[str, Any]) -> list[str]:
+def _loaded_libraries(index: Json) -> list[str]:
     """Notes on codec libraries that this process has already imported. BootstrapError if one of them is too old."""
     notes = []
     for module, (project, version, least) in index["libraries"].items():
@@ -221,7 +217,7 @@ def _release(version: str) -> tuple[int, ...]:
 # ---- the trees of this wheel ----
 
 
-def trees_index() -> dict[str, Any] | None:
+def trees_index() -> Json | None:
     """What this spark_udfs contains; None in a source checkout or an archive without compiled packages.
 
     version     of kafkarec
@@ -231,7 +227,7 @@ def trees_index() -> dict[str, Any] | None:
     trees       python "cp312", machine, glibc (the lowest), parts, wheels (the names), library (a small one to try)
     """
     raw = _read(f"{TREES}/index.json")
-    index: dict[str, Any] | None = json.loads(raw) if raw else None
+    index: Json | None = json.loads(raw) if raw else None
     if index and index["format"] != TREES_FORMAT:
         raise BootstrapError(
             f"{ORIGIN} has trees of format {index['format']!r}; this bootstrap reads format {TREES_FORMAT}"
@@ -272,7 +268,7 @@ def libc() -> str:
     return "no glibc"
 
 
-def fitting_tree(index: dict[str, Any]) -> Tree:
+def fitting_tree(index: Json) -> Json:
     """The row of `index["trees"]` for this interpreter, with its parts. BootstrapError if there is none."""
     found = [int(number) for number in re.findall(r"\d+", libc())]
     for tree in index["trees"]:
@@ -286,7 +282,7 @@ def fitting_tree(index: dict[str, Any]) -> Tree:
     )
 
 
-def parts_of(tree: Tree) -> Iterator[zipfile.ZipFile]:
+def parts_of(tree: Json) -> Iterator[zipfile.ZipFile]:
     """The zip files that the tree is put together of. BootstrapError if one is not as it was built."""
     for name, part in tree["parts"].items():
         raw = _read(f"{TREES}/{name}")
@@ -313,7 +309,7 @@ def _without_trees(error: ImportError) -> str:
 # ---- one unpacked copy of a tree per node ----
 
 
-def _unpacked(tree: Tree) -> tuple[str, list[str]]:
+def _unpacked(tree: Json) -> tuple[str, list[str]]:
     """(the folder of the unpacked tree, notes on roots that could not be used or on a copy that was replaced).
 
     Raises BootstrapError with every root and its reason if none can be used, and at once if a part is not the one that
@@ -392,7 +388,7 @@ def _check_ancestors(root: str) -> None:
         folder = os.path.dirname(folder)
 
 
-def _unpacked_in(own: str, tree: Tree) -> tuple[str, list[str]]:
+def _unpacked_in(own: str, tree: Json) -> tuple[str, list[str]]:
     """The same in one folder of this user. OSError if it cannot hold the tree."""
     key = hashlib.sha256("".join(part["sha256"] for part in tree["parts"].values()).encode()).hexdigest()[:32]
     folder = os.path.join(own, key)
@@ -423,7 +419,7 @@ def _locked(path: str) -> Iterator[None]:
         os.close(descriptor)  # also unlocks
 
 
-def _difference(folder: str, tree: Tree) -> str:
+def _difference(folder: str, tree: Json) -> str:
     """What is not in the folder as it is in the tree, by names and sizes; with KAFKAREC_VERIFY=1 by content, too."""
     if not os.path.isdir(folder) or os.path.islink(folder):
         return "it is no folder"
@@ -451,7 +447,7 @@ def _files_below(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
                 yield from _files_below(entry.path, f"{prefix}{entry.name}/")
 
 
-def _unpack(tree: Tree, folder: str, temporary: str) -> None:
+def _unpack(tree: Json, folder: str, temporary: str) -> None:
     """Puts the tree into `temporary`, whose name becomes `folder`."""
     os.mkdir(temporary, 0o700)
     try:
@@ -482,7 +478,7 @@ def _sync(path: str) -> None:
         os.close(descriptor)
 
 
-def _try_library(folder: str, tree: Tree) -> None:
+def _try_library(folder: str, tree: Json) -> None:
     """OSError if the dynamic loader refuses a library in this place (noexec mounts, seccomp)."""
     try:
         import _ctypes

@@ -16,15 +16,11 @@ What pyspark has decides, not its version: vendors add features of later version
 from __future__ import annotations
 
 import importlib
-import inspect
-import os
-import sys
 import warnings
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyspark
-from pyspark import util
 
 from .errors import NeedsNewerSpark
 
@@ -158,18 +154,12 @@ def missing(feature: Feature) -> str | None:
     return f"{feature.written} needs Spark {feature.needs.since}, this is {pyspark.__version__}; {feature.instead}"
 
 
-def check(feature: Feature) -> None:
-    """NeedsNewerSpark if this Spark cannot do it."""
-    text = missing(feature)
-    if text is not None:
-        raise NeedsNewerSpark(text)
-
-
 def check_options(given: Iterable[str]) -> None:
     """NeedsNewerSpark for an option of the data source that this Spark cannot do."""
     for name, feature in _OPTIONS.items():
-        if name in given:
-            check(feature)
+        text = missing(feature) if name in given else None
+        if text is not None:
+            raise NeedsNewerSpark(text)
 
 
 # ---- what is done in another way -------------------------------------------------------------------------------
@@ -205,26 +195,3 @@ def arrow_function(body: Callable[..., Any], result: str) -> Any:
             warnings.simplefilter("ignore", UserWarning)  # it asks for type hints of pandas
             return cast(Any, pandas_udf)(ArrowInPandas(body), result, PandasUDFType.SCALAR_ITER)
     return cast(Any, arrow_udf)(body, result)  # its overloads do not accept `Callable[..., Any]`
-
-
-_set_here = False
-
-
-def hide_traceback(hide: bool) -> None:
-    """Whether this worker reports the error that it fails with, and then ends, without a traceback.
-
-    hide=False undoes an earlier call, for an error that a user's function has caught. What the user has set, such as
-    spark.sql.execution.pyspark.udf.hideTraceback.enabled, stays as it is.
-    """
-    global _set_here
-    handler = getattr(util, "handle_worker_exception", None)
-    settings: MutableMapping[str, Any] = vars(sys)
-    name, value = "tracebacklimit", cast(Any, 0)
-    if handler is not None and "hide_traceback" in inspect.signature(handler).parameters:
-        settings, name, value = os.environ, "SPARK_HIDE_TRACEBACK", "1"
-    if hide and name not in settings:
-        settings[name] = value
-        _set_here = True
-    elif _set_here and not hide:
-        del settings[name]
-        _set_here = False

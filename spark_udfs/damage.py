@@ -9,18 +9,18 @@ The ranges are those of the rows that the data source returns in PERMISSIVE mode
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from .read_functions import Splits, only, options_of, planned_results
-from .source.description import amount_of
+from .schema import Row
 from .source.listing import CONTINUES, DataLoss
 from .source.log_end import GAP
 from .source.options import ReadOptions
-from .source.planning import Split
+from .source.planning import Split, amount_of
 from .source.reading import COUNTS, OF_THE_LAST, OFFSET, TaskCounters, read_split
 
 COLUMNS = (
@@ -65,8 +65,8 @@ class DamageReport:
     left_out: ranges that are counted in `files` only
     """
 
-    rows: tuple[dict[str, Any], ...]
-    files: tuple[dict[str, Any], ...]
+    rows: tuple[Row, ...]
+    files: tuple[Row, ...]
     left_out: int
     _spark: Any = field(repr=False, compare=False)
     _keys: tuple[str, ...] = field(default=(), repr=False, compare=False)
@@ -101,25 +101,22 @@ class DamageReport:
             lines.append(f"    byte {row['position']}, {amount_of(row['length'], 'byte')}: {what}")
         if len(self.rows) + self.left_out > len(shown):
             lines.append(f"  and {amount_of(len(self.rows) + self.left_out - len(shown), 'range')} more")
-        return "\n".join([*lines, *_incomplete_ends(cut)])
+        for each in cut[:_SHOWN]:
+            last, size = each["last_offset"], amount_of(each["incomplete"], "byte")
+            after = "without a batch before it" if last is None else f"after offset {last}"
+            lines.append(f"  {each['file']}")
+            lines.append(f"    byte {each['incomplete_position']}, {size}: incomplete batch, {after}")
+        if len(cut) > _SHOWN:
+            lines.append(f"  and {amount_of(len(cut) - _SHOWN, 'incomplete batch', 'incomplete batches')} more")
+        if cut:
+            why = "a broker is or was writing it, or the file was cut; endOfLog=strict: it is damage"
+            lines.append(f"  (incomplete batch: {why})")
+        return "\n".join(lines)
 
     __repr__ = __str__
 
 
-def _incomplete_ends(files: list[dict[str, Any]]) -> Iterator[str]:
-    for each in files[:_SHOWN]:
-        last = each["last_offset"]
-        after = "without a batch before it" if last is None else f"after offset {last}"
-        yield f"  {each['file']}"
-        size = amount_of(each["incomplete"], "byte")
-        yield f"    byte {each['incomplete_position']}, {size}: incomplete batch, {after}"
-    if len(files) > _SHOWN:
-        yield f"  and {amount_of(len(files) - _SHOWN, 'incomplete batch', 'incomplete batches')} more"
-    if files:
-        yield "  (incomplete batch: a broker is or was writing it, or the file was cut; endOfLog=strict: it is damage)"
-
-
-def _lost(row: dict[str, Any]) -> str:
+def _lost(row: Row) -> str:
     """Which offsets are lost, as far as the batches on both sides tell."""
     first, last = row["lost_from"], row["lost_to"]
     if first is None and last is None:
@@ -155,9 +152,9 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     return _combine(spark, [each for result in results for each in result])
 
 
-def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
+def _combine(spark: Any, counts: list[Row]) -> DamageReport:
     counts.sort(key=lambda each: (each["file"], each["begin"]))
-    files: dict[str, dict[str, Any]] = {}
+    files: dict[str, Row] = {}
     rows = []
     for each in counts:
         identity = {**dict(each["keys"]), **{name: each[name] for name in ("topic", "partition", "file")}}
@@ -172,7 +169,7 @@ def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark, tuple(keys))
 
 
-def _check(chosen: ReadOptions, splits: Splits) -> list[dict[str, Any]]:
+def _check(chosen: ReadOptions, splits: Splits) -> list[Row]:
     """In a task: the rows of its counters."""
     with closing(TaskCounters("damage_report")) as counters:
         for split in splits:

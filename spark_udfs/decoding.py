@@ -11,14 +11,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import arguments, bootstrap, function_options, schema
-from .schema import SparkColumn
-from .worker_errors import cause_first
+from . import bootstrap, function_options, schema
+from .errors import cause_first
+from .function_options import FunctionOptions
+from .schema import Columns, SparkColumn
 
 if TYPE_CHECKING:
     import kafkarec
@@ -61,7 +63,7 @@ class Explode:
         chosen = function_options.from_literal(self.literal)
         for batch in batches:
             *kept, given = batch.columns
-            values = arguments.as_binary(given, "kafka_explode")
+            values = checked(given, "binary", "kafka_explode")
             check_sizes(values, chosen)
             names = [*batch.schema.names[:-1], *(column.name for column in schema.RECORD_COLUMNS)]
             done = 0
@@ -87,7 +89,7 @@ def cut(batch: pa.RecordBatch, most_bytes: int, most_rows: int = 1 << 31) -> Ite
         yield batch
 
 
-def decode_values(values: pa.Array, chosen: function_options.FunctionOptions) -> Iterator[pa.ListArray]:
+def decode_values(values: pa.Array, chosen: FunctionOptions) -> Iterator[pa.ListArray]:
     """`values` (binary or large_binary) to array<struct>, cut between values before max_output_bytes are exceeded."""
     import kafkarec
 
@@ -110,8 +112,8 @@ def decode_values(values: pa.Array, chosen: function_options.FunctionOptions) ->
 def _pieces(
     each: Callable[[pa.Array], Iterable[kafkarec.RecordLists]],
     values: pa.Array,
-    chosen: function_options.FunctionOptions,
-    columns: tuple[SparkColumn, ...],
+    chosen: FunctionOptions,
+    columns: Columns,
 ) -> Iterator[pa.ListArray]:
     """The pieces of `each(values)` as Spark's arrays; in PERMISSIVE mode no value can make it raise."""
     import kafkarec
@@ -142,10 +144,10 @@ def _pieces(
             done = bad + 1
 
 
-def damage_of(piece: kafkarec.RecordLists, chosen: function_options.FunctionOptions) -> DamageInValues:
+def damage_of(piece: kafkarec.RecordLists, chosen: FunctionOptions) -> DamageInValues:
     """The damage of a piece, with end_of_log="strict" also each value's incomplete end; in FAILFAST mode the first such
     end is raised."""
-    if not chosen.is_strict or not piece.incomplete:
+    if chosen.end_of_log != "strict" or not piece.incomplete:
         return piece.damage
     if chosen.mode == "FAILFAST":
         value, _, damage = piece.incomplete[0]
@@ -164,7 +166,7 @@ def error_of(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
     return kafkarec.CorruptRecordError(damage.detail, **{name: getattr(damage, name) for name in names})
 
 
-def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: tuple[SparkColumn, ...]) -> pa.ListArray:
+def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: Columns) -> pa.ListArray:
     """The result for a value that could not be decoded at all: a list of one element, the reason."""
     reason = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
     reason |= {"reason": error.reason, "detail": str(error)}
@@ -204,7 +206,7 @@ def begins_without_batch(error: kafkarec.KafkaRecordError) -> bool:
     return error.position == 0 and error.reason in _NO_FRAME
 
 
-def check_sizes(values: pa.Array, chosen: function_options.FunctionOptions) -> None:
+def check_sizes(values: pa.Array, chosen: FunctionOptions) -> None:
     """ValueError for a value above max_value_bytes."""
     largest = pc.max(pc.binary_length(values)).as_py() or 0
     if largest > chosen.max_value_bytes:
@@ -219,58 +221,44 @@ def _size(values: pa.Array, row: int) -> int:
     return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
 
 
-def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, function_options.FunctionOptions]]:
+def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, FunctionOptions]]:
     """(values, options) per input batch."""
-    mode = arguments.LiteralArgument(
-        f"the mode of {name}", function_options.FunctionOptions(), function_options.from_literal
-    )
-    for values, *rest in arguments.arrays_of(batches, f"{name}(value[, mode])", 1, 2):
-        binary, chosen = arguments.as_binary(values, name), mode.value(*rest or [None])
+    mode = f"the mode of {name}", FunctionOptions(), function_options.from_literal
+    for values, chosen in with_options(batches, f"{name}(value[, mode])", *mode):
+        binary = checked(values, "binary", name)
         check_sizes(binary, chosen)
         yield binary, chosen
 
 
-def reassemble(
-    piece: kafkarec.RecordLists, columns: tuple[SparkColumn, ...], damage: DamageInValues = ()
-) -> pa.ListArray:
+def reassemble(piece: kafkarec.RecordLists, columns: Columns, damage: DamageInValues = ()) -> pa.ListArray:
     """One RecordLists of kafkarec as Spark's array<struct>, with an element for each damaged range."""
     lists = pa.array(piece)
-    rows, texts = None, pa.nulls(len(lists.values), pa.string())
-    extra = [0] * len(lists.offsets)
-    if damage:
-        indices = [row for _, row, _ in damage]
-        rows = insert(_range(len(texts)), indices, pa.nulls(len(damage), pa.int64()))
-        texts = insert(texts, indices, pa.array([corrupt_text(each) for _, _, each in damage], texts.type))
-        for value, _, _ in damage:
-            extra[value - piece.start + 1] += 1
     children = []
     for column in columns:
         target = schema.arrow_type(column.type)
-        if column.source is not None:
-            child = convert(lists.values.field(column.source), column, target)
-            children.append(child if rows is None else child.take(rows))
+        if column.source is None:
+            children.append(pa.nulls(len(lists.values), target))
         else:
-            children.append(texts if column.name == schema.CORRUPT else pa.nulls(len(texts), target))
+            children.append(convert(lists.values.field(column.source), column, target))
+    rows = pa.StructArray.from_arrays(children, fields=list(schema.arrow_struct(columns)))
+    extra = [0] * len(lists.offsets)
+    if damage:
+        texts = pa.array([{schema.CORRUPT: corrupt_text(each)} for _, _, each in damage], rows.type)
+        rows = with_rows(rows, [row for _, row, _ in damage], texts)
+        for value, _, _ in damage:
+            extra[value - piece.start + 1] += 1
     return pa.ListArray.from_arrays(
         pc.add(lists.offsets, pa.array(accumulate(extra), pa.int32())),
-        pa.StructArray.from_arrays(children, fields=list(schema.arrow_struct(columns))),
+        rows,
         schema.arrow_result(columns),
         mask=lists.is_null() if lists.null_count else None,
     )
 
 
-def insert(array: pa.Array, indices: list[int], elements: pa.Array) -> pa.Array:
-    """`array` with `elements[i]` inserted before its element `indices[i]`; the indices ascend."""
-    parts = []
-    done = 0
-    for number, index in enumerate(indices):
-        parts += [array.slice(done, index - done), elements.slice(number, 1)]
-        done = index
-    return pa.concat_arrays([*parts, array.slice(done)])
-
-
-def _range(count: int) -> pa.Array:
-    return pa.array(range(count), pa.int64())
+def with_rows(array: pa.Array, indices: list[int], rows: pa.Array) -> pa.Array:
+    """`array` with `rows[i]` inserted before its element `indices[i]`; the indices ascend."""
+    order = np.insert(np.arange(len(array)), indices, np.arange(len(array), len(array) + len(rows)))
+    return pa.concat_arrays([array, rows]).take(pa.array(order))
 
 
 def corrupt_text(damage: kafkarec.Damage) -> str:
@@ -287,10 +275,6 @@ def convert(child: pa.Array, column: SparkColumn, target: pa.DataType) -> pa.Arr
     if conversion is not None:
         return conversion(child, target)
     return child if child.type == target else child.cast(target)
-
-
-def _timestamp_type(child: pa.Array, target: pa.DataType) -> pa.Array:
-    return pc.fill_null(child.cast(target), schema.NO_TIMESTAMP_TYPE)
 
 
 def _headers(child: pa.ListArray, target: pa.ListType) -> pa.Array:
@@ -314,8 +298,61 @@ def _microseconds(child: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 CONVERSIONS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
-    "timestampType": _timestamp_type,
+    "timestampType": lambda child, target: pc.fill_null(child.cast(target), schema.NO_TIMESTAMP_TYPE),
     "headers": _headers,
     "base_timestamp": _microseconds,
     "max_timestamp": _microseconds,
 }
+
+
+# ---- the arguments of a SQL function ---------------------------------------------------------------------
+
+
+T = TypeVar("T")
+FROM_TEXT = ". Bytes as text: unbase64(...) or unhex(...)"
+
+
+def with_options(
+    batches: Iterator[Any], call: str, what: str, default: T, parse: Callable[[str | None], T]
+) -> Iterator[tuple[pa.Array, T]]:
+    """(first argument, options) of each batch. The options are an optional last argument, parsed once; ValueError if
+    they are not the same in all rows. what: they are, in that message; default: if they are missing"""
+    seen: list[str | None] = []
+    for values, *rest in arrays_of(batches, call, 1, 2):
+        for column in rest:
+            distinct = pc.unique(column).to_pylist()
+            if len(distinct) > 1 or (seen and distinct and distinct != seen):
+                raise ValueError(f"{what} must be a literal, the same in every row")
+            if distinct and not seen:
+                default, seen = parse(distinct[0]), distinct
+        yield values, default
+
+
+def arrays_of(batches: Iterator[Any], call: str, least: int, most: int) -> Iterator[tuple[pa.Array, ...]]:
+    """The argument arrays of each batch. TypeError unless there are `least` to `most`; its message shows `call`, such
+    as kafka_decode(value[, mode])."""
+    for batch in batches:
+        arrays = batch if isinstance(batch, tuple) else (batch,)
+        if not least <= len(arrays) <= most:
+            number = "1 argument was" if len(arrays) == 1 else f"{len(arrays)} arguments were"
+            raise TypeError(f"the call is {call}, and {number} given")
+        yield arrays
+
+
+def checked(array: pa.Array, kind: str, name: str, what: str = "column") -> pa.Array:
+    """The array itself, or nulls for untyped NULLs. TypeError, with Spark's type, if it is not of the kind: binary or
+    string."""
+    types = {"binary": (pa.binary(), pa.large_binary()), "string": (pa.string(), pa.large_string())}[kind]
+    if pa.types.is_null(array.type):
+        return array.cast(types[0])
+    if array.type not in types:
+        advice = FROM_TEXT if array.type == pa.string() else ""
+        raise TypeError(f"{name} takes a {kind} {what}, not {sql_type(array.type)}{advice}")
+    return array
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """An Arrow type in the words of Spark SQL."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return str(from_arrow_type(kind).simpleString())

@@ -19,7 +19,8 @@ from typing import Any
 import pyspark
 from pyspark.sql import functions
 
-from . import bootstrap, cluster, shipping
+from . import bootstrap, cluster
+from .schema import Row
 
 # Number of tasks per core, and seconds that each one sleeps, so that every executor gets some.
 TASKS_PER_CORE = 4
@@ -32,7 +33,7 @@ PACKAGES = ("pyarrow", "pandas")
 class Diagnosis:
     """The executors' reports. Printable. `rows`: one dict per executor; `healthy`: all of them can use kafkarec."""
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[Row, ...]
 
     @property
     def healthy(self) -> bool:
@@ -69,11 +70,11 @@ class Diagnosis:
 
 def doctor(spark: Any) -> Diagnosis:
     """Runs a small job and reports, per executor: Python, libc, cache path, wheels, versions. Printable."""
-    shipping.ship(spark)
+    cluster.ship(spark)
     tasks = cluster.cores(spark) * TASKS_PER_CORE
     probe = functions.udf(_probe, "binary", useArrow=False)
     frame = spark.range(0, tasks, 1, tasks).select(probe("id"))
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], Row] = {}
     for report in cluster.results(frame.collect()):
         row = rows.setdefault((report["host"], report["executor"]), report | {"workers": []})
         if report["pid"] not in row["workers"]:
@@ -88,9 +89,9 @@ def _probe(number: int) -> bytes:
     return pickle.dumps(describe_process())
 
 
-def describe_process() -> dict[str, Any]:
+def describe_process() -> Row:
     """This process, as plain values: Python, machine, libc, and how kafkarec became importable (or why not)."""
-    report: dict[str, Any] = {
+    report: Row = {
         "host": socket.gethostname(),
         "executor": _executor(),
         "pid": os.getpid(),
@@ -100,7 +101,14 @@ def describe_process() -> dict[str, Any]:
         "libc": bootstrap.libc(),
         "problem": None,
     }
-    modules, lacking = _packages()
+    modules, lacking = Row(), list[str]()
+    for name in PACKAGES:
+        try:
+            modules[name] = importlib.import_module(name)
+        except ModuleNotFoundError:
+            lacking.append(name)
+        except Exception as error:  # whatever a broken installation raises
+            lacking.append(f"{name} that can be imported ({type(error).__name__}: {error})")
     try:
         active = bootstrap.activate()
         bootstrap.load()
@@ -124,19 +132,6 @@ def describe_process() -> dict[str, Any]:
     if lacking:
         report["problem"] = lacks(sys.executable, " and ".join(lacking))
     return report
-
-
-def _packages() -> tuple[dict[str, Any], list[str]]:
-    """Of PACKAGES the modules, and the names of those that are missing or cannot be imported."""
-    modules, lacking = dict[str, Any](), list[str]()
-    for name in PACKAGES:
-        try:
-            modules[name] = importlib.import_module(name)
-        except ModuleNotFoundError:
-            lacking.append(name)
-        except Exception as error:  # whatever a broken installation raises
-            lacking.append(f"{name} that can be imported ({type(error).__name__}: {error})")
-    return modules, lacking
 
 
 def lacks(python: str, packages: str) -> str:

@@ -18,8 +18,9 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import arguments, bootstrap, function_options, schema
-from .worker_errors import cause_first
+from . import bootstrap, decoding, function_options, schema
+from .errors import cause_first
+from .schema import Row
 
 # The options, under their names in kafkarec.encode.
 OPTIONS = (
@@ -35,7 +36,7 @@ _DEFAULTS = {"compression": "none", "magic": 2}
 _OUTPUT_BYTES = 8 << 20
 
 
-def make(given: Mapping[str, Any]) -> dict[str, Any]:
+def make(given: Mapping[str, Any]) -> Row:
     """The options without those that are None. ValueError for a wrong one, with kafkarec's message."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
@@ -58,7 +59,7 @@ def options_literal(given: Mapping[str, Any]) -> str | None:
     return json.dumps(chosen, sort_keys=True) if chosen else None
 
 
-def from_literal(text: str | None) -> dict[str, Any]:
+def from_literal(text: str | None) -> Row:
     """The inverse of `options_literal`; in SQL a user may have written the text."""
     example = '{"compression": "zstd", "level": 3}'
     return make(function_options.parsed_literal(text, "kafka_encode", "compression", example))
@@ -68,14 +69,12 @@ def from_literal(text: str | None) -> dict[str, Any]:
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
     bootstrap.load()
-    chosen: arguments.LiteralArgument[dict[str, Any]] = arguments.LiteralArgument(
-        "the options of kafka_encode", {}, from_literal
-    )
-    for lists, *rest in arguments.arrays_of(batches, "kafka_encode(records[, options])", 1, 2):
-        yield from encode_values(lists, chosen.value(*rest or [None]))
+    call, what = "kafka_encode(records[, options])", "the options of kafka_encode"
+    for lists, chosen in decoding.with_options(batches, call, what, Row(), from_literal):
+        yield from encode_values(lists, chosen)
 
 
-def encode_values(lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]:
+def encode_values(lists: pa.Array, chosen: Row) -> Iterator[pa.Array]:
     """array<struct<...>> to binary: null stays null, an empty array becomes b""; ValueError names row and record."""
     import kafkarec
 
@@ -91,11 +90,11 @@ def encode_values(lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]
         elif start < stop:
             try:
                 value = kafkarec.encode(_checked(lists.values, records, start, stop), **chosen)
-            except kafkarec.KafkaRecordError as error:
-                error.add_note(_describe_row(records, row, len(lists), start, stop))
-                raise
             except (TypeError, ValueError) as error:
                 where = _describe_row(records, row, len(lists), start, stop)
+                if isinstance(error, kafkarec.KafkaRecordError):
+                    error.add_note(where)
+                    raise
                 raise type(error)(f"kafka_encode, {where}: {error}") from None
         done.append(value)
         size += len(value or b"")
@@ -111,7 +110,7 @@ def _records(lists: pa.Array) -> pa.RecordBatch:
     kind = lists.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
         raise TypeError(
-            f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {arguments.sql_type(kind)}"
+            f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {decoding.sql_type(kind)}"
         )
     return pa.RecordBatch.from_struct_array(lists.values)
 

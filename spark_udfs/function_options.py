@@ -42,11 +42,6 @@ class FunctionOptions:
     max_value_bytes: int = (1 << 31) - 1
 
     @property
-    def is_strict(self) -> bool:
-        """Whether an incomplete batch at a value's end is damage."""
-        return self.end_of_log == ENDS[1]
-
-    @property
     def errors(self) -> str:
         return {"FAILFAST": "raise", "PERMISSIVE": "skip"}[self.mode]
 

@@ -28,7 +28,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, NullType, StructType
 
-from . import capabilities, decoding, encoding, function_options, internal, schema, shipping
+from . import capabilities, cluster, decoding, encoding, function_options, internal, schema
+from .function_options import FunctionOptions
 from .source import columns
 
 _Defined = TypeVar("_Defined", bound=Callable[..., Any])
@@ -71,7 +72,7 @@ def _call(name: str, *arguments: Column | str, options: str | None = None) -> Co
     """A call of a SQL function; its options are a last argument, if there are any."""
     session = SparkSession.getActiveSession()
     if session is not None:
-        shipping.ship(session)
+        cluster.ship(session)
     literals = [] if options is None else [F.lit(options)]
     return sql_function(name)(*map(_column, arguments), *literals)  # type: ignore[no-any-return]
 
@@ -80,8 +81,8 @@ def _column(col: Column | str) -> Column:
     return F.col(col) if isinstance(col, str) else col
 
 
-def _literal(chosen: function_options.FunctionOptions) -> str | None:
-    return None if chosen == function_options.FunctionOptions() else function_options.to_literal(chosen)
+def _literal(chosen: FunctionOptions) -> str | None:
+    return None if chosen == FunctionOptions() else function_options.to_literal(chosen)
 
 
 @_sql(
@@ -95,12 +96,12 @@ def kafka_decode(
     mode: str = "FAILFAST",
     *,
     check_crcs: bool = True,
-    max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
-    max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
+    max_decompressed_bytes: int = FunctionOptions.max_decompressed_bytes,
+    max_output_bytes: int = FunctionOptions.max_output_bytes,
     control: bool = False,
     restore: bool = True,
     end_of_log: str = "tail",
-    max_value_bytes: int = function_options.FunctionOptions.max_value_bytes,
+    max_value_bytes: int = FunctionOptions.max_value_bytes,
 ) -> Column:
     """The records of a binary column of raw batches: array<struct<...>>, names as in Spark's Kafka source.
 
@@ -187,12 +188,12 @@ def kafka_explode(
     *,
     keep: Sequence[Column | str] = (),
     check_crcs: bool = True,
-    max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
-    max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
+    max_decompressed_bytes: int = FunctionOptions.max_decompressed_bytes,
+    max_output_bytes: int = FunctionOptions.max_output_bytes,
     control: bool = False,
     restore: bool = True,
     end_of_log: str = "tail",
-    max_value_bytes: int = function_options.FunctionOptions.max_value_bytes,
+    max_value_bytes: int = FunctionOptions.max_value_bytes,
 ) -> DataFrame:
     """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.
 
@@ -212,7 +213,7 @@ def kafka_explode(
             f"kafka_explode takes a binary column; {given.name} is {given.dataType.simpleString()}. "
             f"Bytes as text: unbase64({given.name}) or unhex({given.name})"
         )
-    shipping.ship(df.sparkSession)
+    cluster.ship(df.sparkSession)
     records = columns.struct(schema.RECORD_COLUMNS).fields
     names = [field.name.lower() for field in [*kept, *records]]
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from . import arguments, bootstrap, schema
-from .schema import SparkColumn
-from .worker_errors import cause_first
+from . import bootstrap, decoding, schema
+from .errors import cause_first
+from .schema import Row, SparkColumn
 
 # What kafka_internal returns.
 COLUMNS = (
@@ -32,31 +32,24 @@ def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> It
     """The implementation of `kafka_internal(topic, key, value)`: one struct per row, null for other topics."""
     bootstrap.load()
     result = schema.arrow_struct(COLUMNS)
-    for topics, keys, values in arguments.arrays_of(batches, "kafka_internal(topic, key, value)", 3, 3):
-        topics = arguments.as_string(topics, "kafka_internal", "topic")
-        keys = arguments.as_binary(keys, "kafka_internal", "key")
-        values = arguments.as_binary(values, "kafka_internal", "value")
-        rows = zip(topics.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
+    for topics, keys, values in decoding.arrays_of(batches, "kafka_internal(topic, key, value)", 3, 3):
+        arguments = (topics, "string", "topic"), (keys, "binary", "key"), (values, "binary", "value")
+        checked = (decoding.checked(array, kind, "kafka_internal", what) for array, kind, what in arguments)
+        rows = zip(*(array.to_pylist() for array in checked), strict=True)
         yield pa.array([_struct(*row) for row in rows], result)
 
 
-def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> tuple[Any, ...] | None:
     from kafkarec import internal_topics
 
     if topic is None or topic not in internal_topics.TOPICS:
         return None
     record = internal_topics.read(topic, key, value)
     shown = record.as_json()
-    return {
-        "type": record.type,
-        "version": record.version,
-        "is_tombstone": record.is_tombstone,
-        "key": _text(shown["key"]),
-        "value": _text(shown["value"]),
-        "problem": record.problem,
-    }
+    key_text, value_text = _text(shown["key"]), _text(shown["value"])
+    return record.type, record.version, record.is_tombstone, key_text, value_text, record.problem
 
 
-def _text(tree: dict[str, Any] | None) -> str | None:
+def _text(tree: Row | None) -> str | None:
     """The data as JSON, without type and version, which are separate columns."""
     return None if tree is None else json.dumps(tree["data"], ensure_ascii=False, separators=(",", ":"))

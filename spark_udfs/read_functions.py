@@ -10,19 +10,20 @@ import json
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from datetime import date, datetime
 from functools import partial
 from typing import Any
 
-from . import bootstrap, cluster, shipping
-from .schema import SparkColumn
-from .source import columns, description, planning
+from . import bootstrap, cluster
+from .errors import cause_first, log_to_stderr, logger
+from .schema import Columns
+from .source import columns, planning, selection
 from .source.batch import BatchReader, warn_of_mode
-from .source.options import ReadOptions, parse
-from .source.paths import key_types
+from .source.listing import Listing
+from .source.options import ReadOptions, instant, parse
+from .source.paths import TopicPartition, key_types, shown
 from .source.planning import Split
-from .task_log import log_to_stderr
-from .worker_errors import cause_first
 
 Splits = tuple[Split, ...]
 Tasks = list[Splits]
@@ -41,22 +42,18 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     Row(topic='txn', partition=0, count=267)
     """
     chosen = options_of(spark, path, options)
-    shipping.ship(spark)
+    cluster.ship(spark)
     wanted = columns.chosen(chosen, cluster.call_where_files_are(spark, key_types, chosen))
     log_to_stderr()
     warn_of_mode(chosen, wanted)
-    tasks = cluster.call_where_files_are(spark, _rows_plan, chosen, wanted)
+    tasks = cluster.call_where_files_are(spark, BatchReader(chosen, wanted).tasks)
     return over_tasks(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
 
 
-def _read(chosen: ReadOptions, wanted: tuple[SparkColumn, ...], splits: Splits) -> Iterator[Any]:
+def _read(chosen: ReadOptions, wanted: Columns, splits: Splits) -> Iterator[Any]:
     from .source import reading
 
     return reading.read_splits(splits, chosen, wanted)
-
-
-def _rows_plan(chosen: ReadOptions, wanted: tuple[SparkColumn, ...]) -> Tasks:
-    return BatchReader(chosen, wanted).tasks()
 
 
 def plan(chosen: ReadOptions) -> Tasks:
@@ -74,22 +71,18 @@ class SplitTasks:
     def __init__(self, name: str, tasks: Tasks, body: Callable[[Splits], Iterator[Any]]) -> None:
         self.__name__ = name
         self.body = body
-        self.pickled = [pickle.dumps(each) for each in tasks]  # so that a task unpickles no splits of others
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Compressed, since Spark sends it with each task: 5,000 splits are 70 kB, and not 860."""
-        return {**self.__dict__, "pickled": zlib.compress(pickle.dumps(self.pickled), 1)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, pickled=pickle.loads(zlib.decompress(state["pickled"])))
+        # so that a task unpickles no splits of others; compressed, since Spark sends it with each task: 5,000 splits
+        # are 70 kB, and not 860
+        self.packed = zlib.compress(pickle.dumps([pickle.dumps(each) for each in tasks]), 1)
 
     @cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         bootstrap.load()
         log_to_stderr()
+        pickled = pickle.loads(zlib.decompress(self.packed))
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from self.body(pickle.loads(self.pickled[number]))
+                yield from self.body(pickle.loads(pickled[number]))
 
 
 # ---- for every function that reads files -----------------------------------------------------------------------
@@ -140,14 +133,14 @@ def over_tasks(
 ) -> Any:
     """A DataFrame of what `body` yields for the splits of each task. result: its schema."""
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
-    name = f"{verb}[{description.of_tasks(chosen, tasks)}]"
+    name = f"{verb}[{planning.of_tasks(chosen, tasks)}]"
     return numbers.mapInArrow(SplitTasks(name, tasks, body), result)
 
 
 def planned_results(spark: Any, verb: str, chosen: ReadOptions, body: Callable[[Splits], Any]) -> list[Any]:
     """Plans, and returns what `body` returns for the splits of each task, in their order."""
     log_to_stderr()
-    shipping.ship(spark)
+    cluster.ship(spark)
     return task_results(spark, verb, cluster.call_where_files_are(spark, plan, chosen), chosen, body)
 
 
@@ -162,7 +155,7 @@ def task_results(
     context = None if cluster.is_connect(spark) else spark.sparkContext
     if context is None or context.getLocalProperty(_DESCRIPTION):
         return cluster.results(frame.collect())
-    context.setLocalProperty(_DESCRIPTION, f"kafkarec {verb} {description.paths_of(chosen)}{what}")
+    context.setLocalProperty(_DESCRIPTION, f"kafkarec {verb} {planning.paths_of(chosen)}{what}")
     try:
         return cluster.results(frame.collect())
     finally:
@@ -171,3 +164,126 @@ def task_results(
 
 def _result(body: Callable[[Splits], Any], splits: Splits) -> Iterator[Any]:
     yield cluster.as_result(body(splits))
+
+
+# ---- count -----------------------------------------------------------------------------------------------
+
+
+class RecordCount(int):
+    """A number of records.
+
+    partitions: "topic-number" -> its records, without partitions that have none; a file whose name has no topic is
+    there with its path
+    """
+
+    partitions: dict[str, int]
+
+    def __new__(cls, partitions: dict[str, int]) -> RecordCount:
+        made = super().__new__(cls, sum(partitions.values()))
+        made.partitions = partitions
+        return made
+
+    def __getnewargs__(self) -> tuple[dict[str, int]]:  # type: ignore[override]
+        return (self.partitions,)
+
+
+def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
+    """The number of records: that of spark.read.format("kafkarec").load(path).count(), many times faster.
+
+    path     files, folders, globs or URLs
+    options  of that source, as Python values: subscribe="orders", startingOffsets, isolationLevel, includeControl, ...
+
+    The result is an int; its `.partitions` has the records of each partition: {"orders-0": 70, ...}.
+
+    The headers of batches have the numbers, so nothing is decompressed, except the splits with a batch that a bound of
+    the offsets cuts, of magic 0 and 1, whose headers have none, and with read_committed of a producer with an aborted
+    transaction there. Checksums are checked, and damage is treated as by the source: FAILFAST raises its error, the
+    other modes count the records that they would return. What only decoding shows is not seen: records that do not
+    agree with a header whose checksum is right.
+
+    checkCrcs=False reads headers only, and counts the records of damaged payloads.
+
+    >>> count(spark, "tests/vectors/segments", subscribe="txn", isolationLevel="read_committed").partitions
+    {'txn-0': 176}
+    """
+    chosen = options_of(spark, path, options)
+    _check(chosen)
+    partitions: dict[str, int] = {}
+    results = planned_results(spark, "count", chosen, partial(_count, chosen))
+    for counts, missing in results:  # in order of the tasks, so of the partitions
+        for name, records in counts.items():
+            partitions[name] = partitions.get(name, 0) + records
+        for each in missing:
+            logger.warning("kafkarec count: %s; %s", each, planning.damage_report_of(chosen))
+    return RecordCount(partitions)
+
+
+def _check(chosen: ReadOptions) -> None:
+    """ValueError for options with which a DataFrame has rows that are no records."""
+    if chosen.view != "records":
+        raise ValueError(
+            f"count counts records, and view={chosen.view} has none; "
+            'spark.read.format("kafkarec").option("view", "batches").load(path).count() counts batches, by headers too'
+        )
+    if "columnNameOfCorruptRecord" in chosen.given:
+        raise ValueError(
+            "option columnNameOfCorruptRecord adds a row for each damaged range, and count counts records; "
+            "damage_report lists the ranges"
+        )
+
+
+def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[str]]:
+    """In a task: the records of each partition that has any, and what is missing in its splits."""
+    from .source.header_counts import count_split
+    from .source.reading import TaskCounters
+
+    counts: dict[str, int] = {}
+    with closing(TaskCounters("count")) as counters:
+        for split in splits:
+            name = shown(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
+            counts[name] = counts.get(name, 0) + count_split(split, chosen, counters)
+    return {name: records for name, records in counts.items() if records}, counters.missing()
+
+
+# ---- offsets_at ------------------------------------------------------------------------------------------
+
+
+OPTIONS = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where", "failOnDataLoss")
+
+
+def offsets_at(
+    spark: Any, path: str | Iterable[str], time: int | str | date, **options: Any
+) -> dict[str, dict[int, int]]:
+    """The offset of the first record at or after a time: {"orders": {0: 42, 1: 57}}.
+
+    path     files, folders, globs or URLs
+    time     milliseconds since 1970, an aware datetime, a date, or a text such as 2026-11-01T12:30+02:00 (UTC without a
+             zone), as the option startingTimestamp takes it
+    options  of the data source: subscribe, subscribePattern, assign, storageOptions, basePath, where, failOnDataLoss
+
+    A partition without a record that late has its end: the offset of the next record that is written. So each number is
+    valid in startingOffsets and endingOffsets: `.option("endingOffsets", json.dumps(offsets_at(...)))`.
+
+    It is what KafkaConsumer.offsetsForTimes has: the record may be a transaction marker, and if times do not rise with
+    offsets, later records may be older than `time`.
+
+    >>> offsets_at(spark, "tests/vectors/segments", "2023-11-14T22:13:20.300Z", subscribe="txn")
+    {'txn': {0: 30}}
+    """
+    only("offsets_at", options, OPTIONS)
+    try:
+        since = instant(time_text(time) if isinstance(time, date) else str(time))
+    except ValueError as error:
+        raise ValueError(f"time {time!r}: {error}") from None
+    chosen = parse(texts(path, options), "read")
+    if cluster.is_connect(spark):
+        cluster.ship(spark)
+    found: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in cluster.call_where_files_are(spark, look_up, chosen, since).items():
+        found.setdefault(topic, {})[partition] = offset
+    return found
+
+
+def look_up(chosen: ReadOptions, since: int) -> dict[TopicPartition, int]:
+    """The offset of each partition; must run on a machine that can read the files."""
+    return Listing(chosen).retry(lambda found: selection.offsets_at(selection.chosen(chosen, found), since))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from . import capabilities, cluster, functions, shipping, udtf
+from . import capabilities, cluster, functions, udtf
 from .capabilities import LATERAL, READ, STREAM, WRITE, Feature
 from .diagnosis import PACKAGES, lacks
 from .source import NAME
@@ -55,13 +55,15 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
     """
     if rows_at_once is not None:
         spark.conf.set(ROWS, str(rows_at_once))
-    shipped = shipping.ship(spark)
-    session = shipping.session_id(spark)
+    shipped = cluster.ship(spark)
+    session = cluster.session_id(spark)
     problem = _problem(spark)
     for name in functions.SQL_FUNCTIONS:
         if session not in _registered or not spark.catalog.functionExists(name):
             spark.udf.register(name, functions.sql_function(name))
-    if capabilities.DATA_SOURCES.present and (problem is None or not _is_found_by_spark(spark)):
+    if capabilities.DATA_SOURCES.present and (
+        problem is None or not spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(NAME)
+    ):
         problem = _register_source(spark, session) or problem
     if session not in _registered and not capabilities.missing(LATERAL):
         spark.udtf.register(udtf.NAME, udtf.table_function())
@@ -78,7 +80,7 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
         _row(WRITE, "{}.save(path)", "writes partition folders for a broker; also df.writeStream"),
         ("help(spark_udfs)", "functions of files: write_table, write_log, damage_report, count, ..."),
     ]
-    return Registered(shipping.version(), shipped, tuple(rows), problem, _advice(spark))
+    return Registered(cluster.version(), shipped, tuple(rows), problem, _advice(spark))
 
 
 def _advice(spark: Any) -> str | None:
@@ -149,8 +151,3 @@ def _lacking(python: str) -> str:
     code = f"import importlib.util as u; print(*(n for n in {PACKAGES} if not u.find_spec(n)), sep=' and ')"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     return done.stdout.strip()
-
-
-def _is_found_by_spark(spark: Any) -> bool:
-    """Whether Spark finds the data source by the package pyspark_kafkarec, in the driver's Python."""
-    return bool(spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(NAME))

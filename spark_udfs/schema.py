@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
@@ -27,6 +27,10 @@ class SparkColumn:
     name: str
     type: str  # Spark SQL type
 
+
+Columns = tuple[SparkColumn, ...]
+Row = dict[str, Any]
+"""Values by name."""
 
 # The columns of a record. Raw bytes have no topic and no partition, a file has both; the columns exist for both, so
 # that the rows of a UDF and those of a file have the same schema.
@@ -63,12 +67,12 @@ BATCH_COLUMNS = (
 )
 
 
-def sources(columns: tuple[SparkColumn, ...]) -> list[str]:
+def sources(columns: Columns) -> list[str]:
     """The names of the columns that kafkarec decodes."""
     return [column.source for column in columns if column.source]
 
 
-def sql_struct(columns: tuple[SparkColumn, ...]) -> str:
+def sql_struct(columns: Columns) -> str:
     """`struct<topic:string,...>`, the element type of what the functions return."""
     return "struct<" + ",".join(f"{column.name}:{column.type}" for column in columns) + ">"
 
@@ -95,14 +99,14 @@ def arrow_type(name: str) -> pyarrow.DataType:
 
 
 @cache
-def arrow_struct(columns: tuple[SparkColumn, ...]) -> pyarrow.StructType:
+def arrow_struct(columns: Columns) -> pyarrow.StructType:
     import pyarrow as pa
 
     return pa.struct([pa.field(column.name, arrow_type(column.type)) for column in columns])
 
 
 @cache
-def arrow_result(columns: tuple[SparkColumn, ...]) -> pyarrow.ListType:
+def arrow_result(columns: Columns) -> pyarrow.ListType:
     """array<struct<...>>: what kafka_decode and kafka_scan return."""
     import pyarrow as pa
 

@@ -13,8 +13,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from .source.description import amount_of
-from .source.offsets import Offsets, parse
+from .source.options import Offsets, from_json
+from .source.planning import amount_of
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,6 @@ def _progress(of: Any) -> dict[str, Any] | None:
 def _offsets(progress: Any) -> Offsets:
     """The offsets of one source; none for another kind of source."""
     try:
-        return parse(json.loads(progress) if isinstance(progress, str) else progress)
+        return from_json(json.loads(progress) if isinstance(progress, str) else progress)
     except ValueError:
         return {}

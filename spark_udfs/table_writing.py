@@ -11,26 +11,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from . import cluster, shipping
+from . import cluster
+from .errors import log_to_stderr, logger
 from .read_functions import Splits, Tasks, options_of, task_results
-from .schema import SparkColumn
-from .source import batch, columns, destination, growing_log, planning, selection
+from .schema import Columns, Row
+from .source import batch, columns, growing_log, planning, publishing, selection
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
-from .source.offsets import Offsets, parse, to_json
 from .source.options import MODES as DAMAGE_MODES
-from .source.options import ReadOptions
-from .source.paths import PartitionLog, TopicPartition, given_paths, key_types, shown
+from .source.options import Offsets, ReadOptions, from_json, to_json
+from .source.paths import Partitions, given_paths, key_types, shown
 from .source.planning import Split
-from .source.staging import WriteJob, WriteSettings, attempt_name, staging_folder
-from .task_log import log_to_stderr, logger
+from .source.staging import WriteJob, attempt_name, staging_folder
 
 MODES = ("append", "overwrite", "errorifexists")
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
@@ -61,7 +60,7 @@ class WrittenTable:
     files: tuple[str, ...]
     bytes: int
     offsets: dict[str, dict[int, list[int]]]
-    damage: tuple[dict[str, Any], ...]
+    damage: tuple[Row, ...]
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -80,13 +79,13 @@ class _Layout(NamedTuple):
     the partition columns only; as_text: the value is a string."""
 
     by: tuple[str, ...]
-    wanted: tuple[SparkColumn, ...]
+    wanted: Columns
     helping: tuple[str, ...]
     compression: str
     as_text: bool
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Row:
         """What all commits of a table have in common."""
         kept = [each for each in self.wanted if each.name not in self.helping]
         types = [(each.name, "string" if self.as_text and each.name == "value" else each.type) for each in kept]
@@ -148,24 +147,25 @@ def write_table(
     for name, why in _REFUSED.items():
         if name in chosen.given:
             raise ValueError(f"write_table has no option {name}: {why}")
-    shipping.ship(spark)
+    cluster.ship(spark)
     log_to_stderr()
     found = cluster.call_where_files_are(spark, key_types, chosen)
     by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     layout = _layout(chosen, found, by, compression, value_as is not None)
     plan: _Plan = cluster.call_where_files_are(spark, _begun, chosen, layout, out, mode)
-    results: list[dict[str, Any]] = []
     try:
         body = partial(_write, plan.job, chosen, layout)
         what = f" to {shown(plan.job.path)!r}"
         results = task_results(spark, "write_table", plan.tasks, chosen, body, what)
-        cluster.call_where_files_are(spark, _commit, plan, layout, results)
+        found = {
+            name: [one for each in results for one in each[name]] for name in ("files", "damage", "damaged", "gaps")
+        }
+        cluster.call_where_files_are(spark, _commit, plan, layout, found["files"], found["damage"])
     except BaseException:
         cluster.call_where_files_are(spark, _abort, plan.job)
         raise
-    written = _written(plan, results)
-    damaged = sum(each["damaged"] for each in results)
-    amount = written.rows, len(written.files), written.bytes, damaged, time.monotonic() - began
+    written = _written(plan, **found)
+    amount = written.rows, len(written.files), written.bytes, sum(found["damaged"]), time.monotonic() - began
     text = "kafkarec write_table table=%s rows=%d files=%d bytes=%d damaged=%d seconds=%.3f"
     logger.info(text, shown(plan.job.path), *amount)
     return written
@@ -212,10 +212,10 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
     from kafkarec import distributed
 
     storage = chosen.storageOptions
-    target = destination.resolve_table(out, storage)
+    target = publishing.resolve_table(out, storage)
     if (place := distributed.local_path(target)) is not None:
         distributed.demand_apart(given_paths(chosen), place, f"table {target}")
-    publisher = destination.publisher(target, storage)
+    publisher = publishing.Publisher(target, storage)
     table = publisher.table()
     if table is not None and mode == "errorifexists":
         raise ValueError(f"{target} is a table already; mode 'append' adds what it lacks, 'overwrite' replaces it")
@@ -227,10 +227,10 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
                     f"{target} was written with {name} {was}; not with {wanted}. Give the same, or mode 'overwrite'"
                 )
     kept = table if table is not None and mode != "overwrite" else {"offsets": {}}
-    before = parse(kept["offsets"])
-    begins = {**dict.fromkeys(before, 0), **parse(kept.get("starts", {}))}
+    before = from_json(kept["offsets"])
+    begins = {**dict.fromkeys(before, 0), **from_json(kept.get("starts", {}))}
     overwrite = "static" if mode == "overwrite" else None
-    job = WriteJob(target, uuid4().hex, overwrite, WriteSettings(), storage=storage)
+    job = WriteJob(target, uuid4().hex, overwrite, storage=storage)
     listing = Listing(chosen)
     empty = _Plan(job, [], None if table is None else table["job"], begins, before, {}, {}, [])
     plan = listing.retry(lambda found: _planned(chosen, empty, found, listing.finder.left_out))
@@ -239,9 +239,7 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
     return plan
 
 
-def _planned(
-    chosen: ReadOptions, empty: _Plan, found: dict[TopicPartition, PartitionLog], left_out: Iterable[str]
-) -> _Plan:
+def _planned(chosen: ReadOptions, empty: _Plan, found: Partitions, left_out: Iterable[str]) -> _Plan:
     """What the table lacks: of each partition the offsets from its end there to the log's planned end. DataLoss where
     the log does not have them, unless failOnDataLoss is false."""
     batch.warn_of_names(chosen, found, left_out)
@@ -274,14 +272,13 @@ def _planned(
     return plan._replace(tasks=planning.tasks(chosen, growing_log.plan(chosen, spans)))
 
 
-def _commit(plan: _Plan, layout: _Layout, results: Sequence[Mapping[str, Any]]) -> None:
-    publisher = destination.publisher(plan.job.path, plan.job.storage)
+def _commit(plan: _Plan, layout: _Layout, written: Sequence[Sequence[Any]], damage: Sequence[Row]) -> None:
+    publisher = publishing.publisher(plan.job)
     offsets, starts = {**plan.before, **plan.ends}, {**plan.starts, **plan.begins}
     if not plan.tasks and offsets == plan.before and plan.follows is not None and not plan.job.overwrite:
         publisher.abort(plan.job)
         return
-    files = [(path, _final(path)) for each in results for path, _, _ in each["files"]]
-    damage = [row for each in results for row in each["damage"]]
+    files = [(path, _final(path)) for path, _, _ in written]
     if damage:
         lines = "".join(f"{json.dumps(row)}\n" for row in damage)
         publisher.store.put(f"{staging_folder(plan.job.job)}/damage.json", lines.encode())
@@ -291,7 +288,7 @@ def _commit(plan: _Plan, layout: _Layout, results: Sequence[Mapping[str, Any]]) 
 
 
 def _abort(job: WriteJob) -> None:
-    destination.publisher(job.path, job.storage).abort(job)
+    publishing.publisher(job).abort(job)
 
 
 def _final(staged: str) -> str:
@@ -299,11 +296,10 @@ def _final(staged: str) -> str:
     return staged.partition("/")[2].removesuffix(STAGED)
 
 
-def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
-    files = [file for each in results for file in each["files"]]
-    damage = [row for each in results for row in each["damage"]]
-    more = sum(each["damaged"] for each in results) - len(damage)
-    gaps = [gap for each in results for gap in each["gaps"]]
+def _written(
+    plan: _Plan, files: Sequence[Any], damage: Sequence[Row], damaged: Sequence[int], gaps: Sequence[str]
+) -> WrittenTable:
+    more = sum(damaged) - len(damage)
     offsets: dict[str, dict[int, list[int]]] = {}
     for (topic, number), end in plan.ends.items():
         offsets.setdefault(topic, {})[number] = [plan.starts[topic, number], end]
@@ -324,7 +320,7 @@ def _written(plan: _Plan, results: Sequence[Mapping[str, Any]]) -> WrittenTable:
 # ---- in a task -----------------------------------------------------------------------------------------------------
 
 
-def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> dict[str, Any]:
+def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> Row:
     """Stages the rows of splits; returns the files (path, rows, bytes), the damaged ranges and the missing offsets."""
     from pyspark import TaskContext
 
@@ -334,7 +330,7 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
 
     context = TaskContext.get()
     name = attempt_name(context.partitionId(), context.attemptNumber()) if context else attempt_name(0, 0)
-    store = destination.publisher(job.path, job.storage).store
+    store = publishing.publisher(job).store
     with store.staged_files(job, name) as folder:
         parquet = distributed.PartitionedFiles(
             folder,
@@ -354,7 +350,7 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
             finally:
                 parquet.drop()
     files = [(f"{name}/{each.path}", each.rows, each.size) for each in written]
-    found = {"damage": counters.damage(), "damaged": counters.damaged, "gaps": counters.gaps()}
+    found = {"damage": counters.damage(), "damaged": [counters.damaged], "gaps": counters.gaps()}
     return {"files": files, **found}
 
 

@@ -19,10 +19,11 @@ from pyspark.sql.functions import udtf
 from pyspark.sql.types import BinaryType, NullType
 
 from . import bootstrap, decoding, function_options, schema
-from .arguments import FROM_TEXT
 from .capabilities import AnalyzeArgument, AnalyzeResult
+from .decoding import FROM_TEXT
+from .errors import cause_first
+from .function_options import FunctionOptions
 from .source.columns import struct
-from .worker_errors import cause_first
 
 NAME = "kafka_explode"
 _TIME = [column.name for column in schema.RECORD_COLUMNS].index("timestamp")
@@ -49,9 +50,7 @@ class KafkaExplode:
         return AnalyzeResult(struct(schema.RECORD_COLUMNS))
 
     @cause_first
-    def eval(
-        self, value: bytes | None, mode: str = function_options.FunctionOptions.mode, **given: Any
-    ) -> Iterator[tuple[Any, ...]]:
+    def eval(self, value: bytes | None, mode: str = FunctionOptions.mode, **given: Any) -> Iterator[tuple[Any, ...]]:
         """The records of one value; none for NULL. The arguments are checked in `analyze`."""
         if value is None:
             return iter(())
@@ -63,7 +62,7 @@ _made = cache(function_options.make)
 
 
 @cause_first
-def rows(value: bytes, chosen: function_options.FunctionOptions) -> Iterator[tuple[Any, ...]]:
+def rows(value: bytes, chosen: FunctionOptions) -> Iterator[tuple[Any, ...]]:
     """A tuple per record in the order of kafka_decode's columns, and one for each damaged range between them."""
     import pyarrow as pa  # type: ignore[import-untyped]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from . import capabilities, cluster, shipping
+from . import capabilities, cluster
 from .read_functions import texts
 from .source.options import StorageOptions
 
@@ -40,10 +40,7 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
     if capabilities.missing(capabilities.WRITE):
         _write_by_map(ordered, texts(path, options), mode)
         return
-    writer = ordered.write.format("kafkarec").mode(mode)
-    for name, value in options.items():
-        writer = writer.option(name, value)
-    writer.save(path)
+    ordered.write.format("kafkarec").mode(mode).options(**options).save(path)
 
 
 def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:
@@ -52,7 +49,7 @@ def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:
 
     if mode not in ("append", "overwrite"):
         raise ValueError(f'mode must be "append" or "overwrite", not {mode!r}')
-    shipping.ship(df.sparkSession)
+    cluster.ship(df.sparkSession)
     job = writing.writer(given, df.schema, "static" if mode == "overwrite" else None)
     messages: list[Any] = []
     try:
@@ -87,17 +84,17 @@ def sweep(
     given = path, older_than_hours, StorageOptions(storage_options or {})
     if spark is None or not cluster.is_connect(spark):
         return _sweep(*given)
-    shipping.ship(spark)
+    cluster.ship(spark)
     jobs: list[str] = cluster.call(spark, _sweep, *given)
     return jobs
 
 
 def _sweep(path: str, older_than_hours: float, storage: StorageOptions) -> list[str]:
-    from .source import destination
+    from .source import publishing
 
     if "://" not in path and not os.path.isdir(path):
         raise FileNotFoundError(
             f"there is no folder {path} on {socket.gethostname()}; "
             f"with Spark Connect, sweep(path, spark=spark) runs on the cluster"
         )
-    return destination.publisher(path, storage).sweep(older_than_hours)
+    return publishing.Publisher(path, storage).sweep(older_than_hours)

@@ -5,13 +5,11 @@
 
 | file | what |
 |---|---|
-| options | every option: name, type, default, use |
+| options | every option: name, type, default, use; a stream's offsets as JSON |
 | paths | the options that name files to partitions and their segments, by kafkarec.find |
 | listing | the same for folders that are being written to: the same names twice, current sizes |
 | selection | partitions and offsets, by the options of Spark's Kafka source |
-| planning | splits: what each task reads; in a task: opens the planned file |
-| description | a read in one line: how much, from where, with which options |
-| isolation | read_committed: aborted and open transactions, from the first segment that is read |
+| planning | splits: what each task reads, and read_committed leaves out; in a task: opens the planned file |
 | reading | in a task: reads a split as Arrow record batches |
 | log_end | what follows the last batch of a split: an incomplete one, or missing offsets |
 | header_counts | in a task: counts the records of a split by headers |
@@ -19,12 +17,9 @@
 | batch | the reader of `spark.read` |
 | stream | the reader of `spark.readStream`: a micro-batch is the plan of two offsets of each partition |
 | growing_log | one log while it grows, for streams and write_table |
-| offsets | a stream's offsets as JSON |
-| writing, rows_by_partition, partitioner | the writers of `df.write` and `df.writeStream`: assign rows to partitions |
-| destination | the path that a job writes to: a folder, or one in a bucket |
-| staging, publishing, appending | tasks stage their records; the driver publishes all records of a job, or none |
-| folders | how that is done in a folder |
-| bucket_publishing, buckets, bucket_lock | how that is done in a bucket |
+| writing, rows_by_partition | the writers of `df.write` and `df.writeStream`: assign rows to partitions |
+| staging, publishing | tasks stage their records; the driver publishes all records of a job, or none |
+| folders, buckets | how that is done in a folder, in a bucket |
 | worker_path | pickles that make this package importable in the processes of a stream |
 """
 
@@ -34,7 +29,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from spark_udfs.capabilities import DataSource
-from spark_udfs.worker_errors import cause_first
+from spark_udfs.errors import cause_first
 
 from .worker_path import PicklesWithPackage
 

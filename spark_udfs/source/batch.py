@@ -13,13 +13,12 @@ from typing import Any
 
 from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceReader, InputPartition
-from spark_udfs.schema import SparkColumn
-from spark_udfs.task_log import log_to_stderr, logger
-from spark_udfs.worker_errors import cause_first
+from spark_udfs.errors import cause_first, log_to_stderr, logger
+from spark_udfs.schema import Columns, SparkColumn
 
-from . import columns, description, log_end, options, paths, planning, selection
+from . import columns, log_end, options, paths, planning, selection
 from .listing import Listing
-from .paths import PartitionLog, TopicPartition
+from .paths import PartitionLog, Partitions, TopicPartition
 from .planning import Split
 
 _SHOWN = 10
@@ -32,10 +31,10 @@ def schema(given: Mapping[str, str]) -> Any:
     return columns.struct(columns.chosen(chosen, paths.key_types(chosen)))
 
 
-def columns_of(wanted: Any, chosen: options.ReadOptions) -> tuple[SparkColumn, ...]:
+def columns_of(wanted: Any, chosen: options.ReadOptions) -> Columns:
     """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
     keys: paths.KeyTypes = ()
-    if not columns.are_own(wanted.fieldNames(), chosen):
+    if not set(wanted.fieldNames()) <= columns.own(chosen).keys():
         bootstrap.load()
         keys = paths.key_types(chosen)
     return columns.from_schema(wanted, chosen, keys)
@@ -44,7 +43,7 @@ def columns_of(wanted: Any, chosen: options.ReadOptions) -> tuple[SparkColumn, .
 class BatchReader(DataSourceReader):
     """On the driver Spark calls `partitions`; pickled to each task, `read`."""
 
-    def __init__(self, chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...]) -> None:
+    def __init__(self, chosen: options.ReadOptions, wanted: Columns) -> None:
         self.options = chosen
         self.columns = wanted
 
@@ -56,7 +55,7 @@ class BatchReader(DataSourceReader):
         columns.check_key_values(splits, self.columns)
         return splits
 
-    def _splits(self, found: dict[TopicPartition, PartitionLog], left_out: Iterable[str]) -> list[Split]:
+    def _splits(self, found: Partitions, left_out: Iterable[str]) -> list[Split]:
         warn_of_names(self.options, found, left_out)
         listed = selection.chosen(self.options, found)
         return planning.plan(self.options, listed, selection.ranges(self.options, listed))
@@ -72,7 +71,7 @@ class BatchReader(DataSourceReader):
         log_to_stderr()
         warn_of_mode(self.options, self.columns)
         tasks = self.tasks()
-        logger.info("kafkarec planned %s", description.of_tasks(self.options, tasks))
+        logger.info("kafkarec planned %s", planning.of_tasks(self.options, tasks))
         return [InputPartition(each) for each in tasks]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
@@ -91,7 +90,7 @@ def warn_of_names(
     """Logs that there are no segments, which folders have no topic in their names, and which with segments are left out
     for their names. On the driver."""
     if not found:
-        logger.warning("there are no segments below %s: no rows", description.paths_of(chosen))
+        logger.warning("there are no segments below %s: no rows", planning.paths_of(chosen))
     nameless = {os.path.dirname(paths.shown(key[0])) for key, each in found.items() if each.topic is None}
     for what, folders in (
         ("the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets", nameless),
@@ -115,7 +114,7 @@ def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> 
         logger.warning(
             "mode %s leaves damage out, and only the executors' logs have it: PERMISSIVE with the option %s has a row "
             "for each range, and %s lists them",
-            *(chosen.mode, column, description.damage_report_of(chosen)),
+            *(chosen.mode, column, planning.damage_report_of(chosen)),
         )
 
 

@@ -6,29 +6,99 @@
 
 Uses pyarrow.fs, which executors have. Its marker of an empty folder, an object of 0 bytes, may remain after a `delete`;
 listings leave it out. Tested with S3; gs:// and abfs:// use the same calls.
+
+Publishing consists of copies and deletions of whole objects; the steps are in `publishing`:
+
+    0  stage      <local>/kafkarec-x1y2/orders-0/...     while a task runs, since objects cannot be appended to
+                  <job>/00003.0-5f3a91c2/orders-0/...    when it ends
+    1  prepare    <job>/new/orders-0      what the driver writes itself
+    3  publish    orders-0/...            replaced objects are deleted, new ones copied
+
+    partition.metadata  leader-epoch-checkpoint          for a new log only
+    00000000000000000030.index  .timeindex  .snapshot    copied before their .log
+    00000000000000000030.log
+
+Appended records become segments after the last one, so no existing object is overwritten. Replaced segments are deleted
+from the last one on, new ones copied from the first one on. Indexes and other small files are copied before their .log
+and deleted after it, so a reader always finds whole segments from the start of the log, all old or all new, with
+matching indexes. Producer snapshots are written for a new log only. Appending does not read the existing log, and
+without it the producers are not known; a broker rebuilds missing snapshots.
+
+SPARK_LOCAL_DIRS, which Spark sets, or TMPDIR must have space for everything that a task writes.
+
+One job at a time publishes below a URL, by a lock made of objects, as object stores have none:
+
+    _temporary/_commits/<job>.lock      the lock object: put before the job lists other locks, deleted when it is done
+
+A job puts its lock object and then lists all lock objects. If there is no other, it holds the lock: of two jobs that
+put theirs at the same time, at least one sees the other's, because a listing shows every object that was put before it.
+Of two that see each other the one whose name sorts first waits and keeps its object; the other deletes its own and
+tries again.
+
+A job renews its object (puts it again) while it publishes. An object that was not renewed for STALE seconds, by the
+store's clock, belongs to a dead driver and is ignored; a job that could not renew its own for half of that time stops
+with LockLost. Two jobs could publish at once only if a driver was suspended for that long within a single request.
 """
 
 from __future__ import annotations
 
+import os
+import random
+import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
-from .staging import ListedFile
+from spark_udfs.errors import logger
+from spark_udfs.schema import Row
+
+from .log_end import last_batch
+from .options import StorageOptions
+from .paths import open_segment
+from .staging import (
+    BEGUN,
+    EMPTY_LOG,
+    LOCKS,
+    METADATA,
+    ListedFile,
+    StagedPartition,
+    WriteJob,
+    append,
+    leader_epoch,
+    not_following,
+    row_of,
+    staging_folder,
+)
 
 S3 = ("s3", "s3a", "s3n")
 SCHEMES = (*S3, "gs", "gcs", "abfs", "abfss")
 # These need one request for a small object instead of three, and no background threads in a worker.
 _S3_DEFAULTS = {"allow_delayed_open": True, "background_writes": False}
 _PIECE = 8 << 20
+# Number of requests at the same time, each for another partition or file.
+AT_ONCE = 16
+STALE = 1200.0
+_RENEW_AFTER = 60.0
+_POLL = 2.0
+_SEGMENT = re.compile(r"[0-9]{20}\.(index|timeindex|txnindex|snapshot|log)")
+T = TypeVar("T")
+
+
+class LockLost(RuntimeError):
+    """The lock was not renewed in time, so another job may hold it by now."""
 
 
 class Bucket:
     """The objects below `path`, a URL; names are relative to it. Every failure is a RemoteError of one line.
     Thread-safe, and not picklable: each process makes its own."""
 
-    def __init__(self, url: str, storage: Mapping[str, Any]) -> None:
+    _renewed = 0.0
+
+    def __init__(self, url: str, storage: StorageOptions) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
 
         from kafkarec import distributed
@@ -127,3 +197,259 @@ class Bucket:
         except FileNotFoundError as error:
             if getattr(error, "kind", "not_found") != "not_found":
                 raise
+
+    # ---- the lock
+
+    @contextmanager
+    def locked(self, job: str, stale: float | None = None) -> Iterator[None]:
+        """Waits until no other job publishes here. stale: after so many seconds without renewal another job's lock is
+        ignored."""
+        self._lock = f"{LOCKS}/{job}.lock"
+        try:
+            self._wait(job, STALE if stale is None else min(STALE, stale))
+            yield
+        finally:
+            with suppress(OSError):  # what was published stays; a lock that was not deleted becomes stale
+                self.delete(self._lock)
+
+    def heartbeat(self) -> None:
+        """Renews the lock when it is due, before every step of publishing; LockLost if it was not renewed in time."""
+        since = time.time() - self._renewed
+        if since > STALE / 2:
+            raise LockLost(f"{self.path}/{self._lock} was not renewed for {since:.0f} seconds")
+        if since > _RENEW_AFTER:
+            self._renew()
+
+    def _renew(self) -> None:
+        """Puts the lock object, with the store's current time."""
+        begun = time.time()
+        self.put(self._lock, b"")
+        self._renewed = begun
+
+    def _wait(self, own: str, stale: float) -> None:
+        began, warned = time.time(), False
+        while True:
+            self._renew()
+            locks = {one.name.removesuffix(".lock"): one.modified for one in self.names(LOCKS)}
+            now = locks.pop(own, None)
+            others = [job for job, modified in locks.items() if now is None or now - modified < stale]
+            if now is not None and not others:
+                return
+            if others and not warned:
+                text = "%s: waiting for job %s, which is publishing. If its driver is dead, call "
+                logger.warning(text + "spark_udfs.sweep(path, 0)", self.path, others[0])
+                warned = True
+            if others and min(others) < own:
+                self.delete(self._lock)
+            time.sleep(random.uniform(0.5, 1.5) * min(_POLL, 0.1 + time.time() - began))
+
+    # ---- stage
+
+    @contextmanager
+    def staged_files(self, job: WriteJob, name: str) -> Iterator[str]:
+        """A local folder for files that a task stages as <job>/<name>/...; an error removes them. A job that fails
+        meanwhile removes what it finds then, and the task the rest."""
+        try:
+            with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as local:
+                yield local
+                if os.listdir(local):
+                    self._upload(job, local, name)
+        except BaseException:
+            with suppress(Exception):
+                self.drop(f"{staging_folder(job.job)}/{name}")
+            raise
+
+    def _upload(self, job: WriteJob, folder: str, name: str) -> None:
+        """Uploads the files of a local folder, and of those in it, to <job>/<name>, and deletes them here.
+        FileNotFoundError if the job has ended, also if it ends meanwhile."""
+        staging = staging_folder(job.job)
+        paths = [os.path.join(parent, each) for parent, _, names in os.walk(folder) for each in names]
+
+        def send(path: str) -> None:
+            self.upload(path, f"{staging}/{name}/{os.path.relpath(path, folder)}")
+            os.unlink(path)
+
+        def check_begun() -> None:
+            if job.query is None and self.read(f"{staging}/{BEGUN}") is None:  # a stream's batches have no `begin`
+                raise FileNotFoundError(f"{self.path}/{staging} is gone: the job has ended")
+
+        check_begun()
+        try:
+            _in_parallel(send, sorted(path for path in paths if not os.path.basename(path).startswith(".")))
+        finally:
+            check_begun()
+
+    # ---- files of a table
+
+    def replace(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
+        """Deletes objects, and copies others to their final names."""
+
+        _in_parallel(self._delete, gone)
+        _in_parallel(lambda pair: self._copy(*pair), files)
+        self.heartbeat()
+
+    def _delete(self, name: str) -> None:
+        self.heartbeat()
+        self.delete(name)
+
+    def _copy(self, source: str, target: str) -> None:
+        self.heartbeat()
+        self.copy(source, target)
+
+    # ---- prepare
+
+    def prepare(
+        self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
+    ) -> list[Row]:
+        self.drop(f"{staging_folder(job.job)}/new")
+        staged: dict[str, list[ListedFile]] = {}
+        for listed in self.names(staging_folder(job.job)):
+            folder, _, name = listed.name.rpartition("/")
+            staged.setdefault(folder, []).append(listed._replace(name=name))
+        with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as scratch:
+            return _in_parallel(
+                lambda name: self._prepared(job, name, parts[name], ids[name], staged, os.path.join(scratch, name)),
+                parts,
+            )
+
+    def _prepared(
+        self,
+        job: WriteJob,
+        name: str,
+        parts: Sequence[StagedPartition],
+        topic_id: bytes | None,
+        staged: Mapping[str, list[ListedFile]],
+        scratch: str,
+    ) -> Row:
+        """The journal's row of one partition, with the objects that it will have. Segments that were staged with their
+        final offsets and leader epoch are copied within the store; the driver rewrites the others."""
+        self.heartbeat()
+        staging = staging_folder(job.job)
+        before = self.names(name, below=False)
+        log = None if job.overwrite else self._log_of(job, name, before)
+        end, epoch = log or (0, 0)
+        fit = bool(parts)
+        if parts and log is not None:
+            if parts[0].given and parts[0].first_offset < end:
+                raise not_following(parts[0], end)
+            fit = parts[0].given and not epoch
+        rest, objects, offsets = parts, dict[str, tuple[str, int]](), (0, end)
+        if fit:
+            first, rest, offsets = parts[0], parts[1:], (parts[0].first_offset, parts[0].next_offset)
+            objects = {
+                one.name: (f"{staging}/{first.folder}/{one.name}", one.size)
+                for one in staged.get(first.folder, ())
+                if log is None or _is_appended(one.name)
+            }
+            if sum(size for each, (_, size) in objects.items() if each.endswith(".log")) != first.size:
+                raise FileNotFoundError(f"{self.path}/{staging}/{first.folder} has changed since the task wrote it")
+        if rest:
+            added = append(
+                scratch,
+                rest,
+                lambda part: self._downloaded(f"{staging}/{part.folder}", f"{scratch}.copy"),
+                segment_bytes=job.segment_bytes,
+                leader_epoch=epoch,
+                start_offset=None if rest[0].given else offsets[1],
+            )
+            offsets = (offsets[0] if fit else added.start), added.stop
+        new = f"{staging}/new/{name}"
+        for file in sorted(filter(_is_appended, os.listdir(scratch) if rest else ())):
+            path = os.path.join(scratch, file)
+            objects[file] = f"{new}/{file}", os.path.getsize(path)
+            self.upload(path, f"{new}/{file}")
+            os.unlink(path)
+        small = {} if parts else {EMPTY_LOG: b""}
+        if log is None and topic_id:
+            small[METADATA] = topic_id
+        for file, data in small.items():
+            objects[file] = f"{new}/{file}", len(data)
+            self.put(f"{new}/{file}", data)
+        in_use = objects.keys() & {one.name for one in before}
+        if log is not None and in_use:
+            raise ValueError(f"{self.path}/{name}/{min(in_use)} is an object without records: remove it first")
+        made = {"replaces": log is None, "objects": [(*objects[each], each) for each in sorted(objects, key=_order)]}
+        return row_of(name, parts, [each[:2] for each in before], made, offsets)
+
+    def _log_of(self, job: WriteJob, name: str, listed: Sequence[ListedFile]) -> tuple[int, int] | None:
+        """The next offset and the leader epoch of the log in a partition's folder, from the objects listed in it; None:
+        it has no segments, or only the empty one that an overwrite has left, which a new log replaces."""
+        logs = [one for one in listed if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
+        compressed = [one.name for one in listed if one.name.endswith((".log.gz", ".log.zst"))]
+        if compressed:
+            raise ValueError(
+                f"{self.path}/{name}/{compressed[0]}: cannot append to a log with compressed segment files"
+            )
+        if not logs or (logs[-1].name == EMPTY_LOG and not logs[-1].size):
+            return None
+        end = int(logs[-1].name[:20])
+        for one in reversed([each for each in logs if each.size]):
+            with open_segment(f"{self.path}/{name}/{one.name}", job.storage) as segment:
+                last = last_batch(segment)
+            if last is not None:
+                end = last["next_offset"]
+                break
+        return end, leader_epoch(lambda file: self.read(f"{name}/{file}"))
+
+    def _downloaded(self, folder: str, path: str) -> Iterator[str]:
+        """Each segment of a staged folder in turn, as a local file."""
+        for one in self.names(folder, below=False):
+            if one.name.endswith(".log"):
+                self.download(f"{folder}/{one.name}", path)
+                yield path
+                os.unlink(path)
+
+    # ---- publish
+
+    def check(self, row: Row) -> dict[str, int]:
+        """The sizes of a partition's objects. BlockingIOError if another writer has put one since it was prepared."""
+        self.heartbeat()
+        name, made = row["name"], row["made"]
+        published = {one.name: one.size for one in self.names(name, below=False)}
+        known = {*map(tuple, row["before"]), *((target, size) for _, size, target in made["objects"])}
+        unknown = [each for each in published.items() if each not in known]
+        if unknown:
+            raise BlockingIOError(
+                f"{self.path}/{name}/{min(unknown)[0]}: another writer has changed this folder meanwhile. If that was "
+                f"after the commit, remove this object"
+            )
+        return published
+
+    def publish(self, job: str, rows: Sequence[Row]) -> None:
+        """Publishes the partitions, continuing where an earlier attempt stopped."""
+        _in_parallel(self._publish_partition, rows)
+        self.heartbeat()
+
+    def _publish_partition(self, row: Row) -> None:
+        """Deletes and copies the objects of one partition."""
+        name, published = row["name"], self.check(row)
+        if row["made"]["replaces"]:
+            # Last segment first, and of each segment the .log first, so that what is left is always the start of a log.
+            for each in sorted(published, key=_order, reverse=True):
+                self._delete(f"{name}/{each}")
+            published = {}
+        for source, size, target in row["made"]["objects"]:
+            if published.get(target) != size:
+                self._copy(source, f"{name}/{target}")
+
+
+def _is_appended(name: str) -> bool:
+    """Whether a file of a staged log is published if the log exists already."""
+    return _SEGMENT.fullmatch(name) is not None and not name.endswith(".snapshot")
+
+
+def _order(name: str) -> tuple[str, bool, str]:
+    """Sort key of the order in which objects are copied: files of no segment, then each segment with its .log last."""
+    return (name[:20] if _SEGMENT.fullmatch(name) else "", name.endswith(".log"), name)
+
+
+def _in_parallel(work: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
+    """The results in order of the items; AT_ONCE threads, as each call waits for the store."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(work, items))
+
+
+def _temporary_folder() -> str | None:
+    """The folder for temporary files of this machine: the first writable one of SPARK_LOCAL_DIRS, else the system's."""
+    writable = (each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if os.access(each, os.W_OK))
+    return next(writable, tempfile.gettempdir())

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_udfs import schema
-from spark_udfs.schema import SparkColumn
+from spark_udfs.schema import Columns, Row, SparkColumn
 
 from .options import ReadOptions
 from .paths import Keys, KeyTypes
@@ -57,14 +57,14 @@ NAMING = ("topic", "partition")
 _OF_KEYS = ("int", "bigint", "date", "string")
 
 
-def struct(columns: tuple[SparkColumn, ...]) -> StructType:
+def struct(columns: Columns) -> StructType:
     """The columns as Spark's schema, made without a JVM."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
     return from_arrow_schema(pa.schema(list(schema.arrow_struct(columns))))
 
 
-def chosen(options: ReadOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]:
+def chosen(options: ReadOptions, keys: KeyTypes = ()) -> Columns:
     """The columns that the options select, in order. keys: of the key=value folders."""
     if options.columns is not None:
         return tuple(_known(name, options, keys) for name in _without_repeats(options.columns))
@@ -75,7 +75,7 @@ def chosen(options: ReadOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]
     return headers + (METADATA if options.includeMetadata else ()) + corrupt + key_columns(keys, options)
 
 
-def from_schema(given: Any, options: ReadOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]:
+def from_schema(given: Any, options: ReadOptions, keys: KeyTypes = ()) -> Columns:
     """The columns of a StructType that a user (or `chosen`) gave; ValueError names the valid ones."""
     selected = []
     key_names = {name for name, _ in keys if name not in NAMING}
@@ -92,16 +92,11 @@ def from_schema(given: Any, options: ReadOptions, keys: KeyTypes = ()) -> tuple[
     return tuple(selected)
 
 
-def are_own(names: Iterable[str], options: ReadOptions) -> bool:
-    """Whether all names are columns that do not need key=value folders."""
-    return set(names) <= _own(options).keys()
-
-
-def key_columns(keys: KeyTypes, options: ReadOptions) -> tuple[SparkColumn, ...]:
+def key_columns(keys: KeyTypes, options: ReadOptions) -> Columns:
     """The columns of the keys; `topic` and `partition` name the log. ValueError for the name of another column."""
-    own = {name.lower() for name in _own(options)}
+    names = {name.lower() for name in own(options)}
     for name, _ in keys:
-        if name not in NAMING and name.lower() in own:
+        if name not in NAMING and name.lower() in names:
             raise ValueError(
                 f"the folders {name}=... have the name of a column of the source. Rename them, or load what is below "
                 f'them by a glob, such as .load("archive/{name}=*"): then they are no column'
@@ -109,13 +104,13 @@ def key_columns(keys: KeyTypes, options: ReadOptions) -> tuple[SparkColumn, ...]
     return tuple(SparkColumn(None, name, kind) for name, kind in keys if name not in NAMING)
 
 
-def key_values(keys: Keys, columns: Iterable[SparkColumn], path: str) -> dict[str, Any]:
+def key_values(keys: Keys, columns: Iterable[SparkColumn], path: str) -> Row:
     """The values of those keys that are among the columns, by name, as Python objects. ValueError for a value that its
     column's type cannot hold."""
     from kafkarec import distributed
 
     types = {column.name: column.type for column in columns if column.source is None}
-    found: dict[str, Any] = {}
+    found: Row = {}
     for name, text in keys:
         if name not in types or name in NAMING:
             continue
@@ -129,7 +124,7 @@ def key_values(keys: Keys, columns: Iterable[SparkColumn], path: str) -> dict[st
     return found
 
 
-def check_key_values(splits: Iterable[Split], columns: tuple[SparkColumn, ...]) -> None:
+def check_key_values(splits: Iterable[Split], columns: Columns) -> None:
     """ValueError for a folder whose value does not fit its column, before a task finds it."""
     checked: set[Keys] = set()
     for split in splits:
@@ -145,13 +140,14 @@ def corrupt_column(options: ReadOptions) -> SparkColumn:
     return SparkColumn(None, name, "string")
 
 
-def _own(options: ReadOptions) -> dict[str, SparkColumn]:
-    own = {column.name: column for column in (BATCHES if options.view == "batches" else RECORDS + METADATA)}
-    return own | {options.columnNameOfCorruptRecord: corrupt_column(options)}
+def own(options: ReadOptions) -> dict[str, SparkColumn]:
+    """The columns that do not need key=value folders, by name."""
+    found = {column.name: column for column in (BATCHES if options.view == "batches" else RECORDS + METADATA)}
+    return found | {options.columnNameOfCorruptRecord: corrupt_column(options)}
 
 
 def _known(name: str, options: ReadOptions, keys: KeyTypes) -> SparkColumn:
-    valid = _own(options)
+    valid = own(options)
     if name not in valid:
         valid |= {column.name: column for column in key_columns(keys, options)}
     if name not in valid:

@@ -14,19 +14,24 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .appending import append, leader_epoch
+from spark_udfs.schema import Row
+
 from .log_end import last_batch
+from .paths import open_segment
 from .staging import (
     EMPTY_LOG,
     METADATA,
+    NO_STORAGE,
     TEMPORARY,
     ListedFile,
     StagedPartition,
     WriteJob,
+    append,
+    leader_epoch,
     make_in_begun,
     row_of,
     staging_folder,
@@ -166,7 +171,7 @@ class SharedFolder:
 
     def prepare(
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
-    ) -> list[dict[str, Any]]:
+    ) -> list[Row]:
         """The journal's rows. parts: by partition, in order of the tasks; none: it will have an empty log. ids: the
         partition.metadata of a partition that does not exist yet or is overwritten."""
         from kafkarec import distributed
@@ -185,11 +190,11 @@ class SharedFolder:
         distributed.sync_folder(new)
         return rows
 
-    def _prepared(
-        self, job: WriteJob, name: str, parts: Sequence[StagedPartition], topic_id: bytes | None
-    ) -> dict[str, Any]:
+    def _prepared(self, job: WriteJob, name: str, parts: Sequence[StagedPartition], topic_id: bytes | None) -> Row:
         """Makes one partition's future folder; returns its row. A new log starts with links to the first task's
         segments; everything else is appended."""
+        import kafkarec
+
         target, made = self._in(name), os.path.join(job.folder, _NEW, name)
 
         def segments(part: StagedPartition) -> list[str]:
@@ -201,32 +206,34 @@ class SharedFolder:
             appended, offsets, limit = (parts if appends else parts[1:]), (0, 0), None
             if parts:
                 base = target if appends else os.path.join(job.folder, parts[0].folder)
-                limit = _clone(base, made, _largest_batch(path for part in appended for path in segments(part)))
+                paths = (path for part in appended for path in segments(part))
+                tables = (table for path in paths for table in kafkarec.open(path).scan_pieces())
+                sizes = (size for table in tables for size in table.column("size_in_bytes"))
+                limit = _clone(base, made, max(sizes, default=0))
                 offsets = parts[0].first_offset, parts[0].next_offset
             else:
                 SharedFolder(made).put(EMPTY_LOG, b"")
         if topic_id and not appends:
             SharedFolder(made).put(METADATA, topic_id)
         if appended:
-            settings = job.settings
             added = append(
                 made,
                 appended,
                 segments,
-                segment_bytes=settings.segment_bytes if limit is None else min(limit, settings.segment_bytes),
+                segment_bytes=job.segment_bytes if limit is None else min(limit, job.segment_bytes),
                 leader_epoch=leader_epoch(SharedFolder(made).read),
             )
             offsets = (added.start if appends else offsets[0]), added.stop
         return row_of(name, parts, before, _inode(made), offsets)
 
-    def check(self, row: Mapping[str, Any]) -> None:
+    def check(self, row: Row) -> None:
         """BlockingIOError if another writer has changed a partition since it was prepared."""
         target = self._in(row["name"])
         if _end_of(target) != row["before"]:
             text = "another writer has changed this folder meanwhile. If that was after the commit, move it elsewhere"
             raise BlockingIOError(errno.EWOULDBLOCK, text, target)
 
-    def publish(self, job: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def publish(self, job: str, rows: Sequence[Row]) -> None:
         """Publishes the partitions, continuing where an earlier attempt stopped."""
         from kafkarec import distributed
 
@@ -234,7 +241,7 @@ class SharedFolder:
             self._publish_partition(self._in(staging_folder(job)), row)
         distributed.sync_folder(self.path)
 
-    def _publish_partition(self, folder: str, row: Mapping[str, Any]) -> None:
+    def _publish_partition(self, folder: str, row: Row) -> None:
         """Renames the new folder to its final name; the old one stays in the job's folder."""
         target = self._in(row["name"])
         new, old = (os.path.join(folder, kind, row["name"]) for kind in (_NEW, _OLD))
@@ -310,14 +317,6 @@ def _segments(folder: str) -> list[str]:
     return []
 
 
-def _largest_batch(paths: Iterable[str]) -> int:
-    """The size of the largest batch in some files, in bytes; 0: there is none."""
-    import kafkarec
-
-    tables = (table for path in paths for table in kafkarec.open(path).scan_pieces())
-    return max((max(table.column("size_in_bytes"), default=0) for table in tables), default=0)
-
-
 def _clone(folder: str, target: str, largest: int) -> int | None:
     """Makes `target`, a clone of a log to which batches of at most `largest` bytes can be appended; 0: none will be.
 
@@ -351,12 +350,9 @@ def _clone(folder: str, target: str, largest: int) -> int | None:
 
 def _ends_with_a_batch(path: str) -> bool:
     """Whether a log ends with a whole batch with a right checksum; a writer cuts off what follows the last one."""
-    import kafkarec
     from kafkarec import distributed
 
-    segment = kafkarec.open(path)
-    assert isinstance(segment, kafkarec.Segment)
-    with segment:
+    with open_segment(path, NO_STORAGE) as segment:
         try:
             last = last_batch(segment)
         except ValueError:

@@ -19,10 +19,10 @@ from contextlib import closing
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import isolation, log_end, options, paths, planning
-from .isolation import NO_END, Uncommitted
+from . import log_end, options, paths, planning
 from .listing import lost
-from .paths import CutPoint, OffsetRange, PartitionLog, TopicPartition
+from .paths import CutPoint, OffsetRange, PartitionLog, Partitions, TopicPartition
+from .planning import NO_END, Uncommitted
 
 if TYPE_CHECKING:
     import kafkarec
@@ -97,22 +97,23 @@ class GrowingLog:
     def _forget_replaced(self) -> None:
         """Forgets batches that are no longer there. In the last segment that is a loss of data; others may have been
         compacted or deleted."""
-        existing = {each.path for each in self.paths.segments}
-        gone = {at for at, batch in self._before.items() if batch.path not in existing or not self._is_there(batch)}
-        last = self.paths.segments[-1].path
-        self.rewritten |= {at for at in gone if self._before[at].path == last}
-        self._before = {at: batch for at, batch in self._before.items() if at not in gone}
-
-    def _is_there(self, batch: _LogBatch) -> bool:
         from kafkarec import distributed
 
-        if not batch.fingerprint:
-            return True
-        with self._opened(batch.path) as opened:
-            return distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint)
+        last = self.paths.segments[-1].path
+        existing, kept = {each.path for each in self.paths.segments}, {}
+        for at, batch in self._before.items():
+            is_there = batch.path in existing
+            if is_there and batch.fingerprint:
+                with self._opened(batch.path) as opened:
+                    is_there = distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint)
+            if is_there:
+                kept[at] = batch
+            elif batch.path == last:
+                self.rewritten.add(at)
+        self._before = kept
 
     def _opened(self, path: str) -> kafkarec.Segment:
-        return paths.open_segment(path, self._options, self.paths.topic, self.paths.partition)
+        return paths.open_segment(path, self._options.storageOptions, self.paths.topic, self.paths.partition)
 
     def _last_batch(self) -> _LogBatch:
         """The last batch whose frame and checksum are right."""
@@ -242,9 +243,9 @@ class GrowingLog:
             # all transactions that began before the last stable offset have ended
             if self._transactions_of is None:
                 self._aborted.clear()
-                found = isolation.read_transactions(self.paths, self._options, start)
+                found = planning.read_transactions(self.paths, self._options, start)
             else:
-                found = isolation.read_transactions(self.between(self._stable, self.end)[0], self._options, None)
+                found = planning.read_transactions(self.between(self._stable, self.end)[0], self._options, None)
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)
@@ -262,7 +263,7 @@ def plan(
     chosen: options.ReadOptions, spans: Mapping[TopicPartition, tuple[GrowingLog, int, int]]
 ) -> list[planning.Split]:
     """The splits of what each partition's log has between two offsets, in order of the partitions."""
-    parts: dict[TopicPartition, PartitionLog] = {}
+    parts: Partitions = {}
     ranges: dict[TopicPartition, OffsetRange] = {}
     transactions: dict[TopicPartition, Uncommitted] = {}
     for key in sorted(spans):

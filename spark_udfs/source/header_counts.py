@@ -20,10 +20,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import planning, reading
-from .isolation import NO_END
 from .log_end import SplitEnd
 from .options import ReadOptions
-from .planning import Split
+from .planning import NO_END, Split
 
 if TYPE_CHECKING:
     import kafkarec
@@ -81,10 +80,9 @@ def _by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions, end:
 def _told(headers: pa.RecordBatch, split: Split, options: ReadOptions) -> pa.Array:
     """The records that the data source returns of each batch, by its header; null: they do not say it."""
     base, last, count = map(headers.column, ("base_offset", "last_offset", "record_count"))
-    start, end = -NO_END if split.start_offset is None else split.start_offset, split.end_offset
-    uncommitted = split.uncommitted
-    bounds = [each for each in (end, uncommitted and uncommitted.last_stable_offset) if each is not None]
-    end = min(bounds, default=NO_END)
+    start = -NO_END if split.start_offset is None else split.start_offset
+    aborted, stable = split.uncommitted
+    end = stable if split.end_offset is None else min(stable, split.end_offset)
     known = [
         pc.is_valid(headers.column("compression")),
         pc.greater_equal(base, start),
@@ -92,8 +90,8 @@ def _told(headers: pa.RecordBatch, split: Split, options: ReadOptions) -> pa.Arr
         pc.greater_equal(count, 0),
         pc.less_equal(count, pc.add(pc.subtract(last, base), 1)),
     ]
-    if uncommitted is not None and uncommitted.aborted:
-        producers, firsts, markers = zip(*uncommitted.aborted, strict=True)
+    if aborted:
+        producers, firsts, markers = zip(*aborted, strict=True)
         suspect = pc.and_(
             pc.is_in(headers.column("producer_id"), pa.array({*producers}, pa.int64())),
             pc.and_(pc.greater_equal(last, min(firsts)), pc.less(base, max(markers))),

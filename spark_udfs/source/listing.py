@@ -20,11 +20,11 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spark_udfs.task_log import logger
+from spark_udfs.errors import logger
 
 from . import paths
 from .options import ReadOptions
-from .paths import PartitionLog, TopicPartition
+from .paths import Partitions
 
 if TYPE_CHECKING:
     from kafkarec import distributed
@@ -66,7 +66,7 @@ class Listing:
     def finder(self) -> distributed.LogFinder:
         return paths.finder(self._options)
 
-    def retry(self, call: Callable[[dict[TopicPartition, PartitionLog]], _T]) -> _T:
+    def retry(self, call: Callable[[Partitions], _T]) -> _T:
         """`call` with the partitions that exist now; again, listed anew, while files are removed or replaced before it
         opens them. After a replacement a folder may have the same names as before."""
         for _ in range(_TRIES - 1):
@@ -75,7 +75,7 @@ class Listing:
             self._names = {}
         return call(self.current())
 
-    def current(self) -> dict[TopicPartition, PartitionLog]:
+    def current(self) -> Partitions:
         """The partitions now. AnalysisException where a path does not exist, ValueError where two folders have the same
         offsets of a partition, DataLoss where names change all the time or the replacement of a segment was
         interrupted."""

@@ -13,18 +13,16 @@ first one, and by the driver as far as it can know them cheaply; damage_report l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from spark_udfs.task_log import logger
+from spark_udfs.errors import logger
 
-from .description import damage_report_of
-from .isolation import NO_END
 from .options import ReadOptions
 from .paths import PartitionLog, open_segment
-from .planning import LAST_OFFSET, Split
+from .planning import LAST_OFFSET, NO_END, Split, damage_report_of
 
 if TYPE_CHECKING:
     import kafkarec
@@ -69,8 +67,8 @@ class SplitEnd:
         for end before it."""
         from kafkarec import distributed
 
-        stable = None if self._split.uncommitted is None else self._split.uncommitted.last_stable_offset
-        if stable is not None and stable < NO_END and self._split.is_log_end and not self._remaining:
+        stable = self._split.uncommitted.last_stable_offset
+        if stable < NO_END and self._split.is_log_end and not self._remaining:
             # read_committed has stopped before the log's end, which may be a cut batch: the transaction's marker
             for table in self._part.scan_pieces(errors="skip", end_offset=self._split.end_offset):
                 self.add(table)
@@ -94,7 +92,7 @@ def gap_after(split: Split, next_offset: int | None) -> kafkarec.Damage | None:
     first = split.first_offset if next_offset is None else next_offset
     if split.next_base_offset is None or first is None:
         return None
-    stable = None if split.uncommitted is None else split.uncommitted.last_stable_offset
+    stable = split.uncommitted.last_stable_offset
     first = first if split.start_offset is None else max(first, split.start_offset)
     last = min(each for each in (split.next_base_offset, split.end_offset, stable) if each is not None) - 1
     if first > last:
@@ -116,10 +114,18 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
 
     is_compacted = cache(distributed.is_compacted)
     found, left = dict[str, str](), LOOKED_AT
-    for _, split in sorted(_suspects(splits)):
+    suspects = []  # the splits behind which offsets may be missing, with their bytes for each offset up to the next one
+    for split in splits:
+        if split.file is not None and None not in (split.first_offset, split.next_base_offset):
+            offsets = (split.next_base_offset or 0) - (split.first_offset or 0)
+            suspects.append((((split.end or 0) - split.begin) / max(1, offsets), split))
+    for _, split in sorted(suspects):
         if is_compacted(os.path.join(os.path.dirname(split.path), "log"), split.topic, split.partition):
             continue  # the name of the file does not matter, and so each partition is looked up once
-        with suppress(kafkarec.KafkaRecordError, OSError, ValueError), open_segment(split.path, options) as opened:
+        with (
+            suppress(kafkarec.KafkaRecordError, OSError, ValueError),
+            open_segment(split.path, options.storageOptions) as opened,
+        ):
             begin = max(opened.position_of(LAST_OFFSET), split.begin)
             left -= OF_A_FILE + opened.size - begin
             if left < 0:
@@ -131,14 +137,6 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
         logger.warning("%s: %s; %s", path, found[path], call)
     if len(found) > _SHOWN:
         logger.warning("%d gaps more between segments; %s", len(found) - _SHOWN, call)
-
-
-def _suspects(splits: Iterable[Split]) -> Iterator[tuple[float, Split]]:
-    """The splits behind which offsets may be missing, with their bytes for each offset up to the next segment."""
-    for split in splits:
-        if split.file is not None and None not in (split.first_offset, split.next_base_offset):
-            offsets = (split.next_base_offset or 0) - (split.first_offset or 0)
-            yield ((split.end or 0) - split.begin) / max(1, offsets), split
 
 
 def _gap_behind(segment: kafkarec.Segment, split: Split, begin: int) -> kafkarec.Damage | None:

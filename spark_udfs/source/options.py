@@ -1,6 +1,6 @@
 """Every option of the data source, as fields of two frozen dataclasses, for reading (and streaming) and for writing.
 
-    options.parse({"maxpartitionbytes": "64m"}, "read").maxPartitionBytes      67108864
+    parse({"maxpartitionbytes": "64m"}, "read").maxPartitionBytes      67108864
 
 Spark passes names in lower case and values as text, which are parsed here alone; a field has the name of its option. An
 option that Spark's Kafka source also has means the same here. A name that is no option, or not for this use, is an
@@ -13,22 +13,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from spark_udfs import bootstrap, capabilities, function_options, schema
 
-from .offsets import Offsets, numbers
-
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 # An incomplete batch at a log's end: where a broker is or was writing, or damage.
 ENDS = function_options.ENDS
-VIEWS = ("records", "batches")
 # What an overwrite replaces: each topic that the option or the rows name, in all its partitions; or the partitions that
 # have rows. The words are those of spark.sql.sources.partitionOverwriteMode.
 OVERWRITES = ("static", "dynamic")
-ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 # In Spark's Kafka source, in lower case -> here.
 _ALIASES = {"kafka.isolation.level": "isolationlevel"}
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -196,10 +193,9 @@ def codec(given: str) -> str:
 
 
 def json_object(given: str) -> dict[str, Any]:
-    try:
+    parsed = None
+    with suppress(ValueError):
         parsed = json.loads(given)
-    except ValueError:
-        raise ValueError("must be a JSON object") from None
     if not isinstance(parsed, dict):
         raise ValueError("must be a JSON object")
     return parsed
@@ -233,27 +229,23 @@ def names(given: str) -> tuple[str, ...]:
     return parts
 
 
-def path_list(given: str) -> tuple[str, ...]:
-    """The JSON list that Spark makes of `load([a, b])`."""
-    return tuple(str(each) for each in json.loads(given))
+def per_partition(example: str, *words: str) -> Callable[[str], Any]:
+    """Reads one of some words, or a number for each partition, such as {"topic": {"0": 23, "1": -2}}."""
+
+    def read(given: str) -> str | Offsets:
+        word = given.strip().lower()
+        if word in words:
+            return word
+        try:
+            return numbers(json.loads(given))
+        except ValueError:
+            raise ValueError(f"must be {example}") from None
+
+    return read
 
 
-def offsets(given: str) -> str | Offsets:
-    """earliest, latest, or {"topic": {"0": 23, "1": -2}}; -2 is earliest, -1 is latest."""
-    if given.strip().lower() in ("earliest", "latest"):
-        return given.strip().lower()
-    return per_partition(given, 'earliest, latest, or JSON such as {"topic": {"0": 23, "1": -2}}')
-
-
-def timestamps(given: str) -> Offsets:
-    return per_partition(given, 'JSON such as {"topic": {"0": 1700000000000}}, milliseconds since 1970')
-
-
-def per_partition(given: str, example: str) -> Offsets:
-    try:
-        return numbers(json.loads(given))
-    except ValueError:
-        raise ValueError(f"must be {example}") from None
+_SOME = 'earliest, latest, or JSON such as {"topic": {"0": 23, "1": -2}}', "earliest", "latest"  # -2, -1
+_TIMES = 'JSON such as {"topic": {"0": 1700000000000}}, milliseconds since 1970'
 
 
 def assigned(given: str) -> dict[str, list[int]]:
@@ -295,17 +287,25 @@ class _Options:
 class ReadOptions(_Options):
     """The options for spark.read, spark.readStream and the functions that read."""
 
-    paths: tuple[str, ...] = _option(path_list, (), "the paths of load([a, b])")
+    paths: tuple[str, ...] = _option(lambda given: tuple(map(str, json.loads(given))), (), "the paths of load([a, b])")
     basePath: str | None = _option(str, None, "the folder below which key=value folders become columns")
     where: str | None = _option(str, None, "which key=value folders are read")
     # which partitions and offsets
     subscribe: tuple[str, ...] | None = _option(names, None, "topics, with commas between them; default: all")
     subscribePattern: str | None = _option(pattern, None, "a regular expression for the whole topic name")
     assign: dict[str, list[int]] | None = _option(assigned, None, 'partitions: {"topic": [0, 1]}')
-    startingOffsets: str | Offsets = _option(offsets, "earliest", "earliest, latest (streams), or JSON by partition")
-    endingOffsets: str | Offsets = _option(offsets, "latest", "latest, or JSON by partition; exclusive", "read")
-    startingOffsetsByTimestamp: Offsets | None = _option(timestamps, None, "JSON of milliseconds by partition")
-    endingOffsetsByTimestamp: Offsets | None = _option(timestamps, None, "JSON of milliseconds by partition", "read")
+    startingOffsets: str | Offsets = _option(
+        per_partition(*_SOME), "earliest", "earliest, latest (streams), or JSON by partition"
+    )
+    endingOffsets: str | Offsets = _option(
+        per_partition(*_SOME), "latest", "latest, or JSON by partition; exclusive", "read"
+    )
+    startingOffsetsByTimestamp: Offsets | None = _option(
+        per_partition(_TIMES), None, "JSON of milliseconds by partition"
+    )
+    endingOffsetsByTimestamp: Offsets | None = _option(
+        per_partition(_TIMES), None, "JSON of milliseconds by partition", "read"
+    )
     startingTimestamp: int | None = _option(instant, None, "one time for all partitions: milliseconds or ISO 8601")
     endingTimestamp: int | None = _option(instant, None, "one time for all partitions; exclusive", "read")
     startingOffsetsByTimestampStrategy: str = _option(
@@ -313,13 +313,17 @@ class ReadOptions(_Options):
     )
     failOnDataLoss: bool = _option(flag, True, "fail if requested offsets do not exist (any more)")
     isolationLevel: str = _option(
-        one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "as a consumer's; also as kafka.isolation.level"
+        one_of(("read_uncommitted", "read_committed")),
+        "read_uncommitted",
+        "as a consumer's; also as kafka.isolation.level",
     )
     # which columns
     includeHeaders: bool = _option(flag, False, "the column headers")
     includeMetadata: bool = _option(flag, False, "columns of file and batch: _file_path, _base_offset, ...")
     columns: tuple[str, ...] | None = _option(names, None, "only these, in this order")
-    view: str = _option(one_of(VIEWS), VIEWS[0], "records; batches: one row per batch, headers only", "read")
+    view: str = _option(
+        one_of(("records", "batches")), "records", "records; batches: one row per batch, headers only", "read"
+    )
     includeControl: bool = _option(flag, False, "also the records of control batches")
     # damage
     mode: str = _option(one_of(MODES), MODES[0], "FAILFAST, PERMISSIVE, DROPMALFORMED")
@@ -376,3 +380,40 @@ TABLE = tuple(
         for row in each.metadata.values()
     }.values()
 )
+
+
+# ---- offsets of a stream ---------------------------------------------------------------------------------
+
+
+Offsets = dict[tuple[str, int], int]
+OffsetsJson = dict[str, dict[str, int]]
+
+
+def from_json(content: Mapping[str, Any]) -> Offsets:
+    """Offsets from a checkpoint's JSON; ValueError if another source has written it."""
+    try:
+        return numbers(content)
+    except ValueError:
+        ours = '{"topic": {"0": 123}}'
+        raise ValueError(
+            f"the checkpoint has {content!r}, which is not {ours}: it was written by another source"
+        ) from None
+
+
+def numbers(content: Any) -> Offsets:
+    """A number for each partition, from JSON of this form; ValueError for another one."""
+    try:
+        found = {(topic, int(number)): each for topic, some in content.items() for number, each in some.items()}
+    except (AttributeError, TypeError):
+        raise ValueError("no object of objects") from None
+    if not all(type(each) is int for each in found.values()):
+        raise ValueError("no whole numbers")
+    return found
+
+
+def to_json(offsets: Mapping[tuple[str, int], int]) -> OffsetsJson:
+    """Offsets for a checkpoint, sorted: topics by name, partitions by number."""
+    sorted_offsets: OffsetsJson = {}
+    for (topic, number), offset in sorted(offsets.items()):
+        sorted_offsets.setdefault(topic, {})[str(number)] = offset
+    return sorted_offsets

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 
-from spark_udfs.task_log import logger
+from spark_udfs.errors import logger
 
 from .options import ReadOptions
 
@@ -115,6 +115,8 @@ class PartitionLog(NamedTuple):
 
         return distributed.segments_in_range([each.base_offset for each in self.segments], start, end)
 
+
+Partitions = dict[TopicPartition, PartitionLog]
 
 # ---- what kafkarec.find finds ------------------------------------------------------------------------------------
 
@@ -234,15 +236,21 @@ def key_types(options: ReadOptions) -> KeyTypes:
     return tuple((name, distributed.inferred_type(each)) for name, each in values.items())
 
 
-def partitions(
-    options: ReadOptions, found: distributed.LogFinder, logs: Iterable[Any]
-) -> dict[TopicPartition, PartitionLog]:
+def partitions(options: ReadOptions, found: distributed.LogFinder, logs: Iterable[Any]) -> Partitions:
     """The partitions of logs that a Finder has found, by topic and number. ValueError where two folders have the same
     offsets of a partition, or other keys."""
-    _check_same_keys(logs)
+    folders: dict[str, str] = {}
+    for log in logs:
+        folders.setdefault(", ".join(log.keys) or "none", os.path.dirname(shown(log.segments[0].path)))
+    if len(folders) > 1:
+        has = [f"{folder} has {names}" for names, folder in folders.items()]
+        raise ValueError(
+            f"all folders of one load must have the same keys: {has[0]}, and {has[1]}. Load them one by one, or those "
+            f"of one kind by a glob such as archive/date=*/ with the option basePath"
+        )
     with as_spark_says(options):
         joined: list[Any] = found.joined(logs)
-    partitions: dict[TopicPartition, PartitionLog] = {}
+    partitions: Partitions = {}
     for log in joined:
         if log.topic is None or log.partition is None or log.segments[0].name.endswith(".checkpoint"):
             parts = {(each.path, -1): (each.copy(later_segment=False),) for each in log.segments}
@@ -253,25 +261,13 @@ def partitions(
     return partitions
 
 
-def _check_same_keys(logs: Iterable[Any]) -> None:
-    folders: dict[str, str] = {}
-    for log in logs:
-        folders.setdefault(", ".join(log.keys) or "none", os.path.dirname(shown(log.segments[0].path)))
-    if len(folders) > 1:
-        has = [f"{folder} has {names}" for names, folder in folders.items()]
-        raise ValueError(
-            f"all folders of one load must have the same keys: {has[0]}, and {has[1]}. Load them one by one, or those "
-            f"of one kind by a glob such as archive/date=*/ with the option basePath"
-        )
-
-
 def open_segment(
-    path: str, options: ReadOptions, topic: str | None = None, partition: int | None = None
+    path: str, storage: Mapping[str, Any], topic: str | None = None, partition: int | None = None
 ) -> kafkarec.Segment:
     """A file by its path or URL; IsADirectoryError if it is a folder now."""
     import kafkarec
 
-    opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=options.storageOptions)
+    opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=dict(storage))
     if not isinstance(opened, kafkarec.Segment):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown(path))
     return opened

@@ -10,18 +10,25 @@ pieces together have exactly the records and the damage of the file.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .options import ReadOptions, StorageOptions, to_json
+from .paths import PartitionLog, shown
+
+if TYPE_CHECKING:
+    import kafkarec
+
 import os
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from . import isolation
-from .isolation import NO_END, Uncommitted
 from .listing import lost
-from .options import ReadOptions
-from .paths import CutPoint, Keys, OffsetRange, PartitionLog, TopicPartition, open_segment, shown
+from .paths import CutPoint, Keys, OffsetRange, Partitions, TopicPartition, open_segment
 
 if TYPE_CHECKING:
     import kafkarec
@@ -46,13 +53,30 @@ class PlannedFile(NamedTuple):
     inactive: bool
 
 
+NO_END = (1 << 63) - 1
+
+
+class Uncommitted(NamedTuple):
+    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
+    aborted transactions, as (producer id, first offset, marker's offset).
+
+    last_stable_offset: where the first open transaction begins; NO_END: none is open
+    """
+
+    aborted: tuple[tuple[int, int, int], ...]
+    last_stable_offset: int
+
+
+ALL = Uncommitted((), NO_END)
+
+
 class Split(NamedTuple):
     """The bytes [begin, end) of one segment, and the range of records to read from them.
 
     end                            None: to the file's end
     later_segment                  more bytes or segments of the same log follow, so a cut batch at its end is damage
     start_offset, end_offset       bounds of the records, the end exclusive; None: no bound
-    uncommitted                    for read_committed; None: read_uncommitted
+    uncommitted                    what read_committed leaves out
     first_offset                   no record in these bytes has a lower offset; None: unknown
     is_log_end                     a query reads its log's last bytes here. A stream does not: it asks for offsets
     file                           the planned file; None: it is remote
@@ -69,7 +93,7 @@ class Split(NamedTuple):
     later_segment: bool = False
     start_offset: int | None = None
     end_offset: int | None = None
-    uncommitted: Uncommitted | None = None
+    uncommitted: Uncommitted = ALL
     first_offset: int | None = None
     is_log_end: bool = False
     file: PlannedFile | None = None
@@ -80,7 +104,7 @@ class Split(NamedTuple):
 
 def plan(
     options: ReadOptions,
-    partitions: dict[TopicPartition, PartitionLog],
+    partitions: Partitions,
     ranges: dict[TopicPartition, OffsetRange],
     transactions: Mapping[TopicPartition, Uncommitted] | None = None,
 ) -> list[Split]:
@@ -97,10 +121,10 @@ def plan(
     for key, partition in partitions.items():
         if options.is_read_committed or ranges[key] != (None, None):
             _check_names(partition)
-        uncommitted = None
+        uncommitted = ALL
         if options.is_read_committed:
             known = (transactions or {}).get(key)
-            uncommitted = known or isolation.read_transactions(partition, options, ranges[key][0])
+            uncommitted = known or read_transactions(partition, options, ranges[key][0])
         for number in _within(partition, *ranges[key]):
             segment, later, size = partition.segments[number], partition.next_base(number), partition.length(number)
             file, is_cut = file_of(segment), partition.span(number)[1] is not None
@@ -177,43 +201,35 @@ def file_of(segment: kafkarec.Segment) -> PlannedFile | None:
 @contextmanager
 def opened(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | None]:
     """In a task: the bytes of a split. DataLoss if its file was removed, replaced or truncated since it was planned; if
-    failOnDataLoss is false, None, or what a truncated file still has."""
-    try:
-        part = _open_planned(options, split)
-    except FileNotFoundError as error:
-        what = f"{shown(split.path)} no longer exists" if error.errno else str(error)
-        if os.path.islink(split.path):
-            what = f"{split.path} is a link to {os.readlink(split.path)}, which does not exist"
-        lost(options, f"{_named(split)}{what}")
-        yield None
-        return
-    with closing(part):
-        yield part
+    failOnDataLoss is false, None, or what a truncated file still has.
 
-
-def _open_planned(options: ReadOptions, split: Split) -> kafkarec.Segment:
-    """FileNotFoundError unless an inactive segment still has its size, and an active one its size or its inode. The
-    inode alone proves nothing: file systems reuse inodes of deleted files."""
-    whole = open_segment(split.path, options, split.topic, split.partition)
-    part = whole
-    if split.begin or split.end is not None:
-        end = whole.size if split.end is None else min(split.end, whole.size)
-        part = whole.between(min(split.begin, end), end, has_grown=split.is_log_end and end < whole.size)
-        part = part.copy(later_segment=split.later_segment)
-    part.__enter__()
-    try:
-        descriptor, planned = part.source.descriptor, split.file
-        if planned is not None and descriptor is not None:
-            status = os.fstat(descriptor)
-            if status.st_size != planned.size and (planned.inactive or status.st_ino != planned.inode):
-                raise FileNotFoundError(f"{split.path} is another file than when the query was planned")
+    An inactive segment must still have its size, and an active one its size or its inode. The inode alone proves
+    nothing: file systems reuse inodes of deleted files."""
+    with ExitStack() as stack:
+        try:
+            whole = open_segment(split.path, options.storageOptions, split.topic, split.partition)
+            part = whole
+            if split.begin or split.end is not None:
+                end = whole.size if split.end is None else min(split.end, whole.size)
+                part = whole.between(min(split.begin, end), end, has_grown=split.is_log_end and end < whole.size)
+                part = part.copy(later_segment=split.later_segment)
+            stack.enter_context(part)
+            descriptor, planned = part.source.descriptor, split.file
+            if planned is not None and descriptor is not None:
+                status = os.fstat(descriptor)
+                if status.st_size != planned.size and (planned.inactive or status.st_ino != planned.inode):
+                    raise FileNotFoundError(f"{split.path} is another file than when the query was planned")
+        except FileNotFoundError as error:
+            what = f"{shown(split.path)} no longer exists" if error.errno else str(error)
+            if os.path.islink(split.path):
+                what = f"{split.path} is a link to {os.readlink(split.path)}, which does not exist"
+            lost(options, f"{_named(split)}{what}")
+            yield None
+            return
         if split.end is not None and split.end > whole.size:
             had = f"has {whole.size} bytes, and had {split.end} when the query was planned: it was truncated"
             lost(options, f"{_named(split)}{shown(split.path)} {had}")
-    except BaseException:
-        part.close()
-        raise
-    return part
+        yield part
 
 
 def _named(split: Split) -> str:
@@ -249,10 +265,10 @@ def _task_count(options: ReadOptions, cost: int, size: int) -> int:
     return max(least, -(-count // least) * least)
 
 
-def _of_segment(uncommitted: Uncommitted | None, segment: kafkarec.Segment, later: int | None) -> Uncommitted | None:
+def _of_segment(uncommitted: Uncommitted, segment: kafkarec.Segment, later: int | None) -> Uncommitted:
     """The part of `uncommitted` for one segment: the transactions that end in it or later, and begin before the next
     one."""
-    if uncommitted is None or segment.base_offset is None:
+    if segment.base_offset is None:
         return uncommitted
     base, until = segment.base_offset, NO_END if later is None else later
     return uncommitted._replace(
@@ -282,7 +298,7 @@ def _pieces(
         yield first, last
         return
     start, end = wanted
-    opened = open_segment(segment.path, options)
+    opened = open_segment(segment.path, options.storageOptions)
     if opened.size < size:
         raise FileNotFoundError(f"{segment.path} had {size} bytes when it was listed, and has {opened.size}")
     with opened:
@@ -331,3 +347,84 @@ def _indexed_cuts(
         cuts.append(CutPoint(entry.position, nexts[at - 1], proven=True))
     borders = [*(cut.position for cut in cuts), end]
     return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
+
+
+# ---- read_committed --------------------------------------------------------------------------------------
+
+
+def read_transactions(partition: PartitionLog, options: ReadOptions, start: int | None) -> Uncommitted:
+    """The transactions of a partition, from the segment that holds `start` on.
+
+    start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
+    """
+    import kafkarec
+    from kafkarec import distributed
+    from kafkarec.sidecars import producer_snapshot
+
+    log = partition.log
+    number = 0 if start is None else partition.in_range(start, None)[0]
+    while True:
+        open_before: dict[int, int] = {}  # producer id -> first offset of its transaction, at the segment's start
+        try:
+            data = log.segments[number].sidecar(producer_snapshot.SUFFIX) if number else None
+            for one in producer_snapshot.read(data) if data is not None else ():
+                if one.current_txn_first_offset >= 0:
+                    open_before[one.producer_id] = one.current_txn_first_offset
+        except (kafkarec.KafkaRecordError, OSError):
+            data = None
+        if data is None:
+            number, open_before = 0, {}
+        found = distributed.ended_and_open(log.segments[number:], skip=options.mode != "FAILFAST")
+        still_open = [*found.open_first_offsets]
+        still_open += [since for producer, since in open_before.items() if producer not in found.marked_producer_ids]
+        state = Uncommitted(found.aborted, min(still_open, default=NO_END))
+        if not number or state.last_stable_offset >= (partition.segments[number].base_offset or 0):
+            return state
+        number = partition.in_range(state.last_stable_offset, None)[0]
+
+
+# ---- a read in one line ----------------------------------------------------------------------------------
+
+
+def of_tasks(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:
+    """tasks: the splits of each."""
+    splits = [split for task in tasks for split in task]
+    sizes = [None if split.end is None else split.end - split.begin for split in splits]
+    unknown = "" if None not in sizes else f" and {amount_of(sizes.count(None), 'file')} of unknown size"
+    amount = (
+        f"{amount_of(len(tasks), 'task')}, {amount_of(len(splits), 'split')}, {sum(filter(None, sizes))} bytes{unknown}"
+    )
+    return f"{amount}: {of_options(chosen)}"
+
+
+def of_options(chosen: ReadOptions) -> str:
+    """The options that were given, with paths, in the order of the table of options."""
+    return " ".join(f"{name}={_text(name, value)}" for name, value in chosen.given.items())
+
+
+def damage_report_of(chosen: ReadOptions) -> str:
+    """The call that lists the damage of what is read."""
+    return f"spark_udfs.damage_report(spark, {paths_of(chosen)})"
+
+
+def paths_of(chosen: ReadOptions) -> str:
+    """The path that is read, or the list of them, as Python writes it."""
+    return repr(shown(chosen.path) if chosen.path else [*map(shown, chosen.paths)])
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, StorageOptions):
+        return str(value)
+    if name in ("path", "paths"):
+        return ",".join(map(shown, [value] if isinstance(value, str) else value))
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return ",".join(value)
+    by_partition = isinstance(value, dict) and any(isinstance(key, tuple) for key in value)
+    return json.dumps(to_json(value) if by_partition else value)
+
+
+def amount_of(count: int, one: str, several: str = "") -> str:
+    """`1 file`, `2 files`."""
+    return f"{count} {one if count == 1 else several or one + 's'}"

@@ -10,28 +10,34 @@ Before step 2 nothing that a reader sees is changed, and a job that fails leaves
 undone: steps 3 to 5, each of which may be repeated, are finished by its own commit or abort, by the next job that
 writes there, or by `sweep`. How a partition is prepared and published is up to the store:
 
-folders             a folder that driver and executors share: renames
-bucket_publishing   a URL: copies and deletions of whole objects
+folders   a folder that driver and executors share: renames
+buckets   a URL: copies and deletions of whole objects
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-from spark_udfs.errors import Conflict
-from spark_udfs.task_log import logger
+from spark_udfs import bootstrap
+from spark_udfs.errors import Conflict, logger
+from spark_udfs.schema import Row
 
+from .buckets import SCHEMES, Bucket
+from .folders import SharedFolder
+from .options import StorageOptions
+from .paths import FOLDERS, absolute, hadoop_scheme
 from .staging import (
     ADVICE,
     BEGUN,
     LOCKS,
     METADATA,
+    NO_STORAGE,
     TEMPORARY,
     StagedPartition,
     StagingWriter,
@@ -41,7 +47,7 @@ from .staging import (
 )
 
 if TYPE_CHECKING:
-    from .bucket_publishing import PublishingBucket
+    from .buckets import Bucket
     from .folders import SharedFolder
 
 SUCCESS = "_SUCCESS"
@@ -57,8 +63,9 @@ class UnfinishedCommit(RuntimeError):
 class Publisher:
     """One path or URL that jobs write to."""
 
-    def __init__(self, store: SharedFolder | PublishingBucket) -> None:
-        self.store = store
+    def __init__(self, path: str, storage: StorageOptions = NO_STORAGE) -> None:
+        bootstrap.load()
+        self.store: SharedFolder | Bucket = Bucket(path, storage) if "://" in path else SharedFolder(path)
 
     def begin(self, job: WriteJob) -> None:
         """Makes that without which tasks write nothing, so that a task that outlives an abort leaves nothing."""
@@ -76,7 +83,7 @@ class Publisher:
             finally:
                 writer.drop()
 
-    def commit(self, job: WriteJob, staged: Iterable[StagedPartition]) -> list[dict[str, Any]]:
+    def commit(self, job: WriteJob, staged: Iterable[StagedPartition]) -> list[Row]:
         """Publishes what is staged, in order of the tasks. A repeated call finishes an unfinished commit, or does
         nothing.
 
@@ -87,9 +94,7 @@ class Publisher:
         journal = self._committed(job, lambda: self._prepare(job, staged))
         return [{"name": row["name"], **row["summary"]} for row in journal["partitions"]] if journal else []
 
-    def commit_table(
-        self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Mapping[str, Any]
-    ) -> None:
+    def commit_table(self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Row) -> None:
         """As `commit`, for files of a table; job.overwrite: instead of those that it has. Conflict, before anything is
         changed, if another job has changed the table.
 
@@ -97,41 +102,43 @@ class Publisher:
         files: (staged name, relative to the job's folder; its name in the table)
         record: the content of _table.json, without the job
         """
-        self._committed(job, partial(self._prepare_table, job, follows, files, record))
 
-    def _prepare_table(
-        self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """The journal of `commit_table`."""
-        last = _from_json(self.store.read(TABLE)) or {}
-        if last.get("job") != follows:
-            other = f"job {last['job']} has changed the table" if "job" in last else f"{TABLE} is not there any more"
-            raise Conflict(
-                f"{self.store.path}: {other} since this job planned what to write; nothing of this job is there. "
-                f"Run it again: it will write what the table then lacks"
-            )
-        folder = staging_folder(job.job)
-        staged = {one.name for one in self.store.names(folder)}
-        lost = [name for name, _ in files if name not in staged]
-        if lost:
-            raise FileNotFoundError(
-                f"{self.store.path}/{folder}/{lost[0]} does not exist: {self.store.path} must be a folder that the "
-                f"driver and all executors share"
-            )
-        moved = [(f"{folder}/{name}", target) for name, target in files]
-        gone = [one.name for one in self.store.names() if _is_of_a_table(one.name)] if job.overwrite else []
-        table = {"job": job.job, **record}
-        return {"job": job.job, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
+        def prepare() -> Row:
+            last = self._read(TABLE)
+            if last.get("job") != follows:
+                other = (
+                    f"job {last['job']} has changed the table" if "job" in last else f"{TABLE} is not there any more"
+                )
+                raise Conflict(
+                    f"{self.store.path}: {other} since this job planned what to write; nothing of this job is there. "
+                    f"Run it again: it will write what the table then lacks"
+                )
+            folder = staging_folder(job.job)
+            staged = {one.name for one in self.store.names(folder)}
+            lost = [name for name, _ in files if name not in staged]
+            if lost:
+                raise FileNotFoundError(
+                    f"{self.store.path}/{folder}/{lost[0]} does not exist: {self.store.path} must be a folder that the "
+                    f"driver and all executors share"
+                )
+            moved = [(f"{folder}/{name}", target) for name, target in files]
+            gone = [one.name for one in self.store.names()] if job.overwrite else []
+            # what readers take for files with rows
+            gone = [name for name in gone if name.endswith(FILE_OF_A_TABLE) and not re.search("(^|/)[_.]", name)]
+            table = {"job": job.job, **record}
+            return {"job": job.job, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
 
-    def table(self) -> dict[str, Any] | None:
+        self._committed(job, prepare)
+
+    def table(self) -> Row | None:
         """The record of the table's last commit, which is finished first if it is not; None: there is no table."""
         if any(map(self._journal, self.store.folders(TEMPORARY))):
             own = f"table-{os.getpid()}-{time.time_ns()}"
             with self.store.locked(own):
                 self._finish_others(own, "nothing was read yet; an earlier job,")
-        return _from_json(self.store.read(TABLE))
+        return self._read(TABLE) or None
 
-    def _committed(self, job: WriteJob, prepare: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    def _committed(self, job: WriteJob, prepare: Callable[[], Row]) -> Row | None:
         """The journal of the job, which is finished; None: it was done before."""
         with self.store.locked(job.job):
             if self._is_done(job.job, job.query, job.batch):
@@ -139,9 +146,15 @@ class Publisher:
                 return None
             self._finish_others(job.job, "nothing of this job is written; an earlier job,")
             journal = self._journal(job.job)
-            if journal is None:
+            if not journal:
                 journal = prepare()
-                self._write(journal)
+                self.store.heartbeat()
+                try:
+                    self._put(_journal_name(job.job), journal)
+                except Exception as error:
+                    if self._journal(job.job):
+                        raise self._unfinished(job.job, error) from error
+                    raise
             self._finish(journal)
             if job.query is not None:  # it runs one batch at a time: what others have staged is of failed attempts
                 for other in self.store.folders(TEMPORARY):
@@ -150,16 +163,13 @@ class Publisher:
         return journal
 
     def _finish_others(self, job: str, which: str) -> None:
-        """Finishes the commits of other jobs: this one holds the lock, so nobody else is at work on them."""
         for other in self.store.folders(TEMPORARY):
-            earlier = self._journal(other)
-            if earlier is not None and other != job:
-                self._finish(earlier, which)
-                self._log_finished(other)
+            if other != job and self._journal(other):
+                self._settle(other, which)
 
     def abort(self, job: WriteJob) -> None:
         """Removes what is staged; finishes a commit whose journal is written."""
-        if job.query is None and self._journal(job.job) is None:
+        if job.query is None and not self._journal(job.job):
             self._discard(job.job)
             return
         with self.store.locked(job.job):  # a process of a dead driver may still be at work on this batch
@@ -193,7 +203,7 @@ class Publisher:
 
     # ---- before the journal is written
 
-    def _prepare(self, job: WriteJob, staged: Iterable[StagedPartition]) -> dict[str, Any]:
+    def _prepare(self, job: WriteJob, staged: Iterable[StagedPartition]) -> Row:
         """The journal: job, query, batch and partitions, a list of rows with name, summary and the store's own. That of
         a table: `files` and `gone` in place of rows, and `table`, its record."""
         parts: dict[str, list[StagedPartition]] = {}
@@ -224,72 +234,62 @@ class Publisher:
             self.store.check(row)
         return {"job": job.job, "query": job.query, "batch": job.batch, "partitions": rows}
 
-    def _write(self, journal: dict[str, Any]) -> None:
-        self.store.heartbeat()
-        try:
-            self.store.put(_journal_name(journal["job"]), _as_json(journal))
-        except Exception as error:
-            if self._journal(journal["job"]) is not None:
-                raise self._unfinished(journal, error) from error
-            raise
-
     # ---- from then on
 
-    def _journal(self, job: str) -> dict[str, Any] | None:
-        return _from_json(self.store.read(_journal_name(job)))
+    def _journal(self, job: str) -> Row:
+        return self._read(_journal_name(job))
 
-    def _settle(self, job: str) -> None:
+    def _read(self, name: str) -> Row:
+        """The object of a JSON file; empty: the file does not exist or is not ours (Hadoop's _SUCCESS is empty)."""
+        content = None
+        with suppress(ValueError):
+            content = json.loads(self.store.read(name) or b"")
+        return content if isinstance(content, dict) else {}
+
+    def _put(self, name: str, content: Row) -> None:
+        self.store.put(name, json.dumps(content, sort_keys=True).encode() + b"\n")
+
+    def _settle(self, job: str, which: str = "job") -> None:
+        """Finishes the commit of another job, or removes what it has staged: this one holds the lock, so nobody else is
+        at work on it."""
         journal = self._journal(job)
-        if journal is None:
+        if not journal:
             self._discard(job)
-        else:
-            self._finish(journal)
-            self._log_finished(job)
-
-    def _log_finished(self, job: str) -> None:
+            return
+        self._finish(journal, which)
         logger.warning("%s: the commit of job %s, which its driver had not finished, is finished", self.store.path, job)
 
-    def _finish(self, journal: dict[str, Any], which: str = "job") -> None:
+    def _finish(self, journal: Row, which: str = "job") -> None:
         """Steps 3 to 5, as far as an earlier attempt has not done them."""
-        job, query, batch = journal["job"], journal["query"], journal["batch"]
+        job, query = journal["job"], journal["query"]
         try:
-            if not self._is_done(job, query, batch):
-                self._publish(journal)
-                self._mark_done(journal)
+            if not self._is_done(job, query, journal["batch"]):
+                if "table" in journal:
+                    self.store.replace(journal["gone"], journal["files"])
+                    self._put(TABLE, journal["table"])
+                elif query is None:
+                    self.store.delete(SUCCESS)  # while a job is being published its content is wrong
+                    self.store.publish(job, journal["partitions"])
+                    summaries = {row["name"]: row["summary"] for row in journal["partitions"]}
+                    self._put(SUCCESS, {"job": job, "partitions": summaries})
+                else:
+                    self.store.publish(job, journal["partitions"])
+                    self._put(STREAMS, {**self._read(STREAMS), query: {"batch": journal["batch"], "job": job}})
             self._clean_up(job)
         except Exception as error:
-            raise self._unfinished(journal, error, which) from error
+            raise self._unfinished(job, error, which) from error
 
-    def _publish(self, journal: dict[str, Any]) -> None:
-        if "table" in journal:
-            self.store.replace(journal["gone"], journal["files"])
-            return
-        if journal["query"] is None:
-            self.store.delete(SUCCESS)  # while a job is being published its content is wrong
-        self.store.publish(journal["job"], journal["partitions"])
-
-    def _unfinished(self, journal: dict[str, Any], error: Exception, which: str = "job") -> UnfinishedCommit:
+    def _unfinished(self, job: str, error: Exception, which: str = "job") -> UnfinishedCommit:
         path = self.store.path
         return UnfinishedCommit(
-            f"{path}: {which} {journal['job']} is committed, being finished: do not run it again. The next job that "
+            f"{path}: {which} {job} is committed, being finished: do not run it again. The next job that "
             f"writes there finishes it, or spark_udfs.sweep({path!r}, 0), once this is no more: {error}"
         )
 
-    def _mark_done(self, journal: dict[str, Any]) -> None:
-        job, query = journal["job"], journal["query"]
-        if "table" in journal:
-            self.store.put(TABLE, _as_json(journal["table"]))
-        elif query is None:
-            summaries = {row["name"]: row["summary"] for row in journal["partitions"]}
-            self.store.put(SUCCESS, _as_json({"job": job, "partitions": summaries}))
-        else:
-            known = _from_json(self.store.read(STREAMS)) or {}
-            self.store.put(STREAMS, _as_json({**known, query: {"batch": journal["batch"], "job": job}}))
-
     def _is_done(self, job: str, query: str | None, batch: int) -> bool:
         if query is None:
-            return any((_from_json(self.store.read(mark)) or {}).get("job") == job for mark in (SUCCESS, TABLE))
-        known = (_from_json(self.store.read(STREAMS)) or {}).get(query)
+            return any(self._read(mark).get("job") == job for mark in (SUCCESS, TABLE))
+        known = self._read(STREAMS).get(query)
         return known is not None and known["batch"] >= batch
 
     def _clean_up(self, job: str) -> None:
@@ -315,23 +315,63 @@ def partition_of(name: str) -> tuple[str, int] | None:
     return (topic, partition) if topic and partition is not None and name == f"{topic}-{partition}" else None
 
 
-def _is_of_a_table(name: str) -> bool:
-    """Whether readers take a file for one with rows."""
-    return name.endswith(FILE_OF_A_TABLE) and not any(part.startswith(("_", ".")) for part in name.split("/"))
-
-
 def _journal_name(job: str) -> str:
     return f"{staging_folder(job)}/commit.json"
 
 
-def _as_json(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True).encode() + b"\n"
+# ---- the path that a job writes to -----------------------------------------------------------------------
 
 
-def _from_json(data: bytes | None) -> dict[str, Any] | None:
-    """The object of a JSON file; None: the file does not exist or is not ours (Hadoop's _SUCCESS is empty)."""
-    try:
-        content = json.loads(data or b"")
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
+# What Spark, Delta, Hudi, Iceberg and write_table write to a table's folder.
+_OF_TABLES = re.compile(rf"part-[0-9]{{5}}.*|_delta_log|_spark_metadata|\.hoodie|{TABLE}|.*\.(parquet|orc|avro)")
+
+
+def publisher(job: WriteJob) -> Publisher:
+    return Publisher(job.path, job.storage)
+
+
+def resolve(path: str | None, storage: StorageOptions) -> tuple[str, dict[str, int]]:
+    """The absolute path or URL, and topic -> number of partitions below it. ValueError for a path that must not be
+    written to."""
+    if not path:
+        raise ValueError('kafkarec needs a path, and has no tables: .mode("append").save("/backup/kafka")')
+    path, names = _listed(path, storage)
+    from kafkarec import distributed
+
+    if "meta.properties" in names:
+        raise ValueError(
+            f"{path} is a broker's data folder: write to another one, and move the partitions' folders while the "
+            f"broker is stopped"
+        )
+    tables = sorted(name for name in names if _OF_TABLES.fullmatch(name))
+    if tables:
+        raise ValueError(
+            f"{path} holds another table ({tables[0]}), which partition folders would spoil: name a folder of their own"
+        )
+    if any(map(distributed.is_segment, names)):
+        raise ValueError(f"{path} is one partition's folder: name the folder above it")
+    partition_counts: dict[str, int] = {}
+    for topic, partition in filter(None, map(partition_of, names)):
+        partition_counts[topic] = max(partition_counts.get(topic, 0), partition + 1)
+    return path, partition_counts
+
+
+def resolve_table(path: str, storage: StorageOptions) -> str:
+    """The absolute path or URL of a table; ValueError for one that holds anything else."""
+    path, names = _listed(path, storage)
+    others = sorted(name for name in names if not name.startswith((TEMPORARY, ".")))
+    if others and TABLE not in names and not Publisher(path, storage).table():
+        raise ValueError(f"{path} holds {others[0]}, and no table that write_table has made: name a new folder")
+    return path
+
+
+def _listed(path: str, storage: StorageOptions) -> tuple[str, list[str]]:
+    """The absolute path or URL, and the names in it."""
+    bootstrap.load()
+    path = absolute(path)
+    scheme, is_url, _ = path.partition("://")
+    if hadoop_scheme(path) is not None or (is_url and scheme not in SCHEMES):
+        raise ValueError(f"kafkarec cannot write to {scheme + is_url if is_url else path}. {FOLDERS}")
+    store = Publisher(path, storage).store
+    store.check_access()
+    return store.path, [*store.folders(), *(one.name for one in store.names(below=False))]

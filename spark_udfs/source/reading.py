@@ -21,11 +21,10 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import bootstrap, decoding, schema
-from spark_udfs.schema import SparkColumn
-from spark_udfs.task_log import logger
-from spark_udfs.worker_errors import cause_first
+from spark_udfs.errors import cause_first, logger
+from spark_udfs.schema import Columns, Row, SparkColumn
 
-from . import description, planning
+from . import planning
 from .columns import key_values
 from .log_end import GAP, SplitEnd, batches_of
 from .options import ReadOptions
@@ -62,9 +61,7 @@ _CHEAPEST = {"records": "offset", "batches": "position"}
 _POSITION = {"records": "batch_position", "batches": "position"}
 
 
-def read_splits(
-    splits: Iterable[Split], options: ReadOptions, columns: tuple[SparkColumn, ...]
-) -> Iterator[pa.RecordBatch]:
+def read_splits(splits: Iterable[Split], options: ReadOptions, columns: Columns) -> Iterator[pa.RecordBatch]:
     """The work of a task: loads kafkarec, reads each split, logs its error if it fails, and then one line."""
     with closing(TaskCounters()) as counters:
         yield from _read_splits(splits, options, columns, counters)
@@ -72,7 +69,7 @@ def read_splits(
 
 @cause_first
 def _read_splits(
-    splits: Iterable[Split], options: ReadOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters
+    splits: Iterable[Split], options: ReadOptions, columns: Columns, counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
     bootstrap.load()
     for split in splits:
@@ -80,7 +77,7 @@ def _read_splits(
 
 
 def read_split(
-    split: Split, options: ReadOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters
+    split: Split, options: ReadOptions, columns: Columns, counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of one split, of at most 64 MiB and maxRecordsPerBatch rows, in the file's order.
 
@@ -112,7 +109,7 @@ def read_split(
             counters.add(damaged=1)
             if not hasattr(error, "__notes__"):
                 error.add_note(_advice(split, error, options))
-            error.add_note(f"{description.damage_report_of(options)} lists all damage")
+            error.add_note(f"{planning.damage_report_of(options)} lists all damage")
             raise
         # not a segment at all, for example an encrypted object
         yield rows.damage_only([counters.add_rest(split, str(error.reason), str(error))])
@@ -142,11 +139,11 @@ def _incomplete_end(
 
 def pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: list[str]) -> Generator[Piece]:
     """The records (view=batches: the batches) of a split in these bytes. sources: the columns that kafkarec decodes."""
-    wanted: dict[str, Any] = {"start_offset": split.start_offset, "end_offset": split.end_offset}
+    wanted: Row = {"start_offset": split.start_offset, "end_offset": split.end_offset}
     if options.view == "batches":
         yield from part.scan_pieces(errors=options.errors, **wanted)
         return
-    if split.uncommitted is not None:
+    if options.is_read_committed:
         wanted |= {"isolation": "read_committed", "last_stable_offset": split.uncommitted.last_stable_offset}
         wanted["aborted"] = split.uncommitted.aborted  # with the markers' offsets, so no scan for markers is needed
     yield from part.stream(
@@ -181,7 +178,7 @@ _PERMISSIVE = "mode PERMISSIVE keeps everything else; the column columnNameOfCor
 def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions) -> str:
     if not decoding.begins_without_batch(error):
         return _PERMISSIVE
-    with open_segment(split.path, options) as opened:
+    with open_segment(split.path, options.storageOptions) as opened:
         is_gzip = opened.raw(0, len(decoding.GZIP)) == decoding.GZIP
     if is_gzip:
         return f"the file is compressed by gzip, and is read if its name ends in .log.gz; {_PERMISSIVE}"
@@ -194,7 +191,7 @@ def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions
 class _RowBuilder:
     """Makes record batches of one schema from the pieces of a split. `sources`: the columns that kafkarec decodes."""
 
-    def __init__(self, split: Split, options: ReadOptions, columns: tuple[SparkColumn, ...]) -> None:
+    def __init__(self, split: Split, options: ReadOptions, columns: Columns) -> None:
         self.columns = columns
         self.schema = pa.schema(list(schema.arrow_struct(columns)))
         self.corrupt = options.columnNameOfCorruptRecord
@@ -218,12 +215,13 @@ class _RowBuilder:
         """The rows of one piece, with a row for each damaged range in its place."""
         table, count = pa.table(piece), len(piece)
         arrays = [self._array(column, table, piece, count) for column in self.columns]
-        if self.has_reasons and piece.damage:
-            positions = table.column(self.position_column)
-            indices = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
-            rows = self.damage_only(piece.damage)
-            arrays = [decoding.insert(array, indices, rows.column(at)) for at, array in enumerate(arrays)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        if not self.has_reasons or not piece.damage:
+            return batch
+        positions = table.column(self.position_column)
+        indices = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
+        damaged = self.damage_only(piece.damage).to_struct_array()
+        return pa.RecordBatch.from_struct_array(decoding.with_rows(batch.to_struct_array(), indices, damaged))
 
     def damage_only(self, damage: Iterable[kafkarec.Damage]) -> pa.RecordBatch:
         """A row for each damaged range: position and reason; all other columns are null."""
@@ -248,7 +246,10 @@ class _RowBuilder:
         if column.source is not None:
             return decoding.convert(_one_array(table.column(column.source)), column, wanted)
         if column.name == "_batch_crc":
-            return _crc_of_each_record(batches_of(piece), _one_array(table.column(self.position_column)), wanted)
+            batches = pa.table(batches_of(piece))
+            positions = _one_array(table.column(self.position_column))
+            rows = pc.index_in(positions, value_set=_one_array(batches.column("position")))
+            return _one_array(batches.column("crc")).cast(wanted).take(rows)
         return self._repeated(column.name, self.constants.get(column.name), wanted, count)
 
     def _repeated(self, name: str, value: Any, wanted: pa.DataType, count: int) -> pa.Array:
@@ -262,13 +263,6 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
-def _crc_of_each_record(batches: kafkarec.BatchTable, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The checksum of each record's batch."""
-    table = pa.table(batches)
-    rows = pc.index_in(positions, value_set=_one_array(table.column("position")))
-    return _one_array(table.column("crc")).cast(wanted).take(rows)
-
-
 class TaskCounters:
     """What a task has read, for its result and for one line in the executor's log. what: the verb of that line.
 
@@ -279,7 +273,7 @@ class TaskCounters:
 
     def __init__(self, what: str = "read") -> None:
         self.what = what
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[Row] = []
         self.damaged, self.started = 0, time.monotonic()
 
     def add_split(self, split: Split) -> None:
@@ -333,10 +327,7 @@ class TaskCounters:
         if self.damaged <= MOST_RANGES or damage.reason == GAP:
             self.rows[-1]["ranges"].append({name: getattr(damage, name) for name in decoding.REASON_FIELDS})
 
-    def sums(self) -> dict[str, int]:
-        return {name: sum(row[name] for row in self.rows) for name in COUNTS}
-
-    def damage(self) -> list[dict[str, Any]]:
+    def damage(self) -> list[Row]:
         """The damaged ranges of all splits, each with topic, partition and file."""
         return [
             {name: row[name] for name in ("topic", "partition", "file")} | each
@@ -359,8 +350,11 @@ class TaskCounters:
 
     def close(self) -> None:
         """Logs the line."""
-        sums, files = self.sums(), dict.fromkeys(row["file"] for row in self.rows)
-        counts = " ".join(f"{name}={sums[name]}" for name in ("bytes", "batches", "records", "damaged", "incomplete"))
+        files = dict.fromkeys(row["file"] for row in self.rows)
+        counts = " ".join(
+            f"{name}={sum(row[name] for row in self.rows)}"
+            for name in ("bytes", "batches", "records", "damaged", "incomplete")
+        )
         seconds, first = time.monotonic() - self.started, next(iter(files), "nothing")
         logger.info("kafkarec %s files=%d %s seconds=%.3f first=%s", self.what, len(files), counts, seconds, first)
 

@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_udfs.task_log import logger
+from spark_udfs.errors import logger
 
 from .log_end import missing_at
 from .options import ReadOptions, instant_text
-from .paths import OffsetRange, PartitionLog, TopicPartition
+from .paths import OffsetRange, PartitionLog, Partitions, TopicPartition
 
 if TYPE_CHECKING:
     import kafkarec
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 EARLIEST, LATEST = -2, -1
 
 
-def chosen(
-    options: ReadOptions, partitions: dict[TopicPartition, PartitionLog], *, must_exist: bool = True
-) -> dict[TopicPartition, PartitionLog]:
+def chosen(options: ReadOptions, partitions: Partitions, *, must_exist: bool = True) -> Partitions:
     """The partitions that subscribe, subscribePattern or assign name. must_exist: ValueError for one that does not;
     while a stream runs they may appear and disappear."""
     topics, pattern, assigned = options.subscribe, options.subscribePattern, options.assign
@@ -46,10 +44,10 @@ def chosen(
     }
 
 
-def ranges(options: ReadOptions, partitions: dict[TopicPartition, PartitionLog]) -> dict[TopicPartition, OffsetRange]:
+def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition, OffsetRange]:
     """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
     then those that exist are read."""
-    begins, ends = starts(options, partitions), _requested(options, partitions, "ending")
+    begins, ends = (requested(options, partitions, each) for each in ("starting", "ending"))
     if ("offset", LATEST) in begins.values():
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
     if ("offset", EARLIEST) in ends.values():
@@ -59,10 +57,10 @@ def ranges(options: ReadOptions, partitions: dict[TopicPartition, PartitionLog])
         log = partition.log
         start = _offset(log, begins[key], key, options.startingOffsetsByTimestampStrategy)
         end = _offset(log, ends[key], key, "no bound")
-        checked[key] = (
-            _checked(start, "startingOffsets", key, partition, log, options),
-            _checked(end, "endingOffsets", key, partition, log, options),
-        )
+        for option, offset in (("startingOffsets", start), ("endingOffsets", end)):
+            if offset is not None and option in options.given and options.failOnDataLoss:
+                _check(offset, option, key, partition, log)
+        checked[key] = start, end
         are_empty.append(end is not None and end <= max(start or 0, partition.segments[0].base_offset or 0))
     if are_empty and all(are_empty):
         logger.warning(
@@ -72,7 +70,7 @@ def ranges(options: ReadOptions, partitions: dict[TopicPartition, PartitionLog])
     return checked
 
 
-def offsets_at(partitions: dict[TopicPartition, PartitionLog], time: int) -> dict[TopicPartition, int]:
+def offsets_at(partitions: Partitions, time: int) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
     return {key: _offset(each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()}
 
@@ -81,15 +79,11 @@ def offsets_at(partitions: dict[TopicPartition, PartitionLog], time: int) -> dic
 _RequestedOffset = tuple[str, int]
 
 
-def starts(options: ReadOptions, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, _RequestedOffset]:
-    """Where reading each of these partitions begins: ("offset", n), n also EARLIEST or LATEST, or ("time", ms)."""
-    return _requested(options, partitions, "starting")
-
-
-def _requested(
+def requested(
     options: ReadOptions, partitions: Iterable[TopicPartition], which: str
 ) -> dict[TopicPartition, _RequestedOffset]:
-    """which: starting or ending, the first part of the options' names"""
+    """Where reading each of these partitions begins or ends: ("offset", n), n also EARLIEST or LATEST, or ("time", ms).
+    which: starting or ending, the first part of the options' names"""
     time, offsets = getattr(options, f"{which}Timestamp"), getattr(options, f"{which}Offsets")
     by_time = getattr(options, f"{which}OffsetsByTimestamp")
     if time is not None:
@@ -148,20 +142,11 @@ def no_record(key: TopicPartition, time: int) -> ValueError:
     )
 
 
-def _checked(
-    offset: int | None,
-    option: str,
-    key: TopicPartition,
-    partition: PartitionLog,
-    log: kafkarec.Log,
-    options: ReadOptions,
-) -> int | None:
-    """The offset itself. ValueError if the log does not have it, which Spark's Kafka source calls data loss."""
-    if offset is None or option not in options.given:
-        return offset
+def _check(offset: int, option: str, key: TopicPartition, partition: PartitionLog, log: kafkarec.Log) -> None:
+    """ValueError if the log does not have the offset, which Spark's Kafka source calls data loss."""
     first, last = log.start_offset, log.next_offset
-    if not options.failOnDataLoss or first is None or last is None:
-        return offset  # reads the offsets in the requested range that exist
+    if first is None or last is None:
+        return
     missing = missing_at(partition, offset) if option == "startingOffsets" else None
     if not first <= offset <= last:
         missing = f"which has {first} to {last} (exclusive): the others were deleted, or never existed"
@@ -170,4 +155,3 @@ def _checked(
             f"{option} asks for offset {offset} of {key[0]}-{key[1]}, {missing}. failOnDataLoss=false reads those that "
             f"exist"
         )
-    return offset

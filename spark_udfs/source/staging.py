@@ -13,14 +13,16 @@ import os
 import re
 import secrets
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import NAMESPACE_URL, uuid5
+
+from spark_udfs.schema import Row
 
 from .options import StorageOptions
-from .paths import TopicPartition
+from .paths import TopicPartition, open_segment
 
 if TYPE_CHECKING:
     import kafkarec
@@ -70,31 +72,30 @@ class StagedPartition:
         return f"{self.topic}-{self.partition}"
 
 
-class WriteSettings(NamedTuple):
-    """How batches and segments are written; level None: Kafka's default of the codec."""
-
-    compression: str = "none"
-    level: int | None = None
-    batch_size: int = 16384
-    segment_bytes: int = 1 << 30
-
-
 class WriteJob(NamedTuple):
     """One write to a path.
 
     job: its id. query, batch: of a stream; the id then consists of both, so that a batch that runs again is recognised.
     overwrite: one of options.OVERWRITES; None: append. topic: the option, None if the rows have a column for it
     storage: options of the library that opens a URL
+    compression, level, batch_size, segment_bytes: how batches and segments are written; level None: Kafka's default
+    columns: of the rows. num_partitions: the option. existing: topic -> number of its partitions below the path
     """
 
     path: str
     job: str
     overwrite: str | None
-    settings: WriteSettings
     topic: str | None = None
     query: str | None = None
     batch: int = -1
-    storage: Mapping[str, Any] = NO_STORAGE
+    storage: StorageOptions = NO_STORAGE
+    compression: str = "none"
+    level: int | None = None
+    batch_size: int = 16384
+    segment_bytes: int = 1 << 30
+    columns: tuple[str, ...] = ()
+    num_partitions: int | None = None
+    existing: Mapping[str, int] = NO_STORAGE
 
     @property
     def folder(self) -> str:
@@ -106,9 +107,7 @@ def staging_folder(job: str) -> str:
     return f"{TEMPORARY}/{job}"
 
 
-def row_of(
-    name: str, parts: Sequence[StagedPartition], before: Any, made: Any, offsets: Sequence[int] = (0, 0)
-) -> dict[str, Any]:
+def row_of(name: str, parts: Sequence[StagedPartition], before: Any, made: Any, offsets: Sequence[int] = (0, 0)) -> Row:
     """A partition's row of a journal. before: what its folder has, by which a change is seen; made: what it will have;
     offsets: of the new records, the first one and the next one after them."""
     summary = {"records": sum(part.records for part in parts), "first_offset": offsets[0], "next_offset": offsets[1]}
@@ -130,12 +129,6 @@ def make_in_begun(folder: str) -> None:
         raise FileNotFoundError(text) from None
 
 
-def topic_id(path: str, topic: str) -> UUID:
-    """The id of a new topic, derived from its name and the absolute path or URL, so that all tasks use the same
-    one."""
-    return uuid5(NAMESPACE_URL, f"kafkarec:{path}/{topic}")
-
-
 def check_topic(topic: str | None) -> None:
     """Kafka's rule for names (org.apache.kafka.common.internals.Topic); which also keeps paths inside the folder."""
     if topic is None:
@@ -152,7 +145,6 @@ class StagingWriter:
 
     def __init__(self, job: WriteJob, task: int, name: str, folder: str) -> None:
         self._job, self._task, self._folder, self.name = job, task, folder, name
-        self._settings = job.settings
         self._partitions: dict[TopicPartition, StagedPartition] = {}
         self._writers: OrderedDict[TopicPartition, kafkarec.SegmentWriter] = OrderedDict()
         self._rows: dict[TopicPartition, list[Any]] = {}  # tables that are not written yet
@@ -172,7 +164,7 @@ class StagingWriter:
             raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
         self._rows.setdefault(key, []).append(table)
         self._buffered.update({key: table.nbytes, None: table.nbytes})
-        if self._buffered[key] >= max(FLUSH_BYTES, 4 * self._settings.batch_size):
+        if self._buffered[key] >= max(FLUSH_BYTES, 4 * self._job.batch_size):
             self._flush(key)
         elif self._buffered[None] >= MAX_BUFFERED_BYTES:
             self._flush_all()
@@ -201,9 +193,9 @@ class StagingWriter:
         one, (topic, partition) = self._partitions[key], key
         table = pa.concat_tables(self._rows.pop(key))
         self._buffered[None] -= self._buffered.pop(key)
-        settings = self._settings
-        options: dict[str, Any] = {"compression": settings.compression, "level": settings.level}
-        options["batch_size"] = min(settings.batch_size, settings.segment_bytes)
+        job = self._job
+        options: Row = {"compression": job.compression, "level": job.level}
+        options["batch_size"] = min(job.batch_size, job.segment_bytes)
         if one.given:
             options["base_offset"] = None
         try:
@@ -231,8 +223,9 @@ class StagingWriter:
         make_in_begun(folder)
         writer = kafkarec.SegmentWriter(
             folder,
-            segment_bytes=self._settings.segment_bytes,
-            topic_id=topic_id(self._job.path, topic),
+            segment_bytes=self._job.segment_bytes,
+            # all tasks use the same one for a new topic
+            topic_id=uuid5(NAMESPACE_URL, f"kafkarec:{self._job.path}/{topic}"),
             check_all=False,
         )
         self._writers[key] = writer
@@ -242,3 +235,52 @@ class StagingWriter:
         writer = self._writers.pop(key)
         writer.close()
         self._partitions[key].size = sum(segment.size for segment in writer.segments)
+
+
+# ---- on the driver: staged segments that are appended to a log -------------------------------------------
+
+
+_PIECE_BYTES = 8 << 20
+
+
+def append(
+    folder: str, parts: Sequence[StagedPartition], segments: Callable[[StagedPartition], Iterable[str]], **options: Any
+) -> range:
+    """Appends to the log in a local folder; returns the range of the new offsets. Batches get their offsets and the
+    log's leader epoch in header fields that the checksum does not cover.
+
+    segments: the paths of a part's segments, in order; options: of kafkarec.SegmentWriter
+    """
+    import kafkarec
+
+    first, given = parts[0], parts[0].given
+    try:
+        with kafkarec.SegmentWriter(folder, assign_offsets=not given, check_all=False, **options) as writer:
+            end = writer.next_offset
+            if not given or first.first_offset >= end:
+                for path in (path for part in parts for path in segments(part)):
+                    with open_segment(path, NO_STORAGE) as segment:
+                        for begin, stop in segment.splits(_PIECE_BYTES):
+                            writer.append(segment.raw(begin, stop - begin))
+                return range(first.first_offset if given else end, writer.next_offset)
+    except ValueError as error:
+        raise ValueError(f"{first.name}: {error}") from error
+    raise not_following(first, end)
+
+
+def not_following(part: StagedPartition, next_offset: int) -> ValueError:
+    """The error for a task's records with offsets that the log has already. next_offset: of the log"""
+    return ValueError(
+        f"{part.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the next offset of the log "
+        f'is {next_offset}; without the column offset, df.drop("offset"), records get the next ones'
+    )
+
+
+def leader_epoch(read: Callable[[str], bytes | None]) -> int:
+    """The leader epoch of a log's last batches. read(name): the content of a file in its folder; None: there is
+    none."""
+    from kafkarec.sidecars import leader_epochs
+
+    data = read(leader_epochs.NAME)
+    entries = leader_epochs.read(data) if data else ()
+    return entries[-1].epoch if entries else 0

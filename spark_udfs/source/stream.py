@@ -25,16 +25,15 @@ from spark_udfs.capabilities import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from spark_udfs.schema import SparkColumn
-from spark_udfs.task_log import log_to_stderr, logger
-from spark_udfs.worker_errors import cause_first
+from spark_udfs.errors import cause_first, log_to_stderr, logger
+from spark_udfs.schema import Columns
 
 from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
 from .batch import columns_of, warn_of_mode, warn_of_names
 from .growing_log import GrowingLog
 from .listing import Listing, lost
-from .offsets import Offsets, OffsetsJson, parse, to_json
-from .paths import PartitionLog, TopicPartition
+from .options import Offsets, OffsetsJson, from_json, to_json
+from .paths import PartitionLog, Partitions, TopicPartition
 from .planning import Split
 
 _T = TypeVar("_T")
@@ -55,9 +54,7 @@ def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One instance is on the driver while the query runs; others are made for each plan and pickled to the tasks."""
 
-    def __init__(
-        self, chosen: options.ReadOptions, wanted: tuple[SparkColumn, ...], error: Exception | None = None
-    ) -> None:
+    def __init__(self, chosen: options.ReadOptions, wanted: Columns, error: Exception | None = None) -> None:
         self.options = chosen
         self.columns = wanted
         self._error = error
@@ -81,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`call` with the logs as they are now; again while files that it opens are removed or replaced."""
         self._begin()
 
-        def now(found: dict[TopicPartition, PartitionLog]) -> _T:
+        def now(found: Partitions) -> _T:
             if is_first:
                 warn_of_names(self.options, found, self._listing.finder.left_out)
             listed = selection.chosen(self.options, found, must_exist=is_first)
@@ -103,7 +100,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _initial_offset(self, logs: _Logs) -> OffsetsJson:
         warn_of_mode(self.options, self.columns)
-        starts = selection.starts(self.options, logs)
+        starts = selection.requested(self.options, logs, "starting")
         self._held_back = {}
         return to_json({key: self._start(key, log, *starts[key]) for key, log in logs.items()})
 
@@ -126,9 +123,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
         """The end offsets of the next micro-batch; the object `start` itself if there is nothing new."""
-        before = parse(start)
+        before = from_json(start)
         offsets = self._with_logs(lambda logs: self._latest_from(logs, before, limit))
-        self._held_back = {}
         return start if offsets == before else to_json(offsets)
 
     def _latest_from(
@@ -150,6 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets = self._limited(starts, ends, limit)
         for key, log in logs.items():
             log.keep({each[key] for each in (before, starts, offsets) if key in each})
+        self._held_back = {}
         return offsets
 
     def _limited(self, starts: Offsets, ends: Offsets, limit: ReadLimit | None) -> Offsets:
@@ -190,14 +187,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 logger.warning(
                     "%s: the log stops in mid-batch after offset %d, and this query ends there; %s from byte %d on, "
                     "%d bytes, has no whole batch",
-                    *(_name(key), log.end - 1, incomplete.file, incomplete.position, incomplete.length),
+                    *(f"{key[0]}-{key[1]}", log.end - 1, incomplete.file, incomplete.position, incomplete.length),
                 )
 
     # ---- batches
 
     @cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
-        before, after = parse(start), parse(end)
+        before, after = from_json(start), from_json(end)
         splits = self._with_logs(lambda logs: self._splits(logs, before, after))
         columns.check_key_values(splits, self.columns)
         log_end.warn_of_gaps(self.options, splits)
@@ -225,7 +222,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report_missing(self, before: Offsets, logs: _Logs) -> None:
         gone = sorted(set(before) - set(logs))
         if gone:
-            names = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
+            names = ", ".join(f"{key[0]}-{key[1]} (next offset {before[key]})" for key in gone)
             lost(self.options, f"{names}: no segments are left")
 
 
@@ -238,7 +235,7 @@ class SimpleStreamReader(StreamReader):
     @cause_first
     def initialOffset(self) -> OffsetsJson:
         offsets = super().initialOffset()
-        self._reached = parse(offsets)
+        self._reached = from_json(offsets)
         return offsets
 
     @cause_first
@@ -246,13 +243,12 @@ class SimpleStreamReader(StreamReader):
         known = self._reached is not None
         before = self._reached or {}
         offsets = self._with_logs(lambda logs: self._latest_from(logs, before, None, start_is_known=known))
-        self._held_back = {}
         return to_json(offsets)
 
     @cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
         tasks = super().partitions(start, end)
-        self._reached = parse(end)
+        self._reached = from_json(end)
         return tasks
 
     def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
@@ -262,10 +258,6 @@ class SimpleStreamReader(StreamReader):
                 if before.get(key, 0) > after.get(key, 0):
                     log.available(before[key], "the next offset is")
         return super()._splits(logs, before, after)
-
-
-def _name(key: TopicPartition) -> str:
-    return f"{key[0]}-{key[1]}"
 
 
 def _bytes_in(part: PartitionLog) -> int:

@@ -23,13 +23,13 @@ from pyspark import TaskContext
 
 from spark_udfs import function_options
 from spark_udfs.capabilities import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from spark_udfs.errors import cause_first, log_to_stderr, logger
 from spark_udfs.schema import CORRUPT
-from spark_udfs.task_log import log_to_stderr, logger
-from spark_udfs.worker_errors import cause_first
 
-from . import destination, options
-from .rows_by_partition import PartitionSplitter, WritePlan
-from .staging import StagedPartition, WriteJob, WriteSettings, check_topic
+from . import options, publishing
+from .publishing import publisher
+from .rows_by_partition import PartitionSplitter
+from .staging import StagedPartition, WriteJob, check_topic
 from .worker_path import PicklesWithPackage
 
 _BYTES = ("binary", "string")
@@ -60,27 +60,26 @@ class StagedMessage(WriterCommitMessage):
 def writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> DataSourceArrowWriter:
     """The writer of `df.write`. overwrite: what the session's overwrites replace, one of options.OVERWRITES; None:
     append. ValueError for options, columns and paths that cannot be written."""
-    job, plan = planned(given, schema, overwrite)
-    job = job._replace(job=str(uuid4()))
-    destination.publisher(job.path, job.storage).begin(job)
-    return BatchWriter(job, plan)
+    job = planned(given, schema, overwrite)._replace(job=str(uuid4()))
+    publisher(job).begin(job)
+    return BatchWriter(job)
 
 
 def stream_writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> DataSourceStreamArrowWriter:
     """The writer of `df.writeStream`. overwrite: in complete mode, in which each batch overwrites; else as `writer`."""
     own = {name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS}
-    return StreamWriter(*planned(own, schema, overwrite))
+    return StreamWriter(planned(own, schema, overwrite))
 
 
 class BatchWriter(DataSourceArrowWriter):
     """Made on the driver; pickled to each task for `write`, and to a process of the driver for commit and abort."""
 
-    def __init__(self, job: WriteJob, plan: WritePlan) -> None:
-        self.job, self.plan = job, plan
+    def __init__(self, job: WriteJob) -> None:
+        self.job = job
 
     @cause_first
     def write(self, iterator: Iterator[Any]) -> StagedMessage:
-        return write(self.job, self.plan, iterator)
+        return write(self.job, iterator)
 
     @cause_first
     def commit(self, messages: Sequence[Any]) -> None:
@@ -88,14 +87,14 @@ class BatchWriter(DataSourceArrowWriter):
 
     @cause_first
     def abort(self, messages: Sequence[Any]) -> None:
-        destination.publisher(self.job.path, self.job.storage).abort(self.job)
+        publisher(self.job).abort(self.job)
 
 
 class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
     """Pickled to each task for `write`, and unpickled again for each commit or abort. job: without id, query, batch."""
 
-    def __init__(self, job: WriteJob, plan: WritePlan) -> None:
-        self.job, self.plan = job, plan
+    def __init__(self, job: WriteJob) -> None:
+        self.job = job
 
     @cause_first
     def write(self, iterator: Iterator[Any]) -> StagedMessage:
@@ -103,7 +102,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
         query, batch = (context.getLocalProperty(name) if context else None for name in (_QUERY, _BATCH))
         if query is None or batch is None:
             raise RuntimeError(f"Spark has not set the properties {_QUERY} and {_BATCH} of its task")
-        return write(self.job._replace(job=f"{query}-{batch}", query=query, batch=int(batch)), self.plan, iterator)
+        return write(self.job._replace(job=f"{query}-{batch}", query=query, batch=int(batch)), iterator)
 
     @cause_first
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
@@ -116,7 +115,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
         """Ends the batch's job. If there is no message, the query's next commit or a sweep removes what is staged."""
         job = _job_of(messages)
         if job is not None:
-            destination.publisher(job.path, job.storage).abort(job)
+            publisher(job).abort(job)
 
 
 def _job_of(messages: Sequence[Any]) -> WriteJob | None:
@@ -126,7 +125,7 @@ def _job_of(messages: Sequence[Any]) -> WriteJob | None:
 def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
     started = time.monotonic()
     staged = [one for message in messages if message is not None for one in message.staged]
-    rows = destination.publisher(job.path, job.storage).commit(job, staged)
+    rows = publisher(job).commit(job, staged)
     records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
     log_to_stderr()
     text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
@@ -136,24 +135,35 @@ def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
 # ---- on the driver, before anything is written --------------------------------------------------------------
 
 
-def planned(given: Mapping[str, str], schema: Any, overwrite: str | None) -> tuple[WriteJob, WritePlan]:
-    """The job, without an id, and the plan for all tasks."""
+def planned(given: Mapping[str, str], schema: Any, overwrite: str | None) -> WriteJob:
+    """The job, without an id."""
     chosen = options.parse_for_write(given)
     storage, topic = chosen.storageOptions, chosen.topic
-    path, existing = destination.resolve(chosen.path, storage)
+    path, existing = publishing.resolve(chosen.path, storage)
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
     if topic is not None:
         check_topic(topic)
     elif "topic" not in names:
         raise ValueError("no topic: add the column topic, or set the option topic")
-    settings = WriteSettings(chosen.compression, chosen.level, chosen.batchSize, chosen.segmentBytes)
     import kafkarec
 
     # so that a wrong level is an error here and not in every task
-    kafkarec.encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
+    kafkarec.encode([(0, 0, None, b"", [])], compression=chosen.compression, level=chosen.level)
     overwrite = overwrite and (chosen.partitionOverwriteMode or overwrite)
-    job = WriteJob(path, "", overwrite, settings, topic, storage=storage)
-    return job, WritePlan(names, chosen.numPartitions, existing)
+    return WriteJob(
+        path,
+        "",
+        overwrite,
+        topic,
+        storage=storage,
+        compression=chosen.compression,
+        level=chosen.level,
+        batch_size=chosen.batchSize,
+        segment_bytes=chosen.segmentBytes,
+        columns=names,
+        num_partitions=chosen.numPartitions,
+        existing=existing,
+    )
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -174,13 +184,13 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
 # ---- in a task ----------------------------------------------------------------------------------------------
 
 
-def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessage:
+def write(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
     """Stages a task's rows; removes what is staged if the task fails."""
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
-    with destination.publisher(job.path, job.storage).staging_writer(job, task, attempt) as staging:
-        splitter = PartitionSplitter(job, plan, task)
+    with publisher(job).staging_writer(job, task, attempt) as staging:
+        splitter = PartitionSplitter(job, task)
         for batch in batches:
             for topic, partition, table, given in splitter.by_partition(batch):
                 staging.put(topic, partition, table, given)
@@ -190,4 +200,4 @@ def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessa
     log_to_stderr()
     text = "kafkarec staged partitions=%d bytes=%d records=%d seconds=%.3f path=%s"
     logger.info(text, len(staged), size, records, seconds, f"{job.folder}/{staging.name}")
-    return StagedMessage(job, staged)
+    return StagedMessage(job._replace(existing={}), staged)

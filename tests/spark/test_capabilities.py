@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -196,9 +197,10 @@ def test_a_simple_stream_reports_a_truncated_log(broker: Broker, restarted: bool
 def test_a_task_unpickles_its_own_splits_only() -> None:
     given = {"path": str(SEGMENTS), "subscribe": "txn", "isolationLevel": "read_committed", "maxPartitionBytes": "2k"}
     tasks = read_functions.plan(options.parse(given, "read"))
-    assert len(tasks) > 3 and any(split.uncommitted.aborted for task in tasks for split in task if split.uncommitted)
+    assert len(tasks) > 3 and any(split.uncommitted.aborted for task in tasks for split in task)
     body = read_functions.SplitTasks("read_log", tasks, iter)
-    body.pickled[0] = b"of another task"
+    pickled = pickle.loads(zlib.decompress(body.packed))
+    body.packed = zlib.compress(pickle.dumps([b"of another task", *pickled[1:]]))
     numbers = pa.RecordBatch.from_arrays([pa.array(range(1, len(tasks)))], ["id"])
     sent = pickle.loads(pickle.dumps(body))(iter([numbers]))
     assert list(sent) == [split for task in tasks[1:] for split in task]

@@ -18,7 +18,7 @@ from source_rows import Read, log_folder, repeated, spoil
 
 import kafkarec
 import spark_udfs
-from spark_udfs import counting
+from spark_udfs import read_functions
 from spark_udfs.read_functions import texts
 from spark_udfs.source import options as source_options
 
@@ -27,7 +27,7 @@ CODECS = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 ONE_BYTE = {"maxDecompressedBytes": 1}  # then whatever is decompressed fails
 
 
-def count(path: Any, **options: Any) -> counting.RecordCount:
+def count(path: Any, **options: Any) -> read_functions.RecordCount:
     return spark_udfs.count(Frames(), path if isinstance(path, list) else str(path), **options)
 
 
@@ -192,7 +192,7 @@ def test_without_checksums_a_damaged_payload_is_counted(tmp_path: Path) -> None:
 def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log_folder(tmp_path / "t-0", (0, spoil(TXN, 1, 1)), (60, repeated(TXN, 3, 30)[2 * len(TXN) :]))
     records = count(tmp_path, mode="PERMISSIVE")
-    told = [each.message for each in caplog.records if each.module == "counting"]
+    told = [each.message for each in caplog.records if each.module == "read_functions"]
     first, call = tmp_path / "t-0" / f"{0:020}.log", f"; spark_udfs.damage_report(spark, {str(tmp_path)!r})"
     assert records < 60 and [each.endswith(call) for each in told] == [True, True]
     assert told[0].startswith(f"kafkarec count: {first}: offsets 30 to 59 are missing before")

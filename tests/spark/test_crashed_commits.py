@@ -23,7 +23,7 @@ import pyarrow.dataset as ds
 from damage_reports import Frames, nothing_is_shipped  # noqa: F401
 from publish_jobs import an_hour_later, begun, content, dying, left, numbered, on_disk, publish, publisher, stage
 
-from spark_udfs.source import destination, folders
+from spark_udfs.source import folders, publishing
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +112,7 @@ class Table:
         spark_udfs.write_table(Frames(), str(self.source), self.out)
 
     def abort(self) -> None:
-        destination.publisher(self.out).sweep(0)
+        publishing.Publisher(self.out).sweep(0)
 
     def another(self, there: list[Any]) -> list[Any]:
         self._grow(1, b"more")
@@ -172,12 +172,12 @@ def dies_everywhere(
         elif way < 2:
             job.abort()
         elif way == 2:
-            destination.publisher(path).sweep(0)
+            publishing.Publisher(path).sweep(0)
         else:
             expected = job.another(expected)
         assert job.read() == expected, number
         if way == 3 or kind.startswith("table"):  # the next job does not know whether one that has staged still runs
-            destination.publisher(path).sweep(0)
+            publishing.Publisher(path).sweep(0)
             assert job.read() == expected, number
         assert left(path) == [], number
         number += STEP

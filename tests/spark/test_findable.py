@@ -14,7 +14,7 @@ from paths import ROOT
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from spark_udfs import shipping
+from spark_udfs import cluster
 
 NAME = "spark_udfs-0-12345678.zip"
 
@@ -27,7 +27,7 @@ from spark_udfs.source import KafkarecDataSource
 from spark_udfs.source.stream import StreamReader
 from spark_udfs.source.writing import StreamWriter
 objects = {"data source": KafkarecDataSource({"path": "/x"}), "reader": StreamReader({}, ())}
-objects["writer"] = StreamWriter("/x", 1)
+objects["writer"] = StreamWriter("/x")
 def closure(one): return lambda: one
 for name, one in objects.items():
     with open(f"{sys.argv[2]}/{name}", "wb") as file: file.write(cloudpickle.dumps(closure(one)))
@@ -54,7 +54,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The zip of spark_udfs at the path that Spark Connect uses on the driver."""
     path = tmp_path_factory.mktemp("driver") / "session" / NAME
     path.parent.mkdir()
-    shipping._zip_package(str(ROOT), str(path))
+    cluster._zip_package(str(ROOT), str(path))
     run(MAKE, path, path.parent)
     return path
 

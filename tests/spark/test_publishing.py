@@ -36,7 +36,7 @@ from publish_jobs import (
     table,
 )
 
-from spark_udfs.source import bucket_lock, destination, folders, staging
+from spark_udfs.source import buckets, folders, publishing, staging
 from spark_udfs.source.options import StorageOptions
 from spark_udfs.source.publishing import UnfinishedCommit
 
@@ -375,19 +375,19 @@ def test_a_driver_whose_lock_expired_stops_before_the_next_request(
     store = new_store(tmp_path, monkeypatch)
     publish(store, "job-1", {"t-0": ["a"], "t-1": ["b"]})
     before = objects(store)
-    for verb, error in (("upload", bucket_lock.LockLost), ("copy", UnfinishedCommit)):
+    for verb, error in (("upload", buckets.LockLost), ("copy", UnfinishedCommit)):
         made, original = begun(store, "job-2"), getattr(Dying, verb)
         staged = stage(made, {"t-0": ["d"], "t-1": ["e"]})
 
         def expiring(self: Any, *words: str, original: Any = original) -> None:
             original(self, *words)
-            monkeypatch.setattr(bucket_lock, "STALE", -1.0)
+            monkeypatch.setattr(buckets, "STALE", -1.0)
 
         with monkeypatch.context() as patch:
             patch.setattr(Dying, verb, expiring)
             with pytest.raises(error, match="was not renewed"):
                 publisher(made).commit(made, staged)
-        monkeypatch.setattr(bucket_lock, "STALE", 1200.0)
+        monkeypatch.setattr(buckets, "STALE", 1200.0)
         if verb == "upload":
             publisher(made).abort(made)
             assert objects(store) == before
@@ -398,7 +398,7 @@ def test_a_driver_whose_lock_expired_stops_before_the_next_request(
 def test_the_sweep_leaves_running_jobs(out: str) -> None:
     dead = begun(out, "dead")
     stage(dead, {"t-0": ["c"]})
-    sweep = destination.publisher(out).sweep
+    sweep = publishing.Publisher(out).sweep
     assert sweep() == []
     for each in [on_disk(dead.folder), *on_disk(dead.folder).rglob("*")]:
         os.utime(each, (time.time() - 30 * 3600,) * 2)
@@ -416,7 +416,7 @@ def test_the_sweep_leaves_running_jobs(out: str) -> None:
 def test_partition_folders_are_not_written_beside_another_table(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     with pytest.raises(ValueError, match=rf"{tmp_path} holds another table \({name}\)"):
-        destination.resolve(str(tmp_path), {})
+        publishing.resolve(str(tmp_path), {})
 
 
 def test_a_pickled_job_shows_no_keys(tmp_path: Path) -> None:

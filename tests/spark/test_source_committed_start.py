@@ -14,7 +14,7 @@ from source_rows import read
 from stream_broker import Broker
 from stream_engine import Query
 
-from spark_udfs.source import isolation, options
+from spark_udfs.source import options, planning
 from spark_udfs.source.listing import Listing
 
 
@@ -37,10 +37,10 @@ def fill(broker: Broker, seed: int, still_open: bool) -> None:
         broker.end_transaction(producer, commit=False)
 
 
-def walk(broker: Broker, start: int | None) -> isolation.Uncommitted:
+def walk(broker: Broker, start: int | None) -> planning.Uncommitted:
     parsed = options.parse({"path": str(broker.root)}, "read")
     (partition,) = Listing(parsed).current().values()
-    return isolation.read_transactions(partition, parsed, start)
+    return planning.read_transactions(partition, parsed, start)
 
 
 @pytest.mark.parametrize("still_open", [False, True])

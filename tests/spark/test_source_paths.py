@@ -17,7 +17,7 @@ from s3server import BUCKET, WITH_INDEXES, Server, running
 from source_rows import Read, log_folder, read
 from tiered_names import SEGMENT_ID, TOPIC_ID
 
-from spark_udfs.source import destination
+from spark_udfs.source import publishing
 
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 
@@ -75,7 +75,7 @@ def test_a_scheme_that_is_not_supported_says_what_to_do(path: str, why: str) -> 
     with pytest.raises(ValueError, match=rf"^kafkarec cannot read {re.escape(path)}: {why}.*\. It reads .*binaryFile"):
         read(path)
     with pytest.raises(ValueError, match=r"^kafkarec cannot write to .*dbfs:/x is /dbfs/x"):
-        destination.resolve(path, {})
+        publishing.resolve(path, {})
 
 
 def test_no_path_and_index_files_are_refused() -> None:

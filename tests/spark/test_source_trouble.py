@@ -236,7 +236,7 @@ def test_a_missing_library_is_no_damage_in_any_mode(mode: str) -> None:
     """A worker that starts in a checkout has kafkarec from there, without the wheel's libraries."""
     code = (
         "import sys\nsys.modules['isal'] = None\nfrom damage_reports import report\nfrom source_rows import Read\n"
-        "from spark_udfs import shipping\nshipping.ship = lambda spark: None\nmode, path = sys.argv[1:]\n"
+        "from spark_udfs import cluster\ncluster.ship = lambda spark: None\nmode, path = sys.argv[1:]\n"
         "report(path) if mode == 'damage_report' else Read({'path': path, 'mode': mode}).rows\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from spark_udfs.source import options
-from spark_udfs.source.offsets import parse, to_json
+from spark_udfs.source.options import from_json, to_json
 
 KEYS = [("b", 10), ("b", 2), ("a", 0), ("c.d", 7)]
 
@@ -23,8 +23,8 @@ def test_equal_offsets_have_one_text() -> None:
 
 def test_offsets_are_parsed_from_text() -> None:
     offsets = {key: number for number, key in enumerate(KEYS)}
-    assert parse(json.loads(json.dumps(to_json(offsets)))) == offsets
-    assert parse({}) == {} and to_json({}) == {}
+    assert from_json(json.loads(json.dumps(to_json(offsets)))) == offsets
+    assert from_json({}) == {} and to_json({}) == {}
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_offsets_are_parsed_from_text() -> None:
 )
 def test_a_checkpoint_of_another_source_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="written by another source"):
-        parse(text)  # type: ignore[arg-type]
+        from_json(text)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from spark_udfs import cluster
-from spark_udfs.source import destination
+from spark_udfs.source import publishing
 from spark_udfs.source.listing import DataLoss
 from spark_udfs.table_writing import WrittenTable
 
@@ -422,7 +422,7 @@ def test_a_folder_with_something_else_is_refused(source: Path, tmp_path: Path) -
             write(source, tmp_path / "other", mode=mode)
     write(source, tmp_path / "table")
     with pytest.raises(ValueError, match=r"holds another table \(_table\.json\)"):
-        destination.resolve(str(tmp_path / "table"), {})
+        publishing.resolve(str(tmp_path / "table"), {})
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError, match="is a file"):
         write(source, tmp_path / "file")

@@ -19,9 +19,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark import util
 
 import kafkarec
-from spark_udfs import arguments, capabilities, encoding, function_options, worker_errors
-from spark_udfs.source import columns, description, options
-from spark_udfs.worker_errors import cause_first, is_explained
+from spark_udfs import decoding, encoding, errors, function_options
+from spark_udfs.errors import cause_first, is_explained
+from spark_udfs.source import columns, options, planning
 
 HIDE = "SPARK_HIDE_TRACEBACK"
 
@@ -33,7 +33,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "__main__", module)  # type: ignore[arg-type]
     monkeypatch.delenv(HIDE, raising=False)
     yield
-    capabilities.hide_traceback(False)
+    errors.hide_traceback(False)
 
 
 def caught(action: Any) -> Exception:
@@ -50,7 +50,7 @@ def caught(action: Any) -> Exception:
         lambda: kafkarec.decode(b"x" * 100),
         lambda: options.parse({"mode": "no"}, "read"),
         lambda: options.parse({"maxPartitionBytes": "no"}, "read"),
-        lambda: next(arguments.arrays_of(iter([()]), "f(a)", 1, 1)),
+        lambda: next(decoding.arrays_of(iter([()]), "f(a)", 1, 1)),
         lambda: encoding.make({"compression": "zip"}),
         lambda: columns.struct(columns.chosen(options.parse({"columns": "ofset"}, "read"))),
         lambda: os.stat("/missing"),
@@ -80,7 +80,7 @@ def test_a_worker_hides_the_traceback_of_what_is_explained(worker: None, monkeyp
     assert os.environ[HIDE] == "1"
     caught(lambda: cause_first(function_options.to_literal)({}))  # type: ignore[arg-type]
     assert HIDE not in os.environ
-    monkeypatch.setenv(worker_errors.KEEP, "1")
+    monkeypatch.setenv(errors.KEEP, "1")
     caught(lambda: cause_first(options.whole)("no"))
     assert HIDE not in os.environ
 
@@ -103,7 +103,7 @@ def test_a_spark_that_cannot_hide_it_gets_no_frames(worker: None, monkeypatch: p
 
 
 def test_an_application_is_left_alone() -> None:
-    assert not worker_errors.in_worker()
+    assert not errors.in_worker()
     caught(lambda: cause_first(options.whole)("no"))
     assert HIDE not in os.environ
     assert not hasattr(sys, "tracebacklimit")
@@ -111,7 +111,7 @@ def test_an_application_is_left_alone() -> None:
 
 def test_generators_are_covered_and_nested_calls_report_once(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[bool] = []
-    monkeypatch.setattr(capabilities, "hide_traceback", reported.append)
+    monkeypatch.setattr(errors, "hide_traceback", reported.append)
 
     @cause_first
     def inner(rows: list[str]) -> Iterator[int]:
@@ -145,8 +145,8 @@ def test_every_option_can_be_described() -> None:
         if "read" in one.uses.split() and one.name not in {*given, "paths"}:
             for text in ("1", "true", "latest", "records", "tail", "error", "FAILFAST", "read_committed", "{}", "[]"):
                 with suppress(ValueError):
-                    assert description.of_options(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
-    assert description.of_options(options.parse(given, "read")) == (
+                    assert planning.of_options(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
+    assert planning.of_options(options.parse(given, "read")) == (
         "path=s3://bucket/kafka-? storageOptions=StorageOptions(secret) where=date >= '2026-11-01' AND hour < 3 "
         "subscribe=a,b startingOffsets=earliest checkCrcs=false maxPartitionBytes=8192"
     )

@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_udfs import write_log
 from spark_udfs.source import KafkarecDataSource
-from spark_udfs.source.partitioner import murmur2
+from spark_udfs.source.rows_by_partition import murmur2
 
 BATCHES = 100
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

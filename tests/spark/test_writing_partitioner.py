@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 np = pytest.importorskip("numpy", reason="numpy is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
-from spark_udfs.source.partitioner import murmur2, partitions  # noqa: E402
+from spark_udfs.source.rows_by_partition import murmur2, partitions  # noqa: E402
 
 # key in hex, murmur2, partitionForKey of 7 and of 50, as Kafka's classes print them
 VECTORS = [

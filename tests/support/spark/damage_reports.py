@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_udfs import damage, damage_report, shipping
+from spark_udfs import cluster, damage, damage_report
 from spark_udfs.source.log_end import GAP
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipping, "ship", lambda spark: None)
+    monkeypatch.setattr(cluster, "ship", lambda spark: None)
 
 
 class Frames:

@@ -17,9 +17,9 @@ import kafkarec
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
-from spark_udfs.source import bucket_lock, bucket_publishing, destination, folders  # noqa: E402
+from spark_udfs.source import buckets, folders, publishing  # noqa: E402
 from spark_udfs.source.publishing import Publisher, UnfinishedCommit  # noqa: E402
-from spark_udfs.source.staging import StagedPartition, StagingWriter, WriteJob, WriteSettings  # noqa: E402
+from spark_udfs.source.staging import StagedPartition, StagingWriter, WriteJob  # noqa: E402
 
 NOW = 1_700_000_000_000
 Rows = dict[str, list[str]]
@@ -36,8 +36,7 @@ def table(values: Iterable[str], offsets: list[int] | None = None) -> Any:
 
 
 def job(path: Path | str, name: str = "job-1", **options: Any) -> WriteJob:
-    settings = WriteSettings(**{key: options.pop(key) for key in list(options) if key in WriteSettings._fields})
-    return WriteJob(str(path), name, options.pop("overwrite", None), settings, **options)
+    return WriteJob(str(path), name, options.pop("overwrite", None), **options)
 
 
 def begun(path: Path | str, name: str = "job-1", **options: Any) -> WriteJob:
@@ -47,7 +46,7 @@ def begun(path: Path | str, name: str = "job-1", **options: Any) -> WriteJob:
 
 
 def publisher(made: WriteJob) -> Publisher:
-    return destination.publisher(made.path, made.storage)
+    return publishing.publisher(made)
 
 
 def staging_of(job: WriteJob, task: int = 0) -> AbstractContextManager[StagingWriter]:
@@ -171,7 +170,7 @@ class crashing:
         self._context.__exit__(None, None, None)
 
 
-class Dying(bucket_publishing.PublishingBucket):
+class Dying(buckets.Bucket):
     """A bucket whose objects are local files. The first `number` requests succeed, the next raises Crash. `log`: the
     requests made."""
 
@@ -184,7 +183,7 @@ class Dying(bucket_publishing.PublishingBucket):
 
 
 def _watched(verb: str) -> Callable[..., Any]:
-    real = getattr(bucket_publishing.PublishingBucket, verb)
+    real = getattr(buckets.Bucket, verb)
 
     def call(self: Dying, *words: Any, **more: Any) -> Any:
         if Dying.number is not None and len(Dying.log) >= Dying.number:
@@ -203,7 +202,7 @@ for _verb in ("put", "upload", "copy", "delete", "drop", "read", "download", "na
 
 def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the URL of a new folder in such a bucket; requests are sequential."""
-    listed = destination._listed
+    listed = publishing._listed
 
     def of_bucket(path: str, storage: Any) -> Any:
         if "://" not in path:
@@ -211,10 +210,10 @@ def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         store = Dying(path, storage)
         return path, [*store.folders(), *(one.name for one in store.names(below=False))]
 
-    monkeypatch.setattr(destination, "PublishingBucket", Dying)
-    monkeypatch.setattr(destination, "_listed", of_bucket)
-    monkeypatch.setattr(bucket_publishing, "AT_ONCE", 1)
-    monkeypatch.setattr(bucket_lock, "_POLL", 0.05)
+    monkeypatch.setattr(publishing, "Bucket", Dying)
+    monkeypatch.setattr(publishing, "_listed", of_bucket)
+    monkeypatch.setattr(buckets, "AT_ONCE", 1)
+    monkeypatch.setattr(buckets, "_POLL", 0.05)
     Dying.number, Dying.log = None, []
     return f"file://{tmp_path}/bucket/out"
 
