@@ -23,7 +23,7 @@ from kafkarec.format.layout import CODEC_MASK, KEY_AT, LATEST_CODECS, MESSAGE_AT
 from kafkarec.format.message_schemas import ZERO_UUID
 from kafkarec.format.messages import java_text
 from kafkarec.format.single_fields import FieldFault
-from kafkarec.internal_topics import json_view
+from kafkarec.internal_topics.dump_text import json_text
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
 
 from .batch_lines import BOOL, DumpedBatch
@@ -117,7 +117,7 @@ def control_record_text(key: bytes | None, value: bytes | None) -> str:
             for voters in ("voters", "grantingVoters"):
                 for voter in fields.get(voters, ()) if "leaderId" in fields else ():
                     voter["voterDirectoryId"] = ZERO_UUID
-        return f" {name} {json_view.text(fields)}"
+        return f" {name} {json_text(fields)}"
     marker = control.parse(key, value)
     assert isinstance(marker, control.EndTxnMarker)
     return f" {name} {marker.type.name} coordinatorEpoch: {marker.coordinator_epoch}"
