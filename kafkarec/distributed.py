@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from .sources.remote import local_path
     from .sources.remote_errors import display_url, remote_error
     from .sources.remote_path import arrow_filesystem
-    from .storage.batch_frames import fingerprint, first_offset, has_valid_checksum, incomplete_end, is_unchanged
     from .storage.finding import overlap
     from .storage.key_folders import ParameterError, UnknownKeyError, inferred_type, key_value
     from .storage.names import folder_owner, is_log_folder, is_segment
     from .storage.names_by_content import wrong_names
     from .storage.output_rules import demand_apart
     from .storage.ranges import segments_in_range
+    from .storage.raw_batches import fingerprint, first_offset, has_valid_checksum, incomplete_end, is_unchanged
     from .storage.recorded_ends import is_compacted
     from .storage.segment_summary import SegmentSummary, summarize
     from .support.durable import make_folder, sync_folder, write_file
@@ -83,7 +83,7 @@ __getattr__ = names_of(
         "sources.remote": ("local_path",),
         "sources.remote_errors": ("display_url", "remote_error"),
         "sources.remote_path": ("arrow_filesystem",),
-        "storage.batch_frames": (
+        "storage.raw_batches": (
             "fingerprint",
             "first_offset",
             "has_valid_checksum",

@@ -22,15 +22,13 @@ from kafkarec.read.decode_options import (
 )
 from kafkarec.state import HANGING_AFTER
 from kafkarec.storage import log_reading, opening, ranges, segment_summary
-from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.finding import Finder
-from kafkarec.storage.log_reading import Isolated
+from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
+from kafkarec.storage.log_reading import Isolated, splits
 from kafkarec.storage.names_by_content import in_order
-from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.raw_batches import BatchSlice, SegmentBytes
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.storage.splits import splits
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
 if TYPE_CHECKING:

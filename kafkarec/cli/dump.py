@@ -14,7 +14,7 @@ from kafkarec.sources import remote
 from kafkarec.sources.files import ByteSource
 from kafkarec.sources.folders import LocalFolder, RemoteFolder
 from kafkarec.storage import names
-from kafkarec.storage.log_files import open_file
+from kafkarec.storage.segment_file import open_file
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 

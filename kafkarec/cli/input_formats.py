@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, BinaryIO, cast
 
 from kafkarec.errors import InvalidArrowError
-from kafkarec.storage import other_file_types
+from kafkarec.storage import first_bytes
 from kafkarec.support.text_table import system_reason
 
 from .input_cells import ALIASES, BLOBS, Columns, InputRows, JsonText, Refuse, columns_of, good_rows, typed
@@ -127,7 +127,7 @@ def _by_content(name: str, head: bytes) -> str:
 
 def _demand_format(name: str, form: str, head: bytes) -> None:
     """Raise WrongUse, with advice, for an input that is compressed, a Kafka log, or not of the given format."""
-    other = other_file_types.by_head(head)
+    other = first_bytes.by_head(head)
     if other is not None and other.unpack:
         path = STANDARD_INPUT if name == "standard input" else name
         raise WrongUse(f"{name} {other.sentence(path, 'build')} ...")

@@ -19,9 +19,9 @@ from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import MISSING, of_one_file, read_failure
 from kafkarec.sources.remote_errors import RemoteError
-from kafkarec.storage import globs, names, other_file_types
+from kafkarec.storage import first_bytes, globs, names
+from kafkarec.storage.log_folders import LeftOut, by_base_offset
 from kafkarec.storage.opening import is_archive
-from kafkarec.storage.partition_folder import LeftOut, by_base_offset
 from kafkarec.support.text_table import system_reason
 
 from . import progress
@@ -184,7 +184,7 @@ def demand_log(opened: Segment | Log | LogDir) -> None:
     damaged."""
     if not isinstance(opened, Segment) or names.segment(opened.name) is not None:
         return
-    other = other_file_types.of_segment(opened)
+    other = first_bytes.of_segment(opened)
     if other is not None:
         name = opened.name if opened.path == STANDARD_INPUT else opened.path
         raise WrongUse(f"{name} {other.sentence(opened.path, 'cat')}")

@@ -15,7 +15,7 @@ from kafkarec.report import Block, Document, ReportTable
 from kafkarec.sources.folders import map_requests
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import names
-from kafkarec.storage.partition_folder import LeftOut
+from kafkarec.storage.log_folders import LeftOut
 from kafkarec.storage.segment_summary import SegmentSummary, earliest, latest, summarize
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
-from kafkarec.storage import other_file_types
+from kafkarec.storage import first_bytes
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.command_line import PROGRAM, quoted
 from kafkarec.support.text_table import lost_offsets, safe
@@ -81,7 +81,7 @@ class DamageReporter:
         more_follows = damage.next_position is not None and damage.next_position < segment.size
         line = f"{damage.detail}; lost: {damage.length} bytes, {lost_offsets(damage.lost_from, damage.lost_to)}; "
         line += f"next good batch at byte {damage.next_position}" if more_follows else "no good batch after it"
-        other = other_file_types.of_segment(segment) if damage.length == segment.size else None
+        other = first_bytes.of_segment(segment) if damage.length == segment.size else None
         if other is not None:
             line += f"; it {other.sentence(segment.path, self.args.argv[0])}"
         line += f" [{damage.reason}]"
@@ -114,7 +114,7 @@ class DamageReporter:
             return
         end = segment.size
         name = "standard input" if segment.path == "-" else segment.path
-        other = other_file_types.of_segment(segment) if remaining == end else None
+        other = first_bytes.of_segment(segment) if remaining == end else None
         if other is not None:
             self.status = max(self.status, DAMAGED)
             say(f"{name} has no batch; it {other.sentence(segment.path, self.args.argv[0])}")

@@ -11,7 +11,7 @@ from kafkarec.ops import verify
 from kafkarec.ops.verify.report import document
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.remote import is_url
-from kafkarec.storage.partition_folder import LeftOut
+from kafkarec.storage.log_folders import LeftOut
 
 from . import COULD_NOT, input_logs, output_files, progress, shared_options
 from .shared_options import output_path

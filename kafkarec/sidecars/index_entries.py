@@ -17,7 +17,7 @@ from operator import and_
 from struct import Struct, unpack_from
 from typing import ClassVar, Generic, TypeVar, overload
 
-from .parse_errors import demand_whole_entries
+from .parsing import demand_whole_entries
 
 E = TypeVar("E")
 _UNPACKED_TOGETHER = 1024  # entries

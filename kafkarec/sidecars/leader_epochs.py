@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .text_files import INT32, INT64, read_table, write_table
+from .parsing import INT32, INT64, read_table, write_table
 
 NAME = "leader-epoch-checkpoint"
 

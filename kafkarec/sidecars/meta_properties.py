@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .parse_errors import refuse
+from .parsing import refuse
 
 NAME = "meta.properties"
 _VERSIONS = {0: "broker.id", 1: "node.id"}

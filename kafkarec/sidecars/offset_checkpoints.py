@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .text_files import INT32, INT64, read_table, write_table
+from .parsing import INT32, INT64, read_table, write_table
 
 NAMES = (
     "recovery-point-offset-checkpoint",

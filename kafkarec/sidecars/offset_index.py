@@ -15,7 +15,7 @@ from struct import Struct, error
 from typing import NamedTuple
 
 from .index_entries import Entries
-from .parse_errors import refuse
+from .parsing import refuse
 
 SUFFIX = ".index"
 ENTRY_SIZE = 8

@@ -13,7 +13,7 @@ import binascii
 from typing import NamedTuple
 from uuid import UUID
 
-from .text_files import INT32, Lines
+from .parsing import INT32, Lines
 
 NAME = "partition.metadata"
 VERSION = 0

@@ -27,7 +27,7 @@ from struct import Struct, error
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.side_files import SnapshotEntry
 
-from .parse_errors import refuse
+from .parsing import refuse
 
 SUFFIX = ".snapshot"
 VERSION = 1

@@ -16,7 +16,7 @@ from struct import Struct, error
 from typing import NamedTuple
 
 from .index_entries import Entries
-from .parse_errors import refuse
+from .parsing import refuse
 
 SUFFIX = ".timeindex"
 ENTRY_SIZE = 12

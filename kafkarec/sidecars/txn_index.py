@@ -19,7 +19,7 @@ from struct import Struct, error
 
 from kafkarec.format.side_files import AbortedTransaction
 
-from .parse_errors import demand_whole_entries, refuse
+from .parsing import demand_whole_entries, refuse
 
 SUFFIX = ".txnindex"
 ENTRY_SIZE = 34

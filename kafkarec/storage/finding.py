@@ -23,10 +23,9 @@ from kafkarec.sources.folders import LocalFolder, RemoteFolder, map_requests
 from kafkarec.sources.remote_errors import display_url
 
 from . import names, opening
-from .data_folder import DataFolderFiles
 from .globs import matches
 from .key_folders import Keys, KeyValues, ParameterError, Where, keys_below, log_name, values_of, with_key
-from .partition_folder import FolderFiles, LeftOut, PartitionFiles, by_base_offset
+from .log_folders import DataFolderFiles, FolderFiles, LeftOut, PartitionFiles, by_base_offset
 from .segment_file import SegmentFile
 from .segment_summary import next_offset
 

@@ -48,11 +48,11 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.support.command_line import command
 from kafkarec.tables.records import BatchTable, RecordColumns
 
-from . import batch_frames, names, opening, ranges
+from . import names, opening, ranges, raw_batches
 from .first_and_last import last_ranges, last_rows
+from .log_folders import PartitionFiles
 from .log_reading import Isolated
 from .names_by_content import wrong_names
-from .partition_folder import PartitionFiles
 from .ranges import EVERYTHING, RecordRange
 from .segment_file import SegmentFile
 
@@ -65,7 +65,7 @@ _WAITS, _RAISES, _OPEN = range(3)
 
 
 class ReadBatch(NamedTuple):
-    """The position and the fingerprint (see batch_frames) of a batch that was read. name: "" if its file is gone"""
+    """The position and the fingerprint (see raw_batches) of a batch that was read. name: "" if its file is gone"""
 
     name: str
     inode: int | None
@@ -214,7 +214,7 @@ class Follower:
             return
         with self._segment(name) as segment:
             start = ranges.start_position(segment, record_range)
-            offset = batch_frames.first_offset(segment, start) if start else None
+            offset = raw_batches.first_offset(segment, start) if start else None
             at, first_end = self._looked_back(segment, offset, partial(_first_in_range, record_range))
             self._go_to(name, at)
             self._first_end = first_end
@@ -343,11 +343,11 @@ class Follower:
     def _source(self, segment: SegmentFile, begin: int, settled: int) -> Source:
         """The open file without zeros and, if its end is near, the incomplete batch there."""
         file = segment.source
-        is_far = file.size - begin > _FAR and not batch_frames.has_zeros_at_end(segment)
-        last = None if is_far else batch_frames.last_frame(segment, begin)
+        is_far = file.size - begin > _FAR and not raw_batches.has_zeros_at_end(segment)
+        last = None if is_far else raw_batches.last_frame(segment, begin)
         if last is not None and last[1] < settled:  # zeros, or the length of the last batch, may be wrong by now
-            is_torn = last[0] < last[1] and not batch_frames.has_valid_checksum(segment, *last)
-            last = None if is_torn or not batch_frames.ends_in_zeros(segment, last[1]) else last
+            is_torn = last[0] < last[1] and not raw_batches.has_valid_checksum(segment, *last)
+            last = None if is_torn or not raw_batches.ends_in_zeros(segment, last[1]) else last
         if last is not None and isinstance(file, LocalFile):
             file = copy(file)
             file.size = last[1]
@@ -509,7 +509,7 @@ class Follower:
         for position, size, after in zip(
             *map(batches.column, ("position", "size_in_bytes", "next_offset")), strict=True
         ):
-            head = batch_frames.fingerprint(segment, position)
+            head = raw_batches.fingerprint(segment, position)
             yield ReadBatch(segment.name, inode, position, position + size, head, after)
 
     def _wait_for(self, segment: SegmentFile, settled: int) -> None:
@@ -534,7 +534,7 @@ def _first_in_range(record_range: RecordRange, part: PassResult, begin: int) -> 
 
 
 def _is_at(segment: SegmentFile, mark: ReadBatch) -> bool:
-    return batch_frames.is_unchanged(segment, mark.position, mark.end, mark.fingerprint)
+    return raw_batches.is_unchanged(segment, mark.position, mark.end, mark.fingerprint)
 
 
 def _inode(segment: SegmentFile) -> int | None:

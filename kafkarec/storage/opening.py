@@ -18,8 +18,7 @@ from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.tables.records import RecordColumns
 
 from . import log_reading, names
-from .data_folder import DataFolderFiles, partitions_of_topic
-from .partition_folder import FolderFiles, PartitionFiles
+from .log_folders import DataFolderFiles, FolderFiles, PartitionFiles, partitions_of_topic
 from .segment_file import SegmentFile
 
 Opened = SegmentFile | PartitionFiles | DataFolderFiles

@@ -25,7 +25,7 @@ from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.state.index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
 from kafkarec.state.producers import ProducerStates, at_log_start
 
-from .partition_folder import PartitionFiles
+from .log_folders import PartitionFiles
 from .segment_file import SegmentFile
 
 _EPOCHS = ("base_offset", "partition_leader_epoch")

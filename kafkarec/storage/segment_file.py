@@ -1,6 +1,6 @@
 """One file of record batches: a .log, a .checkpoint, or any blob.
 
-00000000000000000030.log         batches, from base offset 30 on
+00000000000000000030.log         batches, from base offset 30 on; .log.gz, .log.zst: their content is read
 00000000000000000030.index       positions of offsets; this and the next one are read for ranges
 00000000000000000030.timeindex   offsets of timestamps
 00000000000000000030.txnindex    aborted transactions
@@ -18,19 +18,38 @@ from typing import Any, Self
 
 from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.layout import MAX_SIZE, UP_TO_MAGIC
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.restoring import NO_FACTS, LogFacts
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
+from kafkarec.sources import packed
 from kafkarec.sources.files import ByteSource, LocalFile
 from kafkarec.sources.folders import FetchCounter, Folder
 from kafkarec.sources.remote_errors import display_url
 
-from . import names
-from .log_files import open_file
+from . import names, tiered
 
 MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relative to the base offset
+
+
+def open_file(folder: Folder, name: str) -> ByteSource:
+    """The source of a file; of a .gz or .zst file that of its content. A block device may have any name but one of a
+    segment or its side files.
+
+    OSError if it cannot be opened; UnsupportedCompressionError for compressed or encrypted objects of tiered storage.
+    """
+    source = folder.open(name, disk=names.segment(name) is None)
+    try:
+        if names.is_packed(name):
+            # Positions in a segment are int32; fewer bytes than a frame's start would be a tail and not damage.
+            return packed.unpacked(source, MAX_SIZE, UP_TO_MAGIC)
+        tiered.refuse_encoded(source, name, folder.read)
+    except BaseException:
+        source.close()
+        raise
+    return source
 
 
 class InFolder:

@@ -36,8 +36,7 @@ from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.ops.rewrite import Progress, SourceBatch, joined
 from kafkarec.read.walk import HEADERS, Buffer, asked, walk
-from kafkarec.storage.data_folder import DataFolderFiles
-from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 
 from .filtering import BatchRecords, BatchRetention, BatchRetentionResult, CleanerStats, RecordFilter, decode_request

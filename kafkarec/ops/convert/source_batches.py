@@ -21,8 +21,7 @@ from kafkarec.read.walk import Buffer
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step
 from kafkarec.storage import opening
-from kafkarec.storage.data_folder import DataFolderFiles
-from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.encoding import record_input_of
 from kafkarec.write.fields import BatchHeader

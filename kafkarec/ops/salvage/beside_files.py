@@ -18,10 +18,10 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import good_batches, lost_parts, names, recorded_ends, unnamed_files
+from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch
+from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.names_by_content import places_by_content
-from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import LogEnd, SegmentGap, Witness
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
@@ -60,7 +60,7 @@ def arrange(partition: SalvagePartition, given: set[str]) -> None:
         for left in source.log.left_out:
             path = os.path.join(source.log.path, left.name)
             if left.kind == names.FOREIGN and not left.is_folder and os.path.abspath(path) not in given:
-                for file, base in unnamed_files.files_with_batches(path):  # a segment that is missing elsewhere?
+                for file, base in first_bytes.files_with_batches(path):  # a segment that is missing elsewhere?
                     of = (
                         f", with --topic {partition.topic} --partition {partition.partition}" if partition.topic else ""
                     )
@@ -193,10 +193,10 @@ def read_witnesses(partition: SalvagePartition) -> None:
 
 
 def add_lost_start(partition: SalvagePartition, report: SalvagedPartition) -> None:
-    """Adds the offsets below the first segment that are lost, and in no source: see storage.lost_parts."""
+    """Adds the offsets below the first segment that are lost, and in no source: see storage.recorded_ends."""
     base = min((one.base_offset or 0 for source in partition.sources for one in source.segments), default=0)
     for source in partition.main_sources:
-        found = lost_parts.lost_start(_log(partition, source), source.data_folder)
+        found = recorded_ends.lost_start(_log(partition, source), source.data_folder)
         if found and found[0] < base:
             report.missing.insert(0, (found[0], base - 1))
             report.proofs.insert(0, found[2])

@@ -21,12 +21,11 @@ from kafkarec.sidecars import meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, of_one_file, read_failure
-from kafkarec.storage import names, opening, recorded_ends, unnamed_files
-from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage import first_bytes, names, opening, recorded_ends
 from kafkarec.storage.finding import Finder
 from kafkarec.storage.good_batches import SourceEnd
+from kafkarec.storage.log_folders import DataFolderFiles, LeftOut, PartitionFiles, by_base_offset
 from kafkarec.storage.output_rules import Refused
-from kafkarec.storage.partition_folder import LeftOut, PartitionFiles, by_base_offset
 from kafkarec.storage.recorded_ends import DataFolderState, Witness
 from kafkarec.storage.segment_file import SegmentFile, known_size
 from kafkarec.support.command_line import as_operand, command, quoted
@@ -162,7 +161,7 @@ def _to_name_itself(left_out: Iterable[LeftOut]) -> str:
         if folder is not None if one.is_folder else parsed is not None and parsed.suffix == ".log":
             found.append(one.name)
         elif one.kind == names.FOREIGN:
-            found += [path for path, _ in unnamed_files.files_with_batches(one.name)]
+            found += [path for path, _ in first_bytes.files_with_batches(one.name)]
     if not found:
         return ", and no other file that begins with a batch"
     more = f" (and {len(found) - _MOST_NAMED} more)" if len(found) > _MOST_NAMED else ""

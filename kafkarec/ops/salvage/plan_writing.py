@@ -26,8 +26,8 @@ from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapsh
 from kafkarec.sources.files import FileObject
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.state import epoch_history
+from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import tables
-from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import EachStep, rebuild_log, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import FileGroup

@@ -50,8 +50,8 @@ from kafkarec.recover.marker_evidence import UNDECIDED, Decision
 from kafkarec.recover.marker_matching import FIRST
 from kafkarec.recover.steps import as_stored
 from kafkarec.state.producers import at_log_start
+from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import tables
-from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 

@@ -26,8 +26,8 @@ from kafkarec.sources.files import ByteSource, FileObject, FolderEntry
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import in_part
 from kafkarec.storage.good_batches import SetAsideBatch
+from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import tables
-from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, NewFile

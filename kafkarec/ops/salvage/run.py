@@ -13,11 +13,10 @@ from typing import Any
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.sources import remote
 from kafkarec.sources.read_failures import ReadFailure
-from kafkarec.storage import lost_parts
-from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage import recorded_ends
 from kafkarec.storage.good_batches import ReadProgress, no_progress
+from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.output_rules import Inputs, Refused, self_and_parents
-from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 
@@ -125,7 +124,7 @@ def salvage(
     known = named | {os.path.abspath(file.path) for one in found.partitions for file in one.beside}
     known |= {os.path.abspath(filler.path) for one in found.partitions for filler in one.fillers}
     report.source_ids = ids_in_meta_properties(found.partitions)
-    missing = lost_parts.missing_folders(found.data_folders, found.partitions)
+    missing = recorded_ends.missing_folders(found.data_folders, found.partitions)
     report.lost_folders = [(one.path, one.why) for one in missing if one.is_lost]
     report.left_out = [(one.name, one.why) for one in found.left_out if os.path.abspath(one.name) not in known]
     report.left_out += [(one.path, one.why) for one in missing if not one.is_lost]

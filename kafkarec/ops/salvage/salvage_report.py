@@ -14,7 +14,7 @@ from kafkarec.recover.marker_evidence import Decision
 from kafkarec.report import Block, Commands, Document, ReportSection, text
 from kafkarec.sidecars import leader_epochs
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
-from kafkarec.storage import lost_parts, names
+from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.output_rules import suggested_output
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted, noun
@@ -124,7 +124,7 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
     ranked = sorted(report.partitions, key=_rank)
     verb = "would save" if report.dry_run else "saved"
     if report.lost_folders:
-        lost = lost_parts.lost_folders_text([path for path, _ in report.lost_folders])
+        lost = recorded_ends.lost_folders_text([path for path, _ in report.lost_folders])
         yield f"lost: {lost}; salvage takes them from a replica or a backup that is named as well"
     for one in ranked[:_MAX_LINES]:
         title, *lines = _partition(one, verb, _IN_ANOTHER_CLUSTER if report.new_cluster else OUTCOMES)

@@ -73,7 +73,7 @@ class SalvagedPartition:
     lost           (first, last) offsets missing where a source is damaged; None: not known
     missing        (first, last) offsets missing between two segments, or before the first, without damage: a segment is
                    missing, or was compacted
-    proofs         sentences why some of `missing` are lost, not compacted: see storage.recorded_ends.proofs, lost_parts
+    proofs         sentences why some of `missing` are lost, not compacted: see storage.recorded_ends
     gaps           number of offsets missing without damage (including those of `missing`): compacted, or never used
     inner_gaps     (first, last) of the first of them that are within a segment
     gaps_end       the offset behind the last of them; 0: there are none

@@ -32,8 +32,7 @@ from kafkarec.sidecars import leader_epochs, meta_properties, offset_index, prod
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
 from kafkarec.storage import names, opening
-from kafkarec.storage.data_folder import DataFolderFiles
-from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name, stored_epochs
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, fsync, sync_folder, write_file

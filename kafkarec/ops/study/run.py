@@ -24,7 +24,7 @@ from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.reader import decode
 from kafkarec.read.threads import in_order
 from kafkarec.storage import opening
-from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import RecordColumns
 

@@ -12,7 +12,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.recover.steps import Step
 from kafkarec.sidecars import meta_properties, offset_checkpoints, partition_metadata, producer_snapshot
 from kafkarec.sources.read_failures import read_failure
-from kafkarec.storage.partition_folder import FolderFiles
+from kafkarec.storage.log_folders import FolderFiles
 
 from .finding_kinds import ANOMALY, KINDS
 

@@ -32,8 +32,8 @@ from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import read_failure
 from kafkarec.state import transactions
 from kafkarec.state.producers import LogStart, ProducerStates, at_log_start
-from kafkarec.storage import names, unnamed_files
-from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage import first_bytes, names
+from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
@@ -280,7 +280,7 @@ def _add_hanging(listing: transactions.TransactionListing, findings: Findings) -
 
 def check_data_folder(folder: Folder, findings: Findings) -> None:
     """Adds findings about the files of a data folder itself: meta.properties and the four *-checkpoint files. Offsets
-    above a log's end are found by `storage.recorded_ends`, partitions without a folder by `storage.lost_parts`."""
+    above a log's end are found by `storage.recorded_ends`, partitions without a folder by `storage.recorded_ends`."""
     found = SideFileFindings(folder.join)
     found.read(meta_properties.NAME, partial(folder.read, meta_properties.NAME), meta_properties.read)
     for name in offset_checkpoints.NAMES:
@@ -298,7 +298,7 @@ def check_left_out(folder: Any, findings: Findings) -> None:
             continue  # verified as a segment, and reported there
         found = []
         if one.kind == names.FOREIGN:
-            found = list(unnamed_files.files_with_batches(path))
+            found = list(first_bytes.files_with_batches(path))
         for file, base in found:
             detail = f"not verified: its name is not a segment's; it contains record batches starting at offset {base}"
             findings.add("batches_left_out", detail, offset=base, file=file)

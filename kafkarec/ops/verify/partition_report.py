@@ -24,10 +24,10 @@ from itertools import pairwise
 from kafkarec.damage import is_unchecked
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import lost_parts, names, recorded_ends
+from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, ordered_batches
+from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.names_by_content import places_by_content
-from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted, noun
@@ -200,7 +200,7 @@ def partition_report(
     proven = recorded_ends.proofs(log, list(between_segments))
     proofs = {between_segments[one]: why for one, why in proven.items()}
     before_gaps = {gap.file for gap in proofs}
-    start = lost_parts.lost_start(log, data_folder)
+    start = recorded_ends.lost_start(log, data_folder)
     if start and in_order:
         gap = Gap(in_order[0].path, 0, *start[:2])
         gaps, proofs = Gaps([gap, *gaps.listed]), {gap: start[2], **proofs}

@@ -17,7 +17,7 @@ from kafkarec._version import __version__
 from kafkarec.damage import Damage, begins_with_zeros, comparison, is_unchecked
 from kafkarec.errors import REASONS
 from kafkarec.report import Bar, Block, Commands, Document, ReportSection, ReportTable, text
-from kafkarec.storage import lost_parts
+from kafkarec.storage import recorded_ends
 from kafkarec.support.text_table import NOTHING, byte_size, counted, lost_offsets, noun, or_nothing, safe
 
 from .advice import next_steps
@@ -124,7 +124,7 @@ def _unread(report: ReportData) -> str:
 def _gone(report: ReportData) -> str:
     """What is lost without damage: folders, and the ends of logs; empty: nothing is known to be."""
     folders = sorted(str(one.file) for one in report.own_findings if one.kind == "folder_lost")
-    return _joined(lost_parts.lost_folders_text(folders), _beyond_end(report.partitions))
+    return _joined(recorded_ends.lost_folders_text(folders), _beyond_end(report.partitions))
 
 
 def _beyond_end(partitions: Sequence[PartitionReport]) -> str:

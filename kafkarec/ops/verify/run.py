@@ -24,9 +24,8 @@ from kafkarec.read.walk import MARKERS, asked, walk
 from kafkarec.sidecars import leader_epochs, offset_index, txn_index
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import of_one_file
-from kafkarec.storage import lost_parts, opening, recorded_ends
-from kafkarec.storage.data_folder import DataFolderFiles
-from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage import opening, recorded_ends
+from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.recorded_ends import DataFolderState
 from kafkarec.storage.segment_file import SegmentFile, known_size
 
@@ -172,7 +171,7 @@ def verify(
             check_left_out(x, own)
             for folder in x.folders:
                 check_data_folder(folder, own)
-            for one in lost_parts.missing_folders(data_folders.values(), x):
+            for one in recorded_ends.missing_folders(data_folders.values(), x):
                 own.add("folder_lost" if one.is_lost else "log_missing", one.why, file=one.path)
         partitions = _reports(logs, data_folders, max_decompressed_bytes, sequences, threads, progress)
     partitions.sort(  # the worst first

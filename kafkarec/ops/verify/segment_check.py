@@ -21,7 +21,7 @@ from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import is_gone, read_failure
-from kafkarec.storage import names, other_file_types
+from kafkarec.storage import first_bytes, names
 
 from .batch_checks import (
     APART,
@@ -206,7 +206,7 @@ class SegmentCheck:
             self.unreadable_bytes += self._unread
         if not self.size and not self.is_unread:
             self.findings.add("snapshot_incomplete" if is_snapshot else "empty_file", "no bytes")
-        other = None if self.batches else other_file_types.of_segment(segment)
+        other = None if self.batches else first_bytes.of_segment(segment)
         if not self.batches and (self.damage or other is not None):
             detail = "no batch in the whole file"
             detail += "" if other is None else f"; it {other.sentence(self.path, 'verify')}"

@@ -1,4 +1,4 @@
-"""The common format of the text files of a partition folder and of a data folder.
+"""What parsers of side files share: the refusal of bad bytes, whole entries, and the common format of text files.
 
     line 1   version of the file: 0
     line 2   number of lines that follow
@@ -13,10 +13,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
-from .parse_errors import refuse
+from kafkarec.damage import error
 
 VERSION = 0
 INT32, INT64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
+
+
+def refuse(
+    reason: str,
+    detail: str,
+    *,
+    position: int = 0,
+    expected: int | None = None,
+    found: int | None = None,
+    file: str | None = None,
+) -> NoReturn:
+    """Raises CorruptRecordError for byte `position` of the file; detail: the text for its message."""
+    raise error(
+        reason, {"position": position, "expected": expected, "found": found, "detail": detail, "file": file}
+    ) from None
+
+
+def demand_whole_entries(data: bytes, size: int, file: str | None) -> None:
+    """CorruptRecordError if the bytes of an index are not whole entries of `size` bytes."""
+    left_over = len(data) % size
+    if left_over:
+        detail = f"{len(data)} bytes are no multiple of {size}, the size of an entry"
+        refuse("index_invalid", detail, position=len(data) - left_over, file=file)
 
 
 class Lines:

@@ -8,7 +8,7 @@ import builders
 import pytest
 
 import kafkarec
-from kafkarec.storage import batch_frames
+from kafkarec.storage import raw_batches
 
 FIRST = builders.good_batch(base_offset=7)
 SECOND = builders.good_batch(base_offset=10)
@@ -25,39 +25,39 @@ def segment(tmp_path: Path, *pieces: bytes) -> kafkarec.Segment:
 
 def test_a_fingerprint_is_everything_up_to_the_checksum(tmp_path: Path) -> None:
     log = segment(tmp_path, FIRST, SECOND)
-    known = batch_frames.fingerprint(log, len(FIRST))
+    known = raw_batches.fingerprint(log, len(FIRST))
     assert known == SECOND[:21]
-    assert batch_frames.is_unchanged(log, len(FIRST), log.size, known)
-    assert not batch_frames.is_unchanged(log, 0, log.size, known), "another batch"
-    assert not batch_frames.is_unchanged(log, len(FIRST), log.size + 1, known), "the file is shorter"
+    assert raw_batches.is_unchanged(log, len(FIRST), log.size, known)
+    assert not raw_batches.is_unchanged(log, 0, log.size, known), "another batch"
+    assert not raw_batches.is_unchanged(log, len(FIRST), log.size + 1, known), "the file is shorter"
 
 
 @pytest.mark.parametrize("raw", [FIRST, *MESSAGES], ids=["magic 2", "magic 0", "magic 1"])
 def test_a_checksum_is_valid_for_the_whole_unchanged_batch_only(tmp_path: Path, raw: bytes) -> None:
     log = segment(tmp_path, SECOND, raw)
     start = len(SECOND)
-    assert batch_frames.has_valid_checksum(log, start, log.size)
-    assert not batch_frames.has_valid_checksum(log, start, log.size - 1)
-    assert not batch_frames.has_valid_checksum(log, start, start + 16)
-    assert not batch_frames.has_valid_checksum(log, start, log.size + 1), "the file ends before the batch"
+    assert raw_batches.has_valid_checksum(log, start, log.size)
+    assert not raw_batches.has_valid_checksum(log, start, log.size - 1)
+    assert not raw_batches.has_valid_checksum(log, start, start + 16)
+    assert not raw_batches.has_valid_checksum(log, start, log.size + 1), "the file ends before the batch"
     for changed in (raw[:-1] + bytes([raw[-1] ^ 1]), builders.patched(raw, 16, b"\x03")):
         log = segment(tmp_path, SECOND, changed)
-        assert not batch_frames.has_valid_checksum(log, start, log.size)
+        assert not raw_batches.has_valid_checksum(log, start, log.size)
 
 
 def test_the_first_offset_is_unknown_below_magic_2(tmp_path: Path) -> None:
     log = segment(tmp_path, FIRST, SECOND, *MESSAGES)
     positions = [0, len(FIRST), len(FIRST + SECOND), len(FIRST + SECOND + MESSAGES[0])]
-    assert [batch_frames.first_offset(log, position) for position in positions] == [7, 10, None, None]
+    assert [raw_batches.first_offset(log, position) for position in positions] == [7, 10, None, None]
 
 
 def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
     log = segment(tmp_path, FIRST, SECOND, bytes(100))
     end = len(FIRST + SECOND)
-    assert [batch_frames.last_frame(log, position) for position in (0, len(FIRST), end)] == [(len(FIRST), end)] * 2 + [
+    assert [raw_batches.last_frame(log, position) for position in (0, len(FIRST), end)] == [(len(FIRST), end)] * 2 + [
         (end, end)
     ]
-    assert batch_frames.incomplete_end(log, end, 100, 20) is None
+    assert raw_batches.incomplete_end(log, end, 100, 20) is None
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
     ids=["zeros", "a batch behind them", "more zeros", "a batch between them"],
 )
 def test_zeros_that_end_a_file(tail: bytes, expected: bool, tmp_path: Path) -> None:
-    assert batch_frames.ends_in_zeros(segment(tmp_path, FIRST, tail), len(FIRST)) is expected
+    assert raw_batches.ends_in_zeros(segment(tmp_path, FIRST, tail), len(FIRST)) is expected
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_zeros_that_end_a_file(tail: bytes, expected: bool, tmp_path: Path) -> N
 def test_frames_end_before_what_is_incomplete(tmp_path: Path, tail: bytes) -> None:
     log = segment(tmp_path, FIRST, *MESSAGES, tail)
     end = len(FIRST + b"".join(MESSAGES))
-    assert batch_frames.last_frame(log, 0) == (end - len(MESSAGES[-1]), end)
+    assert raw_batches.last_frame(log, 0) == (end - len(MESSAGES[-1]), end)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_frames_end_before_what_is_incomplete(tmp_path: Path, tail: bytes) -> No
 )
 def test_frames_do_not_lead_over_a_wrong_header(tmp_path: Path, broken: bytes) -> None:
     log = segment(tmp_path, FIRST, broken, SECOND)
-    assert batch_frames.last_frame(log, 0) is None
+    assert raw_batches.last_frame(log, 0) is None
 
 
 @pytest.mark.parametrize("left", [1, 8, 11, 12, 16, 17, 60, len(SECOND) - 1])
 def test_an_incomplete_end_is_damage_with_both_lengths(tmp_path: Path, left: int) -> None:
     log = segment(tmp_path, FIRST, SECOND[:left])
-    found = batch_frames.incomplete_end(log, len(FIRST), left, 8)
+    found = raw_batches.incomplete_end(log, len(FIRST), left, 8)
     assert found is not None
     assert found[:7] == (log.path, len(FIRST), left, 8, None, len(FIRST) + left, "length_beyond_end")
     assert (found.expected, found.found) == (len(SECOND) if left >= 12 else None, left)
@@ -111,4 +111,4 @@ def test_zeros_are_an_incomplete_end_only_where_a_batch_may_begin_so(
     tmp_path: Path, zeros: int, is_incomplete: bool
 ) -> None:
     log = segment(tmp_path, FIRST, bytes(zeros))
-    assert (batch_frames.incomplete_end(log, len(FIRST), zeros, 8) is not None) == is_incomplete
+    assert (raw_batches.incomplete_end(log, len(FIRST), zeros, 8) is not None) == is_incomplete
