@@ -21,8 +21,6 @@ OF_SPARK = "spark_udfs has the same subject for Spark"
 MODULES = {
     "run": "the entry point of each operation in kafkarec.ops",
     "diff": "the operation, and the verb of the command line",
-    "py_rows": "C, and the Python module around it",
-    "arguments": "arguments of Python calls (_entry), and of SQL functions (spark_udfs)",
     "batch": "the format of a batch (_c), and Spark's batch reader",
     "report": "blocks and forms of all reports, and the report of verify",
     "columns": OF_SPARK,
@@ -30,7 +28,6 @@ MODULES = {
     "encoding": OF_SPARK,
     "errors": OF_SPARK,
     "folders": OF_SPARK,
-    "isolation": OF_SPARK,
     "schema": OF_SPARK,
 }
 
