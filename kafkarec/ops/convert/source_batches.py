@@ -12,10 +12,9 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kafkarec._core import Source
-from kafkarec.damage import Damage, Restored
 from kafkarec.format.java_integers import LONG_MAX
-from kafkarec.ops.rewrite import Progress, SourceBatch, batches_of, steps
-from kafkarec.read.decode_options import CHUNK_BYTES, checked_threads, request
+from kafkarec.ops.rewrite import SourceBatch, batches_of
+from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_part
 from kafkarec.read.walk import Buffer
 from kafkarec.recover.restoring import used_bytes
@@ -28,38 +27,7 @@ from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
 
 
-class SourceBatches:
-    """The batches of a buffer, a segment or a log; iterated once.
-
-    .damage      what was skipped, with errors="skip"
-    .restored    batches that were read with restored header fields, with errors="skip"
-    .remaining   bytes after the last batch: an incomplete batch
-    .read        lower bound of the bytes decompressed so far
-
-    progress: called with the path of a file and the position up to which it was read
-    """
-
-    def __init__(self, data: Any, progress: Progress, threads: int, **options: Any) -> None:
-        self._segments = _checked(data)
-        self._progress, self._threads = progress, checked_threads(threads)
-        self._request = request(columns=(), control=True, **options)
-        self.skips = self._request.skip
-        self.damage: list[Damage] = []
-        self.restored: list[Restored] = []
-        self.remaining = self.read = 0
-
-    def __iter__(self) -> Iterator[SourceBatch]:
-        for source in self._segments:
-            for number, step in enumerate(steps(source, self._request, self._progress, threads=self._threads)):
-                self.read += CHUNK_BYTES if number else 0  # every step but the last decompressed at least one chunk
-                self.damage += step.damage
-                self.restored += step.restored
-                self.remaining += step.tail[1] if step.tail else 0
-                if len(step):
-                    yield from _units(step, source)
-
-
-def _units(step: Step, source: Any) -> Iterator[SourceBatch]:
+def source_batches(step: Step, source: Any) -> Iterator[SourceBatch]:
     """Yields the batches of a step. Adjacent plain messages are one, as there may be millions of them: with the header
     of the first, and the last offset of the last."""
     restored = {one.position: one for one in step.restored}
@@ -84,7 +52,7 @@ def _units(step: Step, source: Any) -> Iterator[SourceBatch]:
         yield batch._replace(raw=raw, file=source.path)
 
 
-def _checked(data: Any) -> Sequence[Any]:
+def checked_segments(data: Any) -> Sequence[Any]:
     """The segments of one partition, or of a buffer."""
     if isinstance(data, SegmentFile | PartitionFiles | DataFolderFiles):
         logs = opening.logs(data)
