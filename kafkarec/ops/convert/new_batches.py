@@ -22,8 +22,7 @@ from kafkarec.format.layout import LATEST_CODECS
 from kafkarec.ops.rewrite import SourceBatch, new_header
 from kafkarec.write.header import BatchHeader
 
-from .source_batches import DecodedBatches
-from .target import LOG_APPEND, ConversionStats, Shape, Target
+from .target import LOG_APPEND, ConversionStats, DecodedBatches, Shape, Target
 
 
 def refused(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:

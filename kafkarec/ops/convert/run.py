@@ -28,8 +28,18 @@ from .new_batches import (
     recompressed_batch,
     refused,
 )
-from .source_batches import DecodedBatches, checked_segments, source_batches
-from .target import ConversionStats, LossError, Shape, Target, is_regular, may_follow, target
+from .target import (
+    ConversionStats,
+    DecodedBatches,
+    LossError,
+    Shape,
+    Target,
+    checked_segments,
+    is_regular,
+    may_follow,
+    source_batches,
+    target,
+)
 
 _RUN_BYTES = 256 << 10
 _TASK_BYTES = 256 << 10
