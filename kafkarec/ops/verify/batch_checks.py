@@ -263,7 +263,7 @@ class FileOffsetCheck:
     rising               whether offsets must ascend, as in a log's segment
     first_is_last        the file begins with a wrapper of magic 0 or 1, of which only the last offset is known
     follows_break, before_break   batches before the first, or behind the last, are damaged or not the log's, as
-                         log_order says
+                         LogOrder says
     """
 
     file: str
