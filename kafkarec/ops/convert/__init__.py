@@ -1,9 +1,8 @@
 """Converts batches to another magic, codec, level or size
 
-source_batches   the batches of the input, validated; the records of those that are rewritten, and where they are split
-target           the magic, codec and size limit of each output batch, which batches are joined, counts and losses
-new_batches      the new bytes of a batch, and the errors for batches that cannot be converted
-run              convert(), converted(): one pass over the input
+target        the batches of the input; magic, codec and size limit of the output; which are joined; counts and losses
+new_batches   the new bytes of a batch, and the errors for batches that cannot be converted
+run           convert(), converted(): one pass over the input
 """
 
 from .run import Conversion, Converted, convert, converted

@@ -22,8 +22,7 @@ from kafkarec.format.layout import LATEST_CODECS
 from kafkarec.ops.rewrite import SourceBatch, new_header
 from kafkarec.write.fields import BatchHeader
 
-from .source_batches import DecodedBatches
-from .target import LOG_APPEND, ConversionStats, Shape, Target
+from .target import LOG_APPEND, ConversionStats, DecodedBatches, Shape, Target
 
 
 def refused(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:
@@ -108,7 +107,16 @@ def header_of(group: Group, shape: Shape, target: Target) -> BatchHeader:
     ):
         timestamp_type, time = LOG_APPEND, unit.max_timestamp
     if shape.magic >= layout.BATCH_MAGIC:
-        base, last = _offset_range(group)
+        # Parts of a split batch cover its whole offset range, with the gaps that compaction left.
+        start, stop, end = group.start, group.stop, decoded.units[group.last]
+        begins, ends = start == decoded.bounds[group.first], stop == decoded.bounds[group.last + 1]
+        if unit.magic < layout.BATCH_MAGIC:
+            rows = decoded.summary(start, stop)
+            base, last = rows.least_offset, rows.greatest_offset
+            last = max(last, end.last_offset) if ends else last
+        else:
+            base = unit.base_offset if begins and unit.base_offset is not None else decoded.offsets[start]
+            last = end.last_offset if ends else decoded.offsets[stop] - 1
         if last - base > INT_MAX:
             raise too_wide(unit, base, last)
         sequence = -1
@@ -136,19 +144,6 @@ def header_of(group: Group, shape: Shape, target: Target) -> BatchHeader:
         detail = f"a wrapper cannot have inner offset {base}"
         raise refused(unit, "magic_unfit", expected=2, found=1, detail=detail)
     return BatchHeader(shape.magic, shape.codec, target.level, timestamp_type, base, log_append_time=time)
-
-
-def _offset_range(group: Group) -> tuple[int, int]:
-    """Base and last offset. Parts of a split batch cover its whole offset range, with the gaps that compaction left."""
-    decoded, start, stop = group.decoded, group.start, group.stop
-    unit, end = decoded.units[group.first], decoded.units[group.last]
-    offsets = decoded.offsets
-    begins, ends = start == decoded.bounds[group.first], stop == decoded.bounds[group.last + 1]
-    if unit.magic < layout.BATCH_MAGIC:
-        rows = decoded.summary(start, stop)
-        return rows.least_offset, max(rows.greatest_offset, end.last_offset) if ends else rows.greatest_offset
-    base = unit.base_offset if begins and unit.base_offset is not None else offsets[start]
-    return base, end.last_offset if ends else offsets[stop] - 1
 
 
 def count_losses(group: Group, shape: Shape, stats: ConversionStats) -> None:

@@ -14,8 +14,8 @@ from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.format.enums import Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
-from kafkarec.ops.rewrite import SourceBatch, joined
-from kafkarec.read.decode_options import CHUNK_BYTES
+from kafkarec.ops.rewrite import Progress, SourceBatch, joined, steps
+from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, checked_threads, request
 from kafkarec.read.threads import in_order
 
 from .new_batches import (
@@ -28,8 +28,18 @@ from .new_batches import (
     recompressed_batch,
     refused,
 )
-from .source_batches import DecodedBatches, SourceBatches
-from .target import ConversionStats, LossError, Shape, Target, is_regular, may_follow, target
+from .target import (
+    ConversionStats,
+    DecodedBatches,
+    LossError,
+    Shape,
+    Target,
+    checked_segments,
+    is_regular,
+    may_follow,
+    source_batches,
+    target,
+)
 
 _RUN_BYTES = 256 << 10
 _TASK_BYTES = 256 << 10
@@ -76,35 +86,36 @@ class Conversion(Iterator[bytes]):
 
     def __init__(
         self,
-        units: SourceBatches,
+        segments: Sequence[Any],
+        read_request: DecodeRequest,
+        progress: Progress,
         target: Target,
         max_decompressed_bytes: int,
         *,
         refuses_loss: bool,
         threads: int,
     ) -> None:
-        self.stats = ConversionStats()
-        self._units, self._target, self._limit, self._refuses_loss = units, target, max_decompressed_bytes, refuses_loss
-        self._refused: list[Damage] = []
+        self.stats, self.remaining = ConversionStats(), 0
+        self._segments, self._request, self._progress = segments, read_request, progress
+        self._target, self._limit, self._refuses_loss = target, max_decompressed_bytes, refuses_loss
+        self._damage: list[Damage] = []
+        self._restored: list[Restored] = []
         self._run: list[SourceBatch] = []
         self._shape = Shape(2, 0, None)
         self._shapes: dict[tuple[int, int, bool], Shape] = {}
         self._rows_written = 0  # rows of the run's first unit that are written
-        self._added = self._read = 0  # stored bytes since the last flush; decompressed bytes up to the last flush
-        self._steps = self._written(threads)
+        self._added = 0  # stored bytes since the last flush
+        self._decompressed = self._read = 0  # bytes decompressed so far, at least; those up to the last flush
+        self._threads = threads
+        self._steps = self._written()
 
     @property
     def damage(self) -> tuple[Damage, ...]:
-        damage = [*self._units.damage, *self._refused]
-        return tuple(sorted(damage, key=lambda one: (one.file or "", one.position)))
+        return tuple(sorted(self._damage, key=lambda one: (one.file or "", one.position)))
 
     @property
     def restored(self) -> tuple[Restored, ...]:
-        return tuple(self._units.restored)
-
-    @property
-    def remaining(self) -> int:
-        return self._units.remaining
+        return tuple(self._restored)
 
     def __next__(self) -> bytes:
         return next(self._steps)
@@ -113,8 +124,8 @@ class Conversion(Iterator[bytes]):
         """Stop early and close the file."""
         self._steps.close()
 
-    def _written(self, threads: int) -> Generator[bytes]:
-        with closing(in_order(self._tasks(), threads)) as tasks:
+    def _written(self) -> Generator[bytes]:
+        with closing(in_order(self._tasks(), self._threads)) as tasks:
             for written in tasks:
                 for batch, data in written:
                     if isinstance(data, KafkaRecordError):
@@ -143,8 +154,19 @@ class Conversion(Iterator[bytes]):
             raise
         yield partial(_write, batches)
 
+    def _units(self) -> Iterator[SourceBatch]:
+        for source in self._segments:
+            for number, step in enumerate(steps(source, self._request, self._progress, threads=self._threads)):
+                # every step but the last decompressed at least one chunk
+                self._decompressed += CHUNK_BYTES if number else 0
+                self._damage += step.damage
+                self._restored += step.restored
+                self.remaining += step.tail[1] if step.tail else 0
+                if len(step):
+                    yield from source_batches(step, source)
+
     def _pass(self) -> Iterator[NewBatch]:
-        for unit in self._units:
+        for unit in self._units():
             self.stats.batches_in += unit.messages
             self.stats.records_in += unit.rows
             self.stats.bytes_in += unit.size_in_bytes
@@ -166,7 +188,7 @@ class Conversion(Iterator[bytes]):
             self._shape = shape
             self._added += unit.size_in_bytes
             enough = 4 * (shape.limit or 0)
-            if self._added > max(_RUN_BYTES, enough) or self._units.read - self._read > max(CHUNK_BYTES, enough):
+            if self._added > max(_RUN_BYTES, enough) or self._decompressed - self._read > max(CHUNK_BYTES, enough):
                 yield from self._flush(final=False)
         yield from self._flush()
 
@@ -192,9 +214,9 @@ class Conversion(Iterator[bytes]):
         return False
 
     def _refuse(self, unit: SourceBatch, refusal: KafkaRecordError) -> None:
-        if not self._units.skips or isinstance(refusal, MissingCodecError):
+        if not self._request.skip or isinstance(refusal, MissingCodecError):
             raise refusal
-        self._refused.append(as_damage(unit, refusal))
+        self._damage.append(as_damage(unit, refusal))
 
     def _copied_or_recompressed(self, unit: SourceBatch, shape: Shape) -> Iterator[NewBatch]:
         """The same bytes, or the same records with another codec."""
@@ -229,7 +251,7 @@ class Conversion(Iterator[bytes]):
     def _flush(self, *, final: bool = True) -> Iterator[NewBatch]:
         """Write the run; unless `final`, without its last batch, to which more may be joined."""
         run, shape, done = self._run, self._shape, self._rows_written
-        self._run, self._rows_written, self._added, self._read = [], 0, 0, self._units.read
+        self._run, self._rows_written, self._added, self._read = [], 0, 0, self._decompressed
         if not run:
             return
         decoded = DecodedBatches(run, self._limit)
@@ -314,9 +336,12 @@ def converted(
     output = target(magic, compression, level, batch_size)
     if on_loss not in ("count", "raise"):
         raise ValueError(f"on_loss {on_loss!r}: one of count, raise")
-    options = {"check_crcs": check_crcs, "errors": errors, "max_decompressed_bytes": max_decompressed_bytes}
-    units = SourceBatches(data, progress, threads, **options)
-    return Conversion(units, output, max_decompressed_bytes, refuses_loss=on_loss == "raise", threads=threads)
+    segments = checked_segments(data)
+    checked_threads(threads)
+    limit = max_decompressed_bytes
+    read_request = request(columns=(), control=True, check_crcs=check_crcs, errors=errors, max_decompressed_bytes=limit)
+    refuses_loss = on_loss == "raise"
+    return Conversion(segments, read_request, progress, output, limit, refuses_loss=refuses_loss, threads=threads)
 
 
 class Converted(bytes):

@@ -121,7 +121,8 @@ class _Decoder:
         while count:
             if self._at == len(self._columns[0]):
                 self._piece, self._at = next(self._pieces), 0
-                numbers = (_without_nulls(self._piece.column(name)) for name in ("offset", "timestamp", "sequence"))
+                numbers = [self._piece.column(name) for name in ("offset", "timestamp", "sequence")]
+                numbers = [[-1 if one is None else one for one in each] if None in each else each for each in numbers]
                 sizes = (_sizes(self._piece, self.COLUMNS.index(name)) for name in ("key", "value"))
                 offsets, timestamps, sequences = numbers
                 self._columns = [offsets, timestamps, *sizes, sequences, _header_names(self._piece)]
@@ -132,10 +133,6 @@ class _Decoder:
                 yield Records(*[column[self._at : stop] for column in self._columns])
             count -= stop - self._at
             self._at = stop
-
-
-def _without_nulls(numbers: list[int | None]) -> Sequence[int | None]:
-    return [-1 if number is None else number for number in numbers] if None in numbers else numbers
 
 
 def _sizes(piece: RecordColumns, column: int) -> list[int]:

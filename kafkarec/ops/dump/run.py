@@ -82,7 +82,17 @@ def offset_index_text(checked: Checked, mismatches: Mismatches) -> Iterator[str]
         if number and not relative:
             return
         offset = checked.base_offset + relative
-        found = _last_offset_at(checked, offset, position)
+        _inside(checked, offset, position)
+        max_message_size = checked.options.max_message_size
+        end = min(checked.log.size, position + max_message_size)
+        batch = next(_batches(checked.log, position, end, UP_TO_MAGIC), None)
+        if batch is None:
+            _broken(
+                checked,
+                f"offset {offset} points at byte {position} of the log, where no batch of up to {max_message_size} "
+                "bytes begins (--max-message-size)",
+            )
+        found = _last_offset(batch)
         if found != offset:
             mismatches.add("index_mismatch", checked.path, offset, found)
         if not checked.options.verify_index:
@@ -102,10 +112,25 @@ def time_index_text(checked: Checked, index: ByteSource, mismatches: Mismatches)
     for number, (timestamp, relative) in enumerate(times):
         if number and not relative:
             return
-        for found in _compare(checked, (timestamp, relative), _position_for(offsets, relative), previous):
-            mismatches.add(found[0], checked.path, *found[1:])
+        offset, position = checked.base_offset + relative, _position_for(offsets, relative)
+        _inside(checked, offset, position)
+        for batch in _batches(checked.log, position, checked.log.size, 1 << 16):
+            found = _last_offset(batch)
+            if found < offset:
+                continue
+            if found != offset:
+                mismatches.add("offset_missing", checked.path, offset, found)
+                break
+            latest = _latest(batch, checked.options.limit)
+            if latest != timestamp:
+                mismatches.add("time_mismatch", checked.path, timestamp, latest)
+            if previous >= timestamp:
+                mismatches.add("time_order", checked.path, timestamp, previous)
+            break
+        else:
+            mismatches.add("offset_missing", checked.path, offset, -1)
         if not checked.options.verify_index:
-            yield f"timestamp: {timestamp} offset: {checked.base_offset + relative}\n"
+            yield f"timestamp: {timestamp} offset: {offset}\n"
         previous = timestamp
 
 
@@ -127,26 +152,6 @@ def _position_for(slots: list[tuple[int, ...]], relative: int) -> int:
         else:
             low = middle
     return slots[low][1]
-
-
-def _compare(checked: Checked, entry: tuple[int, int], position: int, previous: int) -> Iterator[tuple[str, int, int]]:
-    """(kind of mismatch, its two numbers) of an entry (timestamp, relative offset) of a time index."""
-    timestamp, offset = entry[0], checked.base_offset + entry[1]
-    _inside(checked, offset, position)
-    for batch in _batches(checked.log, position, checked.log.size, 1 << 16):
-        found = _last_offset(batch)
-        if found < offset:
-            continue
-        if found != offset:
-            yield "offset_missing", offset, found
-            return
-        latest = _latest(batch, checked.options.limit)
-        if latest != timestamp:
-            yield "time_mismatch", timestamp, latest
-        if previous >= timestamp:
-            yield "time_order", timestamp, previous
-        return
-    yield "offset_missing", offset, -1
 
 
 def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[DumpedBatch]:
@@ -171,20 +176,6 @@ def _last_offset(batch: DumpedBatch) -> int:
     """The last offset by the header."""
     delta = batch.header.last_offset_delta if isinstance(batch.header, V2Header) else 0
     return wrapped(batch.offset + delta, 64)
-
-
-def _last_offset_at(checked: Checked, offset: int, position: int) -> int:
-    """The last offset of the batch to which an entry points."""
-    _inside(checked, offset, position)
-    max_message_size = checked.options.max_message_size
-    end = min(checked.log.size, position + max_message_size)
-    for batch in _batches(checked.log, position, end, UP_TO_MAGIC):
-        return _last_offset(batch)
-    _broken(
-        checked,
-        f"offset {offset} points at byte {position} of the log, where no batch of up to {max_message_size} bytes "
-        "begins (--max-message-size)",
-    )
 
 
 def _inside(checked: Checked, offset: int, position: int) -> None:

@@ -41,7 +41,19 @@ def explain(
     # Offset, size, checksum and magic of 0: no writer writes that, though it looks like a message of magic 0.
     if not size or zeros >= min(size, layout.UP_TO_MAGIC) >= layout.LOG_OVERHEAD:
         return _zeros(writer, position, zeros)
-    sections = _walk(writer, fault, max_decompressed_bytes, records)
+    magic, sections = view[layout.V2_AT.magic] if size >= layout.UP_TO_MAGIC else None, list[Section]()
+    if magic in layout.BATCH_MAGICS:
+        sections = add_batch(writer, fault, max_decompressed_bytes, records)
+    elif magic in layout.MAGICS:
+        sections = add_message(writer, fault, max_decompressed_bytes, records)
+    else:
+        read = single_fields.start(view)
+        if read.fault:
+            read = read._replace(fault=FieldFault("length_beyond_end", layout.LOG_OVERHEAD, size))
+        signed = read.values().get("magic")
+        unknown = None if signed is None else FieldFault("unsupported_magic", layout.LATEST_MAGIC, signed)
+        writer.add_fields(read, _NOTES, size, faults={"batch_length": fault, "magic": unknown}, rest="batch")
+        writer.unread(size, *(("batch", "too few bytes to read its magic") if signed is None else ("rest",)))
     faults = tuple(sorted(writer.faults, key=lambda found: (found.section, found.position)))
     found = Explanation(position, size, "", (Section("batch", view, tuple(writer.spans)), *sections), faults)
     return replace(found, headline=_headline(found))
@@ -89,23 +101,6 @@ def _zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
         headline += f" where a batch should begin, then {rest}"
     section = Section("batch", writer.data, tuple(writer.spans))
     return Explanation(position, size, headline, (section,), tuple(writer.faults))
-
-
-def _walk(writer: SpanWriter, fault: FieldFault | None, cap: int, records: int | None) -> list[Section]:
-    view, stop = writer.data, len(writer.data)
-    magic = view[layout.V2_AT.magic] if stop >= layout.UP_TO_MAGIC else None
-    if magic in layout.BATCH_MAGICS:
-        return add_batch(writer, fault, cap, records)
-    if magic in layout.MAGICS:
-        return add_message(writer, fault, cap, records)
-    read = single_fields.start(view)
-    if read.fault:
-        read = read._replace(fault=FieldFault("length_beyond_end", layout.LOG_OVERHEAD, stop))
-    signed = read.values().get("magic")
-    unknown = None if signed is None else FieldFault("unsupported_magic", layout.LATEST_MAGIC, signed)
-    writer.add_fields(read, _NOTES, stop, faults={"batch_length": fault, "magic": unknown}, rest="batch")
-    writer.unread(stop, *(("batch", "too few bytes to read its magic") if signed is None else ("rest",)))
-    return []
 
 
 _NOTES: dict[str, Note] = {

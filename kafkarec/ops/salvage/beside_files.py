@@ -92,7 +92,20 @@ def filled(
             beside.append(BesideFile(segment.path, words, found.batches, used=True))
         elif not replaced:
             content = _content(segment, [(0, LONG_MAX)], cap)
-            beside.append(BesideFile(segment.path, _why_not(content, probed, start, cleaned), 0, used=False))
+            span = f"offsets {content.first} to {content.last}" if content else ""
+            if content is None:
+                why = "no batch can be read in it"
+            elif cleaned:
+                why = f"{span}; the log is compacted, so it may have records that were removed"
+            elif probed.next_offset is None:
+                why = f"{span}; the log has no segment left: they may have been deleted"
+            elif content.first >= probed.next_offset:
+                why = f"{span} are after the log's end: a broker may have truncated them"
+            elif content.last < max(start, probed.start_offset or 0):
+                why = f"{span} are before the log's start: they were deleted"
+            else:
+                why = f"{span} are in the log already"
+            beside.append(BesideFile(segment.path, why, 0, used=False))
     return sources, beside
 
 
@@ -168,21 +181,6 @@ def _end(segment: SegmentFile) -> int | None:
 def log_start(partition: SalvagePartition) -> int:
     """The log start offset, from log-start-offset-checkpoint; 0: not known."""
     return max(one.data_folder.log_start(partition.topic, partition.partition) for one in partition.sources)
-
-
-def _why_not(content: _Content | None, probed: SalvagedPartition, start: int, cleaned: bool) -> str:
-    if content is None:
-        return "no batch can be read in it"
-    span = f"offsets {content.first} to {content.last}"
-    if cleaned:
-        return f"{span}; the log is compacted, so it may have records that were removed"
-    if probed.next_offset is None:
-        return f"{span}; the log has no segment left: they may have been deleted"
-    if content.first >= probed.next_offset:
-        return f"{span} are after the log's end: a broker may have truncated them"
-    if content.last < max(start, probed.start_offset or 0):
-        return f"{span} are before the log's start: they were deleted"
-    return f"{span} are in the log already"
 
 
 def read_witnesses(partition: SalvagePartition) -> None:

@@ -137,23 +137,6 @@ def _has_footer(good: list[GoodBatch]) -> bool:
         return False
 
 
-def _metadata_losses(report: SalvagedPartition) -> list[str]:
-    """What the report says of a metadata log that lacks records above its last complete snapshot. A node that loads it
-    replays each record on those before, and stops at the first that does not fit (MetadataLoader, QuorumController)."""
-    covered = max(
-        (file.base_offset for file in report.snapshots), default=0
-    )  # the name has the offset after the last one
-    gone = [(first, last) for first, last in (*report.lost, *report.missing) if last is None or last >= covered]
-    if not gone:
-        return []
-    first = min(covered if first is None else max(first, covered) for first, _ in gone)
-    return [
-        f"records of the metadata log from offset {first} on are lost: a broker or controller that starts with this "
-        "folder stops with 'Error loading metadata log record', or runs with wrong metadata. Another controller has "
-        "them: name its folder as a second source, or give the node an empty folder, and it fetches all"
-    ]
-
-
 def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
     """The folders of a partition: one, or several for a file without a known name that has several logs."""
     if partition.topic is None and partition.sources[0].unordered:
@@ -193,7 +176,19 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
             report.lost.append((report.log_end if report.next_offset is None else report.next_offset, least_end - 1))
     _finish(partition, made, options, least_end)
     if partition.topic == CLUSTER_METADATA:
-        made.report.problems[:0] = _metadata_losses(made.report)
+        # A node that loads a metadata log replays each record above its last complete snapshot on those before, and
+        # stops at the first that does not fit (MetadataLoader, QuorumController).
+        covered = max((file.base_offset for file in report.snapshots), default=0)  # the offset after its last one
+        gone = [first for first, last in (*report.lost, *report.missing) if last is None or last >= covered]
+        if gone:
+            lowest = min(covered if first is None else max(first, covered) for first in gone)
+            report.problems.insert(
+                0,
+                f"records of the metadata log from offset {lowest} on are lost: a broker or controller that starts "
+                "with this folder stops with 'Error loading metadata log record', or runs with wrong metadata. Another "
+                "controller has them: name its folder as a second source, or give the node an empty folder, and it "
+                "fetches all",
+            )
     return [made]
 
 

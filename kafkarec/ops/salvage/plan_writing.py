@@ -86,18 +86,6 @@ def _read_quorum_state(data: bytes) -> None:
         raise CorruptRecordError(f"{_QUORUM_STATE} is not JSON", reason="checkpoint_invalid") from None
 
 
-def _check_epochs(log: PartitionFiles, data: bytes) -> None:
-    """Raises CorruptRecordError if a source's leader epochs contradict those of the merged log."""
-    seen: list[tuple[int, int]] = []
-    for table in tables(log.segments, errors="skip"):
-        for epoch, last in zip(table.column("partition_leader_epoch"), table.column("last_offset"), strict=True):
-            if epoch is not None and (not seen or seen[-1][0] != epoch):
-                seen.append((epoch, last))
-    wrong = epoch_history.contradiction(leader_epochs.read(data), epoch_history.from_batches(seen))
-    if wrong:
-        raise CorruptRecordError(wrong, reason="checkpoint_invalid")
-
-
 def copy_from_sources(log: PartitionFiles, write: Write, partition: SalvagePartition) -> list[str]:
     """Copies the files with data that is not in the batches of the new log: the topic id, epochs without records, the
     quorum state, producers before the log's start. Returns sentences about problems."""
@@ -115,7 +103,16 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: SalvageParti
                     continue
                 read(data)
                 if name == leader_epochs.NAME and len(partition.sources) > 1:
-                    _check_epochs(log, data)
+                    seen: list[tuple[int, int]] = []  # by the merged log
+                    for table in tables(log.segments, errors="skip"):
+                        columns = table.column("partition_leader_epoch"), table.column("last_offset")
+                        for epoch, last in zip(*columns, strict=True):
+                            if epoch is not None and (not seen or seen[-1][0] != epoch):
+                                seen.append((epoch, last))
+                    batches = epoch_history.from_batches(seen)
+                    wrong = epoch_history.contradiction(leader_epochs.read(data), batches)
+                    if wrong:
+                        raise CorruptRecordError(wrong, reason="checkpoint_invalid")
             except (KafkaRecordError, OSError) as error:
                 problems.append(f"{name} of {source.path} is ignored: {error}")
                 continue

@@ -186,7 +186,17 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
                 offset = marker.marker_offset or 0
                 if offset in free:  # a .txnindex may list an offset that another batch has
                     position = segment.size if row is None else row["position"]
-                    found.append(inserted(segment.name, position, _marker_batch(marker, before)))
+                    time = marker.timestamp if marker.timestamp >= 0 else as_stored(before.get("max_timestamp"))
+                    with RecordBatchBuilder(
+                        base_offset=offset,
+                        producer_id=marker.producer_id,
+                        producer_epoch=marker.producer_epoch,
+                        is_transactional=True,
+                        is_control=True,
+                        partition_leader_epoch=as_stored(before.get("partition_leader_epoch")),
+                    ) as builder:
+                        builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
+                        found.append(inserted(segment.name, position, builder.build()))
             if row is not None and row["is_transactional"] and not row["is_control"]:
                 for one in aside:
                     if row["producer_id"] == one.producer_id and one.first_offset <= first <= one.last_offset:
@@ -194,20 +204,6 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
                         break
             before = row or before
     return found
-
-
-def _marker_batch(marker: Decision, before: dict[str, Any]) -> bytes:
-    time = marker.timestamp if marker.timestamp >= 0 else as_stored(before.get("max_timestamp"))
-    with RecordBatchBuilder(
-        base_offset=marker.marker_offset or 0,
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        is_transactional=True,
-        is_control=True,
-        partition_leader_epoch=as_stored(before.get("partition_leader_epoch")),
-    ) as builder:
-        builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
-        return builder.build()
 
 
 def find_plain_batches(log: PartitionFiles) -> list[Change]:

@@ -158,23 +158,6 @@ def salvage(
     return report
 
 
-def _set_apart(plans: Sequence[PlannedFolder], out: str) -> None:
-    """Moves the plans to other folders: what an earlier run wrote has batches that they do not have, and stays."""
-    for one in plans:
-        folder = one.report.folder
-        one.report.folder, new = f"{SET_ASIDE}/{folder}.new", f"{SET_ASIDE}/{folder}.new/{SET_ASIDE}"
-        one.path = os.path.join(out, one.report.folder)
-        moved = {path: f"{new}/{os.path.basename(path)}" for path in one.set_aside}
-        one.set_aside = {moved[path]: file for path, file in one.set_aside.items()}
-        for aside in one.report.set_aside:
-            aside.saved_as = moved[aside.saved_as]
-        one.report.keeps_earlier = True
-        one.report.problems.append(
-            f"{os.path.join(out, folder)} was written by an earlier run and has batches that the sources no longer "
-            f"have: it stays as it is, and what the sources have now is in {one.report.folder}"
-        )
-
-
 def _add_unread_files(report: SalvageReport) -> None:
     """Adds the files of all partitions that could not be read."""
     for failure in (failure for one in report.partitions for failure in one.unread):
@@ -270,8 +253,19 @@ class _Run:
             replaces = note.replaces(plans)
             if replaces:
                 note.begin(plans)
-            else:
-                _set_apart(plans, out)
+            for one in () if replaces else plans:
+                # To another folder: what an earlier run wrote has batches that the plan does not have, and stays.
+                folder, name = f"{SET_ASIDE}/{one.report.folder}.new", one.report.folder
+                one.report.folder, one.path = folder, os.path.join(out, folder)
+                moved = {path: f"{folder}/{SET_ASIDE}/{os.path.basename(path)}" for path in one.set_aside}
+                one.set_aside = {moved[path]: file for path, file in one.set_aside.items()}
+                for aside in one.report.set_aside:
+                    aside.saved_as = moved[aside.saved_as]
+                one.report.keeps_earlier = True
+                one.report.problems.append(
+                    f"{os.path.join(out, name)} was written by an earlier run and has batches that the sources no "
+                    f"longer have: it stays as it is, and what the sources have now is in {folder}"
+                )
             states: dict[str, State] = {}
             for one in plans:
                 write(one, out, self._stopped)

@@ -10,7 +10,6 @@ from typing import Any
 
 from kafkarec._version import __version__
 from kafkarec.damage import begins_with_zeros, restored_text
-from kafkarec.recover.marker_evidence import Decision
 from kafkarec.report import Block, Commands, Document, ReportSection, text
 from kafkarec.sidecars import leader_epochs
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
@@ -240,7 +239,10 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         )
         yield f"{one.folder}: {verb} {what}{offsets} in {files}, from {sources}"
     else:
-        yield f"{one.folder}: {_nothing(one, verb)}"
+        found = [counted(len(one.snapshots), "KRaft snapshot")] if one.snapshots else []
+        found += [counted(len(one.files), "empty segment")] if one.files else []
+        nothing = f"{verb} {' and '.join(found)}, from {sources}" if found else f"no good batch in {sources}"
+        yield f"{one.folder}: {nothing if one.sources else 'no segment is left of it'}"
     if one.damage:
         offsets = "all of their offsets are in the new log"
         if one.lost:
@@ -273,8 +275,8 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
             if first is not None and last is not None
             for low, high in one.missing
         )
-        found = "in no source" + (", or only in batches that were set aside" if only_aside else "")
-        yield f"  missing: {_spans(one.missing)}: {found}, {where} ({why})"
+        place = "in no source" + (", or only in batches that were set aside" if only_aside else "")
+        yield f"  missing: {_spans(one.missing)}: {place}, {where} ({why})"
     within = one.gaps - one.missing_offsets
     if one.never_compacted and within:
         yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED_NOTE})"
@@ -289,7 +291,17 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         why = f": {REASONS[reason]}" if reason in REASONS else ""
         yield f"  set aside: {counted(count, 'batch')}, {counted(size, 'byte')} [{reason}]{why}"
         yield f"    kept in {ranges[0].saved_as}" + (" and others" if len({one.saved_as for one in ranges}) > 1 else "")
-    yield from _markers(one.markers, verb, outcomes)
+    undecided = [marker for marker in one.markers if not marker.proven]
+    written = "would be written" if verb.startswith("would") else "written"
+    for marker in (*undecided, *(marker for marker in one.markers if marker.proven))[:_MAX_LINES]:
+        data = f"offset {marker.first_offset}" if marker.first_offset >= 0 else "deleted segments"
+        what = outcomes[marker.outcome].format(written=written, offset=marker.marker_offset)
+        state = "lost marker" if marker.proven else "undecided"
+        yield f"  {state}: producer {marker.producer_id}'s transaction from {data}: {what}: {marker.sentence}"
+    yield from _more(one.markers, "lost marker", ", listed in salvage.json")
+    if undecided:
+        open_ones = counted(len(undecided), "transaction is")
+        yield f"    {open_ones} neither proven aborted nor committed: --undecided abort|commit|open|aside decides"
     if any(damage["reason"] == "limit_exceeded" for damage in one.damage):
         yield "    batches above the limit may be good: --max-decompressed-bytes raises it"
     if one.duplicates:
@@ -321,33 +333,6 @@ def _by_reason(files: Iterable[tuple[str, str]]) -> Iterator[str]:
         reasons.setdefault(_NUMBER.sub("", why), []).append((path, why))
     for (path, why), *others in reasons.values():
         yield f"{path}{f' and {len(others)} more' if others else ''}: {why}"
-
-
-def _markers(markers: list[Decision], verb: str, outcomes: dict[str, str]) -> Iterator[str]:
-    """The transactions whose markers are lost, the undecided ones first."""
-    undecided = [one for one in markers if not one.proven]
-    written = "would be written" if verb.startswith("would") else "written"
-    for one in (*undecided, *(one for one in markers if one.proven))[:_MAX_LINES]:
-        data = f"offset {one.first_offset}" if one.first_offset >= 0 else "deleted segments"
-        what = outcomes[one.outcome].format(written=written, offset=one.marker_offset)
-        state = "lost marker" if one.proven else "undecided"
-        yield f"  {state}: producer {one.producer_id}'s transaction from {data}: {what}: {one.sentence}"
-    yield from _more(markers, "lost marker", ", listed in salvage.json")
-    if undecided:
-        count = counted(len(undecided), "transaction is")
-        yield f"    {count} neither proven aborted nor committed: --undecided abort|commit|open|aside decides"
-
-
-def _nothing(one: SalvagedPartition, verb: str) -> str:
-    """The line of a partition without a batch in its log."""
-    if not one.sources:
-        return "no segment is left of it"
-    sources = counted(len(one.sources), "file")
-    if not one.files and not one.snapshots:
-        return f"no good batch in {sources}"
-    files = [counted(len(one.snapshots), "KRaft snapshot")] if one.snapshots else []
-    files += [counted(len(one.files), "empty segment")] if one.files else []
-    return f"{verb} {' and '.join(files)}, from {sources}"
 
 
 def _spans(lost: Sequence[tuple[int | None, int | None]]) -> str:

@@ -117,19 +117,18 @@ class PartitionNote:
             return None
         changed = [one[0] for one in self._sources if one not in self._found["sources"]]
         changed += [one[0] for one in self._found["sources"] if one[0] not in {path for path, *_ in self._sources}]
-        spoiled = [path for path, state in states.items() if not self._is_as_written(path, tuple(state))]
+        spoiled = []
+        for path, state in states.items():
+            written = os.path.join(self._out, path)
+            with suppress(OSError):
+                if os.path.getsize(written) == state[0] and state_of(written) == tuple(state):
+                    continue
+            spoiled.append(path)
         if not changed and not spoiled:
             return [SalvagedPartition.of(one) for one in reports]
         what = f"the source {changed[0]}" if changed else os.path.join(self._out, spoiled[0])
         self.why_again = f"made again: {what} has changed since an earlier run finished this partition"
         return None
-
-    def _is_as_written(self, path: str, state: State) -> bool:
-        path = os.path.join(self._out, path)
-        try:
-            return os.path.getsize(path) == state[0] and state_of(path) == state
-        except OSError:
-            return False
 
     def replaces(self, plans: Iterable[PlannedFolder]) -> bool:
         """Whether all batches that an earlier run wrote are in these plans, as they are for the same sources."""

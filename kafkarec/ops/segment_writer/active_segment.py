@@ -179,7 +179,20 @@ def check_batches(
     view = checked_bytes(data)
     headers, good = _headers(view)
     if settings.assign_offsets or settings.leader_epoch is not None or blank_epoch is not None:
-        view = memoryview(_with_assigned_fields(view, headers, settings, next_offset, blank_epoch))
+        copy, offset = bytearray(view), next_offset  # no checksum covers what a leader assigns
+        for header in headers:
+            if settings.assign_offsets:
+                if header.base_offset is None:
+                    text = "offsets are within the compressed payload: convert the batch to magic 2 first"
+                    raise AppendRefused(text, header.position, header.last_offset)
+                assign(copy, header.position, base_offset=offset)
+                offset += max(header.last_offset - header.base_offset, 0) + 1
+            new_epoch = settings.leader_epoch
+            if new_epoch is None and as_stored(header.partition_leader_epoch) < 0:
+                new_epoch = blank_epoch
+            if header.magic >= BATCH_MAGIC and new_epoch is not None:
+                assign(copy, header.position, partition_leader_epoch=new_epoch)
+        view = memoryview(copy)
         headers, _ = _headers(view, check_crcs=False)
     batches = CheckedBatches(view, headers, {})
     open_now: dict[int, bool] = {}
@@ -222,26 +235,6 @@ def _headers(view: memoryview, *, check_crcs: bool = True) -> tuple[list[Appende
             fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": table.remaining}
         raise damage.error("length_beyond_end", fault)
     return list(map(AppendedHeader, *map(table.column, AppendedHeader._fields))), False
-
-
-def _with_assigned_fields(
-    view: memoryview, headers: list[AppendedHeader], settings: WriterSettings, next_offset: int, blank_epoch: int | None
-) -> bytearray:
-    """A copy with the offsets and leader epoch that a leader assigns; no checksum covers them."""
-    copy = bytearray(view)
-    for header in headers:
-        if settings.assign_offsets:
-            if header.base_offset is None:
-                text = "offsets are within the compressed payload: convert the batch to magic 2 first"
-                raise AppendRefused(text, header.position, header.last_offset)
-            assign(copy, header.position, base_offset=next_offset)
-            next_offset += max(header.last_offset - header.base_offset, 0) + 1
-        new_epoch = settings.leader_epoch
-        if new_epoch is None and as_stored(header.partition_leader_epoch) < 0:
-            new_epoch = blank_epoch
-        if header.magic >= BATCH_MAGIC and new_epoch is not None:
-            assign(copy, header.position, partition_leader_epoch=new_epoch)
-    return copy
 
 
 def _check_producer(

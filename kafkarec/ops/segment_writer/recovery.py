@@ -194,7 +194,14 @@ def _recovered(folder: str, log: PartitionFiles, settings: WriterSettings, check
     recovered = RecoveredLog(states, epochs, start)
     recovered.segments = [WrittenSegment(one.path, one.base_offset or 0, one.size) for one in log.segments[:last]]
     for segment in log.segments:
-        _sync_file(segment.path, drop_cache=segment is log.segments[last])
+        descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fsync(descriptor, segment.path)
+            # after a failed fsync the page cache may differ from the disk
+            if segment is log.segments[last] and hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
     for number in range(first, last + 1):
         _read_segment(log, log.segments[number], number == last, recovered, settings)
     recovered.states = _snapshot(log, recovered.next_offset) or recovered.states
@@ -217,17 +224,6 @@ def _snapshot(log: PartitionFiles, offset: int) -> ProducerStates | None:
         return None if data is None else ProducerStates(producer_snapshot.read(data), offset, RECOVERY)
     except KafkaRecordError:
         return None
-
-
-def _sync_file(path: str, drop_cache: bool) -> None:
-    """Syncs a file and drops its cached pages: after a failed fsync the page cache may differ from the disk."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        fsync(descriptor, path)
-        if drop_cache and hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
 
 
 def _read_segment(

@@ -55,8 +55,15 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Samp
     """Pieces of `sample` bytes in total; None: the whole log, in pieces. One is in memory at a time."""
     total = sum(segment.size for segment in segments)
     if sample is None or total <= sample:
-        for segment in segments:
-            yield from _all_of(segment)
+        for segment in segments:  # in pieces of whole batches; a trial holds a piece in memory several times
+            begin = 0
+            for table in tables([segment], errors="skip"):
+                for position in table.column("position"):
+                    if position - begin >= PIECE_BYTES:
+                        yield Sample(segment, begin, segment.raw(begin, position - begin))
+                        begin = position
+            if segment.size > begin:
+                yield Sample(segment, begin, segment.raw(begin, segment.size - begin))
         return
     count = max(2, min(PIECES, sample // _PIECE_AT_LEAST))
     each = max(1, sample // count)
@@ -76,18 +83,6 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Samp
         if piece is not None:
             read_to[segment.path] = piece.begin + len(piece.data)
             yield piece
-
-
-def _all_of(segment: SegmentFile) -> Iterator[Sample]:
-    """The whole segment in pieces of whole batches; a trial holds a piece in memory several times."""
-    begin = 0
-    for table in tables([segment], errors="skip"):
-        for position in table.column("position"):
-            if position - begin >= PIECE_BYTES:
-                yield Sample(segment, begin, segment.raw(begin, position - begin))
-                begin = position
-    if segment.size > begin:
-        yield Sample(segment, begin, segment.raw(begin, segment.size - begin))
 
 
 def _indexed_offset(segment: SegmentFile, position: int) -> int | None:

@@ -233,8 +233,19 @@ def validate(
         leader_epoch=partition_leader_epoch if append_checks and sender == "raft_leader" else None,
         most_bytes=NO_LIMIT if max_message_bytes is None else fitting("max_message_bytes", max_message_bytes, 64),
     )
-    if not assign_offsets:
-        return _follower_append(view, request, rules)
+    if not assign_offsets:  # unchanged batches from `first_offset` on (UnifiedLog.appendAsFollower)
+        if request.batches:
+            first = FirstBatch(*request.first)
+            begin = first.base_offset if first.magic >= BATCH_MAGIC else first.last_offset
+            if begin < rules.first_offset:
+                sides = {"expected": rules.first_offset - 1, "found": begin}
+                refuse("offsets_out_of_order", base_offset=first.base_offset, **sides)
+        return validated(
+            view[: request.end],
+            now=-1,
+            max_timestamp=request.max_timestamp,
+            next_offset=request.last_offset + 1 if request.batches else rules.first_offset,
+        )
     if request.batches == 0:
         refuse("request_empty")
     first = FirstBatch(*request.first)
@@ -274,21 +285,6 @@ def validate(
         detail = "they do not count up from 0 in a compressed batch that keeps its codec"
         first.refuse("offsets_out_of_order", detail=detail)
     return rewritten(accepted)
-
-
-def _follower_append(view: memoryview, request: Request, rules: Rules) -> ValidatedRecords:
-    """A follower's append: unchanged batches from `first_offset` on (UnifiedLog.appendAsFollower)."""
-    if request.batches:
-        first = FirstBatch(*request.first)
-        begin = first.base_offset if first.magic >= BATCH_MAGIC else first.last_offset
-        if begin < rules.first_offset:
-            refuse("offsets_out_of_order", base_offset=first.base_offset, expected=rules.first_offset - 1, found=begin)
-    return validated(
-        view[: request.end],
-        now=-1,
-        max_timestamp=request.max_timestamp,
-        next_offset=request.last_offset + 1 if request.batches else rules.first_offset,
-    )
 
 
 def _records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules, stays: bool) -> Any:

@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
 
 from kafkarec._core import RowCheck
 from kafkarec.errors import KafkaRecordError
@@ -264,7 +263,7 @@ class FileOffsetCheck:
     rising               whether offsets must ascend, as in a log's segment
     first_is_last        the file begins with a wrapper of magic 0 or 1, of which only the last offset is known
     follows_break, before_break   batches before the first, or behind the last, are damaged or not the log's, as
-                         log_order says
+                         LogOrder says
     """
 
     file: str
@@ -381,32 +380,32 @@ class SequenceCheck:
             if self._next is not None and base != self._next:
                 self._gap_ends = end if base is None else base
             self._next = end + 1
-            if batch["producer_id"] is not None and batch["producer_id"] >= 0:
-                self._check_batch(batch, file, place_of(step, row))
-
-    def _check_batch(self, batch: dict[str, Any], file: str, place: tuple[int, int]) -> None:
-        producer = batch["producer_id"]
-        batch["max_timestamp"] = NONE
-        if batch["is_control"]:
-            self._states.append(batch, _SOME_MARKER if batch["record_count"] else None)
-        else:
-            problem = self._states.violation(batch)
-            if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._ends.get(producer, NONE):
-                problem = None
-            if problem is not None:
-                known = self._states.entry(producer)
-                assert known is not None
-                who = f"producer {producer} epoch {batch['producer_epoch']}"
-                span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
-                after = (
-                    f"after sequence {known.last_sequence}" if known.last_offset >= 0 else "at the start of an epoch"
-                )
-                detail = {
-                    "old_epoch": f"{who} after epoch {known.producer_epoch}",
-                    "duplicate": f"{who}: {span} are already in the log",
-                    "not_transactional": f"{who}: a plain batch within its transaction",
-                }.get(problem, f"{who}: {span} {after}")
-                self._findings.add(_SEQUENCE_KINDS[problem], detail, *place, file=file)
-            if problem not in _IGNORED:
-                self._states.append(batch)
-        self._ends[producer] = batch["last_offset"]
+            producer = batch["producer_id"]
+            if producer is None or producer < 0:
+                continue
+            batch["max_timestamp"] = NONE
+            if batch["is_control"]:
+                self._states.append(batch, _SOME_MARKER if batch["record_count"] else None)
+            else:
+                problem = self._states.violation(batch)
+                if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._ends.get(producer, NONE):
+                    problem = None
+                if problem is not None:
+                    known = self._states.entry(producer)
+                    assert known is not None
+                    who = f"producer {producer} epoch {batch['producer_epoch']}"
+                    span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
+                    after = (
+                        f"after sequence {known.last_sequence}"
+                        if known.last_offset >= 0
+                        else "at the start of an epoch"
+                    )
+                    detail = {
+                        "old_epoch": f"{who} after epoch {known.producer_epoch}",
+                        "duplicate": f"{who}: {span} are already in the log",
+                        "not_transactional": f"{who}: a plain batch within its transaction",
+                    }.get(problem, f"{who}: {span} {after}")
+                    self._findings.add(_SEQUENCE_KINDS[problem], detail, *place_of(step, row), file=file)
+                if problem not in _IGNORED:
+                    self._states.append(batch)
+            self._ends[producer] = batch["last_offset"]

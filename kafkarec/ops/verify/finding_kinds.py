@@ -45,6 +45,7 @@ class Kind(NamedTuple):
 
 
 _ERROR, _ANOMALY, _NOTE = (ERROR,), (ANOMALY,), (NOTE,)
+_ERROR_OR_ANOMALY, _ERROR_OR_NOTE = (ERROR, ANOMALY), (ERROR, NOTE)
 _COPY = "copy the file again, or salvage the partition"
 _READ = "nothing is lost; find out which program wrote the batch"
 _LOST_END = "salvage the partition; look for the rest in a replica, and do not rebuild the indexes first"
@@ -59,7 +60,7 @@ _EPOCHS = "`kafkarec reindex`; a broker believes it: it says where replicas trun
 KINDS: dict[str, Kind] = {
     # offsets: UnifiedLog.append keeps them ascending, and reads by offset rely on it
     "offset_overlap": Kind(
-        (ERROR, ANOMALY),
+        _ERROR_OR_ANOMALY,
         "a batch begins at or below the last offset of the batch before it",
         "salvage the partition: it sets aside what does not fit",
         SALVAGE,
@@ -83,13 +84,13 @@ KINDS: dict[str, Kind] = {
         SALVAGE,
     ),
     "segment_gap": Kind(
-        (ERROR, ANOMALY),
+        _ERROR_OR_ANOMALY,
         "offsets are missing between two segments",
         "look for the segment in a backup or a replica",
         REPLICA,
     ),
     "offset_gap": Kind(
-        (ERROR, ANOMALY), "offsets are missing between two good batches", "look for them in a replica", REPLICA
+        _ERROR_OR_ANOMALY, "offsets are missing between two good batches", "look for them in a replica", REPLICA
     ),
     # the log's end: kafkarec.storage.recorded_ends
     "end_lost": Kind(
@@ -263,7 +264,11 @@ KINDS: dict[str, Kind] = {
     ),
     # indexes, snapshots and checkpoints, each compared with the format
     "small_file_unreadable": Kind(
-        (ERROR, ANOMALY), "the file does not follow its format, or its checksum is wrong", _REINDEX, REINDEX, INDEX_FILE
+        _ERROR_OR_ANOMALY,
+        "the file does not follow its format, or its checksum is wrong",
+        _REINDEX,
+        REINDEX,
+        INDEX_FILE,
     ),
     "index_missing": Kind(_ANOMALY, "a segment has only one of .index and .timeindex", _MISSING, REINDEX),
     "small_file_preallocated": Kind(_ANOMALY, "the index of a closed segment ends in preallocated zeros", _OFFSETS),
@@ -274,13 +279,13 @@ KINDS: dict[str, Kind] = {
     ),
     # the same, compared with the batches
     "index_order": Kind(
-        (ERROR, NOTE), "entries of .index do not ascend in offset and position", _OFFSETS, REINDEX, COMPARISON
+        _ERROR_OR_NOTE, "entries of .index do not ascend in offset and position", _OFFSETS, REINDEX, COMPARISON
     ),
     "index_position": Kind(
-        (ERROR, ANOMALY), "an .index entry does not point to the start of a batch", _OFFSETS, REINDEX, COMPARISON
+        _ERROR_OR_ANOMALY, "an .index entry does not point to the start of a batch", _OFFSETS, REINDEX, COMPARISON
     ),
     "index_offset": Kind(
-        (ERROR, ANOMALY),
+        _ERROR_OR_ANOMALY,
         "an .index entry points to a batch without its offset, or after it",
         _OFFSETS,
         REINDEX,
@@ -297,17 +302,17 @@ KINDS: dict[str, Kind] = {
         _ANOMALY, "the entries of .index end before the end of the log", _OFFSETS, REINDEX, COMPARISON
     ),
     "time_order": Kind(
-        (ERROR, NOTE),
+        _ERROR_OR_NOTE,
         "entries of .timeindex do not ascend in timestamp, or descend in offset",
         _TIMES,
         REINDEX,
         COMPARISON,
     ),
     "time_offset": Kind(
-        (ERROR, ANOMALY), "a .timeindex entry has an offset outside of the segment", _TIMES, REINDEX, COMPARISON
+        _ERROR_OR_ANOMALY, "a .timeindex entry has an offset outside of the segment", _TIMES, REINDEX, COMPARISON
     ),
     "time_largest": Kind(
-        (ERROR, ANOMALY),
+        _ERROR_OR_ANOMALY,
         "a .timeindex entry does not have the largest timestamp up to its offset",
         _TIMES,
         REINDEX,
@@ -321,24 +326,24 @@ KINDS: dict[str, Kind] = {
         COMPARISON,
     ),
     "transaction_missing": Kind(
-        (ERROR, ANOMALY), ".txnindex lacks an aborted transaction", _ABORTED, REINDEX, COMPARISON
+        _ERROR_OR_ANOMALY, ".txnindex lacks an aborted transaction", _ABORTED, REINDEX, COMPARISON
     ),
     "transaction_unknown": Kind(
-        (ERROR, ANOMALY, NOTE),
+        SEVERITIES,
         "a .txnindex entry has no ABORT marker in the segment",
         _ABORTED,
         REINDEX,
         COMPARISON,
     ),
     "transaction_differs": Kind(
-        (ERROR, ANOMALY, NOTE),
+        SEVERITIES,
         "a .txnindex entry has other offsets than the batches of its transaction",
         _ABORTED,
         REINDEX,
         COMPARISON,
     ),
     "producer_differs": Kind(
-        (ERROR, NOTE),
+        _ERROR_OR_NOTE,
         "epoch, sequence, offset or open transaction of a producer in .snapshot are not those of the batches",
         _PRODUCERS,
         "",
@@ -349,7 +354,7 @@ KINDS: dict[str, Kind] = {
         _ERROR, "entries of leader-epoch-checkpoint do not ascend in epoch and start offset", _EPOCHS, "", COMPARISON
     ),
     "epoch_differs": Kind(
-        (ERROR, ANOMALY, NOTE),
+        SEVERITIES,
         "a batch has another leader epoch than leader-epoch-checkpoint has for its offset",
         _EPOCHS,
         "",

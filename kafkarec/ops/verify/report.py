@@ -211,7 +211,22 @@ def document(report: ReportData, everything: bool = False, page: bool = False) -
     limits = _PAGE if page else _ALL if everything else _SCREEN
     head, totals = headline(report)
     is_alone = len(report.partitions) == 1
-    sections = [] if is_alone or not report.partitions else [_table(report.partitions, limits)]
+    sections = []
+    if len(report.partitions) > 1:
+        rows, rest = report.partitions[: limits.partitions], report.partitions[limits.partitions :]
+        times = Counter(one.name for one in report.partitions)
+        titles: dict[str, Callable[[PartitionReport], str]] = {
+            "partition": lambda one: one.name if times[one.name] == 1 else one.path
+        }
+        bars = [_bar(one.files) for one in rows]
+        blocks: list[Block] = [ReportTable.of(rows, titles | _OF_PARTITION, bars=("map", bars))]
+        if rest:
+            bad = sum(one.state != "ok" for one in rest)
+            how = "all ok" if len(rest) > 1 else "ok"
+            if bad:
+                how = f"{bad} of them not ok" if len(rest) > 1 else "not ok"
+            blocks.append(f"and {len(rest)} more, {how}: --all prints {_it_or_them(len(rest))}")
+        sections.append(ReportSection("Partitions, worst first", blocks, title_in_text=False))
     shown = [one for one in report.partitions if limits is _ALL or one.state != "ok" or is_alone]
     lines = max(min(limits.lines, limits.all_lines // max(min(len(shown), limits.in_detail), 1) - 4), 4)
     with_notes = is_alone or limits is not _SCREEN
@@ -227,21 +242,6 @@ def document(report: ReportData, everything: bool = False, page: bool = False) -
     lead = [totals] if totals else []
     blocks = [*lead, *to_do, *details] if page else [*lead, *details, *to_do]
     return Document("verify", blocks, head, report.state)
-
-
-def _table(partitions: Sequence[PartitionReport], limits: ReportLimits) -> ReportSection:
-    shown, rest = partitions[: limits.partitions], partitions[limits.partitions :]
-    times = Counter(one.name for one in partitions)
-    names: dict[str, Callable[[PartitionReport], str]] = {
-        "partition": lambda one: one.name if times[one.name] == 1 else one.path
-    }
-    bars = [_bar(one.files) for one in shown]
-    blocks: list[Block] = [ReportTable.of(shown, names | _OF_PARTITION, bars=("map", bars))]
-    if rest:
-        bad = sum(one.state != "ok" for one in rest)
-        how = (f"{bad} of them not ok" if len(rest) > 1 else "not ok") if bad else "all ok" if len(rest) > 1 else "ok"
-        blocks.append(f"and {len(rest)} more, {how}: --all prints {_it_or_them(len(rest))}")
-    return ReportSection("Partitions, worst first", blocks, title_in_text=False)
 
 
 def _lost_offsets(one: PartitionReport) -> str:

@@ -173,52 +173,39 @@ def verify(
                 check_data_folder(folder, own)
             for one in recorded_ends.missing_folders(data_folders.values(), x):
                 own.add("folder_lost" if one.is_lost else "log_missing", one.why, file=one.path)
-        partitions = _reports(logs, data_folders, max_decompressed_bytes, sequences, threads, progress)
+
+        def read(
+            logs: Sequence[PartitionFiles], data_folders: dict[str, DataFolderState], progress: FileProgress | None
+        ) -> list[tuple[PartitionReport, bool]]:
+            """The reports of logs, and whether one that is not fine was changed by a broker while it was read."""
+            known = []
+            for log in logs:  # read before them: a broker may be writing both
+                files, folder = _files(log), DataFolderState.above(log, data_folders)
+                known.append((files, folder, recorded_ends.read(log, folder)))
+            made = []
+            results = check_all(logs, max_decompressed_bytes, sequences, threads, progress)
+            for log, (files, folder, ends), (checked, along) in zip(logs, known, results, strict=True):
+                report = partition_report(log, checked, along, folder, ends, max_decompressed_bytes)
+                made.append((report, report.state in ("damaged", "error") and _was_changed(log, files)))
+            return made
+
+        partitions = []
+        folders = [one.folder for one in data_folders.values() if one.folder]  # `read` adds those above single logs
+        for log, (report, changed) in zip(logs, read(logs, data_folders, progress), strict=True):
+            if changed:
+                again = log
+                if log.is_folder and log.folder is not None and os.path.isdir(log.folder.path):
+                    again = PartitionFiles.of(log.folder, log.topic, log.partition)
+                [(report, changed)] = read([again], recorded_ends.data_folders(folders), None)
+                if changed:
+                    note = Findings()
+                    note.add("changed_meanwhile", "changed twice while it was verified: a broker is writing to it")
+                    report = PartitionReport(report.path, report.topic, report.partition, own_findings=tuple(note))
+            partitions.append(report)
     partitions.sort(  # the worst first
         key=lambda one: (-one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name)
     )
     return Report(str(x.path), tuple(partitions), tuple(own), time.monotonic() - begin)
-
-
-def _reports(
-    logs: Sequence[PartitionFiles],
-    data_folders: dict[str, DataFolderState],
-    limit: int,
-    sequences: bool,
-    threads: int | None,
-    progress: FileProgress | None,
-) -> list[PartitionReport]:
-    """The reports of the logs. One that is not fine and that a broker changed while it was read is made once more;
-    where it was changed again, nothing is known."""
-
-    def read(
-        logs: Sequence[PartitionFiles], data_folders: dict[str, DataFolderState], progress: FileProgress | None
-    ) -> list[tuple[PartitionReport, bool]]:
-        known = []
-        for log in logs:  # read before them: a broker may be writing both
-            files, folder = _files(log), DataFolderState.above(log, data_folders)
-            known.append((files, folder, recorded_ends.read(log, folder)))
-        made = []
-        results = check_all(logs, limit, sequences, threads, progress)
-        for log, (files, folder, ends), (checked, along) in zip(logs, known, results, strict=True):
-            report = partition_report(log, checked, along, folder, ends, limit)
-            made.append((report, report.state in ("damaged", "error") and _was_changed(log, files)))
-        return made
-
-    found = []
-    folders = [one.folder for one in data_folders.values() if one.folder]  # `read` adds those above single logs
-    for log, (report, changed) in zip(logs, read(logs, data_folders, progress), strict=True):
-        if changed:
-            again = log
-            if log.is_folder and log.folder is not None and os.path.isdir(log.folder.path):
-                again = PartitionFiles.of(log.folder, log.topic, log.partition)
-            [(report, changed)] = read([again], recorded_ends.data_folders(folders), None)
-            if changed:
-                note = Findings()
-                note.add("changed_meanwhile", "changed twice while it was verified: a broker is writing to it")
-                report = PartitionReport(report.path, report.topic, report.partition, own_findings=tuple(note))
-        found.append(report)
-    return found
 
 
 def _files(log: PartitionFiles) -> dict[str, tuple[int, int]]:
