@@ -777,17 +777,6 @@ cdef tuple with_latest(tuple known, EncodeOptions options, tuple arguments):
     return (options, *known[:_most_options - 1])
 
 
-cdef EncodeOptions options_for(PyObject** arguments):
-    """The checked options for these arguments of `encode`."""
-    global _known_options
-    cdef EncodeOptions options = known_options(_known_options, arguments)
-    if options is None:
-        given = arguments_of(arguments, ENCODE_OPTIONS)
-        options = EncodeOptions(*_options.checked(*given))
-        _known_options = with_latest(_known_options, options, given)
-    return options
-
-
 def forget_options():
     """Drops the options of earlier calls and builders, and the memory that is kept with them."""
     global _known_options, _known_headers
@@ -804,6 +793,7 @@ cdef int check_range(str name, object given, int64_t most) except -1:
 
 cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count):
     """See the stub."""
+    global _known_options
     cdef EncodeOptions options
     cdef EncodeRun encoding
     cdef RecordInput record_input
@@ -811,7 +801,11 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     if count != 3 + ENCODE_OPTIONS:
         raise TypeError("encode is called by write.encoding")
     records, base_offset, batch_size = <object>arguments[0], <object>arguments[1], <object>arguments[2]
-    options = options_for(arguments + 3)
+    options = known_options(_known_options, arguments + 3)
+    if options is None:
+        given = arguments_of(arguments + 3, ENCODE_OPTIONS)
+        options = EncodeOptions(*_options.checked(*given))
+        _known_options = with_latest(_known_options, options, given)
     check_range("base_offset", base_offset, INT64_MAX)
     check_range("batch_size", batch_size, INT32_MAX)
     if type(records) is list or type(records) is tuple:
