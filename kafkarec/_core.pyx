@@ -23,8 +23,8 @@ from kafkarec._c.batch cimport (
     UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
-    WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_reserve,
-    columns_begin, columns_release, columns_truncate, columns_reserve,
+    WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_free, buffer_reserve,
+    columns_begin, columns_release, columns_reserve, columns_truncate,
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_limit, engine_payload, engine_run, engine_step,
@@ -42,7 +42,10 @@ from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, cut_follows, is_on_chain,
     is_valid_batch, looks_plausible, search_forward,
 )
-from kafkarec._c.status cimport Fault
+from kafkarec._c.status cimport (
+    CHUNK_FULL, HEADER_DOUBTFUL, LENGTH_BEYOND_END, LIMIT_EXCEEDED, NEEDS_CODEC, OK, OUT_OF_MEMORY, PAYLOAD_CORRUPT,
+    UNREADABLE, Fault, length_is_proven,
+)
 from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
 from kafkarec._c.row_checks cimport (
     ENTRY, FAR, HIGHER_EPOCH, ORDER, TIME, TIME_ORDER, EntryCursor, IndexState, RowState, are_adjacent, batch_hash,
@@ -54,7 +57,6 @@ from kafkarec._c.producer_table cimport (
     keep_batch, known_producer, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row, take_rows,
     violation_of, without_data,
 )
-from kafkarec._c cimport status as st
 from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
 from kafkarec._entry.arguments cimport fill_aborted, fill_options, open_reader
 from kafkarec._entry.calls cimport (
@@ -442,8 +444,8 @@ cdef class Rows:
     cdef dict details
 
     def __dealloc__(self):
-        pages_free(self.buffer.data, self.buffer.capacity)
-        pages_free(self.notes.data, self.notes.capacity)
+        buffer_free(&self.buffer)
+        buffer_free(&self.notes)
 
     def __len__(self):
         return self.count
@@ -610,7 +612,7 @@ cdef class Rows:
                     spans.append((first, last))
                 first, last = first if row == last else row, row + run[i].rows
             row += run[i].rows
-        pages_free(buffer.data, buffer.capacity)
+        buffer_free(&buffer)
         if last > first:
             spans.append((first, last))
         return stop, self.at(stop - 1).next_offset, spans
@@ -744,7 +746,7 @@ cdef class RowCheck:
         with nogil:
             flags = check_rows(&self.state, first, rows.count, <int64_t*>gaps.data, &gap_count)
         found = [(<int64_t*>gaps.data)[i] for i in range(gap_count)]
-        pages_free(gaps.data, gaps.capacity)
+        buffer_free(&gaps)
         return flags, found
 
     def begin_at(self, int64_t position):
@@ -863,10 +865,10 @@ cdef class Producers:
 
     def __dealloc__(self):
         offset_map_end(&self.table.by_id)
-        pages_free(self.table.producers.data, self.table.producers.capacity)
-        pages_free(self.table.ended.data, self.table.ended.capacity)
-        pages_free(self.table.without_data.data, self.table.without_data.capacity)
-        pages_free(self.table.oddities.data, self.table.oddities.capacity)
+        buffer_free(&self.table.producers)
+        buffer_free(&self.table.ended)
+        buffer_free(&self.table.without_data)
+        buffer_free(&self.table.oddities)
 
     def run(self, Rows rows not None, Chunk chunk, int64_t start, int64_t stop, int64_t segment):
         """Takes the batches [start, stop). Returns bytes of rows of int64: the ended transactions and the markers
@@ -1052,7 +1054,7 @@ cdef class Chunk:
         else:
             with nogil:
                 status = storage_fill(self.storage, layout.codes, layout.count, rows, values)
-        if status != st.OK:
+        if status != OK:
             raise MemoryError
         return 0
 
@@ -1137,7 +1139,7 @@ cdef class Chunk:
             for i, buffer in enumerate((offsets, validity)):
                 source = Source(buffer)
                 if buffer_reserve(to + i, 0, <size_t>source.view.len) != 0:
-                    pages_free(to.data, to.capacity)
+                    buffer_free(to)
                     to.data, to.capacity = NULL, 0
                     raise MemoryError
                 if source.view.len > 0:
@@ -1219,6 +1221,7 @@ cdef class Decoder:
 
     def __cinit__(self, Layout layout not None, options, codecs, *, bint skip=False, file=None, topic=None,
                   partition=None, bint later_segment=False, rules=None):
+        cdef Engine* e = &self.e
         self.layout = layout
         self.codecs = codecs
         self.skip = skip
@@ -1233,29 +1236,29 @@ cdef class Decoder:
         self.damage, self.restored, self.taken_batches = [], [], []
         self.rules = rules
         self.last_sizes, self.note_details = {}, {}
-        self.e.columns.want = layout.want
-        fill_options(&self.e.options, options, &self.aborted)
-        self.e.options.ticks, self.e.options.binary_header_keys = layout.ticks, layout.binary_header_keys
-        self.e.options.skip, self.e.options.file_rules = skip, file is not None
-        self.e.options.later_segment = later_segment
-        self.e.options.restore = rules is not None and rules.restore and file is not None
+        e.columns.want = layout.want
+        fill_options(&e.options, options, &self.aborted)
+        e.options.ticks, e.options.binary_header_keys = layout.ticks, layout.binary_header_keys
+        e.options.skip, e.options.file_rules = skip, file is not None
+        e.options.later_segment = later_segment
+        e.options.restore = rules is not None and rules.restore and file is not None
         self.keys = options.keys
-        if options.stable_offset is not None or self.e.options.ranged or self.keys is not None:
-            self.e.columns.want |= WANT_OFFSET
+        if options.stable_offset is not None or e.options.ranged or self.keys is not None:
+            e.columns.want |= WANT_OFFSET
         if self.keys is not None:
-            self.e.columns.want |= WANT_KEY
-        if self.e.options.timed:
-            self.e.columns.want |= WANT_TIMESTAMP
+            e.columns.want |= WANT_KEY
+        if e.options.timed:
+            e.columns.want |= WANT_TIMESTAMP
 
     def __dealloc__(self):
         columns_release(&self.e.columns)
-        pages_free(self.e.rows.data, self.e.rows.capacity)
-        pages_free(self.aborted.data, self.aborted.capacity)
-        pages_free(self.e.context.out.data, self.e.context.out.capacity)
-        pages_free(self.e.keep.data, self.e.keep.capacity)
-        pages_free(self.e.audit.kept.data, self.e.audit.kept.capacity)
-        pages_free(self.e.input.buffer.data, self.e.input.buffer.capacity)
-        pages_free(self.e.input.bad.data, self.e.input.bad.capacity)
+        buffer_free(&self.e.rows)
+        buffer_free(&self.aborted)
+        buffer_free(&self.e.context.out)
+        buffer_free(&self.e.keep)
+        buffer_free(&self.e.audit.kept)
+        buffer_free(&self.e.input.buffer)
+        buffer_free(&self.e.input.bad)
         decompress_release(&self.e.context)
 
     def feed(self, data, start=0, stop=None):
@@ -1343,20 +1346,20 @@ cdef class Decoder:
             else:
                 with nogil:
                     status = engine_run(&self.e)
-            if status == st.CHUNK_FULL:
+            if status == CHUNK_FULL:
                 self.source.raise_if_failed()
                 PyErr_CheckSignals()
                 return True
             detail = ""
-            if status == st.HEADER_DOUBTFUL:
+            if status == HEADER_DOUBTFUL:
                 self.read_doubtful()
                 continue
-            if status == st.NEEDS_CODEC:
+            if status == NEEDS_CODEC:
                 status, detail = self.decompress()
-            if status == st.OK:
+            if status == OK:
                 continue
             self.source.raise_if_failed()
-            if status == st.OUT_OF_MEMORY:
+            if status == OUT_OF_MEMORY:
                 raise error("out_of_memory", fault_fields(&self.e.fault, self.file_name, ""))
             if small:
                 ending = engine_ended(&self.e, &status)
@@ -1370,33 +1373,34 @@ cdef class Decoder:
 
     cdef tuple decompress(self):
         """Decompresses the pending payload by `codecs` and decodes it: (status, detail)."""
+        cdef Engine* e = &self.e
         cdef Py_buffer view
         cdef int status
-        cdef int codec = self.e.row.codec
-        cdef int64_t limit = engine_limit(&self.e)
+        cdef int codec = e.row.codec
+        cdef int64_t limit = engine_limit(e)
         # a copy: a traceback's frame, or a codec, may keep what it is given
-        payload = PyBytes_FromStringAndSize(<const char*>self.e.payload, self.e.payload_length)
+        payload = PyBytes_FromStringAndSize(<const char*>e.payload, e.payload_length)
         try:
-            if self.e.row.magic >= BATCH_MAGIC and self.e.row.record_count == 0:
+            if e.row.magic >= BATCH_MAGIC and e.row.record_count == 0:
                 out = self.no_records(codec, payload, limit)
-            elif self.e.options.audit:
+            elif e.options.audit:
                 seen = self.codecs.StreamAudit()
                 last_size = self.last_sizes.get(codec, 0)
-                out = self.codecs.decompress(codec, payload, limit, last_size, self.e.row.magic, seen)
-                audit_stream(&self.e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
+                out = self.codecs.decompress(codec, payload, limit, last_size, e.row.magic, seen)
+                audit_stream(&e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
             else:
-                out = self.codecs.decompress(codec, payload, limit, self.last_sizes.get(codec, 0), self.e.row.magic)
+                out = self.codecs.decompress(codec, payload, limit, self.last_sizes.get(codec, 0), e.row.magic)
         except self.codecs.MissingCodec as missing:
-            raise error("missing_codec", fault_fields(&self.e.fault, self.file_name, str(missing))) from None
+            raise error("missing_codec", fault_fields(&e.fault, self.file_name, str(missing))) from None
         except self.codecs.LimitReached as reached:
-            self.e.fault.expected = self.e.fault.found = limit
-            return st.LIMIT_EXCEEDED, f"max_decompressed_bytes={self.e.options.limit} can be raised ({reached.detail})"
+            e.fault.expected = e.fault.found = limit
+            return LIMIT_EXCEEDED, f"max_decompressed_bytes={e.options.limit} can be raised ({reached.detail})"
         except self.codecs.CodecError as wrong:
-            return st.PAYLOAD_CORRUPT, wrong.detail
+            return PAYLOAD_CORRUPT, wrong.detail
         PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
         self.last_sizes[codec] = view.len
         with nogil:
-            status = engine_payload(&self.e, <const uint8_t*>view.buf, view.len, 0)
+            status = engine_payload(e, <const uint8_t*>view.buf, view.len, 0)
         PyBuffer_Release(&view)
         return status, ""
 
@@ -1418,38 +1422,39 @@ cdef class Decoder:
 
     cdef int damaged(self, int status, detail) except -1:
         """Raises the fault; with `skip`, restores the batch, or records the damage and continues after it."""
-        cdef int64_t start = self.e.position, end, stop
-        cdef bint proven = st.length_is_proven(status)
+        cdef Engine* e = &self.e
+        cdef int64_t start = e.position, end, stop
+        cdef bint proven = length_is_proven(status)
         cdef DamageEnd found
         cdef dict fault
         misfit = None
         if not self.skip:
-            if unreadable_before(&self.e, self.e.position + LARGEST_HEADER):
-                status = st.UNREADABLE
+            if unreadable_before(e, e.position + LARGEST_HEADER):
+                status = UNREADABLE
             raise error(_REASONS[status], self.fault(status, detail))
         fault = self.fault(status, detail)
         with nogil:
-            found = engine_skip(&self.e, &status)
+            found = engine_skip(e, &status)
         end = found.position
-        if status == st.UNREADABLE:
+        if status == UNREADABLE:
             fault = self.fault(status, detail)
         reason = _REASONS[status]
         if self.rules is not None:
-            stop = self.e.input.stop if found.witness == NO_WITNESS else end
+            stop = e.input.stop if found.witness == NO_WITNESS else end
             if not proven and self.rules.restores(self, start, stop, reason, fault):
                 return 0
-            if found.witness == NEXT_BATCH and end < self.e.input.stop:
+            if found.witness == NEXT_BATCH and end < e.input.stop:
                 end, position, misfit = self.rules.next_that_fits(self, start, end)
-                end, self.e.position = min(end, self.e.input.stop), min(position, self.e.input.stop)
-                if status != st.UNREADABLE and not self.is_readable(start, end):    # it could not be read again
+                end, e.position = min(end, e.input.stop), min(position, e.input.stop)
+                if status != UNREADABLE and not self.is_readable(start, end):    # it could not be read again
                     reason, fault["detail"] = "unreadable", why_unreadable(self.source.reader.error_number)
         self.source.raise_if_failed()
-        if self.e.search.limited and reason != "unreadable":
+        if e.search.limited and reason != "unreadable":
             reason = "search_limit"
-        self.e.search.limited = False
+        e.search.limited = False
         self.add_damage(start, end, reason, fault)
         if misfit is not None:
-            self.add_undecided(end, self.e.position, misfit)
+            self.add_undecided(end, e.position, misfit)
         return 0
 
     cdef bint batch_follows(self) except -1:
@@ -1464,12 +1469,13 @@ cdef class Decoder:
 
     cdef int read_doubtful(self) except -1:
         """Reads the framed batch at the position, with its header restored if the rules say so."""
+        cdef Engine* e = &self.e
         previous = None
-        if self.e.previous_next != INT64_MIN:
-            previous = self.e.previous_next, self.e.previous_next, self.e.previous_epoch
-        self.e.trusted = self.e.position
-        self.rules.read_doubtful(self, self.e.position, self.e.position + self.e.row.size_in_bytes,
-                                 offsets_of(&self.e.row), previous)
+        if e.previous_next != INT64_MIN:
+            previous = e.previous_next, e.previous_next, e.previous_epoch
+        e.trusted = e.position
+        self.rules.read_doubtful(self, e.position, e.position + e.row.size_in_bytes,
+                                 offsets_of(&e.row), previous)
         return 0
 
     # ---- for recover.restoring; positions are those in the whole input, of which only a part may be read
@@ -1504,7 +1510,7 @@ cdef class Decoder:
         """Where the batch at `position` ends by its length; -1: no frame of a batch is there."""
         cdef BatchRow row
         cdef Fault fault
-        if read_batch(&self.e.input, position, self.e.input.size, FOR_PEEK, &row, &fault) != st.OK:
+        if read_batch(&self.e.input, position, self.e.input.size, FOR_PEEK, &row, &fault) != OK:
             return -1
         return position + row.size_in_bytes
 
@@ -1519,7 +1525,7 @@ cdef class Decoder:
         memset(&run, 0, sizeof(Candidate))
         run.end = position
         while (len(found) < ORDER_WINDOW
-               and read_batch(&self.e.input, run.end, self.e.input.size, FOR_PEEK, &row, &fault) == st.OK
+               and read_batch(&self.e.input, run.end, self.e.input.size, FOR_PEEK, &row, &fault) == OK
                and (not found or looks_plausible(&self.e.input, &row))):
             found.append(offsets_of(&row))
             run.last, run.end = row.last_offset, row.position + row.size_in_bytes
@@ -1588,23 +1594,24 @@ cdef class Decoder:
     def read_from(self, const uint8_t[::1] raw, int64_t position, dict changes):
         """Reads the batch at `position` from other bytes, and adds it to the list of restored batches. False: it is
         refused nevertheless, and the position is the one before. changes: see `pop_restored`."""
-        cdef Input file = self.e.input
-        cdef int64_t end = position + len(raw), before = self.e.position
+        cdef Engine* e = &self.e
+        cdef Input file = e.input
+        cdef int64_t end = position + len(raw), before = e.position
         cdef int status
         try:
-            input_memory(&self.e.input, &raw[0] - position, end, end)
-            self.e.input.low = position
-            self.e.position = self.e.trusted = position
-            status = engine_step(&self.e)
-            if status == st.NEEDS_CODEC:
+            input_memory(&e.input, &raw[0] - position, end, end)
+            e.input.low = position
+            e.position = e.trusted = position
+            status = engine_step(e)
+            if status == NEEDS_CODEC:
                 status, _ = self.decompress()
         finally:
-            self.e.input = file
-        if status == st.OK:
+            e.input = file
+        if status == OK:
             self.restored.append((self.file_name, position, changes))
-        elif not self.e.finished:
-            self.e.position = before
-        return status == st.OK or self.e.finished
+        elif not e.finished:
+            e.position = before
+        return status == OK or e.finished
 
     def pop_restored(self):
         """(file, position, {field: (stored, used, witness)}) of each restored batch since the last call."""
@@ -1612,9 +1619,9 @@ cdef class Decoder:
         return restored
 
     cdef dict fault(self, int status, detail):
-        if status == st.UNREADABLE:
+        if status == UNREADABLE:
             detail = why_unreadable(self.source.reader.error_number)
-        elif status == st.LENGTH_BEYOND_END and self.e.options.later_segment:
+        elif status == LENGTH_BEYOND_END and self.e.options.later_segment:
             detail = "the log goes on after it"
         return fault_fields(&self.e.fault, self.file_name, detail)
 
@@ -1763,23 +1770,24 @@ cdef class Decoder:
         return self.taken_chunk(rows, empty), rows
 
     cdef Rows taken_rows(self):
+        cdef Engine* e = &self.e
         cdef Rows rows = Rows.__new__(Rows)
-        remember_good(&self.e)
-        if self.e.options.file_rules:
+        remember_good(e)
+        if e.options.file_rules:
             self.taken_batches = self.good_rows()
-        rows.buffer, rows.count = self.e.rows, self.e.row_count
-        rows.notes, rows.note_count = self.e.audit.kept, self.e.audit.kept_count
+        rows.buffer, rows.count = e.rows, e.row_count
+        rows.notes, rows.note_count = e.audit.kept, e.audit.kept_count
         if self.note_details:
             rows.details, self.note_details = self.note_details, {}
-        memset(&self.e.rows, 0, sizeof(Buffer))
-        memset(&self.e.audit.kept, 0, sizeof(Buffer))
-        engine_begin_chunk(&self.e)
-        self.e.first_row = 0
+        memset(&e.rows, 0, sizeof(Buffer))
+        memset(&e.audit.kept, 0, sizeof(Buffer))
+        engine_begin_chunk(e)
+        e.first_row = 0
         return rows
 
     cdef Chunk taken_chunk(self, Rows rows, bint empty):
         cdef Chunk chunk
-        if empty and columns_reserve(&self.e.columns, 1, 0) != st.OK:
+        if empty and columns_reserve(&self.e.columns, 1, 0) != OK:
             raise MemoryError
         if not empty and self.e.columns.rows == 0:
             return None
@@ -1880,9 +1888,9 @@ cdef int walk(Engine* e, int64_t size) noexcept nogil:
     """Reads headers over `size` bytes or more, or to where a chunk ends for its stored bytes. Anything but OK: reading
     in stretches ends at the position."""
     cdef int64_t stop = e.position + size
-    cdef int status = st.OK
+    cdef int status = OK
     e.stretch_used = 0
-    while status == st.OK and e.position < stop and e.stretch_used < e.options.stretch_bytes:
+    while status == OK and e.position < stop and e.stretch_used < e.options.stretch_bytes:
         status = engine_step(e)
         e.row_count = 0
     return status
@@ -1937,7 +1945,7 @@ cdef class Stretches:
                 return -1
             with nogil:
                 status = walk(&self.walker.e, self.size)
-            self.ended = self.ended or status != st.OK
+            self.ended = self.ended or status != OK
             if self.walker.e.position == self.borders[len(self.borders) - 1][0]:
                 return -1
             self.borders.append(self.walker.border)

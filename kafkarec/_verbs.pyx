@@ -28,7 +28,7 @@ from kafkarec._c.magic_3 cimport (
     HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, FieldScan, RecordsOut, copy_records, read_batch_of,
     rewritten_size, scan_fields, scan_of,
 )
-from kafkarec._c.columns cimport SLACK
+from kafkarec._c.columns cimport SLACK, buffer_free
 from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release
 from kafkarec._c.lines cimport (
     AS_BASE64, AS_BOOL, AS_HEADERS, AS_HEX, AS_INT32, AS_INT64, AS_NUMBER, AS_READY, AS_TEXT, AS_TIME, Escape,
@@ -46,7 +46,7 @@ from kafkarec._c.status cimport (
     RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, UNSUPPORTED_MAGIC, Fault, refuse,
 )
 from kafkarec._c.write cimport put_i64, put_u32
-from kafkarec._core cimport HeldBytes, crc32_on, pages_free, window
+from kafkarec._core cimport HeldBytes, crc32_on, window
 from kafkarec._entry.calls cimport claim, fault_fields, reasons_by_status
 
 import os
@@ -175,7 +175,7 @@ cdef class Request:
             raise refusal(status, &fault)
 
     def __dealloc__(self):
-        pages_free(self.record_stats.refused.data, self.record_stats.refused.capacity)
+        buffer_free(&self.record_stats.refused)
 
     cdef int check_batches(self, const BatchRules* d, Fault* fault) noexcept nogil:
         """Checks all batches. Returns END, CUT or a refusal."""
@@ -500,7 +500,7 @@ cdef class Formatter(HeldColumns):
     cdef Lines out
 
     def __dealloc__(self):
-        pages_free(self.out.buffer.data, self.out.buffer.capacity)
+        buffer_free(&self.out.buffer)
 
     cdef void* room_for(self, int64_t size) except NULL:
         """Zeros, which stay where they are."""
@@ -697,7 +697,7 @@ cdef class FieldCheck:
 
     def __dealloc__(self):
         decompress_release(&self.context)
-        pages_free(self.context.out.data, self.context.out.capacity)
+        buffer_free(&self.context.out)
 
     def run(self):
         """Checks batches up to one that is left to the caller, and returns its position, at the end that of the end.

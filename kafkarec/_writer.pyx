@@ -12,7 +12,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC, wrapping_add
-from kafkarec._c.columns cimport Buffer, buffer_reserve
+from kafkarec._c.columns cimport Buffer, buffer_free, buffer_reserve
 from kafkarec._c.write cimport (
     BATCH_LIMIT, EXPLICIT_BASE_OFFSET, INITIAL_RATIO as FIRST_RATIO, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER,
     OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, BatchFields, RecordFields, batch_header_size,
@@ -20,7 +20,6 @@ from kafkarec._c.write cimport (
     record_size as size_of, sized,
 )
 from kafkarec._c.encode cimport RowSummary, encoder_run, full_before, summarize
-from kafkarec._core cimport pages_free
 from kafkarec._c.numbers cimport varint_size
 from kafkarec._c.batch_builder cimport (
     Encoder, batch_close_compressed, write_empty_batch,
@@ -31,7 +30,6 @@ from kafkarec._c.input_columns cimport (
     SMALL_INPUT, input_bytes, number,
 )
 from kafkarec._c.compress cimport LZ4_HEAD, ZSTD_PARAMETERS, compress_release
-from kafkarec._c cimport status as st
 from kafkarec._entry.written_batches cimport (
     FALL_BACK, YES, BatchCuts, OpenBatchState, add_record, buffer_of, cuts_fill, cuts_last_offset, has_last_offset,
     has_room, set_last_offset,
@@ -47,6 +45,7 @@ from kafkarec._entry.py_rows cimport (
     SPARE_BYTES, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_fill, rows_recycle,
     rows_release, types_fill,
 )
+from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, OUT_OF_MEMORY, PAUSED, TOO_LARGE_TO_WRITE
 
 from kafkarec.errors import MissingCodecError
 
@@ -461,14 +460,15 @@ cdef class RecordInput:
         """One batch of the first rows of [start, stop) that fit `batch_size`: (batch, the row after it, the expected
         ratio after it). None if all rows fit and `may_continue`: more rows may follow."""
         cdef EncodeRun encoding = self.single_batch(EncodeOptions(header), start, stop)
-        encoding.e.limit.most, encoding.e.limit.ratio = batch_size, ratio
-        encoding.e.measuring = True
-        encoding.rewind(encoding.e.defaults.base_offset, start)
-        encoding.e.stop = full_before(&encoding.e)
-        encoding.e.measuring = False
-        if encoding.e.stop == stop and may_continue:
+        cdef Encoder* e = &encoding.e
+        e.limit.most, e.limit.ratio = batch_size, ratio
+        e.measuring = True
+        encoding.rewind(e.defaults.base_offset, start)
+        e.stop = full_before(e)
+        e.measuring = False
+        if e.stop == stop and may_continue:
             return None
-        return encoding.one_batch(start, None), encoding.e.stop, encoding.e.limit.ratio
+        return encoding.one_batch(start, None), e.stop, e.limit.ratio
 
     def batch_starts(self, header, int64_t start, int64_t stop, int64_t batch_size):
         """The rows of [start, stop) that begin a batch of at most `batch_size` bytes with the fields of `header`, of
@@ -517,27 +517,28 @@ cdef class RecordInput:
         base_offset     of the output: all offsets of the input are shifted to begin there; None: unchanged
         cuts            (tables of `_entry/written_batches.pxd`, whether to write batches without rows), or None
         """
+        cdef Encoder* e = &encoding.e
         cdef int64_t first = 0
-        encoding.e.stop = self.rows
-        encoding.e.limit.most = BATCH_LIMIT
+        e.stop = self.rows
+        e.limit.most = BATCH_LIMIT
         if batch_size is not None:
-            encoding.e.limit.most = batch_size
-        encoding.e.limit.ratio = FIRST_RATIO
-        encoding.e.keep_cuts = batch_size is None
-        encoding.e.assign_offsets = not self.has_offsets
-        encoding.e.has_field_columns = self.has_field_columns
-        if not encoding.e.overrides & OVERRIDE_PRODUCER:
-            encoding.e.has_sequences = cuts is not None or (self.columns is not None and "sequence" in self.columns)
+            e.limit.most = batch_size
+        e.limit.ratio = FIRST_RATIO
+        e.keep_cuts = batch_size is None
+        e.assign_offsets = not self.has_offsets
+        e.has_field_columns = self.has_field_columns
+        if not e.overrides & OVERRIDE_PRODUCER:
+            e.has_sequences = cuts is not None or (self.columns is not None and "sequence" in self.columns)
         if cuts is not None:
             tables, with_empty = cuts
             cuts_fill(&encoding.cuts, tables, with_empty)
             encoding.kept_alive = cuts
-            encoding.e.cuts, encoding.e.cut_count = encoding.cuts.cuts, encoding.cuts.count
+            e.cuts, e.cut_count = encoding.cuts.cuts, encoding.cuts.count
         if base_offset is not None:
             first = base_offset
-            if not encoding.e.assign_offsets:
-                encoding.e.shift = first - self.first_offset(&encoding.cuts)
-                if encoding.e.shift > 0 and cuts_last_offset(&encoding.cuts) > INT64_MAX - encoding.e.shift:
+            if not e.assign_offsets:
+                e.shift = first - self.first_offset(&encoding.cuts)
+                if e.shift > 0 and cuts_last_offset(&encoding.cuts) > INT64_MAX - e.shift:
                     raise ValueError(f"first offset {first}: the last offset would be above 2^63-1")
         return encoding.batches(first)
 
@@ -602,7 +603,7 @@ cdef class EncodeOptions:
 cdef void free_above(Buffer* buffer, size_t most) noexcept:
     """Frees a buffer of more than `most` bytes."""
     if buffer.capacity > most:
-        pages_free(buffer.data, buffer.capacity)
+        buffer_free(buffer)
         buffer.data, buffer.capacity = NULL, 0
 
 
@@ -620,13 +621,14 @@ cdef class EncodeRun:
 
     cdef int begin(self, EncodeOptions options) except -1:
         """Sets the options, and encodes all rows; keeps the memory of an earlier run with the same options."""
-        cdef Buffer out = self.e.out, body = self.e.body
-        cdef void* lz4 = self.e.compress_context.lz4
-        cdef void* zstd = self.e.compress_context.zstd
+        cdef Encoder* e = &self.e
+        cdef Buffer out = e.out, body = e.body
+        cdef void* lz4 = e.compress_context.lz4
+        cdef void* zstd = e.compress_context.zstd
         self.e = options.e
-        self.e.out, self.e.body = out, body
-        self.e.compress_context.lz4, self.e.compress_context.zstd = lz4, zstd
-        self.e.stop, self.level, self.small = self.record_input.rows, options.header.level, False
+        e.out, e.body = out, body
+        e.compress_context.lz4, e.compress_context.zstd = lz4, zstd
+        e.stop, self.level, self.small = self.record_input.rows, options.header.level, False
         return 0
 
     def __dealloc__(self):
@@ -643,38 +645,40 @@ cdef class EncodeRun:
 
     cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
         """Begins at row `start`, and reserves the estimated size of the output."""
+        cdef Encoder* e = &self.e
         cdef int64_t size
-        self.e.chunks, self.e.chunk_count = self.record_input.input.chunks, self.record_input.input.count
-        self.e.chunk = self.e.rows_before = self.e.cut = self.e.cut_row = 0
-        while self.e.chunk < self.e.chunk_count and start - self.e.rows_before >= self.e.chunks[self.e.chunk].rows:
-            self.e.rows_before += self.e.chunks[self.e.chunk].rows
-            self.e.chunk += 1
-        self.e.row = start - self.e.rows_before
-        self.e.previous_offset = wrapping_add(first_offset, -1) if self.e.assign_offsets else INT64_MIN
-        self.e.next_sequence, self.e.written = self.e.defaults.base_sequence, 0
-        self.e.open = self.e.settled = False
-        if self.e.defaults.codec != 0 or self.e.measuring or self.e.fixed:
+        e.chunks, e.chunk_count = self.record_input.input.chunks, self.record_input.input.count
+        e.chunk = e.rows_before = e.cut = e.cut_row = 0
+        while e.chunk < e.chunk_count and start - e.rows_before >= e.chunks[e.chunk].rows:
+            e.rows_before += e.chunks[e.chunk].rows
+            e.chunk += 1
+        e.row = start - e.rows_before
+        e.previous_offset = wrapping_add(first_offset, -1) if e.assign_offsets else INT64_MIN
+        e.next_sequence, e.written = e.defaults.base_sequence, 0
+        e.open = e.settled = False
+        if e.defaults.codec != 0 or e.measuring or e.fixed:
             return 0
         size = self.record_input.estimated_size()
-        self.small = size < SMALL_INPUT and not self.e.keep_codec
-        if buffer_reserve(&self.e.out, 0, <size_t>size) != st.OK:
+        self.small = size < SMALL_INPUT and not e.keep_codec
+        if buffer_reserve(&e.out, 0, <size_t>size) != OK:
             raise MemoryError
         return 0
 
     cdef bytes one_batch(self, int64_t start, bytes keep):
+        cdef Encoder* e = &self.e
         cdef int status
-        self.rewind(self.e.defaults.base_offset, start)
+        self.rewind(e.defaults.base_offset, start)
         if keep is not None:
-            if len(keep) != self.e.stop - start:
-                raise ValueError(f"`keep` has {len(keep)} bytes for {self.e.stop - start} rows")
-            self.e.keep, self.kept_alive = <const uint8_t*><const char*>keep - start, keep
+            if len(keep) != e.stop - start:
+                raise ValueError(f"`keep` has {len(keep)} bytes for {e.stop - start} rows")
+            e.keep, self.kept_alive = <const uint8_t*><const char*>keep - start, keep
         self.run()
-        if self.e.written == 0 and self.e.defaults.magic >= BATCH_MAGIC:
-            self.e.defaults.codec = 0
-            status = write_empty_batch(&self.e, &self.e.defaults)
-            if status != st.OK:
+        if e.written == 0 and e.defaults.magic >= BATCH_MAGIC:
+            e.defaults.codec = 0
+            status = write_empty_batch(e, &e.defaults)
+            if status != OK:
                 self.refuse(status)
-        return PyBytes_FromStringAndSize(<const char*>self.e.out.data, self.e.written)
+        return PyBytes_FromStringAndSize(<const char*>e.out.data, e.written)
 
     cdef bytes batches(self, int64_t first_offset):
         cdef int64_t size = self.record_input.estimated_size()
@@ -688,18 +692,19 @@ cdef class EncodeRun:
 
     cdef bytes measured(self, int64_t first_offset):
         """After a measuring run: writes straight into bytes of that size, which saves a copy of large records."""
-        cdef bytes out = PyBytes_FromStringAndSize(NULL, self.e.written)
-        cdef int64_t size = self.e.written
-        cdef Buffer spare = self.e.out
-        self.e.measuring, self.e.fixed = False, True
-        self.e.out.data, self.e.out.capacity = <uint8_t*>buffer_of(out, &size), <size_t>size
+        cdef Encoder* e = &self.e
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, e.written)
+        cdef int64_t size = e.written
+        cdef Buffer spare = e.out
+        e.measuring, e.fixed = False, True
+        e.out.data, e.out.capacity = <uint8_t*>buffer_of(out, &size), <size_t>size
         try:
             self.rewind(first_offset, 0)
             self.run()
-            if self.e.written != size:
-                self.refuse(st.INPUT_CHANGED)
+            if e.written != size:
+                self.refuse(INPUT_CHANGED)
         finally:
-            self.e.out, self.e.fixed = spare, False
+            e.out, e.fixed = spare, False
         return out
 
     cdef int run(self) except -1:
@@ -710,11 +715,11 @@ cdef class EncodeRun:
             else:
                 with nogil:
                     status = encoder_run(&self.e)
-            if status == st.OK:
+            if status == OK:
                 return 0
-            if status == st.NEEDS_CODEC:
+            if status == NEEDS_CODEC:
                 self.compress_body()
-            elif status == st.PAUSED:
+            elif status == PAUSED:
                 PyErr_CheckSignals()
             else:
                 self.refuse(status)
@@ -730,16 +735,16 @@ cdef class EncodeRun:
         except _codecs.MissingCodec as missing:
             raise MissingCodecError(str(missing), reason="missing_codec") from None
         status = batch_close_compressed(&self.e, <const uint8_t*><const char*>compressed, len(compressed))
-        if status != st.OK:
+        if status != OK:
             self.refuse(status)
         return 0
 
     cdef int refuse(self, int status) except -1:
-        if status == st.OUT_OF_MEMORY:
+        if status == OUT_OF_MEMORY:
             raise MemoryError
-        if status == st.INPUT_CHANGED:
+        if status == INPUT_CHANGED:
             raise ValueError("the input changed while it was written")
-        if status == st.TOO_LARGE_TO_WRITE:
+        if status == TOO_LARGE_TO_WRITE:
             raise ValueError("a batch of more than 2^31-1 bytes")
         raise _refused(
             self.e.refused.row_fault, self.e.rows_before + self.e.row, offset=self.e.refused.offset,
@@ -772,17 +777,6 @@ cdef tuple with_latest(tuple known, EncodeOptions options, tuple arguments):
     return (options, *known[:_most_options - 1])
 
 
-cdef EncodeOptions options_for(PyObject** arguments):
-    """The checked options for these arguments of `encode`."""
-    global _known_options
-    cdef EncodeOptions options = known_options(_known_options, arguments)
-    if options is None:
-        given = arguments_of(arguments, ENCODE_OPTIONS)
-        options = EncodeOptions(*_options.checked(*given))
-        _known_options = with_latest(_known_options, options, given)
-    return options
-
-
 def forget_options():
     """Drops the options of earlier calls and builders, and the memory that is kept with them."""
     global _known_options, _known_headers
@@ -799,6 +793,7 @@ cdef int check_range(str name, object given, int64_t most) except -1:
 
 cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count):
     """See the stub."""
+    global _known_options
     cdef EncodeOptions options
     cdef EncodeRun encoding
     cdef RecordInput record_input
@@ -806,7 +801,11 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     if count != 3 + ENCODE_OPTIONS:
         raise TypeError("encode is called by write.encoding")
     records, base_offset, batch_size = <object>arguments[0], <object>arguments[1], <object>arguments[2]
-    options = options_for(arguments + 3)
+    options = known_options(_known_options, arguments + 3)
+    if options is None:
+        given = arguments_of(arguments + 3, ENCODE_OPTIONS)
+        options = EncodeOptions(*_options.checked(*given))
+        _known_options = with_latest(_known_options, options, given)
     check_range("base_offset", base_offset, INT64_MAX)
     check_range("batch_size", batch_size, INT32_MAX)
     if type(records) is list or type(records) is tuple:

@@ -15,8 +15,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
-from kafkarec._c.columns cimport IN_DATA, IN_MEMORY, WANT_VIEWS, Buffer, Bytes, Columns, columns_release
-from kafkarec._core cimport pages_free
+from kafkarec._c.columns cimport IN_DATA, IN_MEMORY, WANT_VIEWS, Buffer, Bytes, Columns, buffer_free, columns_release
 
 cdef extern from * nogil:
     """
@@ -147,7 +146,7 @@ cdef inline void storage_drop(Storage* s) noexcept nogil:
         s.release_owner(s.owner)
     columns_release(&s.columns)
     for i in range(s.extra_count):
-        pages_free(s.extra[i].data, s.extra[i].capacity)
+        buffer_free(&s.extra[i])
     free(s.extra)
     free(s.out)
     free(s)

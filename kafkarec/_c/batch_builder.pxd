@@ -11,19 +11,19 @@ A run with `measuring` set (uncompressed output only) counts the bytes and store
 write large records straight into a result of the right size. Each store is checked against the capacity, because the
 input may change between the two runs.
 """
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence, wrapping_add, wrapping_subtract
+from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LZ4, BatchRow, increment_sequence, wrapping_add, wrapping_subtract
 from kafkarec._c.write cimport (
     EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, FINE, MOST_OVERHEAD,
     BatchFields, BatchLimit, RecordFields, batch_header_size, body_size, compression_ratio, has_room_for, length_size,
-    load_headers, next_ratio, put_batch_header, put_body, put_cell, put_message_crc, put_message_head, put_wrapper,
+    load_headers, next_ratio, put_batch_header, put_body, put_cell, put_message_crc, put_message_head, put_u32,
     with_length,
 )
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.input_columns cimport InputChunk, Span, cell, number, spans_of
-from kafkarec._c.compress cimport CompressContext, can_compress, compress_payload, compress_bound
+from kafkarec._c.compress cimport CompressContext, can_compress, compress_bound, compress_lz4, compress_zstd
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, PAUSED, TOO_LARGE_TO_WRITE
 from kafkarec._c.numbers cimport put_raw, put_varint
 
@@ -217,6 +217,7 @@ cdef inline int batch_finish(Encoder* e, int64_t payload) noexcept nogil:
     """Writes the header when the `payload` bytes after it are in place."""
     cdef BatchFields* f = &e.fields
     cdef int64_t stamp, size = e.limit.header_size + payload
+    cdef uint8_t* to
     if f.codec != 0:
         e.limit.ratio = next_ratio(e.limit.ratio, compression_ratio(payload, e.used))
     stamp = f.log_append_time if f.timestamp_type == 1 else e.greatest_timestamp
@@ -228,7 +229,10 @@ cdef inline int batch_finish(Encoder* e, int64_t payload) noexcept nogil:
         if f.magic >= BATCH_MAGIC:
             put_batch_header(e.out.data + e.written, size, f, e.count)
         elif f.codec != 0:
-            put_wrapper(e.out.data + e.written, f, stamp, size)
+            # the header of a wrapper, whose compressed value is already in place after it
+            to = put_message_head(e.out.data + e.written, f.last_offset, size, f, f.codec, stamp)
+            put_u32(put_u32(to, <uint32_t>-1), <uint32_t>payload)
+            put_message_crc(e.out.data + e.written, size)
     e.written += size
     e.open = False
     count_sequences(e, f)
@@ -239,15 +243,18 @@ cdef inline int batch_close(Encoder* e) noexcept nogil:
     """Closes the open batch: OK, or PAUSED. NEEDS_CODEC: it is not closed; the caller compresses `body` and calls
     batch_close_compressed."""
     cdef int64_t length = 0
+    cdef uint8_t* to
     cdef int status
     if e.fields.codec == 0:
         return batch_finish(e, e.used)
     if not can_compress(e.fields.codec):
         return NEEDS_CODEC
     status = out_reserve(e, 0, e.limit.header_size + compress_bound(e.fields.codec, e.used))
-    if status == OK:
-        status = compress_payload(&e.compress_context, e.fields.codec, e.fields.magic, e.body.data, e.used,
-                                  e.out.data + e.written + e.limit.header_size, &length)
+    to = e.out.data + e.written + e.limit.header_size
+    if status == OK and e.fields.codec == LZ4:
+        status = compress_lz4(&e.compress_context, e.fields.magic, e.body.data, e.used, to, &length)
+    elif status == OK:
+        status = compress_zstd(&e.compress_context, e.body.data, e.used, to, &length)
     if status == OK:
         status = batch_finish(e, length)
     e.compressed += e.used

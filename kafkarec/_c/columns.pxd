@@ -110,6 +110,10 @@ cdef struct Expected:                   # estimated sizes of the next chunk: bat
     int64_t header_value
 
 
+cdef inline void buffer_free(const Buffer* buffer) noexcept nogil:
+    pages_free(buffer.data, buffer.capacity)
+
+
 cdef inline int buffer_grow(Buffer* buffer, size_t used, size_t needed) noexcept nogil:
     """Makes the buffer `needed` bytes large or more; its first `used` bytes are kept. It grows by half at least:
     appending takes linear time."""
@@ -120,7 +124,7 @@ cdef inline int buffer_grow(Buffer* buffer, size_t used, size_t needed) noexcept
         return OUT_OF_MEMORY
     if used > 0:
         memcpy(data, buffer.data, used)
-    pages_free(buffer.data, buffer.capacity)
+    buffer_free(buffer)
     buffer.data = data
     buffer.capacity = capacity
     return OK
@@ -546,9 +550,9 @@ cdef inline void copy_wide(uint8_t* to, const uint8_t* source, int64_t n) noexce
 
 
 cdef inline void bytes_release(Bytes* column) noexcept nogil:
-    pages_free(column.offsets.data, column.offsets.capacity)
-    pages_free(column.data.data, column.data.capacity)
-    pages_free(column.validity.data, column.validity.capacity)
+    buffer_free(&column.offsets)
+    buffer_free(&column.data)
+    buffer_free(&column.validity)
 
 
 cdef inline void columns_begin(Columns* c) noexcept nogil:
@@ -560,15 +564,15 @@ cdef inline void columns_begin(Columns* c) noexcept nogil:
 
 cdef inline void columns_release(Columns* c) noexcept nogil:
     """Returns all buffers to the page pool, and begins new columns."""
-    pages_free(c.offset.data, c.offset.capacity)
-    pages_free(c.timestamp.data, c.timestamp.capacity)
-    pages_free(c.timestamp_validity.data, c.timestamp_validity.capacity)
-    pages_free(c.type.data, c.type.capacity)
+    buffer_free(&c.offset)
+    buffer_free(&c.timestamp)
+    buffer_free(&c.timestamp_validity)
+    buffer_free(&c.type)
     bytes_release(&c.key)
     bytes_release(&c.value)
-    pages_free(c.header_offsets.data, c.header_offsets.capacity)
+    buffer_free(&c.header_offsets)
     bytes_release(&c.header_key)
     bytes_release(&c.header_value)
-    pages_free(c.runs.data, c.runs.capacity)
-    pages_free(c.page.buffer.data, c.page.buffer.capacity)
+    buffer_free(&c.runs)
+    buffer_free(&c.page.buffer)
     columns_begin(c)

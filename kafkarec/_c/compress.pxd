@@ -163,11 +163,3 @@ cdef inline int compress_zstd(CompressContext* w, const uint8_t* source, int64_t
         return NEEDS_CODEC
     length[0] = <int64_t>done
     return OK
-
-
-cdef inline int compress_payload(CompressContext* w, int8_t codec, int8_t magic, const uint8_t* source, int64_t n,
-                                 uint8_t* to, int64_t* length) noexcept nogil:
-    """Compresses n bytes to `to`, which has space for compress_bound(n) bytes."""
-    if codec == LZ4:
-        return compress_lz4(w, magic, source, n, to, length)
-    return compress_zstd(w, source, n, to, length)

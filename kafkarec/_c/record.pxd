@@ -148,14 +148,6 @@ cdef inline void store_header_columns(const LocalColumns* h, Columns* c) noexcep
     c.header_value.used, c.header_value.nulls = h.header_value.used, h.header_value.nulls
 
 
-cdef inline void store_columns(const LocalColumns* h, Columns* c) noexcept nogil:
-    """All but the rows and the timestamps' nulls."""
-    c.key.used, c.key.nulls = h.key.used, h.key.nulls
-    c.value.used, c.value.nulls = h.value.used, h.value.nulls
-    if h.want & WANT_HEADERS:
-        store_header_columns(h, c)
-
-
 cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow* batch, bint binary) noexcept nogil:
     h.want, h.binary = c.want, binary
     h.has_append_time, h.append_time = batch.timestamp_type != 0, batch.max_timestamp
@@ -185,15 +177,10 @@ cdef inline void put_null(LocalBytes* h, int64_t entry, const Cursor* at) noexce
         h.ends[entry] = <int32_t>h.used
 
 
-cdef inline bint is_copied(const LocalBytes* h, const Cursor* at, int32_t length,
-                           const uint8_t* memory) noexcept nogil:
-    """Whether a value of that length needs space in the column's data. memory: see LocalColumns."""
-    return not makes_views(h, at) or (memory == NULL and length > MOST_INLINE)
-
-
 cdef inline void put_content(LocalBytes* h, int64_t entry, const Cursor* at, int32_t length,
                              const uint8_t* memory) noexcept nogil:
-    """Appends a value that is not null, or a view of it; there is space for a copy if it `is_copied`."""
+    """Appends a value that is not null, or a view of it; there is space for a copy if one is
+    made."""
     cdef View* view
     if makes_views(h, at):
         view = h.views + entry
@@ -220,7 +207,7 @@ cdef inline int append_field(Bytes* column, LocalBytes* h, int64_t row, const Cu
     if length < 0:
         put_null(h, row, at)
         return OK
-    if is_copied(h, at, length, memory) and length > h.capacity - h.used:
+    if (not makes_views(h, at) or (memory == NULL and length > MOST_INLINE)) and length > h.capacity - h.used:
         status = bytes_make_room(column, h.used, h.nulls, length)
         if status != OK:
             return status
@@ -413,7 +400,10 @@ cdef inline int64_t decode_some(Columns* c, const BatchRow* batch, bint binary, 
             break
         row += 1
     cursor[0].p = at.p
-    store_columns(&h, c)
+    c.key.used, c.key.nulls = h.key.used, h.key.nulls
+    c.value.used, c.value.nulls = h.value.used, h.value.nulls
+    if h.want & WANT_HEADERS:
+        store_header_columns(&h, c)
     return row
 
 

@@ -282,14 +282,6 @@ cdef inline void put_message_crc(uint8_t* message, int64_t size) noexcept nogil:
     put_u32(message + LOG_OVERHEAD, crc32_on(0, message + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
 
 
-cdef inline void put_wrapper(uint8_t* wrapper, const BatchFields* f, int64_t timestamp, int64_t size) noexcept nogil:
-    """Writes the header of a wrapper of `size` bytes; its compressed value is already in place after it."""
-    cdef uint8_t* at = put_message_head(wrapper, f.last_offset, size, f, f.codec, timestamp)
-    at = put_u32(at, <uint32_t>-1)
-    put_u32(at, <uint32_t>(size - message_overhead(f.magic)))
-    put_message_crc(wrapper, size)
-
-
 # ---- sizes, and where a batch is full
 
 cdef extern from "<math.h>" nogil:

@@ -15,8 +15,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
-from kafkarec._c.columns cimport Buffer, buffer_reserve
-from kafkarec._core cimport pages_free
+from kafkarec._c.columns cimport Buffer, buffer_free, buffer_reserve
 from kafkarec._c.input_columns cimport INT_64, LISTS_64, InputChunk, NO_NUMBERS, SPANS, Span
 from kafkarec._c.status cimport OK
 
@@ -533,7 +532,7 @@ cdef inline void rows_release(PyRows* t) noexcept:
     cdef int64_t i
     rows_clear(t)
     for i in range(BUFFERS):
-        pages_free(t.buffers[i].data, t.buffers[i].capacity)
+        buffer_free(&t.buffers[i])
     memset(t, 0, sizeof(PyRows))
 
 
