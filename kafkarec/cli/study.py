@@ -260,8 +260,16 @@ def _details(name: str, one: Study) -> Iterator[Block]:
     elif one.smallest is None:
         yield "smallest      the current batches"
     else:
-        size = one.smallest.size
-        convert = _convert_command(name, one.smallest.candidate)
+        size, tried = one.smallest.size, one.smallest.candidate
+        path = "-" if name == "standard input" else name
+        given = {
+            "-o": suggested_output("new", [path]) + "/",
+            "--compression": tried.compression,
+            "--level": tried.level,
+            "--batch-size": tried.batch_size and _size_text(tried.batch_size),
+        }
+        options = ((option, value) for option, value in given.items() if value is not None)
+        convert = command("convert", [path], *options)
         yield f"smallest      {byte_size(size)}, {byte_size(one.size - size)} less: {convert}"
 
 
@@ -330,20 +338,6 @@ def _codec_text(tried: Candidate) -> str:
 def _batches_text(tried: Candidate) -> str:
     """Return the batch size of a candidate, or that batches stay as they are."""
     return "unchanged" if tried.batch_size is None else _size_text(tried.batch_size)
-
-
-def _convert_command(name: str, tried: Candidate) -> str:
-    path = "-" if name == "standard input" else name
-    given = {
-        "-o": suggested_output("new", [path]) + "/",
-        "--compression": tried.compression,
-        "--level": tried.level,
-        "--batch-size": tried.batch_size and _size_text(tried.batch_size),
-    }
-    return command("convert", [path], *((option, value) for option, value in given.items() if value is not None))
-
-
-# ---- several partitions
 
 
 def _overview(studies: _Studies) -> Columns:
