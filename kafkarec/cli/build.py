@@ -106,12 +106,16 @@ def run(args: argparse.Namespace) -> int:
         new_log.demand_level(args.compression, args.level)
         defaults = {"partition_leader_epoch": 0} if log.is_folder and has_epochs else {}
         builders: dict[new_log.Place, RowBatches] = {}
-        for rows in _rows(inputs, args, refused, tick):
-            for partition, part in _by_partition(rows, log):
-                if partition not in builders:
-                    builders[partition] = RowBatches(args, fields, defaults, refused)
-                for batch in builders[partition].add(part):
-                    log.write(partition, batch)
+        forms = {"key": args.key_as, "value": args.value_as}
+        for path in inputs:
+            with input_formats.opened(path) as file:
+                for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused):
+                    for partition, part in _by_partition(rows, log):
+                        if partition not in builders:
+                            builders[partition] = RowBatches(args, fields, defaults, refused)
+                        for batch in builders[partition].add(part):
+                            log.write(partition, batch)
+                    tick(path, file.tell() if file.seekable() else 0)
         for partition, builder in builders.items():
             for batch in builder.end():
                 log.write(partition, batch)
@@ -143,15 +147,6 @@ class _Refused:
         if self.count > _ROWS_REPORTED:
             say(f"and {self.count - _ROWS_REPORTED} more rows, {self.count} in total")
         return DAMAGED if self.count else FINE
-
-
-def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused, tick: progress.Tick) -> Iterator[InputRows]:
-    forms = {"key": args.key_as, "value": args.value_as}
-    for path in inputs:
-        with input_formats.opened(path) as file:
-            for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused):
-                yield rows
-                tick(path, file.tell() if file.seekable() else 0)
 
 
 def _by_partition(rows: InputRows, log: new_log.NewLog) -> Iterator[tuple[new_log.Place, InputRows]]:

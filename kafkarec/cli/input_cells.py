@@ -269,7 +269,15 @@ def _header(row: int, number: int, pair: Any) -> tuple[str, bytes | None]:
         unknown = pair.keys() - {"key", "value", "value_base64"}
         if unknown or "key" not in pair:
             raise refused('"key" and "value" (or "value_base64") are expected, found other names')
-        pair = (pair["key"], _header_value(refused, pair))
+        value, packed = pair.get("value"), pair.get("value_base64")
+        if packed is not None:
+            if value is not None:
+                raise refused("the value is given twice, as value and as value_base64")
+            try:
+                value = _base64(packed)
+            except (TypeError, ValueError, AttributeError):
+                raise refused(f"base64 text is expected as value_base64, found {type_name(packed)}") from None
+        pair = (pair["key"], value)
     if not (isinstance(pair, list | tuple) and len(pair) == 2):
         raise refused(f'{{"key", "value"}} is expected, found {type_name(pair)}')
     key, value = pair
@@ -281,18 +289,6 @@ def _header(row: int, number: int, pair: Any) -> tuple[str, bytes | None]:
         raise refused(f"text or null is expected as value, found {type_name(value)}")
     _encoded(refused, key)
     return key, value
-
-
-def _header_value(refused: Callable[[str], BadCell], pair: Mapping[str, Any]) -> Any:
-    packed = pair.get("value_base64")
-    if packed is None:
-        return pair.get("value")
-    if pair.get("value") is not None:
-        raise refused("the value is given twice, as value and as value_base64")
-    try:
-        return _base64(packed)
-    except (TypeError, ValueError, AttributeError):
-        raise refused(f"base64 text is expected as value_base64, found {type_name(packed)}") from None
 
 
 def _encoded(refused: Callable[[str], BadCell], text: str) -> bytes:

@@ -101,7 +101,9 @@ def _json_object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str
         raise BadCell(row, "", f"UTF-8 is expected, byte {error.start + 1} of the line is invalid") from None
     except json.JSONDecodeError as error:
         why = error.msg.rstrip(": ").lower()
-        raise BadCell(row, "", f"invalid JSON at column {error.colno} ({why}){_hint(line)}") from None
+        is_first = line.strip() in (b"{", b"[", b"[{")  # of JSON that is printed over several lines
+        hint = " (an object on each line: jq -c . or jq -c '.[]' makes lines of it)" if is_first else ""
+        raise BadCell(row, "", f"invalid JSON at column {error.colno} ({why}){hint}") from None
     except RecursionError:
         raise BadCell(row, "", "JSON is expected, found objects nested too deeply") from None
     except ValueError:  # a number of thousands of digits
@@ -110,13 +112,6 @@ def _json_object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str
         hint = " (jq -c '.[]' makes lines of an array)" if isinstance(cell, list) else ""
         raise BadCell(row, "", f"an object on each line is expected, found {type_name(cell)}{hint}")
     return cell
-
-
-def _hint(line: bytes) -> str:
-    """Return a hint if a line is the first of JSON that is printed over several lines, such as `{`."""
-    if line.strip() in (b"{", b"[", b"[{"):
-        return " (an object on each line: jq -c . or jq -c '.[]' makes lines of it)"
-    return ""
 
 
 # ---- one line

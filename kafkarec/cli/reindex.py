@@ -134,7 +134,21 @@ def run(args: argparse.Namespace) -> int:
                     _report(log, rebuilt)
             if len(unread) == read:
                 report.append((log, rows))
-                values += _values(log, rows, None if path is None else os.path.join(path, name))
+                for made in rows:
+                    written = None if path is None or made.compared == DROPPED else os.path.join(path, name, made.name)
+                    values.append(
+                        {
+                            "path": log.path,
+                            "topic": log.topic,
+                            "partition": log.partition,
+                            "file": made.name,
+                            "entries": made.entries,
+                            "bytes": made.size,
+                            "compared": made.compared,
+                            "preallocated": made.preallocated,
+                            "written": written,
+                        }
+                    )
             elif path is not None and name:
                 with errors_named(path):
                     files.sync()
@@ -263,31 +277,15 @@ def _blocks(report: Sequence[tuple[Log, list[RebuiltFile]]], folder: str | None,
         )
 
 
-def _values(log: Log, rows: Sequence[RebuiltFile], folder: str | None) -> Iterator[dict[str, Any]]:
-    """An object for each file of a log."""
-    for made in rows:
-        yield {
-            "path": log.path,
-            "topic": log.topic,
-            "partition": log.partition,
-            "file": made.name,
-            "entries": made.entries,
-            "bytes": made.size,
-            "compared": made.compared,
-            "preallocated": made.preallocated,
-            "written": os.path.join(folder, made.name) if folder is not None and made.compared != DROPPED else None,
-        }
-
-
-def _remark(made: RebuiltFile) -> str:
-    if made.compared == EQUAL and made.preallocated:
-        return f"{_SHOWN[EQUAL]} without its {made.preallocated} preallocated zero bytes"
-    return _SHOWN[made.compared]
-
-
 _COLUMNS: dict[str, Callable[[RebuiltFile], str]] = {
     "file": lambda made: made.name,
     "entries": lambda made: str(made.entries),
     "bytes": lambda made: str(made.size),
-    "compared": _remark,
+    "compared": lambda made: (
+        _SHOWN[made.compared]
+        + (
+            f" without its {made.preallocated} preallocated zero bytes"
+            * (made.compared == EQUAL and made.preallocated > 0)
+        )
+    ),
 }
