@@ -309,7 +309,14 @@ class RowBatches:
         self._held, self._gathered = [], 0
         offsets = rows.column("offset") or ()
         record_input = record_input_of(rows.records())
-        for key, start, stop in self._runs(rows):
+        columns = self._columns(rows)
+        changing = [name for name, cells in columns.items() if len(set(cells)) > 1]
+        cuts = [0, len(rows)]
+        if changing:
+            cells = list(zip(*(columns[name] for name in changing), strict=True))
+            cuts[1:1] = [row for row in range(1, len(rows)) if cells[row] != cells[row - 1]]
+        for start, stop in pairwise(cuts):  # consecutive rows with the same header fields
+            key = BatchKey(**{name: cells[start] for name, cells in columns.items()})
             self._demand(key, rows, start, stop, offsets)
             may_continue = stop == len(rows) and not last
             while start < stop:
@@ -319,17 +326,6 @@ class RowBatches:
                     return
                 written, start = made
                 yield written
-
-    def _runs(self, rows: InputRows) -> Iterator[tuple[BatchKey, int, int]]:
-        """Yield consecutive rows with the same header fields: (fields, start, stop)."""
-        columns = self._columns(rows)
-        changing = [name for name, cells in columns.items() if len(set(cells)) > 1]
-        cuts = [0, len(rows)]
-        if changing:
-            cells = list(zip(*(columns[name] for name in changing), strict=True))
-            cuts[1:1] = [row for row in range(1, len(rows)) if cells[row] != cells[row - 1]]
-        for start, stop in pairwise(cuts):
-            yield BatchKey(**{name: cells[start] for name, cells in columns.items()}), start, stop
 
     def _columns(self, rows: InputRows) -> dict[str, Sequence[Any]]:
         """Return the fields of `BatchKey` that the input or the settings have, each with a cell per row."""
@@ -377,26 +373,23 @@ class RowBatches:
         if key.timestamp_type not in (0, 1, None):
             raise WrongUse(f"{place}: timestamp_type: 0 (create time) or 1 (log append time)")
         if magic < BATCH_MAGIC:
-            self._demand_legacy(key, magic, rows, start, stop)
+            with_headers = next((row for row in range(start, stop) if rows.has_headers(row)), None)
+            unsupported = {
+                "headers": with_headers is not None,
+                f"compression {key.compression}": CODEC_NAMES.index(key.compression or "none") > LATEST_CODECS[magic],
+                "a producer id": key.producer_id not in (None, -1),
+                "transactions": bool(key.is_transactional),
+                "control records": bool(key.is_control),
+            }
+            for what, is_used in unsupported.items():
+                if is_used:
+                    place = rows.where(start if with_headers is None else with_headers)
+                    raise WrongUse(f"{place}: magic {magic} cannot store {what}; magic 2 can")
         base = offsets[start] if key.base_offset is None else key.base_offset
         if offsets[start] < base:
             raise WrongUse(f"{place}: offset {offsets[start]} is below its base_offset {base}")
         if key.base_offset is not None and not -_DELTAS <= offsets[stop - 1] - base < _DELTAS:
             raise WrongUse(f"{rows.where(stop - 1)}: more than 2^31-1 away from its base_offset {base}")
-
-    def _demand_legacy(self, key: BatchKey, magic: int, rows: InputRows, start: int, stop: int) -> None:
-        with_headers = next((row for row in range(start, stop) if rows.has_headers(row)), None)
-        unsupported = {
-            "headers": with_headers is not None,
-            f"compression {key.compression}": CODEC_NAMES.index(key.compression or "none") > LATEST_CODECS[magic],
-            "a producer id": key.producer_id not in (None, -1),
-            "transactions": bool(key.is_transactional),
-            "control records": bool(key.is_control),
-        }
-        for what, is_used in unsupported.items():
-            if is_used:
-                place = rows.where(start if with_headers is None else with_headers)
-                raise WrongUse(f"{place}: magic {magic} cannot store {what}; magic 2 can")
 
     def _header(self, key: BatchKey, offset: int) -> BatchHeader:
         """Return the header of a batch that begins with this offset."""

@@ -153,20 +153,15 @@ def _found(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
         raise WrongUse(f"--at counts the bytes of one file; name it: {explain}")
     elif at >= segment.size:
         raise WrongUse(f"--at {at}: the file ends at byte {segment.size}")
-    start, size, stop = _neighbours(segment, at)
+    start, size, stop = 0, 0, int(segment.size)  # the last good frame at or before the position; the first one after it
+    for _, position, length, *_ in _frames([segment]):
+        if position > at:
+            stop = position
+            break
+        start, size = position, length
     if start < at < start + size:
         remark = f"byte {at} is inside the batch at byte {start}, whose header is good: --at {start} explains that one"
     return BatchPosition(segment, at, stop, remark)
-
-
-def _neighbours(segment: Any, position: int) -> tuple[int, int, int]:
-    """Return (start, size) of the last good frame at or before a position, and the start of the first one after it."""
-    start = size = 0
-    for _, at, length, *_ in _frames([segment]):
-        if at > position:
-            return start, size, at
-        start, size = at, length
-    return start, size, int(segment.size)
 
 
 def _frames(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, int]]:
@@ -305,7 +300,17 @@ class _FieldTable:
         )
         yield f'<p class="legend">{" ".join(marks)}</p>\n'
         yield from self._grid()
-        yield from self._table()
+        titles = "<th class=n>byte</th><th>bytes</th><th>field</th><th>value</th><th>meaning</th>"
+        yield f'<table class="fields"><thead><tr>{titles}</tr></thead><tbody>\n'
+        for span in self.section.spans:
+            hexes = "\n".join(self._hexes(span))
+            note = "\n".join(map(escaped, span.note.split("\n")))
+            kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * self._is_wrong(span)
+            yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{self.absolute + span.start}</td>'
+            yield f'<td class="hex">{hexes}</td><td class="field">{escaped(span.path)}</td>'
+            value = escaped(_shown_value(span, self.redact))
+            yield f'<td class="value">{value}</td><td class="{kinds}">{note}</td></tr>\n'
+        yield "</tbody></table>\n"
 
     def _grid(self) -> Iterator[str]:
         yield '<div class="bytes">\n'
@@ -348,19 +353,6 @@ class _FieldTable:
 
     def _is_wrong(self, span: Span) -> bool:
         return span.fault is not None or span.path in self.restored
-
-    def _table(self) -> Iterator[str]:
-        titles = "<th class=n>byte</th><th>bytes</th><th>field</th><th>value</th><th>meaning</th>"
-        yield f'<table class="fields"><thead><tr>{titles}</tr></thead><tbody>\n'
-        for span in self.section.spans:
-            hexes = "\n".join(self._hexes(span))
-            note = "\n".join(map(escaped, span.note.split("\n")))
-            kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * self._is_wrong(span)
-            yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{self.absolute + span.start}</td>'
-            yield f'<td class="hex">{hexes}</td><td class="field">{escaped(span.path)}</td>'
-            value = escaped(_shown_value(span, self.redact))
-            yield f'<td class="value">{value}</td><td class="{kinds}">{note}</td></tr>\n'
-        yield "</tbody></table>\n"
 
 
 def _shown_value(span: Span, redact: bool) -> str:

@@ -138,18 +138,18 @@ def _only(name: str, cells: Cells, wanted: type, words: str) -> Cells:
 def _times(cells: Cells) -> Cells:
     """Return timestamps in milliseconds, from numbers or ISO 8601 text (UTC without an offset)."""
     if str in set(map(type, cells)):
-        cells = [_moment(row, cell) if isinstance(cell, str) else cell for row, cell in enumerate(cells)]
+        cells = list(cells)
+        for row, cell in enumerate(cells):
+            if not isinstance(cell, str):
+                continue
+            try:
+                moment = datetime.fromisoformat(cell)
+            except ValueError:
+                problem = "milliseconds or ISO 8601 text such as 2026-01-31T12:00:00.250Z is expected, found other text"
+                raise BadCell(row, "timestamp", problem) from None
+            whole = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+            cells[row] = (whole.days * 86_400 + whole.seconds) * 1000 + whole.microseconds // 1000
     return integers("timestamp", cells, 64)
-
-
-def _moment(row: int, text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        problem = "milliseconds or ISO 8601 text such as 2026-01-31T12:00:00.250Z is expected, found other text"
-        raise BadCell(row, "timestamp", problem) from None
-    whole = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (whole.days * 86_400 + whole.seconds) * 1000 + whole.microseconds // 1000
 
 
 # ---- keys and values

@@ -194,12 +194,10 @@ def _arrow_cells(pa: Any, batch: Any, forms: Mapping[str, str]) -> dict[str, lis
         if name in BLOBS and forms[name] == "json":
             cells[name] = [cell if cell is None else JsonText(_json_text(cell)) for cell in cells[name]]
         elif name not in BLOBS or forms[name] != "utf8":  # a binary column may contain text
-            cells[name] = [_text(cell) for cell in cells[name]]
+            cells[name] = [
+                cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell for cell in cells[name]
+            ]
     return cells
-
-
-def _text(cell: Any) -> Any:
-    return cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell
 
 
 def _json_text(cell: Any) -> str:

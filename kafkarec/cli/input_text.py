@@ -194,7 +194,13 @@ def _csv_rows(file: BinaryIO) -> Iterator[list[Line]]:
     while held:
         lines, at = [], 0
         while row := _ROW.match(held, at):
-            lines.append((number, _utf8(number, row[0])))
+            try:
+                row[0].decode()
+            except UnicodeDecodeError as error:
+                number += row[0].count(b"\n", 0, error.start)
+                at = error.start - row[0].rfind(b"\n", 0, error.start)
+                raise WrongUse(f"line {number}: UTF-8 is expected, byte {at} of the line is invalid") from None
+            lines.append((number, row[0]))
             number += len(row[0].splitlines())
             at = row.end()
         if lines:
@@ -206,16 +212,6 @@ def _csv_rows(file: BinaryIO) -> Iterator[list[Line]]:
                 raise WrongUse(f"line {number}: a quote inside a cell, or one that is not closed: not valid CSV")
             more = b"\n"
         held = left + more
-
-
-def _utf8(number: int, row: bytes) -> bytes:
-    try:
-        row.decode()
-    except UnicodeDecodeError as error:
-        number += row.count(b"\n", 0, error.start)
-        at = error.start - row.rfind(b"\n", 0, error.start)
-        raise WrongUse(f"line {number}: UTF-8 is expected, byte {at} of the line is invalid") from None
-    return row
 
 
 def _titles(line: bytes, columns: Sequence[str] | None) -> list[str]:
@@ -288,10 +284,6 @@ def _whole_number(text: str) -> int:
     return int(text)
 
 
-def _time(text: str) -> int | str:
-    return int(text) if _NUMBER.fullmatch(text) else text
-
-
 def _json_text(text: str) -> JsonText:
     parsed_json(text)
     return JsonText(text)
@@ -300,7 +292,7 @@ def _json_text(text: str) -> JsonText:
 # Arrow format of a column, or form of a key or value -> (function from its text, what is expected). Others are text.
 _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     **dict.fromkeys(("l", "i", "s", "c", "int32", "int64"), (_whole_number, "a whole number")),
-    "tsm:UTC": (_time, "a time"),
+    "tsm:UTC": (lambda text: int(text) if _NUMBER.fullmatch(text) else text, "a time"),
     "b": (lambda text: _BOOLEANS[text.lower()], "true or false"),
     "json": (_json_text, "JSON"),
     "+l": (parsed_json, "JSON"),

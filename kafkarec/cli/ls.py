@@ -15,7 +15,7 @@ from kafkarec.sources.folders import map_requests
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import names
 from kafkarec.storage.partition_folder import LeftOut
-from kafkarec.storage.segment_summary import SegmentSummary, earliest, latest, summarize
+from kafkarec.storage.segment_summary import earliest, latest, summarize
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import byte_size, counted
@@ -139,9 +139,13 @@ def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRo
     notes += dict.fromkeys(note for one in seen for note in one.notes)
     notes += [f"{counted(len(left_out), 'file')} left out"] if left_out else []
     looked = [one for one in seen if one.first_offset is not None]
+    size = sum(one.size for one in seen)
+    if len(seen) < len(segments):  # by the folder's listing; compressed segments are always opened
+        size = sum(one.size for one in seen if one.packed)
+        size += sum(segment.size for segment in segments if not names.is_packed(segment.name))
     is_counted = bool(seen) and seen[0].complete
     values = {
-        "size": sum(one.size for one in seen) if len(seen) == len(segments) else _listed_size(segments, seen),
+        "size": size,
         "first_offset": looked[0].first_offset if looked else None,
         "next_offset": seen[-1].next_offset if seen and not refused else None,
         "first_timestamp": earliest(*(one.first_timestamp for one in looked)),
@@ -153,12 +157,6 @@ def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRo
         "notes": notes,
     }
     return ListedRow(log, segments, is_partition, values, damage, refused, status)
-
-
-def _listed_size(segments: Sequence[Segment], seen: Sequence[SegmentSummary]) -> int:
-    """Return the size by the folder's listing; that of compressed segments, which are always opened, decompressed."""
-    listed = sum(segment.size for segment in segments if not names.is_packed(segment.name))
-    return listed + sum(one.size for one in seen if one.packed)
 
 
 # ---- the report of a path

@@ -201,7 +201,17 @@ def _files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
     for name, data in rebuilt.files.items():
         suffix = name if name == leader_epochs.NAME else os.path.splitext(name)[1]
         old = _old(log.folder_file, name) if segment is None else _old(segment.sidecar, suffix)
-        yield _made(name, data, old, _CONTENTS[suffix])
+        content = _CONTENTS[suffix]
+        made, compared, preallocated = content(data), NEW, 0
+        if old is not None:
+            compared = EQUAL if data == old else DIFFERENT
+            try:
+                before = content(old)
+                compared = EQUAL if before == made else DIFFERENT
+                preallocated = getattr(before, "preallocated", 0)
+            except KafkaRecordError:
+                pass  # the old file is broken, so the new one is different
+        yield RebuiltFile(name, len(data), len(made), compared, preallocated)
     old = None if segment is None else _old(segment.sidecar, txn_index.SUFFIX)
     if old and not any(name.endswith(txn_index.SUFFIX) for name in rebuilt.files):
         stem = next(iter(rebuilt.files)).partition(".")[0]
@@ -214,19 +224,6 @@ def _old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
         return read(name)
     except OSError:
         return b"unreadable"
-
-
-def _made(name: str, data: bytes, old: bytes | None, content: Callable[[bytes], Sequence[object]]) -> RebuiltFile:
-    made, compared, preallocated = content(data), NEW, 0
-    if old is not None:
-        compared = EQUAL if data == old else DIFFERENT
-        try:
-            before = content(old)
-            compared = EQUAL if before == made else DIFFERENT
-            preallocated = getattr(before, "preallocated", 0)
-        except KafkaRecordError:
-            pass  # the old file is broken, so the new one is different
-    return RebuiltFile(name, len(data), len(made), compared, preallocated)
 
 
 def _report(log: Log, rebuilt: RebuiltSideFiles) -> None:
