@@ -286,7 +286,7 @@ def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool)
     if found.next_offset is None and not found.ongoing:
         yield f"{one.name}: no batch, so no transaction"
         return
-    newest = f", newest record of {timestamp_text(found.max_timestamp)}" if found.max_timestamp is not None else ""
+    newest = "" if found.max_timestamp is None else f", newest record of {timestamp_text(found.max_timestamp)}"
     yield f"{one.name}: {counted(one.segments, 'segment')}, log end {or_nothing(found.next_offset)}{newest}"
     yield _consumers(one)
     for state in sorted(states, key=_WORST_FIRST.index):
