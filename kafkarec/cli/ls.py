@@ -56,8 +56,11 @@ _FATAL_REMOTE_ERRORS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "files, partition folders, a broker's data folder, or URLs such as s3://bucket/kafka-backup/; default: ."
     shared_options.add_inputs(parser, text, nargs="*", default=["."])
-    parser.add_argument("--segments", action="store_true", help="one line per segment, in data folders too")
-    parser.add_argument("--full", action="store_true", help="read all headers: all codecs, counts, damaged frames")
+    flags = {
+        "--segments": "one line per segment, in data folders too",
+        "--full": "read all headers: all codecs, counts, damaged frames",
+    }
+    shared_options.add_flags(parser, flags)
     shared_options.add_output(parser, ("text", "json"))
 
 
