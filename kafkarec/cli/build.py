@@ -1,16 +1,34 @@
-"""`kafkarec build`: segments and batches from JSON Lines, CSV, Arrow IPC and Parquet."""
+"""`kafkarec build`: segments and batches from JSON Lines, CSV, Arrow IPC and Parquet.
+
+A batch ends where a header field changes (producer, epoch, codec, ...), where `base_offset` changes, or where
+--batch-size is reached (RecordInput.write_full). So the columns of `cat --columns base_offset,producer_id,...`
+reproduce the original batches. Without `base_offset` each control record is a separate batch, and a batch ends where
+the log append time changes.
+
+| field | from |
+|---|---|
+| magic, compression, timestamp type, leader epoch, producer | the option, else the column, else Kafka's default |
+| magic | 0 where timestamp_type and timestamp are null and there are no headers: only magic 0 has no timestamp type |
+| base sequence | the column `sequence` |
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from kafkarec.format.layout import BATCH_MAGIC, MAGICS
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS, MAX_SIZE
 from kafkarec.storage.output_rules import is_stream
+from kafkarec.write.encoding import RecordInput, record_input_of
+from kafkarec.write.fields import BatchHeader
+from kafkarec.write.sizes import INITIAL_RATIO
 
 from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
-from .build_batches import RowBatches
-from .input_cells import FORMS, TAKEN, InputRows
+from .input_cells import FORMS, TAKEN, InputRows, Refuse
 from .input_logs import STANDARD_INPUT, demand_once
 from .problems import say
 from .shared_options import InputPath, WrongUse
@@ -106,12 +124,16 @@ def run(args: argparse.Namespace) -> int:
         new_log.demand_level(args.compression, args.level)
         defaults = {"partition_leader_epoch": 0} if log.is_folder and has_epochs else {}
         builders: dict[new_log.Place, RowBatches] = {}
-        for rows in _rows(inputs, args, refused, tick):
-            for partition, part in _by_partition(rows, log):
-                if partition not in builders:
-                    builders[partition] = RowBatches(args, fields, defaults, refused)
-                for batch in builders[partition].add(part):
-                    log.write(partition, batch)
+        forms = {"key": args.key_as, "value": args.value_as}
+        for path in inputs:
+            with input_formats.opened(path) as file:
+                for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused):
+                    for partition, part in _by_partition(rows, log):
+                        if partition not in builders:
+                            builders[partition] = RowBatches(args, fields, defaults, refused)
+                        for batch in builders[partition].add(part):
+                            log.write(partition, batch)
+                    tick(path, file.tell() if file.seekable() else 0)
         for partition, builder in builders.items():
             for batch in builder.end():
                 log.write(partition, batch)
@@ -145,15 +167,6 @@ class _Refused:
         return DAMAGED if self.count else FINE
 
 
-def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused, tick: progress.Tick) -> Iterator[InputRows]:
-    forms = {"key": args.key_as, "value": args.value_as}
-    for path in inputs:
-        with input_formats.opened(path) as file:
-            for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused):
-                yield rows
-                tick(path, file.tell() if file.seekable() else 0)
-
-
 def _by_partition(rows: InputRows, log: new_log.NewLog) -> Iterator[tuple[new_log.Place, InputRows]]:
     """Yield (partition, its rows); all rows with partition (None, None) if they name neither topic nor partition."""
     columns = rows.column("topic"), rows.column("partition")
@@ -166,3 +179,258 @@ def _by_partition(rows: InputRows, log: new_log.NewLog) -> Iterator[tuple[new_lo
     for place, numbers in rows_of.items():
         log.begin(place, rows.where(numbers[0]))
         yield place, rows if len(rows_of) == 1 else rows.take(numbers)
+
+
+# ---- the batches of a partition
+
+
+_SEQUENCES = 1 << 31  # 0 follows 2^31-1 (DefaultRecordBatch.incrementSequence)
+_DELTAS = 1 << 31
+_OFFSET_LIMIT = (1 << 63) - 1  # offsets are below it, as the next offset must fit int64
+
+
+class BatchKey(NamedTuple):
+    """Header fields that all rows of a batch have in common, by their names in BatchHeader, which has others for
+    `compression` and `sequence` and none for `number`. None: not in the input."""
+
+    magic: int | None = None
+    compression: str | None = None
+    timestamp_type: int | None = None
+    log_append_time: int | None = None
+    base_offset: int | None = None
+    partition_leader_epoch: int | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    sequence: int | None = None  # the sequence that offset 0 would have in this batch
+    is_transactional: bool | None = None
+    is_control: bool | None = None
+    number: int | None = None  # row number of a control record, which is a separate batch
+
+
+# Columns whose values are fields of `BatchKey` unchanged.
+_PLAIN = [name for name in BatchKey._fields if name not in ("log_append_time", "sequence", "number")]
+
+
+class RowBatches:
+    """Builds batches from blocks of rows; the rows of an incomplete batch are kept for the next block.
+
+    args       the command line of `build`
+    fields     field of `BatchKey` -> its value for all rows; other fields are read from the columns
+    defaults   field of `BatchKey` -> its value if it is neither in `fields` nor in the columns
+    """
+
+    def __init__(
+        self, args: argparse.Namespace, fields: dict[str, Any], defaults: dict[str, Any], refuse: Refuse
+    ) -> None:
+        self._args, self._fields, self._defaults, self._refuse = args, fields, defaults, refuse
+        self._held: list[InputRows] = []
+        self._gathered = 0
+        self._next_offset = args.base_offset or 0
+        self._ratios = [INITIAL_RATIO] * len(CODEC_NAMES)
+        self.records = 0
+        self.batches = 0
+
+    def add(self, rows: InputRows) -> Iterator[bytes]:
+        """Yield the batches that are complete with these rows."""
+        good = self._numbered(rows)
+        if not len(good):
+            return
+        self._held.append(good)
+        self._gathered += len(good)
+        if self._gathered >= len(self._held[0]):  # not for each block, as a batch may be larger than many blocks
+            yield from self._batches_of_held(last=False)
+
+    def end(self) -> Iterator[bytes]:
+        """Yield the batches of the rows that are left."""
+        if self._held:
+            yield from self._batches_of_held(last=True)
+
+    # ---- offsets and timestamps
+
+    def _numbered(self, rows: InputRows) -> InputRows:
+        """Return the rows with offsets and timestamps, without those that cannot be written."""
+        while len(rows):
+            offsets = self._offsets(rows)
+            bad = self._bad_offset(offsets)
+            if bad is None:
+                given: Sequence[int | None] = rows.column("timestamp") or ()
+                row = next((row for row, time in enumerate(given) if time is not None and time < -1), None)
+                if row is None:
+                    break
+                bad = row, "timestamp: 0 or more is expected (-1: none), found a negative number"
+            row, problem = bad
+            self._refuse(rows.where(row), problem)
+            rows = rows.slice(0, row).joined(rows.slice(row + 1, len(rows)))
+        else:
+            return rows
+        rows.set("offset", offsets)
+        self._next_offset = offsets[-1] + 1
+        times = rows.column("timestamp")
+        if self._args.timestamp is not None and (times is None or None in times):
+            filled = [self._args.timestamp if time is None else time for time in times or [None] * len(rows)]
+            rows.set("timestamp", filled)
+        return rows
+
+    def _offsets(self, rows: InputRows) -> Sequence[int]:
+        """The rows' offsets; a row without one gets the offset after the previous row's."""
+        given = rows.column("offset")
+        at = self._next_offset
+        if given is None or self._args.base_offset is not None:
+            return range(at, at + len(rows))
+        if None not in given:
+            return given
+        offsets = []
+        for offset in given:
+            offsets.append(at if offset is None else offset)
+            at = offsets[-1] + 1
+        return offsets
+
+    def _bad_offset(self, offsets: Sequence[int]) -> tuple[int, str] | None:
+        if max(offsets) >= _OFFSET_LIMIT:
+            row = next(row for row, offset in enumerate(offsets) if offset >= _OFFSET_LIMIT)
+            return row, "offset: 2^63-2 is the largest"
+        previous = self._next_offset - 1
+        for row, offset in enumerate(offsets):
+            if offset <= previous:
+                if offset < 0:
+                    return row, "offset: 0 or more is expected, found a negative number"
+                return row, (
+                    f"offset: {offset} follows {previous}; offsets must increase within a log (sort the rows; "
+                    "--base-offset N renumbers them)"
+                )
+            previous = offset
+        return None
+
+    # ---- batches
+
+    def _batches_of_held(self, last: bool) -> Iterator[bytes]:
+        """Yield the batches of the held rows; unless `last`, the rows of the last batch stay held."""
+        rows = self._held[0].joined(*self._held[1:]) if len(self._held) > 1 else self._held[0]
+        self._held, self._gathered = [], 0
+        offsets = rows.column("offset") or ()
+        record_input = record_input_of(rows.records())
+        columns = self._columns(rows)
+        changing = [name for name, cells in columns.items() if len(set(cells)) > 1]
+        cuts = [0, len(rows)]
+        if changing:
+            cells = list(zip(*(columns[name] for name in changing), strict=True))
+            cuts[1:1] = [row for row in range(1, len(rows)) if cells[row] != cells[row - 1]]
+        for start, stop in pairwise(cuts):  # consecutive rows with the same header fields
+            key = BatchKey(**{name: cells[start] for name, cells in columns.items()})
+            self._demand(key, rows, start, stop, offsets)
+            may_continue = stop == len(rows) and not last
+            while start < stop:
+                made = self._next(record_input, key, start, stop, offsets, may_continue)
+                if made is None:
+                    self._held = [rows.slice(start, stop)]
+                    return
+                written, start = made
+                yield written
+
+    def _columns(self, rows: InputRows) -> dict[str, Sequence[Any]]:
+        """Return the fields of `BatchKey` that the input or the settings have, each with a cell per row."""
+        count = len(rows)
+        columns: dict[str, Sequence[Any]] = {}
+        for name in _PLAIN:
+            cells = [self._fields[name]] * count if name in self._fields else rows.column(name)
+            if cells is None and name in self._defaults:
+                cells = [self._defaults[name]] * count
+            if cells is not None:
+                columns[name] = cells
+        offsets = rows.column("offset") or ()
+        times: Sequence[int | None] = rows.column("timestamp") or [None] * count
+        types = columns.get("timestamp_type")
+        if types is not None and 1 in types:
+            columns["log_append_time"] = [time if kind == 1 else None for kind, time in zip(types, times, strict=True)]
+        if types is not None and None in types and "magic" not in columns:
+            columns["magic"] = [
+                0 if kind is None and times[row] is None and not rows.has_headers(row) else 2
+                for row, kind in enumerate(types)
+            ]
+        sequences = rows.column("sequence")
+        if sequences is not None:
+            columns["sequence"] = [
+                None if number is None else (number - offset) % _SEQUENCES
+                for number, offset in zip(sequences, offsets, strict=True)
+            ]
+        controls = columns.get("is_control", ())
+        if True in controls:
+            bases: Sequence[int | None] = columns.get("base_offset", [None] * count)
+            columns["number"] = [
+                row if flag and base is None else None
+                for row, (flag, base) in enumerate(zip(controls, bases, strict=True))
+            ]
+        return columns
+
+    def _demand(self, key: BatchKey, rows: InputRows, start: int, stop: int, offsets: Sequence[int]) -> None:
+        """Raise WrongUse, with the row, for fields that a batch cannot store."""
+        magic = 2 if key.magic is None else key.magic
+        place = rows.where(start)
+        if magic not in MAGICS:
+            raise WrongUse(f"{place}: magic {magic}: one of {', '.join(map(str, MAGICS))}")
+        if key.compression is not None and key.compression not in CODEC_NAMES:
+            raise WrongUse(f"{place}: compression: one of {', '.join(CODEC_NAMES)}")
+        if key.timestamp_type not in (0, 1, None):
+            raise WrongUse(f"{place}: timestamp_type: 0 (create time) or 1 (log append time)")
+        if magic < BATCH_MAGIC:
+            with_headers = next((row for row in range(start, stop) if rows.has_headers(row)), None)
+            unsupported = {
+                "headers": with_headers is not None,
+                f"compression {key.compression}": CODEC_NAMES.index(key.compression or "none") > LATEST_CODECS[magic],
+                "a producer id": key.producer_id not in (None, -1),
+                "transactions": bool(key.is_transactional),
+                "control records": bool(key.is_control),
+            }
+            for what, is_used in unsupported.items():
+                if is_used:
+                    place = rows.where(start if with_headers is None else with_headers)
+                    raise WrongUse(f"{place}: magic {magic} cannot store {what}; magic 2 can")
+        base = offsets[start] if key.base_offset is None else key.base_offset
+        if offsets[start] < base:
+            raise WrongUse(f"{place}: offset {offsets[start]} is below its base_offset {base}")
+        if key.base_offset is not None and not -_DELTAS <= offsets[stop - 1] - base < _DELTAS:
+            raise WrongUse(f"{rows.where(stop - 1)}: more than 2^31-1 away from its base_offset {base}")
+
+    def _header(self, key: BatchKey, offset: int) -> BatchHeader:
+        """Return the header of a batch that begins with this offset."""
+        given = {name: value for name, value in key._asdict().items() if value is not None}
+        codec = CODEC_NAMES.index(given.pop("compression", "none"))
+        if key.is_control and "compression" in self._fields:
+            codec = 0  # Kafka does not compress control batches
+        given.pop("number", None)
+        sequence = given.pop("sequence", None)
+        header = BatchHeader(**{"base_offset": offset, **given}, codec=codec, level=self._args.level if codec else None)
+        if sequence is not None:
+            header = header._replace(base_sequence=(sequence + header.base_offset) % _SEQUENCES)
+        return header
+
+    def _next(
+        self,
+        record_input: RecordInput,
+        key: BatchKey,
+        start: int,
+        stop: int,
+        offsets: Sequence[int],
+        may_continue: bool,
+    ) -> tuple[bytes, int] | None:
+        """Return the batch of the first rows of [start, stop), and the row after it: all rows if their base offset is
+        given, else those that fit. None if the batch takes all rows and `may_continue`."""
+        header = self._header(key, offsets[start])
+        try:
+            if key.base_offset is None and key.number is None:
+                limit, ratio = min(self._args.batch_size, MAX_SIZE), self._ratios[header.codec]
+                made = record_input.write_full(header, start, stop, limit, ratio, may_continue=may_continue)
+                if made is None:
+                    return None
+                written, end, self._ratios[header.codec] = made
+            elif may_continue:
+                return None
+            else:
+                written, end = record_input.write(header, start, stop), stop
+        except KafkaRecordError:
+            raise
+        except ValueError as error:  # more bytes than a batch can have
+            raise WrongUse(f"offsets from {offsets[start]} on: {error}") from error
+        self.records += end - start
+        self.batches += 1
+        return written, end

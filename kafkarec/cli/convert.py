@@ -81,8 +81,18 @@ def run(args: argparse.Namespace) -> int:
         "max_decompressed_bytes": args.max_decompressed_bytes,
         "threads": shared_options.threads(args),
     }
+
+    def report(log: Log, conversion: Conversion) -> None:
+        """Report damage that was left out, what was restored, and an incomplete batch at the end."""
+        segments = {one.path: one for one in log.segments}
+        for damage in conversion.damage:
+            damage_reporter.add(segments.get(damage.file or "", log.segments[0]), damage)
+        for restored in conversion.restored:
+            damage_reporter.restored(segments.get(restored.file or "", log.segments[0]), restored)
+        if conversion.remaining:
+            damage_reporter.tail(log.segments[-1], conversion.remaining)
+
     try:
-        report = partial(_report, damage_reporter)
         done = new_log.rewrite(args, logs, partial(converted, **options), report, whole=whole)
     except LossError as error:
         say(f"nothing is written: magic {magic} cannot store")
@@ -96,17 +106,6 @@ def run(args: argparse.Namespace) -> int:
         return new_log.report_damage(error, args, repeated(args.argv, {"--errors": "skip"}), whole=whole)
     new_log.report(args.format, done, _lines)
     return damage_reporter.finish()
-
-
-def _report(damage_reporter: DamageReporter, log: Log, conversion: Conversion) -> None:
-    """Report damage that was left out, what was restored, and an incomplete batch at the end."""
-    segments = {one.path: one for one in log.segments}
-    for damage in conversion.damage:
-        damage_reporter.add(segments.get(damage.file or "", log.segments[0]), damage)
-    for restored in conversion.restored:
-        damage_reporter.restored(segments.get(restored.file or "", log.segments[0]), restored)
-    if conversion.remaining:
-        damage_reporter.tail(log.segments[-1], conversion.remaining)
 
 
 def _lines(source: str, output: str, stats: ConversionStats) -> Iterator[str]:

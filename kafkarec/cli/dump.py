@@ -70,8 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help="files to print, as an option of Kafka's tool",
     )
-    for flag, description in _FLAGS.items():
-        parser.add_argument(flag, action="store_true", help=description)
+    shared_options.add_flags(parser, _FLAGS)
     for which in ("key", "value"):
         parser.add_argument(
             f"--{which}-decoder-class",

@@ -1,4 +1,9 @@
-"""`kafkarec explain`: every byte of one batch, annotated."""
+"""`kafkarec explain`: every byte of one batch, annotated.
+
+The page has the table of fields and a grid of the bytes, coloured by groups of fields. A row of the grid has 16 bytes,
+on a phone 8. What the lines leave out (records, the rest of long fields) is left out there, too. Redacted output has
+lengths instead of the bytes of keys, values, headers, compressed data and unreadable parts.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,21 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby, zip_longest
 from typing import Any, NamedTuple, cast
 
 from kafkarec.damage import Restored
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.logs import logs_of
-from kafkarec.ops.explain import explain
+from kafkarec.ops.explain import Explanation, Section, Span, explain, field_groups
+from kafkarec.ops.explain.spans import FIELD, SKIPPED
 from kafkarec.recover.offset_order import WINDOW
+from kafkarec.report import Document, ReportSection, escaped
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import system_reason
+from kafkarec.support.text_table import safe, system_reason
 
-from . import DAMAGED, FINE, explain_output, input_logs, output_files, shared_options
+from . import DAMAGED, FINE, input_logs, output_files, shared_options
 from .input_logs import shown_name
 from .shared_options import CouldNot, InputPath, WrongUse, output_path
 
@@ -40,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "path", type=InputPath, metavar="PATH", help="a file of record batches, a partition folder, or -"
     )
     which = parser.add_argument_group("which batch").add_mutually_exclusive_group()
-    which.add_argument("--at", type=position, metavar="POSITION", help="the batch at this byte of the file")
+    which.add_argument("--at", type=_position, metavar="POSITION", help="the batch at this byte of the file")
     which.add_argument("--offset", type=int, metavar="N", help="the batch that contains this offset")
     parser.add_argument("--redact", action="store_true", help="hide the bytes of keys, values and headers")
     parser.add_argument(
@@ -57,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_output(parser, ("text", "json"))
 
 
-def position(text: str) -> int:
+def _position(text: str) -> int:
     """Parse a byte position, decimal or hexadecimal with 0x."""
     if not re.fullmatch(r"\d{1,18}|0x[0-9a-fA-F]{1,15}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a position; write 16384 or 0x4000")
@@ -82,19 +90,19 @@ def run(args: argparse.Namespace) -> int:
             raise WrongUse(f"{args.path} has {what}")
         if not logs[0].segments:
             raise CouldNot(f"{args.path}: a folder without .log files")
-        place = find(logs[0].segments, args)
+        place = _found(logs[0].segments, args)
         name = shown_name(str(place.segment.path))
-        data, remark = read(place)
+        data, remark = _bytes_of(place)
         explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
-    report = explain_output.document(explanation, restored, name, remark, redact=args.redact, full=args.full)
-    results = (explain_output.result(one, restored, name, redact=args.redact) for one in (explanation,))
+    report = _document(explanation, restored, name, remark, redact=args.redact, full=args.full)
+    results = (_result(one, restored, name, redact=args.redact) for one in (explanation,))
     output_files.write_report(args, report, results)
     return DAMAGED if explanation.faults or restored is not None else FINE
 
 
-def read(place: BatchPosition) -> tuple[bytes, str]:
+def _bytes_of(place: BatchPosition) -> tuple[bytes, str]:
     """Return (bytes, remark). After a read error: the bytes before it."""
     length = min(place.stop - place.position, _LARGEST_BATCH)
     try:
@@ -133,11 +141,11 @@ def restored_at(place: BatchPosition) -> Restored | None:
     return None
 
 
-def find(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
+def _found(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
     """Find the batch of --at or --offset; the first batch without them."""
     segment, at, remark = segments[0], args.at, ""
     if args.offset is not None:
-        segment, at = at_offset(segments, args.offset)
+        segment, at = _at_offset(segments, args.offset)
     elif at is None:
         at = 0
     elif len(segments) > 1:
@@ -145,23 +153,18 @@ def find(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
         raise WrongUse(f"--at counts the bytes of one file; name it: {explain}")
     elif at >= segment.size:
         raise WrongUse(f"--at {at}: the file ends at byte {segment.size}")
-    start, size, stop = neighbours(segment, at)
+    start, size, stop = 0, 0, int(segment.size)  # the last good frame at or before the position; the first one after it
+    for _, position, length, *_ in _frames([segment]):
+        if position > at:
+            stop = position
+            break
+        start, size = position, length
     if start < at < start + size:
         remark = f"byte {at} is inside the batch at byte {start}, whose header is good: --at {start} explains that one"
     return BatchPosition(segment, at, stop, remark)
 
 
-def neighbours(segment: Any, position: int) -> tuple[int, int, int]:
-    """Return (start, size) of the last good frame at or before a position, and the start of the first one after it."""
-    start = size = 0
-    for _, at, length, *_ in batches([segment]):
-        if at > position:
-            return start, size, at
-        start, size = at, length
-    return start, size, int(segment.size)
-
-
-def batches(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, int]]:
+def _frames(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, int]]:
     """Yield (segment, position, size, base offset, last offset, magic) of each good frame."""
     columns = ("position", "size_in_bytes", "base_offset", "last_offset", "magic")
     for segment in segments:
@@ -170,11 +173,11 @@ def batches(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, 
                 yield segment, *row
 
 
-def at_offset(segments: Sequence[Any], offset: int) -> tuple[Any, int]:
+def _at_offset(segments: Sequence[Any], offset: int) -> tuple[Any, int]:
     """Return segment and position of the batch that contains an offset: by its range for magic 2, by the last offset
     for older messages."""
     before = after = None
-    for segment, position, _, base, last, magic in batches(segments):
+    for segment, position, _, base, last, magic in _frames(segments):
         if last < offset:
             before = last
         elif magic < BATCH_MAGIC or base <= offset:
@@ -195,3 +198,242 @@ def at_offset(segments: Sequence[Any], offset: int) -> tuple[Any, int]:
                     explain = command("explain", [str(segment.path)], ("--at", one.position))
                     raise CouldNot(f"{text}; it may be in the damaged range: {explain}")
     raise CouldNot(text)
+
+
+# ---- the report
+
+
+_WIDTH = 8  # bytes per line, and per half of a row on a page
+_LINES = 4  # lines per field without --full
+_TEXT = 40  # characters printed of a key or value
+_MOST_FAULTS = 8
+_STYLE = """tr.wrong td { color: var(--damaged); font-weight: 600; }
+.bytes { font: 13px/30px ui-monospace, Menlo, Consolas, monospace; margin: 0 0 18px; }
+.row { display: flex; flex-wrap: wrap; column-gap: 10px; }
+.half { display: grid; grid-template-columns: 54px repeat(8, 36px); margin-bottom: 3px; }
+.half b { color: var(--soft); font-weight: 400; font-size: 11px; text-align: right; padding-right: 8px; }
+.f { display: contents; }
+.f i { background: var(--group); font-style: normal; text-align: center; }
+.f.end i:last-child { border-right: 2px solid var(--card); }
+.f:hover i { filter: brightness(.9) saturate(1.4); }
+.f.wrong i { box-shadow: inset 0 2px var(--damaged), inset 0 -2px var(--damaged); color: var(--ink); }
+.g-unread i { background: repeating-linear-gradient(45deg, var(--line) 0 3px, transparent 3px 8px); }
+.more { color: var(--soft); margin: 0 0 3px 54px; }
+.key i { background: var(--group); border: 1px solid var(--line); }
+.fields td:first-child { border-left: 7px solid var(--group); }
+.fields .hex, .fields .lines { font-family: ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; }
+.fields .hex { white-space: pre; } .fields .lines { font-size: .92em; }
+.fields .field { font-weight: 600; }
+.fields .field { white-space: nowrap; } .fields .value { min-width: 13em; } .fields td:first-child { width: 1%; }
+@media (min-width: 761px) { .half + .half { grid-template-columns: repeat(8, 36px); }
+  .half + .half b { display: none; } }
+@media (max-width: 760px) { .half { width: 100%; grid-template-columns: 46px repeat(8, minmax(0, 40px)); }
+  .fields, .fields tbody { display: block; } .fields thead { display: none; }
+  .fields tr { display: flex; flex-wrap: wrap; gap: 0 12px; padding: 8px 0 8px 10px;
+    border-left: 7px solid var(--group); border-bottom: 1px solid var(--line); }
+  .fields td, .fields td:first-child { border: 0; padding: 0; width: auto; } .fields td:empty { display: none; }
+  .fields .field { order: -3; } .fields .value { order: -2; min-width: 0; } .fields .n { order: -1; }
+  .fields .hex, .fields .note { width: 100%; }
+  .fields .n { margin-left: auto; color: var(--soft); } .fields .n::before { content: "byte "; } }
+""" + "".join(f".g-{name} {{ --group: var(--{name}); }}\n" for name in field_groups.GROUPS)
+
+
+def _hidden(span: Span, redact: bool) -> bool:
+    """Return whether the span's bytes are hidden."""
+    return redact and span.kind != FIELD
+
+
+@dataclass(frozen=True)
+class _FieldTable:
+    """The fields of a section as lines; a page has the grid of its bytes, too.
+
+    absolute   the position of its first byte
+    restored   fields that can be restored
+    """
+
+    section: Section
+    absolute: int
+    redact: bool
+    full: bool
+    restored: frozenset[str] = frozenset()
+
+    def text(self) -> Iterator[str]:
+        rows = [(span, _shown_value(span, self.redact)) for span in self.section.spans]
+        at = max([4, *(len(str(self.absolute + span.start)) for span, _ in rows)])
+        name = min(max([5, *(len(span.path) for span, _ in rows)]), 34)
+        value = min(max([5, *(len(shown) for _, shown in rows)]), 44)
+        lines = [(("byte", "field", "value"), "bytes", "meaning")]
+        for span, shown in rows:
+            head = (str(self.absolute + span.start), span.path, shown)
+            for cell, note in zip_longest(self._hexes(span), span.note.split("\n"), fillvalue=""):
+                lines.append((head, cell, safe(note)))
+                head = ("", "", "")
+        for (begin, field, cells), hexes, note in lines:
+            line = f"{begin:>{at}}  {hexes:<{3 * _WIDTH - 1}}  {field:<{name}}  {cells:<{value}}  {note}"
+            yield f"{line.rstrip()}\n"
+
+    def _shown_bytes(self, span: Span) -> int:
+        """Return how many of the span's bytes are printed."""
+        return 0 if span.kind == SKIPPED else span.length if self.full else min(span.length, _WIDTH * _LINES)
+
+    def _hexes(self, span: Span) -> list[str]:
+        """Return the cells of the column "bytes"."""
+        if not span.length:
+            return ["(no bytes)"]
+        if span.kind == SKIPPED:
+            return [f"({span.length} bytes)"]
+        if _hidden(span, self.redact):
+            return [f"({span.length} bytes hidden)"]
+        most = self._shown_bytes(span)
+        data = self.section.data[span.start : span.start + most]
+        lines = [bytes(data[i : i + _WIDTH]).hex(" ") for i in range(0, most, _WIDTH)]
+        if most < span.length:
+            lines.append(f"and {span.length - most} more bytes")
+        return lines
+
+    def html(self) -> Iterator[str]:
+        present = {field_groups.group_of(span) for span in self.section.spans if span.length and span.kind != SKIPPED}
+        marks = (
+            f'<span class="key g-{name}"><i></i>{escaped(group.words)}</span>'
+            for name, group in field_groups.GROUPS.items()
+            if name in present
+        )
+        yield f'<p class="legend">{" ".join(marks)}</p>\n'
+        yield from self._grid()
+        titles = "<th class=n>byte</th><th>bytes</th><th>field</th><th>value</th><th>meaning</th>"
+        yield f'<table class="fields"><thead><tr>{titles}</tr></thead><tbody>\n'
+        for span in self.section.spans:
+            hexes = "\n".join(self._hexes(span))
+            note = "\n".join(map(escaped, span.note.split("\n")))
+            kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * self._is_wrong(span)
+            yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{self.absolute + span.start}</td>'
+            yield f'<td class="hex">{hexes}</td><td class="field">{escaped(span.path)}</td>'
+            value = escaped(_shown_value(span, self.redact))
+            yield f'<td class="value">{value}</td><td class="{kinds}">{note}</td></tr>\n'
+        yield "</tbody></table>\n"
+
+    def _grid(self) -> Iterator[str]:
+        yield '<div class="bytes">\n'
+        cells: list[tuple[Span, int]] = []
+        for span in self.section.spans:
+            shown = self._shown_bytes(span)
+            for at in range(span.start, span.start + shown):
+                cells.append((span, at))
+                if len(cells) == 2 * _WIDTH:
+                    yield from self._row(cells)
+                    cells = []
+            if shown < span.length:
+                yield from self._row(cells)
+                yield f'<p class="more">{span.length - shown}{" more" * (shown > 0)} bytes: {escaped(span.path)}</p>\n'
+                cells = []
+        yield from self._row(cells)
+        yield "</div>\n"
+
+    def _row(self, cells: list[tuple[Span, int]]) -> Iterator[str]:
+        """A row of the grid, of at most two halves; nothing without cells."""
+        if not cells:
+            return
+        yield '<div class="row">'
+        for half in filter(None, (cells[:_WIDTH], cells[_WIDTH:])):
+            yield f'<span class="half"><b>{self.absolute + half[0][1]}</b>'
+            for span, group in groupby(half, key=lambda cell: cell[0]):
+                yield self._field(span, [at for _, at in group])
+            yield "</span>"
+        yield "</div>\n"
+
+    def _field(self, span: Span, positions: list[int]) -> str:
+        """The bytes of a field that are in one half of a row."""
+        classes = ["f", f"g-{field_groups.group_of(span)}"]
+        classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * self._is_wrong(span)
+        value = _shown_value(span, self.redact)
+        title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
+        shown = ["··" if _hidden(span, self.redact) else f"{self.section.data[at]:02x}" for at in positions]
+        inside = "".join(f"<i>{cell}</i>" for cell in shown)
+        return f'<span class="{" ".join(classes)}" title="{escaped(title)}">{inside}</span>'
+
+    def _is_wrong(self, span: Span) -> bool:
+        return span.fault is not None or span.path in self.restored
+
+
+def _shown_value(span: Span, redact: bool) -> str:
+    """Return the cell of the column "value"."""
+    if span.value is None:
+        return ""
+    if not isinstance(span.value, bytes):
+        return str(span.value)
+    if redact:
+        return f"{span.length} bytes"
+    try:
+        decoded = span.value[: 4 * _TEXT].decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(span.value[: 4 * _TEXT]) - 3 or not error.start:
+            return f"{span.length} bytes"
+        decoded = span.value[: error.start].decode()
+    if not decoded.isprintable():
+        return f"{span.length} bytes"
+    return f'"{decoded}"' if len(decoded) <= _TEXT else f'"{decoded[:_TEXT]}" ...'
+
+
+def _result(found: Explanation, restored: Restored | None, name: str, *, redact: bool) -> dict[str, Any]:
+    """Return one object; bytes are hex, and left out if redacted."""
+    return {
+        "file": name,
+        "position": found.position,
+        "size": found.size,
+        "headline": found.headline,
+        "faults": [
+            {
+                "section": found.sections[fault.section].name,
+                "position": fault.position,
+                "path": fault.path,
+                "reason": fault.reason,
+                "detail": fault.detail,
+            }
+            for fault in found.faults
+        ],
+        "restored": restored,
+        "sections": [
+            {"name": part.name, "size": len(part.data), "spans": [_span(part, span, redact) for span in part.spans]}
+            for part in found.sections
+        ],
+    }
+
+
+def _span(section: Section, span: Span, redact: bool) -> dict[str, Any]:
+    left_out = span.kind == SKIPPED or _hidden(span, redact)
+    out: dict[str, Any] = {"start": span.start, "length": span.length, "path": span.path, "kind": span.kind}
+    if not left_out:
+        out["hex"] = bytes(section.data[span.start : span.start + span.length]).hex()
+    if not isinstance(span.value, bytes):
+        out["value"] = span.value
+    return out | {"note": span.note, "fault": span.fault}
+
+
+def _document(
+    found: Explanation, restored: Restored | None, name: str, remark: str = "", *, redact: bool, full: bool
+) -> Document:
+    """Return the report of an explanation, which begins with all faults: what is wrong, and at which byte."""
+    sections = []
+    for number, section in enumerate(found.sections):
+        title = f"{section.name}, {len(section.data)} bytes"
+        if number:
+            block = _FieldTable(section, 0, redact, full)
+            sections.append(ReportSection(f"{title}; positions are relative to its start", [block]))
+        else:
+            block = _FieldTable(section, found.position, redact, full, frozenset(restored.fields if restored else ()))
+            sections.append(ReportSection(title, [block], title_in_text=False))
+    lead = [remark] if remark else []
+    if restored is not None:
+        lead.append(f"RESTORED by `salvage` and with `--errors skip`: {restored}")
+    elif not found.faults:
+        lead.append("no errors found" if found.size else "nothing to explain")
+    for fault in found.faults[:_MOST_FAULTS]:
+        place = f"byte {fault.position} of the {found.sections[fault.section].name}"
+        if not fault.section:
+            place = f"byte {found.position + fault.position}"
+        lead.append(f"WRONG at {place}, {fault.path}: {fault.detail} [{fault.reason}]")
+    if len(found.faults) > _MOST_FAULTS:
+        lead.append(f"and {len(found.faults) - _MOST_FAULTS} more, marked WRONG below")
+    title = f"{name}, byte {found.position}: {found.headline}"
+    state = "damaged" if found.faults or restored else ""
+    return Document("explain", [*lead, *sections], title, state, _STYLE, field_groups.COLOURS)

@@ -138,18 +138,18 @@ def _only(name: str, cells: Cells, wanted: type, words: str) -> Cells:
 def _times(cells: Cells) -> Cells:
     """Return timestamps in milliseconds, from numbers or ISO 8601 text (UTC without an offset)."""
     if str in set(map(type, cells)):
-        cells = [_moment(row, cell) if isinstance(cell, str) else cell for row, cell in enumerate(cells)]
+        cells = list(cells)
+        for row, cell in enumerate(cells):
+            if not isinstance(cell, str):
+                continue
+            try:
+                moment = datetime.fromisoformat(cell)
+            except ValueError:
+                problem = "milliseconds or ISO 8601 text such as 2026-01-31T12:00:00.250Z is expected, found other text"
+                raise BadCell(row, "timestamp", problem) from None
+            whole = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+            cells[row] = (whole.days * 86_400 + whole.seconds) * 1000 + whole.microseconds // 1000
     return integers("timestamp", cells, 64)
-
-
-def _moment(row: int, text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        problem = "milliseconds or ISO 8601 text such as 2026-01-31T12:00:00.250Z is expected, found other text"
-        raise BadCell(row, "timestamp", problem) from None
-    whole = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (whole.days * 86_400 + whole.seconds) * 1000 + whole.microseconds // 1000
 
 
 # ---- keys and values
@@ -269,7 +269,15 @@ def _header(row: int, number: int, pair: Any) -> tuple[str, bytes | None]:
         unknown = pair.keys() - {"key", "value", "value_base64"}
         if unknown or "key" not in pair:
             raise refused('"key" and "value" (or "value_base64") are expected, found other names')
-        pair = (pair["key"], _header_value(refused, pair))
+        value, packed = pair.get("value"), pair.get("value_base64")
+        if packed is not None:
+            if value is not None:
+                raise refused("the value is given twice, as value and as value_base64")
+            try:
+                value = _base64(packed)
+            except (TypeError, ValueError, AttributeError):
+                raise refused(f"base64 text is expected as value_base64, found {type_name(packed)}") from None
+        pair = (pair["key"], value)
     if not (isinstance(pair, list | tuple) and len(pair) == 2):
         raise refused(f'{{"key", "value"}} is expected, found {type_name(pair)}')
     key, value = pair
@@ -281,18 +289,6 @@ def _header(row: int, number: int, pair: Any) -> tuple[str, bytes | None]:
         raise refused(f"text or null is expected as value, found {type_name(value)}")
     _encoded(refused, key)
     return key, value
-
-
-def _header_value(refused: Callable[[str], BadCell], pair: Mapping[str, Any]) -> Any:
-    packed = pair.get("value_base64")
-    if packed is None:
-        return pair.get("value")
-    if pair.get("value") is not None:
-        raise refused("the value is given twice, as value and as value_base64")
-    try:
-        return _base64(packed)
-    except (TypeError, ValueError, AttributeError):
-        raise refused(f"base64 text is expected as value_base64, found {type_name(packed)}") from None
 
 
 def _encoded(refused: Callable[[str], BadCell], text: str) -> bytes:

@@ -19,7 +19,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, BinaryIO, cast
 
 from kafkarec.errors import InvalidArrowError
@@ -160,7 +159,15 @@ def _read_arrow(
     pa = pyarrow_for(f"reading {form}")
     first = 1
     batches = _arrow_batches(pa, file, form, columns)
-    while (batch := _next_batch(batches, form, first)) is not None:
+    while True:
+        try:
+            batch = next(batches, None)
+        except (WrongUse, OSError, MemoryError):
+            raise
+        except Exception as error:  # of damaged metadata: ArrowInvalid, UnicodeDecodeError (for a name), TypeError, ...
+            raise _not(form, first, error) from error
+        if batch is None:
+            return
         _demand_valid(pa, batch, first)
         for start in range(0, batch.num_rows, _ROWS):
             piece = batch.slice(start, _ROWS)
@@ -168,16 +175,13 @@ def _read_arrow(
                 cells = _arrow_cells(pa, piece, forms)
             except (pa.ArrowInvalid, UnicodeDecodeError) as error:
                 raise _not(form, first, error) from error
+
+            def columns_of_rows(block: Sequence[tuple[int, int]], cells: Mapping[str, list[Any]] = cells) -> Columns:
+                return typed({name: [column[row] for _, row in block] for name, column in cells.items()}, forms)
+
             block = [(first + row, row) for row in range(piece.num_rows)]
-            yield from good_rows(block, partial(_arrow_columns, cells, forms), refuse, f"{name}, row")
+            yield from good_rows(block, columns_of_rows, refuse, f"{name}, row")
             first += piece.num_rows
-
-
-def _arrow_columns(
-    cells: Mapping[str, list[Any]], forms: Mapping[str, str], block: Sequence[tuple[int, int]]
-) -> Columns:
-    """Return the columns of rows of `cells`; block: the position in the file and the index of each."""
-    return typed({name: [column[row] for _, row in block] for name, column in cells.items()}, forms)
 
 
 def _arrow_cells(pa: Any, batch: Any, forms: Mapping[str, str]) -> dict[str, list[Any]]:
@@ -190,12 +194,10 @@ def _arrow_cells(pa: Any, batch: Any, forms: Mapping[str, str]) -> dict[str, lis
         if name in BLOBS and forms[name] == "json":
             cells[name] = [cell if cell is None else JsonText(_json_text(cell)) for cell in cells[name]]
         elif name not in BLOBS or forms[name] != "utf8":  # a binary column may contain text
-            cells[name] = [_text(cell) for cell in cells[name]]
+            cells[name] = [
+                cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell for cell in cells[name]
+            ]
     return cells
-
-
-def _text(cell: Any) -> Any:
-    return cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell
 
 
 def _json_text(cell: Any) -> str:
@@ -217,17 +219,6 @@ def _arrow_batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | 
     found = map(source.get_batch, range(source.num_record_batches)) if form == "arrow file" else source
     for batch in found:
         yield batch.select(names)
-
-
-def _next_batch(batches: Iterator[Any], form: str, first: int) -> Any:
-    """Return the next record batch; None at the end. For damaged metadata pyarrow may raise ArrowInvalid,
-    ArrowNotImplementedError, UnicodeDecodeError (for a name) or TypeError."""
-    try:
-        return next(batches, None)
-    except (WrongUse, OSError, MemoryError):
-        raise
-    except Exception as error:
-        raise _not(form, first, error) from error
 
 
 def _not(form: str, first: int, error: Exception) -> WrongUse:

@@ -91,7 +91,8 @@ def find(
     by_log: dict[object, list[Segment]] = {}
     alone = len(args.paths) == 1
     for path in args.paths:
-        if left_out is not None and not alone and _is_missing(path):
+        is_there = alone or path == STANDARD_INPUT or remote.is_url(path)
+        if left_out is not None and not is_there and not any(map(os.path.lexists, globs.expanded(path))):
             left_out.append(LeftOut(path, "no such file or directory", names.UNREADABLE, cause=MISSING))
             continue
         found: Segment | Log | LogDir
@@ -110,14 +111,24 @@ def find(
                 logs += _logs(path, found)
             else:
                 logs += logs_of(found)
-                left_out += _without_logs(path, found)
+                left_out += [one._replace(name=os.path.join(path, one.name)) for one in found.left_out]
+                if not logs_of(found) and not found.left_out:  # as in the mount point of a disk that is not mounted
+                    why = "a folder without partitions"
+                    left_out.append(LeftOut(path, why, names.UNREADABLE, is_folder=True, cause=MISSING))
             continue
         named = names.segment(found.name)
         log = (os.path.dirname(os.path.abspath(path)), named.topic, named.partition) if named else path
         if log not in by_log:
             logs.append(by_log.setdefault(log, []))
         by_log[log].append(found)
-    return [_log(one) if isinstance(one, list) else one for one in logs]
+    made = []
+    for one in logs:
+        if isinstance(one, list):
+            one.sort(key=by_base_offset)
+            folder = os.path.dirname(one[0].path) or os.curdir
+            one = Log(folder, one, topic=one[0].topic, partition=one[0].partition)
+        made.append(one)
+    return made
 
 
 def are_folders(paths: Iterable[str]) -> bool:
@@ -133,12 +144,6 @@ def fetched(segments: Iterable[Segment]) -> int | None:
     """Return the bytes received from remote stores; None: no input is remote."""
     counters = {id(counter): counter for segment in segments if (counter := segment.fetch_counter) is not None}
     return sum(counter.fetched for counter in counters.values()) if counters else None
-
-
-def _log(segments: list[Segment]) -> Log:
-    segments.sort(key=by_base_offset)
-    first = segments[0]
-    return Log(os.path.dirname(first.path) or os.curdir, segments, topic=first.topic, partition=first.partition)
 
 
 def opened(
@@ -228,20 +233,6 @@ def _logs(path: str, opened: Log | LogDir) -> list[Log]:
         hint = f"; {left[0].name} is {left[0].why}" if left else ""
         raise CouldNot(f"{path}: a folder without .log files{hint}")
     return logs
-
-
-def _is_missing(path: str) -> bool:
-    exists = remote.is_url(path) or any(map(os.path.lexists, globs.expanded(path)))
-    return path != STANDARD_INPUT and not exists
-
-
-def _without_logs(path: str, opened: Log | LogDir) -> Iterator[LeftOut]:
-    """Yield what a folder that was named beside others has besides logs; or the folder, if nothing is in it, as in the
-    mount point of a disk that is not mounted."""
-    for one in opened.left_out:
-        yield one._replace(name=os.path.join(path, one.name))
-    if not logs_of(opened) and not opened.left_out:
-        yield LeftOut(path, "a folder without partitions", names.UNREADABLE, is_folder=True, cause=MISSING)
 
 
 def standard_input(topic: str | None, partition: int | None, *, any_file: bool = False) -> Segment:

@@ -101,7 +101,9 @@ def _json_object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str
         raise BadCell(row, "", f"UTF-8 is expected, byte {error.start + 1} of the line is invalid") from None
     except json.JSONDecodeError as error:
         why = error.msg.rstrip(": ").lower()
-        raise BadCell(row, "", f"invalid JSON at column {error.colno} ({why}){_hint(line)}") from None
+        is_first = line.strip() in (b"{", b"[", b"[{")  # of JSON that is printed over several lines
+        hint = " (an object on each line: jq -c . or jq -c '.[]' makes lines of it)" if is_first else ""
+        raise BadCell(row, "", f"invalid JSON at column {error.colno} ({why}){hint}") from None
     except RecursionError:
         raise BadCell(row, "", "JSON is expected, found objects nested too deeply") from None
     except ValueError:  # a number of thousands of digits
@@ -110,13 +112,6 @@ def _json_object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str
         hint = " (jq -c '.[]' makes lines of an array)" if isinstance(cell, list) else ""
         raise BadCell(row, "", f"an object on each line is expected, found {type_name(cell)}{hint}")
     return cell
-
-
-def _hint(line: bytes) -> str:
-    """Return a hint if a line is the first of JSON that is printed over several lines, such as `{`."""
-    if line.strip() in (b"{", b"[", b"[{"):
-        return " (an object on each line: jq -c . or jq -c '.[]' makes lines of it)"
-    return ""
 
 
 # ---- one line
@@ -199,7 +194,13 @@ def _csv_rows(file: BinaryIO) -> Iterator[list[Line]]:
     while held:
         lines, at = [], 0
         while row := _ROW.match(held, at):
-            lines.append((number, _utf8(number, row[0])))
+            try:
+                row[0].decode()
+            except UnicodeDecodeError as error:
+                number += row[0].count(b"\n", 0, error.start)
+                at = error.start - row[0].rfind(b"\n", 0, error.start)
+                raise WrongUse(f"line {number}: UTF-8 is expected, byte {at} of the line is invalid") from None
+            lines.append((number, row[0]))
             number += len(row[0].splitlines())
             at = row.end()
         if lines:
@@ -211,16 +212,6 @@ def _csv_rows(file: BinaryIO) -> Iterator[list[Line]]:
                 raise WrongUse(f"line {number}: a quote inside a cell, or one that is not closed: not valid CSV")
             more = b"\n"
         held = left + more
-
-
-def _utf8(number: int, row: bytes) -> bytes:
-    try:
-        row.decode()
-    except UnicodeDecodeError as error:
-        number += row.count(b"\n", 0, error.start)
-        at = error.start - row.rfind(b"\n", 0, error.start)
-        raise WrongUse(f"line {number}: UTF-8 is expected, byte {at} of the line is invalid") from None
-    return row
 
 
 def _titles(line: bytes, columns: Sequence[str] | None) -> list[str]:
@@ -293,10 +284,6 @@ def _whole_number(text: str) -> int:
     return int(text)
 
 
-def _time(text: str) -> int | str:
-    return int(text) if _NUMBER.fullmatch(text) else text
-
-
 def _json_text(text: str) -> JsonText:
     parsed_json(text)
     return JsonText(text)
@@ -305,7 +292,7 @@ def _json_text(text: str) -> JsonText:
 # Arrow format of a column, or form of a key or value -> (function from its text, what is expected). Others are text.
 _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     **dict.fromkeys(("l", "i", "s", "c", "int32", "int64"), (_whole_number, "a whole number")),
-    "tsm:UTC": (_time, "a time"),
+    "tsm:UTC": (lambda text: int(text) if _NUMBER.fullmatch(text) else text, "a time"),
     "b": (lambda text: _BOOLEANS[text.lower()], "true or false"),
     "json": (_json_text, "JSON"),
     "+l": (parsed_json, "JSON"),

@@ -115,8 +115,4 @@ def stored_json(value: bytes | None) -> str | None:
     return text.replace("\n", " ").replace("\r", " ")
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-_ANY_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
+_ANY_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)  # ValueError for NaN and Infinity

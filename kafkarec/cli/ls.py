@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
@@ -16,7 +15,7 @@ from kafkarec.sources.folders import map_requests
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import names
 from kafkarec.storage.log_folders import LeftOut
-from kafkarec.storage.segment_summary import SegmentSummary, earliest, latest, summarize
+from kafkarec.storage.segment_summary import earliest, latest, summarize
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import byte_size, counted
@@ -39,6 +38,8 @@ Credentials and endpoint of a bucket: AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_
 AWS_ENDPOINT_URL for a server that is not Amazon's."""
 
 _MAX_LINES = 20
+_NAMES_SHOWN = 3
+_FOLDERS_SHOWN = 8
 # Errors after which no other object can be read. Others may concern one object, which is archived or forbidden.
 _FATAL_REMOTE_ERRORS = (
     "unreachable",
@@ -55,56 +56,66 @@ _FATAL_REMOTE_ERRORS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "files, partition folders, a broker's data folder, or URLs such as s3://bucket/kafka-backup/; default: ."
     shared_options.add_inputs(parser, text, nargs="*", default=["."])
-    parser.add_argument("--segments", action="store_true", help="one line per segment, in data folders too")
-    parser.add_argument("--full", action="store_true", help="read all headers: all codecs, counts, damaged frames")
+    flags = {
+        "--segments": "one line per segment, in data folders too",
+        "--full": "read all headers: all codecs, counts, damaged frames",
+    }
+    shared_options.add_flags(parser, flags)
     shared_options.add_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:
-    opened = [_open(path, args.topic, args.partition) for path in args.paths]
+    opened: list[Segment | Log | LogDir] = []
+    for path in args.paths:
+        if path == input_logs.STANDARD_INPUT:
+            raise WrongUse("ls lists files, folders and URLs; kafkarec scan - shows the batches of standard input")
+        opened.append(input_logs.opened(path, args.topic, args.partition))
     status = FINE
     with output_files.opened(args) as sink:
         for number, (path, one) in enumerate(zip(args.paths, opened, strict=True)):
             if number and args.format == "text":
                 sink.write(b"\n")
+            listed: list[tuple[Log, Sequence[Segment], bool]] = []
+            for log in logs_of(one):
+                if args.segments or not isinstance(one, LogDir):
+                    listed += [(log, [segment], False) for segment in (*log.segments, *log.checkpoints)]
+                elif log.segments:
+                    listed.append((log, log.segments, True))
             rows = []
             with progress.shown(input_logs.segments(logs_of(one))) as tick:
-                for row in _rows(one, args.full, args.segments or not isinstance(one, LogDir)):
+                # Remote segments are read by several threads.
+                for row in map_requests(partial(_read_row, full=args.full), listed, one.fetched is not None):
                     rows.append(row)
                     for segment in row.segments:
                         tick(segment.path, progress.size_of(segment))
-            listing = ListedPath(path, one, rows, args.full)
-            output_files.write_rendered(sink, args.format, listing.document(), listing.objects())
+            document = Document("ls", list(_blocks(path, one, rows, args.full)), _title(path, one, rows))
+            output_files.write_rendered(sink, args.format, document, _objects(path, one, rows, args.full))
             sink.flush()
             damage = [sentence for row in rows for sentence in row.damage]
-            _report_damage(path, damage)
+            for sentence in damage[:_MAX_LINES]:
+                say(sentence)
+            if damage:
+                more = f"{len(damage) - _MAX_LINES} more; " if len(damage) > _MAX_LINES else ""
+                say(f"{more}all damage, and what is lost: {command('verify', [path])}")
             status = max(status, DAMAGED if damage else FINE, *(row.status for row in rows))
     return status
 
 
-def _open(path: str, topic: str | None, number: int | None) -> Segment | Log | LogDir:
-    if path == input_logs.STANDARD_INPUT:
-        raise WrongUse("ls lists files, folders and URLs; kafkarec scan - shows the batches of standard input")
-    return input_logs.opened(path, topic, number)
+class ListedRow(NamedTuple):
+    """A line of the listing: a segment, or a partition, of which only the first and the last segment are read.
 
+    values   of the line; None if unknown
+    damage   sentences about what is damaged
+    refused  messages about segments that could not be read
+    """
 
-def _report_damage(path: str, damage: Sequence[str]) -> None:
-    for sentence in damage[:_MAX_LINES]:
-        say(sentence)
-    if damage:
-        more = f"{len(damage) - _MAX_LINES} more; " if len(damage) > _MAX_LINES else ""
-        say(f"{more}all damage, and what is lost: {command('verify', [path])}")
-
-
-def _rows(opened: Segment | Log | LogDir, full: bool, each_segment: bool) -> Iterator[ListedRow]:
-    """Yield rows in the order of the listing. Remote segments are read by several threads."""
-    listed: list[tuple[Log, Sequence[Segment], bool]] = []
-    for log in logs_of(opened):
-        if each_segment:
-            listed += [(log, [segment], False) for segment in (*log.segments, *log.checkpoints)]
-        elif log.segments:
-            listed.append((log, log.segments, True))
-    yield from map_requests(partial(_read_row, full=full), listed, opened.fetched is not None)
+    log: Log
+    segments: Sequence[Segment]
+    is_partition: bool
+    values: dict[str, Any]
+    damage: list[str]
+    refused: list[str]
+    status: int
 
 
 def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRow:
@@ -125,120 +136,103 @@ def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRo
                 raise
             refused.append(input_logs.reason(error, segment.path))
             status = COULD_NOT
-    return ListedRow(log, segments, is_partition, seen, refused, status)
+    damage = [sentence for one in seen for sentence in one.damage]
+    left_out = [one for one in log.left_out if one.kind != names.FOREIGN] if is_partition else []
+    notes = ["not read"] * bool(refused) + ["damaged"] * bool(damage)
+    notes += dict.fromkeys(note for one in seen for note in one.notes)
+    notes += [f"{counted(len(left_out), 'file')} left out"] if left_out else []
+    looked = [one for one in seen if one.first_offset is not None]
+    size = sum(one.size for one in seen)
+    if len(seen) < len(segments):  # by the folder's listing; compressed segments are always opened
+        size = sum(one.size for one in seen if one.packed)
+        size += sum(segment.size for segment in segments if not names.is_packed(segment.name))
+    is_counted = bool(seen) and seen[0].complete
+    values = {
+        "size": size,
+        "first_offset": looked[0].first_offset if looked else None,
+        "next_offset": seen[-1].next_offset if seen and not refused else None,
+        "first_timestamp": earliest(*(one.first_timestamp for one in looked)),
+        "max_timestamp": latest(*(one.max_timestamp for one in looked)),
+        "codecs": list(dict.fromkeys(codec for one in seen for codec in one.codecs)),
+        "magics": sorted({magic for one in seen for magic in one.magics}),
+        "batches": sum(one.batches or 0 for one in seen) if is_counted else None,
+        "records": sum(one.records or 0 for one in seen) if is_counted else None,
+        "notes": notes,
+    }
+    return ListedRow(log, segments, is_partition, values, damage, refused, status)
 
 
-_NAMES_SHOWN = 3
-_FOLDERS_SHOWN = 8
+# ---- the report of a path
 
 
-@dataclass(frozen=True)
-class ListedRow:
-    """A line of the listing: a segment, or a partition, of which only the first and the last segment are read.
+def _title(path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow]) -> str:
+    said = []
+    if isinstance(opened, LogDir):
+        said.append(counted(len(opened), "partition"))
+        said.append(counted(sum(len(log.segments) for log in opened), "segment"))
+    else:
+        if opened.topic is not None and opened.partition is not None:
+            said.append(f"topic {opened.topic}, partition {opened.partition}")
+        if isinstance(opened, Log):
+            said.append(counted(len(opened.segments), "segment"))
+            said += [counted(len(opened.checkpoints), "KRaft snapshot")] if opened.checkpoints else []
+    said.append(byte_size(sum(row.values["size"] for row in rows)))
+    return f"{path}: {', '.join(said)}"
 
-    seen     the summaries of the segments that were read
-    refused  messages about segments that could not be read
-    """
 
-    log: Log
-    segments: Sequence[Segment]
-    is_partition: bool
-    seen: Sequence[SegmentSummary]
-    refused: Sequence[str]
-    status: int
+def _blocks(path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], full: bool) -> Iterator[Block]:
+    """Yield the table, what could not be read, what is left out and why, and bytes fetched."""
+    if rows:
+        yield ReportTable(_columns(rows, full))
+    yield from (f"not read: {sentence}" for row in rows for sentence in row.refused)
+    by_reason: dict[str, list[str]] = {}
+    folders = []  # that are not Kafka's, and may contain logs
+    for one in _left_out(opened):
+        if one.is_folder and one.kind == names.FOREIGN:
+            folders.append(one.name)
+        else:
+            by_reason.setdefault(one.why, []).append(one.name)
+    for why, found in by_reason.items():
+        more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
+        yield f"left out: {', '.join(found[:_NAMES_SHOWN])}{more}: {why}"
+    if taken := names.swaps_to_take(name for found in by_reason.values() for name in found):
+        yield f"left out: {', '.join(taken)}: a broker that starts here would use these"
+    if not rows and folders:
+        shown = ", ".join(folders[:_FOLDERS_SHOWN]) + (" ..." if len(folders) > _FOLDERS_SHOWN else "")
+        first = command("ls", [f"{path.rstrip('/')}/{folders[0]}"])
+        yield f"no segments here; folders: {shown}; list one with: {first}"
+    elif not rows:
+        yield "no segments here"
+    if opened.fetched is not None:
+        yield f"{counted(opened.fetched, 'byte')} fetched"
 
-    @property
-    def damage(self) -> list[str]:
-        return [sentence for one in self.seen for sentence in one.damage]
 
-    @cached_property
-    def values(self) -> dict[str, Any]:
-        """The values of the row; None if unknown."""
-        whole = len(self.seen) == len(self.segments)
-        looked = [one for one in self.seen if one.first_offset is not None]
-        is_counted = bool(self.seen) and self.seen[0].complete
-        return {
-            "size": sum(one.size for one in self.seen) if whole else _listed_size(self),
-            "first_offset": looked[0].first_offset if looked else None,
-            "next_offset": self.seen[-1].next_offset if self.seen and not self.refused else None,
-            "first_timestamp": earliest(*(one.first_timestamp for one in looked)),
-            "max_timestamp": latest(*(one.max_timestamp for one in looked)),
-            "codecs": list(dict.fromkeys(codec for one in self.seen for codec in one.codecs)),
-            "magics": sorted({magic for one in self.seen for magic in one.magics}),
-            "batches": sum(one.batches or 0 for one in self.seen) if is_counted else None,
-            "records": sum(one.records or 0 for one in self.seen) if is_counted else None,
-            "notes": _notes(self),
+def _objects(
+    path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], full: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the kinds segment, checkpoint or partition; left_out; total."""
+    size = segments = 0
+    for row in rows:
+        first = row.segments[0]
+        kind = "partition" if row.is_partition else "segment"
+        if not row.is_partition and first.name.endswith(".checkpoint"):
+            kind = "checkpoint"
+        size += row.values["size"]
+        segments += 0 if kind == "checkpoint" else len(row.segments)
+        yield {
+            "kind": kind,
+            "path": row.log.path if row.is_partition else first.path,
+            "topic": row.log.topic,
+            "partition": row.log.partition,
+            **({"segments": len(row.segments)} if row.is_partition else {"base_offset": first.base_offset}),
+            **row.values,
+            "sampled": not full,
+            "damage": row.damage,
+            "not_read": row.refused,
         }
-
-
-class ListedPath(NamedTuple):
-    """What was found at one path. full: all headers were read"""
-
-    path: str
-    opened: Segment | Log | LogDir
-    rows: Sequence[ListedRow]
-    full: bool
-
-    def document(self) -> Document:
-        """Return the report: title, table, what could not be read, what is left out, and bytes fetched."""
-        return Document("ls", list(self._blocks()), _title(self))
-
-    def _blocks(self) -> Iterator[Block]:
-        if self.rows:
-            yield ReportTable(_columns(self.rows, self.full))
-        yield from (f"not read: {sentence}" for row in self.rows for sentence in row.refused)
-        left_out = _left_out(self.opened)
-        yield from (f"left out: {line}" for line in _grouped([one for one in left_out if not _is_folder(one)]))
-        if not self.rows:
-            yield _where_else(self.path, [one.name for one in left_out if _is_folder(one)])
-        if self.opened.fetched is not None:
-            yield f"{counted(self.opened.fetched, 'byte')} fetched"
-
-    def objects(self) -> Iterator[dict[str, Any]]:
-        """Yield the objects of the kinds segment, checkpoint or partition; left_out; total."""
-        size = segments = 0
-        for row in self.rows:
-            size += row.values["size"]
-            segments += 0 if _kind(row) == "checkpoint" else len(row.segments)
-            first = row.segments[0]
-            yield {
-                "kind": _kind(row),
-                "path": row.log.path if row.is_partition else first.path,
-                "topic": row.log.topic,
-                "partition": row.log.partition,
-                **({"segments": len(row.segments)} if row.is_partition else {"base_offset": first.base_offset}),
-                **row.values,
-                "sampled": not self.full,
-                "damage": row.damage,
-                "not_read": row.refused,
-            }
-        for one in _left_out(self.opened):
-            yield {"kind": "left_out", "path": one.name, "state": one.kind, "why": one.why}
-        yield {"kind": "total", "path": self.path, "segments": segments, "size": size, "fetched": self.opened.fetched}
-
-
-def _kind(row: ListedRow) -> str:
-    if row.is_partition:
-        return "partition"
-    return "checkpoint" if row.segments[0].name.endswith(".checkpoint") else "segment"
-
-
-def _listed_size(row: ListedRow) -> int:
-    """Return the size by the folder's listing; that of compressed segments, which are always opened, decompressed."""
-    listed = sum(segment.size for segment in row.segments if not names.is_packed(segment.name))
-    return listed + sum(one.size for one in row.seen if one.packed)
-
-
-def _notes(row: ListedRow) -> list[str]:
-    notes = list(dict.fromkeys(note for one in row.seen for note in one.notes))
-    if row.damage:
-        notes.insert(0, "damaged")
-    if row.refused:
-        notes.insert(0, "not read")
-    left_out = [one for one in row.log.left_out if one.kind != names.FOREIGN]
-    if row.is_partition and left_out:
-        notes.append(f"{counted(len(left_out), 'file')} left out")
-    return notes
+    for one in _left_out(opened):
+        yield {"kind": "left_out", "path": one.name, "state": one.kind, "why": one.why}
+    yield {"kind": "total", "path": path, "segments": segments, "size": size, "fetched": opened.fetched}
 
 
 def _columns(rows: Sequence[ListedRow], full: bool) -> list[tuple[str, list[str]]]:
@@ -276,21 +270,6 @@ def _name(row: ListedRow, rows: Sequence[ListedRow]) -> str:
     )
 
 
-def _title(listing: ListedPath) -> str:
-    said, opened = [], listing.opened
-    if isinstance(opened, LogDir):
-        said.append(counted(len(opened), "partition"))
-        said.append(counted(sum(len(log.segments) for log in opened), "segment"))
-    else:
-        if opened.topic is not None and opened.partition is not None:
-            said.append(f"topic {opened.topic}, partition {opened.partition}")
-        if isinstance(opened, Log):
-            said.append(counted(len(opened.segments), "segment"))
-            said += [counted(len(opened.checkpoints), "KRaft snapshot")] if opened.checkpoints else []
-    said.append(byte_size(sum(row.values["size"] for row in listing.rows)))
-    return f"{listing.path}: {', '.join(said)}"
-
-
 def _left_out(opened: Segment | Log | LogDir) -> list[LeftOut]:
     """Return the left-out files and folders of a folder; those of a data folder's partitions have the folder's name."""
     if isinstance(opened, Segment):
@@ -300,29 +279,3 @@ def _left_out(opened: Segment | Log | LogDir) -> list[LeftOut]:
         for log in opened:
             found += [one._replace(name=f"{os.path.basename(log.path)}/{one.name}") for one in log.left_out]
     return found
-
-
-def _is_folder(one: LeftOut) -> bool:
-    """Whether it is a folder that is not one of Kafka's, which may contain logs."""
-    return one.is_folder and one.kind == names.FOREIGN
-
-
-def _grouped(left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield the names and the reason for each reason."""
-    by_reason: dict[str, list[str]] = {}
-    for one in left_out:
-        by_reason.setdefault(one.why, []).append(one.name)
-    taken = names.swaps_to_take(one.name for one in left_out)
-    for why, found in by_reason.items():
-        more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
-        yield f"{', '.join(found[:_NAMES_SHOWN])}{more}: {why}"
-    if taken:
-        yield f"{', '.join(taken)}: a broker that starts here would use these"
-
-
-def _where_else(path: str, folders: Sequence[str]) -> str:
-    if not folders:
-        return "no segments here"
-    shown = ", ".join(folders[:_FOLDERS_SHOWN]) + (" ..." if len(folders) > _FOLDERS_SHOWN else "")
-    first = command("ls", [f"{path.rstrip('/')}/{folders[0]}"])
-    return f"no segments here; folders: {shown}; list one with: {first}"

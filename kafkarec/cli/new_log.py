@@ -238,9 +238,9 @@ class NewLog:
             raise WrongUse(
                 f"{where}: a second partition, and {self._path} is for one (-o DIR/ makes a folder for each)"
             )
-        self.made[place] = self._only or self._folder_of(place, where)
-
-    def _folder_of(self, place: Place, where: str) -> PartitionFolder:
+        if self._only is not None:
+            self.made[place] = self._only
+            return
         topic, partition = place
         if topic is None or partition is None:
             raise WrongUse(
@@ -255,7 +255,7 @@ class NewLog:
         path = os.path.join(self._path, f"{topic}-{partition}")
         if os.path.lexists(path):  # a new one is where its parent folder is, which was checked
             self._args.inputs_read.demand_apart(path, f"-o {path}")
-        return PartitionFolder(path, self._args)
+        self.made[place] = PartitionFolder(path, self._args)
 
     def begin(self, place: Place, where: str, source: Log | None = None) -> None:
         """Check a partition and prepare its output; a second call does nothing. source: what it is made of"""

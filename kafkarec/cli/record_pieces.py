@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -96,28 +96,22 @@ class PieceReader:
             wanted = self.wanted._replace(skip=not self.damage_reporter.stop_at_first)
             chosen = last_ranges([log.segments for log in logs], wanted, self.record_range, self.isolated, last)
         for number, of_log in chosen:
-            log = logs[number]
+            log, tail = logs[number], None
             with closing(
                 log_reading.pieces([log.segments], self.wanted, of_log, self.isolated, self.threads)
             ) as pieces:
-                yield from self._of_log(log, pieces)
-            if self.damage_reporter.stopped:
-                return
-
-    def _of_log(self, log: Log, pieces: Iterable[SomeRecords]) -> Iterator[SomeRecords]:
-        tail: tuple[SegmentFile, int] | None = None
-        for segment, records in pieces:
-            if tail is None:
-                self.damage_reporter.undecided(log.path, records.undecided)
-            if tail and tail[0] is not segment:
+                for segment, records in pieces:
+                    if tail is None:
+                        self.damage_reporter.undecided(log.path, records.undecided)
+                    elif tail[0] is not segment:
+                        self.damage_reporter.tail(*tail)
+                    tail = (segment, records.remaining)
+                    yield from self.windows(segment, records)
+                    if self.damage_reporter.stopped:
+                        return
+                    self.tick(*progress.after(segment, records.batches))
+            if tail:
                 self.damage_reporter.tail(*tail)
-            tail = (segment, records.remaining)
-            yield from self.windows(segment, records)
-            if self.damage_reporter.stopped:
-                return
-            self.tick(*progress.after(segment, records.batches))
-        if tail:
-            self.damage_reporter.tail(*tail)
 
     def windows(self, segment: SegmentFile, records: RecordColumns) -> Iterator[SomeRecords]:
         """Yield what was read in small tables, and report damage between two of them, so that it is reported only if

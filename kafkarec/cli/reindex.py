@@ -134,7 +134,21 @@ def run(args: argparse.Namespace) -> int:
                     _report(log, rebuilt)
             if len(unread) == read:
                 report.append((log, rows))
-                values += _values(log, rows, None if path is None else os.path.join(path, name))
+                for made in rows:
+                    written = None if path is None or made.compared == DROPPED else os.path.join(path, name, made.name)
+                    values.append(
+                        {
+                            "path": log.path,
+                            "topic": log.topic,
+                            "partition": log.partition,
+                            "file": made.name,
+                            "entries": made.entries,
+                            "bytes": made.size,
+                            "compared": made.compared,
+                            "preallocated": made.preallocated,
+                            "written": written,
+                        }
+                    )
             elif path is not None and name:
                 with errors_named(path):
                     files.sync()
@@ -187,7 +201,17 @@ def _files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
     for name, data in rebuilt.files.items():
         suffix = name if name == leader_epochs.NAME else os.path.splitext(name)[1]
         old = _old(log.folder_file, name) if segment is None else _old(segment.sidecar, suffix)
-        yield _made(name, data, old, _CONTENTS[suffix])
+        content = _CONTENTS[suffix]
+        made, compared, preallocated = content(data), NEW, 0
+        if old is not None:
+            compared = EQUAL if data == old else DIFFERENT
+            try:
+                before = content(old)
+                compared = EQUAL if before == made else DIFFERENT
+                preallocated = getattr(before, "preallocated", 0)
+            except KafkaRecordError:
+                pass  # the old file is broken, so the new one is different
+        yield RebuiltFile(name, len(data), len(made), compared, preallocated)
     old = None if segment is None else _old(segment.sidecar, txn_index.SUFFIX)
     if old and not any(name.endswith(txn_index.SUFFIX) for name in rebuilt.files):
         stem = next(iter(rebuilt.files)).partition(".")[0]
@@ -200,19 +224,6 @@ def _old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
         return read(name)
     except OSError:
         return b"unreadable"
-
-
-def _made(name: str, data: bytes, old: bytes | None, content: Callable[[bytes], Sequence[object]]) -> RebuiltFile:
-    made, compared, preallocated = content(data), NEW, 0
-    if old is not None:
-        compared = EQUAL if data == old else DIFFERENT
-        try:
-            before = content(old)
-            compared = EQUAL if before == made else DIFFERENT
-            preallocated = getattr(before, "preallocated", 0)
-        except KafkaRecordError:
-            pass  # the old file is broken, so the new one is different
-    return RebuiltFile(name, len(data), len(made), compared, preallocated)
 
 
 def _report(log: Log, rebuilt: RebuiltSideFiles) -> None:
@@ -263,31 +274,15 @@ def _blocks(report: Sequence[tuple[Log, list[RebuiltFile]]], folder: str | None,
         )
 
 
-def _values(log: Log, rows: Sequence[RebuiltFile], folder: str | None) -> Iterator[dict[str, Any]]:
-    """An object for each file of a log."""
-    for made in rows:
-        yield {
-            "path": log.path,
-            "topic": log.topic,
-            "partition": log.partition,
-            "file": made.name,
-            "entries": made.entries,
-            "bytes": made.size,
-            "compared": made.compared,
-            "preallocated": made.preallocated,
-            "written": os.path.join(folder, made.name) if folder is not None and made.compared != DROPPED else None,
-        }
-
-
-def _remark(made: RebuiltFile) -> str:
-    if made.compared == EQUAL and made.preallocated:
-        return f"{_SHOWN[EQUAL]} without its {made.preallocated} preallocated zero bytes"
-    return _SHOWN[made.compared]
-
-
 _COLUMNS: dict[str, Callable[[RebuiltFile], str]] = {
     "file": lambda made: made.name,
     "entries": lambda made: str(made.entries),
     "bytes": lambda made: str(made.size),
-    "compared": _remark,
+    "compared": lambda made: (
+        _SHOWN[made.compared]
+        + (
+            f" without its {made.preallocated} preallocated zero bytes"
+            * (made.compared == EQUAL and made.preallocated > 0)
+        )
+    ),
 }

@@ -26,7 +26,14 @@ def run(words: list[str]) -> int:
     """Run a command line and return its exit status; a closed pipe ends it silently."""
     verb = next((word for word in words if not word.startswith("-")), None)
     if verb not in VERBS:
-        return _no_such_verb(verb)
+        known = ", ".join(VERBS)
+        if verb is None:
+            say(f"no verb given; verbs: {known} (see kafkarec --help)")
+        elif os.path.exists(verb):
+            say(f"{verb} is a path; the verb comes first: {command('cat', [verb])} or {command('scan', [verb])}")
+        else:
+            say(f"no such verb: {verb}; verbs: {known}")
+        return WRONG_USE
     args = parser_of(verb).parse_args(join_relative_times(words))
     args.argv = words
     module = module_of(args.verb)
@@ -55,17 +62,6 @@ def run(words: list[str]) -> int:
     except ClosedPipe:
         return FINE
     return status
-
-
-def _no_such_verb(verb: str | None) -> int:
-    known = ", ".join(VERBS)
-    if verb is None:
-        say(f"no verb given; verbs: {known} (see kafkarec --help)")
-    elif os.path.exists(verb):
-        say(f"{verb} is a path; the verb comes first: {command('cat', [verb])} or {command('scan', [verb])}")
-    else:
-        say(f"no such verb: {verb}; verbs: {known}")
-    return WRONG_USE
 
 
 def report(error: Exception) -> int:

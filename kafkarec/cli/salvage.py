@@ -45,19 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", type=output_path("-o", FOLDER), metavar="DIR", dest="output", help="a new or empty folder"
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="read everything, write nothing, say what would be saved"
-    )
-    parser.add_argument(
-        "--as-partition",
-        action="store_true",
-        help="write folders that a broker of the same cluster can start on, with epochs, snapshots, topic id",
-    )
-    parser.add_argument(
-        "--new-cluster",
-        action="store_true",
-        help="write folders for another cluster: without producer ids, which mean other producers there, aborted data "
-        "and markers; offsets and records stay",
+    shared_options.add_flags(
+        parser,
+        {
+            "--dry-run": "read everything, write nothing, say what would be saved",
+            "--as-partition": "write folders that a broker of the same cluster can start on, with epochs, snapshots, "
+            "topic id",
+            "--new-cluster": "write folders for another cluster: without producer ids, which mean other producers "
+            "there, aborted data and markers; offsets and records stay",
+        },
     )
     parser.add_argument(
         "--undecided",
@@ -66,23 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to do about a transaction whose marker is lost in damage, if nothing proves how it ended: write a "
         "marker, leave it open, or set its batches aside (default: abort)",
     )
-    parser.add_argument(
-        "--keep-end",
-        action="store_true",
-        help="if snapshots, indexes or checkpoints show that the log was longer, it gets the same end, by a batch "
-        "without records: a broker does not use these offsets again, and consumers reach the end",
-    )
-    parser.add_argument(
-        "--merge-different",
-        action="store_true",
-        help="merge sources of one partition that have different topic ids, which is refused otherwise: the path named "
-        "first is the log, the others fill what it lacks",
-    )
-    parser.add_argument(
-        "--no-repair",
-        action="store_true",
-        help="a batch of which only length, magic, base offset or leader epoch is damaged is left out, as damage; "
-        "otherwise it is written with the values that the checksum or its neighbours prove",
+    shared_options.add_flags(
+        parser,
+        {
+            "--keep-end": "if snapshots, indexes or checkpoints show that the log was longer, it gets the same end, "
+            "by a batch without records: a broker does not use these offsets again, and consumers reach the end",
+            "--merge-different": "merge sources of one partition that have different topic ids, which is refused "
+            "otherwise: the path named first is the log, the others fill what it lacks",
+            "--no-repair": "a batch of which only length, magic, base offset or leader epoch is damaged is left out, "
+            "as damage; otherwise it is written with the values that the checksum or its neighbours prove",
+        },
     )
     parser.add_argument("--topic", help="the topic, if names do not contain it")
     parser.add_argument("--partition", type=shared_options.partition, help="the partition, if names do not contain it")
@@ -94,13 +83,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="also read this file, as .deleted or .cleaned",
     )
-    parser.add_argument(
-        "--read-once",
-        action="store_true",
-        help="for a failing disk: copy batches while the sources are read, which takes their size twice for a while; "
-        "otherwise it is done from the first read error on",
+    shared_options.add_flags(
+        parser,
+        {
+            "--read-once": "for a failing disk: copy batches while the sources are read, which takes their size twice "
+            "for a while; otherwise it is done from the first read error on",
+            "--ignore-space": "start even if the disk may become full",
+        },
     )
-    parser.add_argument("--ignore-space", action="store_true", help="start even if the disk may become full")
     shared_options.add_threads(parser)
     shared_options.add_limit(parser, "a batch that decompresses to more is set aside (default: 128m)")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")

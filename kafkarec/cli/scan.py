@@ -60,11 +60,12 @@ def run(args: argparse.Namespace) -> int:
             for part in parts:
                 sink.write(part)
                 sink.flush()
-        fetched = input_logs.fetched(sources)
-        if fetched is not None and args.format == "text":
-            sink.write(f"{counted(fetched, 'byte')} fetched\n".encode())
-        elif fetched is not None:
-            remark(f"{counted(fetched, 'byte')} fetched")
+        if (fetched := input_logs.fetched(sources)) is not None:
+            text = f"{counted(fetched, 'byte')} fetched"
+            if args.format == "text":
+                sink.write(f"{text}\n".encode())
+            else:
+                remark(text)
     if not any(counts) and not damage_reporter.stopped and (why := why_empty(args, logs, "batch")):
         remark(why)
     return damage_reporter.finish()

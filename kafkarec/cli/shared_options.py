@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -191,6 +191,12 @@ def add_inputs(
     """Add the paths of logs, and the options that name their partition. others: parameters of add_argument"""
     parser.add_argument("paths", type=InputPath, metavar="PATH", help=text, **{"nargs": "+", **others})
     add_partition(parser)
+
+
+def add_flags(parser: argparse.ArgumentParser, flags: Mapping[str, str]) -> None:
+    """Add options without a value. flags: name -> help"""
+    for flag, text in flags.items():
+        parser.add_argument(flag, action="store_true", help=text)
 
 
 def add_columns(parser: argparse.ArgumentParser, known: Sequence[str], purpose: str, more: str = "") -> None:

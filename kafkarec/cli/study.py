@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkarec.logs import Log
 from kafkarec.ops.study import (
@@ -57,6 +57,7 @@ _RESULTS = ("format", "batches", "codec", "level", "bytes", "of current", "write
 _OVERVIEW = ("partition", "bytes", "codecs", "records per batch", "smallest", "of current", "with")
 _KINDS = (".svg", ".png", ".pdf")  # of plots
 _MARKERS = "osD^vP*X"  # a marker per batch size; a colour per codec
+_Found = Sequence[tuple[str, Study]]
 _COUNTED_TWICE = ("records_with_headers", "control_records")
 
 
@@ -141,16 +142,16 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse(f"--plot needs a single partition, and there are {len(logs)}")
     if args.plot is not None:
         image_format, figure = _empty_figure(args.plot)  # before the study begins
-    studies = _run_studies(logs, args)
-    output_files.write_report(args, _document(studies, args.full), _values(studies))
+    found, counts = _run_studies(logs, args)
+    output_files.write_report(args, _document(found, counts, args.full), _values(found, counts))
     if args.plot is not None:
         with output_files.opened(args, "plot") as sink:
-            _draw(figure, *studies.found[0])
+            _draw(figure, *found[0])
             picture = io.BytesIO()
             figure.savefig(picture, format=image_format)
             sink.write(picture.getvalue())
     status = FINE
-    for name, one in studies.found:
+    for name, one in found:
         if one.damage:
             ranges = f"{counted(one.damage, 'damaged range')} in what was read, left out"
             say(f"{name}: {ranges}; see {command('verify', [name])}")
@@ -158,8 +159,10 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> _Studies:
-    found, other_sizes = [], []
+def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found, dict[str, int]]:
+    """Return the study of each partition that was read, by name, and how much was read of all."""
+    found: list[tuple[str, Study]] = []
+    other_sizes = []
     with progress.share_shown() as tick:
         sizes = [sum(map(progress.size_of, log.segments)) for log in logs]
         samples = sizes if args.all else sample_shares(sizes, args.sample)
@@ -186,51 +189,42 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> _Studies:
             done += sample
     if not found:
         raise CouldNot("no good batch in any input" if not other_sizes else "no good batch in what was read")
-    return _Studies(found, other_sizes)
+    return found, {
+        "size": sum(one.size for _, one in found) + sum(other_sizes),
+        "sampled": sum(one.sampled for _, one in found),
+        "partitions": len(found) + len(other_sizes),
+        "partitions_sampled": len(found),
+    }
 
 
 def _tick_share(tick: Callable[[float], None], before: float, own: float, share: float) -> None:
     tick(before + own * share)
 
 
-class _Studies(NamedTuple):
-    """The studies of the partitions that were read, by name, and the sizes of the others."""
-
-    found: Sequence[tuple[str, Study]]
-    other_sizes: Sequence[int]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How much was read."""
-        return {
-            "size": sum(one.size for _, one in self.found) + sum(self.other_sizes),
-            "sampled": sum(one.sampled for _, one in self.found),
-            "partitions": len(self.found) + len(self.other_sizes),
-            "partitions_sampled": len(self.found),
-        }
-
-
-def _document(studies: _Studies, full: bool) -> Document:
+def _document(found: _Found, counts: Mapping[str, int], full: bool) -> Document:
     """Return the report. full: a table for each of several partitions."""
-    parts = [(f"{name}: {_read_of(one)}", list(_details(name, one))) for name, one in studies.found]
-    if len(parts) + len(studies.other_sizes) == 1:
+    parts = [(f"{name}: {_read_of(one)}", list(_details(name, one))) for name, one in found]
+    if counts["partitions"] == 1:
         ((title, blocks),) = parts
         return Document("study", blocks, title)
     if full:
         sections = [ReportSection(title, blocks) for title, blocks in parts]
-        return Document("study", [*sections, "", _read_of_all(studies)])
-    return Document("study", [ReportTable(_overview(studies)), _total(studies), _read_of_all(studies)])
+        return Document("study", [*sections, "", _read_of_all(counts)])
+    # Partitions that were not read are taken to be like the others.
+    saved = sum(_saved(one) for _, one in found) * counts["size"] // sum(one.size for _, one in found)
+    total = f"total {byte_size(counts['size'])}; {byte_size(saved)} less with these. All results: --full"
+    return Document("study", [ReportTable(_overview(found)), total, _read_of_all(counts)])
 
 
-def _values(studies: _Studies) -> Iterator[dict[str, Any]]:
+def _values(found: _Found, counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     """Yield the objects of the kinds log, outcome, not_tried and, for several partitions, at the end, sample."""
-    for name, one in studies.found:
+    for name, one in found:
         log = {name: getattr(one, name) for name in ("size", "segments", "pieces", "sampled", "read_rate", "damage")}
         yield {"kind": "log", "source": name, **log, "makeup": one.makeup}
         yield from ({"kind": "outcome", "source": name, **outcome.as_dict()} for outcome in one.outcomes)
         yield from ({"kind": "not_tried", "source": name, **left_out._asdict()} for left_out in one.not_tried)
-    if studies.counts["partitions"] > 1:
-        yield {"kind": "sample", **studies.counts}
+    if counts["partitions"] > 1:
+        yield {"kind": "sample", **counts}
 
 
 def _read_of(one: Study) -> str:
@@ -260,8 +254,16 @@ def _details(name: str, one: Study) -> Iterator[Block]:
     elif one.smallest is None:
         yield "smallest      the current batches"
     else:
-        size = one.smallest.size
-        convert = _convert_command(name, one.smallest.candidate)
+        size, tried = one.smallest.size, one.smallest.candidate
+        path = "-" if name == "standard input" else name
+        given = {
+            "-o": suggested_output("new", [path]) + "/",
+            "--compression": tried.compression,
+            "--level": tried.level,
+            "--batch-size": tried.batch_size and _size_text(tried.batch_size),
+        }
+        options = ((option, value) for option, value in given.items() if value is not None)
+        convert = command("convert", [path], *options)
         yield f"smallest      {byte_size(size)}, {byte_size(one.size - size)} less: {convert}"
 
 
@@ -332,27 +334,13 @@ def _batches_text(tried: Candidate) -> str:
     return "unchanged" if tried.batch_size is None else _size_text(tried.batch_size)
 
 
-def _convert_command(name: str, tried: Candidate) -> str:
-    path = "-" if name == "standard input" else name
-    given = {
-        "-o": suggested_output("new", [path]) + "/",
-        "--compression": tried.compression,
-        "--level": tried.level,
-        "--batch-size": tried.batch_size and _size_text(tried.batch_size),
-    }
-    return command("convert", [path], *((option, value) for option, value in given.items() if value is not None))
-
-
-# ---- several partitions
-
-
-def _overview(studies: _Studies) -> Columns:
+def _overview(found: _Found) -> Columns:
     """A table of the partitions that were read, the largest saving first."""
     rows = []
-    for name, one in sorted(studies.found, key=lambda named: _saved(named[1]), reverse=True):
-        found, best = one.makeup, one.smallest
-        codecs = ", ".join(codec for codec, _ in found.by_codec.most_common())
-        now = (name, str(one.size), codecs, f"{found.records / found.batches:.1f}")
+    for name, one in sorted(found, key=lambda named: _saved(named[1]), reverse=True):
+        makeup, best = one.makeup, one.smallest
+        codecs = ", ".join(codec for codec, _ in makeup.by_codec.most_common())
+        now = (name, str(one.size), codecs, f"{makeup.records / makeup.batches:.1f}")
         if best is None:
             rows.append((*now, str(one.size), "100.0 %", "unchanged"))
         else:
@@ -365,16 +353,8 @@ def _saved(one: Study) -> int:
     return one.size - one.smallest.size if one.smallest else 0
 
 
-def _total(studies: _Studies) -> str:
-    """All bytes, and how many the smallest results would save: partitions that were not read are taken to be like the
-    others."""
-    of_read, size = sum(one.size for _, one in studies.found), studies.counts["size"]
-    saved = sum(_saved(one) for _, one in studies.found) * size // of_read
-    return f"total {byte_size(size)}; {byte_size(saved)} less with these. All results: --full"
-
-
-def _read_of_all(studies: _Studies) -> str:
-    size, sampled, partitions, partitions_sampled = studies.counts.values()
+def _read_of_all(counts: Mapping[str, int]) -> str:
+    size, sampled, partitions, partitions_sampled = counts.values()
     if sampled == size:
         return "everything was read"
     share = f"read: {byte_size(sampled)} of {byte_size(size)} ({100 * sampled / size:.2g} %)"

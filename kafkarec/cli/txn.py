@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from typing import Any, NamedTuple
@@ -44,6 +44,9 @@ EXAMPLES = """examples:
 
 Exit status: 0 fine, 1 damage found (or, with --fail-if-hanging, a hanging transaction), 2 wrong usage, 3 failed."""
 
+_MOST_ROWS, _MOST_IN_DETAIL, _MOST_NOTES = 20, 3, 5
+_WORST_FIRST = ("hanging", "open", "aborted", "committed")
+_TOOL = "kafka-transactions.sh --bootstrap-server HOST:9092"
 _DURATION = re.compile(rf"(\d{{1,12}})({'|'.join(shared_options.UNITS_MS)})")
 
 
@@ -90,10 +93,16 @@ def run(args: argparse.Namespace) -> int:
     unread: list[str] = []
     output_files.demand_output_folders(args)
     partitions = sorted(_partitions(args, unread), key=lambda one: one.severity, reverse=True)
-    report = document(partitions, args.state, args.hanging_after, args.all)
-    output_files.write_report(args, report, (_values(one, args.state) for one in partitions))
+    if len(partitions) == 1:
+        blocks = list(_detail(partitions[0], args.state, args.all))
+    else:
+        blocks = list(_summary(partitions, args.hanging_after, args.all))
+    output_files.write_report(args, Document("txn", blocks), (_values(one, args.state) for one in partitions))
     for one in partitions:
-        _report_damage(one)
+        if damage := one.listing.damage:
+            more = f" (and {counted(len(damage) - 1, 'more damaged range')})" if len(damage) > 1 else ""
+            verify = command("verify", [one.path])
+            say(f"{damage[0].detail}{more} [{damage[0].reason}]; markers may be lost: {verify}")
     for line in unread:
         say(line)
     if unread:
@@ -124,9 +133,7 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
         with progress.shown(input_logs.segments(logs)) as tick:
             for log in logs:
                 try:
-                    listing = transactions.listing(
-                        _counted(in_order(log.segments), tick), hanging_after=args.hanging_after
-                    )
+                    listing = transactions.listing(_ticked(log, tick), hanging_after=args.hanging_after)
                 except OSError as error:
                     if len(logs) == 1 or not of_one_file(error):
                         raise
@@ -138,8 +145,8 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
         raise CouldNot(input_logs.failure(error, named[0])) from error
 
 
-def _counted(segments: Iterable[Segment], tick: progress.Tick) -> Iterator[Segment]:
-    for segment in segments:
+def _ticked(log: Log, tick: progress.Tick) -> Iterator[Segment]:
+    for segment in in_order(log.segments):
         yield segment
         tick(segment.path, progress.size_of(segment))
 
@@ -157,14 +164,6 @@ def _opened(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDi
         raise
     except ValueError as error:  # a path that is no log
         raise WrongUse(str(error)) from error
-
-
-def _report_damage(one: PartitionTransactions) -> None:
-    damage = one.listing.damage
-    if damage:
-        more = f" (and {counted(len(damage) - 1, 'more damaged range')})" if len(damage) > 1 else ""
-        verify = command("verify", [one.path])
-        say(f"{damage[0].detail}{more} [{damage[0].reason}]; markers may be lost: {verify}")
 
 
 def _values(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
@@ -189,11 +188,6 @@ def _values(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, An
         "notes": found.notes,
         "damage": [damage._asdict() for damage in found.damage],
     }
-
-
-_MOST_ROWS, _MOST_IN_DETAIL, _MOST_NOTES = 20, 3, 5
-_WORST_FIRST = ("hanging", "open", "aborted", "committed")
-_TOOL = "kafka-transactions.sh --bootstrap-server HOST:9092"
 
 
 class PartitionTransactions(NamedTuple):
@@ -239,18 +233,9 @@ class PartitionTransactions(NamedTuple):
         return (len(found.hanging) > 0, stuck, bool(found.damage or found.notes), found.count("aborted"))
 
 
-def document(
-    found: Sequence[PartitionTransactions], states: Sequence[str], hanging_after: timedelta, everything: bool
-) -> Document:
-    """Return the report of partitions, the worst first. everything: without limits of lines."""
-    if len(found) == 1:
-        return Document("txn", list(_detail(found[0], states, everything)))
-    return Document("txn", list(_summary(found, hanging_after, everything)))
-
-
 def _summary(found: Sequence[PartitionTransactions], hanging_after: timedelta, everything: bool) -> Iterator[Block]:
-    counts = {state: sum(one.listing.count(state) for one in found) for state in STATES}
-    yield f"{counted(len(found), 'partition')}: {_sum_text(counts)}"
+    sums = ", ".join(f"{sum(one.listing.count(state) for one in found)} {state}" for state in STATES)
+    yield f"{counted(len(found), 'partition')}: {sums}"
     bad = [one for one in found if one.listing.hanging]
     if bad:
         after = duration_text(hanging_after // timedelta(milliseconds=1))
@@ -271,10 +256,6 @@ def _summary(found: Sequence[PartitionTransactions], hanging_after: timedelta, e
     if len(bad) > len(in_detail):
         yield ""
         yield from _more(len(bad) - len(in_detail), "partition")
-
-
-def _sum_text(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
 _PARTITIONS: tuple[tuple[str, Callable[[PartitionTransactions], str]], ...] = (
@@ -305,13 +286,13 @@ def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool)
     if found.next_offset is None and not found.ongoing:
         yield f"{one.name}: no batch, so no transaction"
         return
-    newest = f", newest record of {timestamp_text(found.max_timestamp)}" if found.max_timestamp is not None else ""
+    newest = "" if found.max_timestamp is None else f", newest record of {timestamp_text(found.max_timestamp)}"
     yield f"{one.name}: {counted(one.segments, 'segment')}, log end {or_nothing(found.next_offset)}{newest}"
     yield _consumers(one)
     for state in sorted(states, key=_WORST_FIRST.index):
         yield from _table(one, state, everything)
     yield ""
-    sums = _sum_text({state: found.count(state) for state in STATES})
+    sums = ", ".join(f"{found.count(state)} {state}" for state in STATES)
     if len(found.without_data):
         sums += f"; {counted(len(found.without_data), 'marker')} without data here (empty, or begun before this log)"
     yield sums
@@ -383,9 +364,9 @@ def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, st
             "lost its end; see what is missing"
         )
         return [(what, command("verify", [one.path]))]
-    unnamed = one.topic is None or one.partition is None
-    known = ("TOPIC", "PARTITION") if unnamed else (quoted(one.topic or ""), one.partition)
-    partition = "--topic {} --partition {}".format(*known)
+    partition = "--topic TOPIC --partition PARTITION"
+    if one.topic is not None and one.partition is not None:
+        partition = f"--topic {quoted(one.topic)} --partition {one.partition}"
     return [
         ("check with the broker that it still hangs", f"{_TOOL} find-hanging {partition}"),
         (

@@ -34,11 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "segments (.log, .checkpoint, any file of batches), partition folders, a broker's data folder, URLs, "
         "or - for standard input",
     )
-    parser.add_argument(
-        "--sequences", action="store_true", help="check producers' sequences, and explain each offset gap"
-    )
-    parser.add_argument("--strict", action="store_true", help="exit with status 1 for anomalies, too")
-    parser.add_argument("--all", action="store_true", help="print everything, not only one screen")
+    flags = {
+        "--sequences": "check producers' sequences, and explain each offset gap",
+        "--strict": "exit with status 1 for anomalies, too",
+        "--all": "print everything, not only one screen",
+    }
+    shared_options.add_flags(parser, flags)
     help_ = "also write an HTML page with a map of each file to FILE"
     parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=help_)
     shared_options.add_threads(parser)

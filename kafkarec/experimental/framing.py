@@ -117,17 +117,6 @@ def signed_varint(number: int) -> bytes:
     return unsigned_varint((number << 1 ^ number >> 63) & 0xFFFFFFFFFFFFFFFF)
 
 
-def _v3_batch(batch: WholeBatch, attributes: int, payload: list[Any]) -> bytes:
-    """A batch of magic 3 with the fields of the header."""
-    header = batch.header
-    fields = _CHECKED.pack(
-        attributes, header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
-    )
-    times = header.base_timestamp, wrapped(header.max_timestamp - header.base_timestamp, 64)
-    trail = map(signed_varint, (header.last_offset_delta, *times))
-    return _framed(batch, MAGIC, b"".join((fields, *trail, *payload)))
-
-
 def _v2_batch(batch: WholeBatch, attributes: int, payload: Any) -> bytes:
     """A batch of magic 2 with the fields of the header."""
     fields = V2.pack(*batch.header._replace(attributes=attributes))[_CHECKED_FROM:]
@@ -235,7 +224,13 @@ class Format(ABC):
                 if written is None:
                     continue
                 bits, parts = written
-            return _v3_batch(batch, header.attributes & ~CODEC_MASK | codec | bits | self.fixed_bits, parts)
+            attributes = header.attributes & ~CODEC_MASK | codec | bits | self.fixed_bits
+            fields = _CHECKED.pack(
+                attributes, header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
+            )
+            times = header.base_timestamp, wrapped(header.max_timestamp - header.base_timestamp, 64)
+            trail = map(signed_varint, (header.last_offset_delta, *times))
+            return _framed(batch, MAGIC, b"".join((fields, *trail, *parts)))
         detail = "a record has attributes that are not zero; keep_attributes=True keeps them"
         raise batch.error("batch_not_rewritable", detail=detail)
 
@@ -386,18 +381,18 @@ class _Decoding:
     def search(self, at: int) -> int:
         """The position of the first batch with a right checksum from byte `at` on; the end if there is none."""
         start, found = self.searched
-        if not start <= at <= found:
-            found = self._search(at)
-            self.searched = at, found
+        if start <= at <= found:
+            return found
+        found = at
+        while (beginning := _BEGINNING.search(self.view, found)) is not None:
+            found = beginning.start()
+            if self.is_batch(found):
+                break
+            found += 1
+        else:
+            found = len(self.view)
+        self.searched = at, found
         return found
-
-    def _search(self, at: int) -> int:
-        while (beginning := _BEGINNING.search(self.view, at)) is not None:
-            at = beginning.start()
-            if self.is_batch(at):
-                return at
-            at += 1
-        return len(self.view)
 
     def is_batch(self, at: int) -> bool:
         """Whether a batch of magic 3 with plausible fields and a right checksum begins here. All of these checksums

@@ -148,16 +148,12 @@ def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedO
             elif not codec:
                 raise codecs.LimitReached(limit)
             else:
-                _read_pieces(check, CODEC_NAMES[codec], batch.payload, limit)
+                content, read = bytearray(), 0
+                for piece in pieces(CODEC_NAMES[codec], batch.payload, limit):  # up to the end of the fields
+                    content += piece.content
+                    read = piece.read
+                    if check.read(content, read, False):
+                        break
+                else:
+                    check.read(content, read, True)
     return ValidatedOffsets(check.batches, check.records, check.compressed_bytes, check.decompressed_bytes)
-
-
-def _read_pieces(check: FieldCheck, codec: str, payload: memoryview, limit: int) -> None:
-    """Decompresses one frame up to the end of the fields."""
-    content, read = bytearray(), 0
-    for piece in pieces(codec, payload, limit):
-        content += piece.content
-        read = piece.read
-        if check.read(content, read, False):
-            return
-    check.read(content, read, True)

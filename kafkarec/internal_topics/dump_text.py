@@ -205,11 +205,6 @@ def _segment_id(fields: dict[str, Any]) -> str:
     return f"RemoteLogSegmentId{{topicIdPartition={_partition(segment)}, id={segment['id']}}}"
 
 
-def _custom(fields: dict[str, Any]) -> str:
-    blob = fields["customMetadata"]
-    return "Optional.empty" if blob is None else f"Optional[CustomMetadata{{{len(blob)} bytes}}]"
-
-
 def _epochs(fields: dict[str, Any]) -> str:
     """The text of a sorted map, with the last entry of each epoch."""
     last = {entry["leaderEpoch"]: entry["offset"] for entry in fields["segmentLeaderEpochs"]}
@@ -221,7 +216,11 @@ _MEMBER_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "remoteLogSegmentId": _segment_id,
     "topicPartition": _partition,
     "segmentLeaderEpochs": _epochs,
-    "customMetadata": _custom,
+    "customMetadata": lambda fields: (
+        "Optional.empty"
+        if fields["customMetadata"] is None
+        else f"Optional[CustomMetadata{{{len(fields['customMetadata'])} bytes}}]"
+    ),
     "state": _state,
     "txnIdxEmpty": lambda fields: str(fields["txnIndexEmpty"]).lower(),
 }

@@ -94,7 +94,8 @@ def stamp(
     for field, at, value in changes + times:
         batch.put(field, at, value)
     if times:
-        _write_checksum(batch)
+        content = batch.view[batch.position : batch.position + batch.size]
+        batch.put(_UINT32, CRC_AT[batch.magic], checksum.batch_checksums(content, batch.magic)[1])
     return position + batch.size
 
 
@@ -145,12 +146,6 @@ def _time_changes(
     # Kafka writes the unused bits as 0
     kept = attributes & USED_BITS[batch.magic] & ~LOG_APPEND_TIME
     return [(form, at, kept | new_type), (_INT64, timestamp_at, timestamp)]
-
-
-def _write_checksum(batch: _Batch) -> None:
-    """Writes the checksum of the current bytes."""
-    content = batch.view[batch.position : batch.position + batch.size]
-    batch.put(_UINT32, CRC_AT[batch.magic], checksum.batch_checksums(content, batch.magic)[1])
 
 
 def _batch_at(view: memoryview, position: int) -> _Batch:
