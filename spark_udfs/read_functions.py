@@ -207,20 +207,7 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     {'txn-0': 176}
     """
     chosen = options_of(spark, path, options)
-    _check(chosen)
-    partitions: dict[str, int] = {}
-    results = planned_results(spark, "count", chosen, partial(_count, chosen))
-    for counts, missing in results:  # in order of the tasks, so of the partitions
-        for name, records in counts.items():
-            partitions[name] = partitions.get(name, 0) + records
-        for each in missing:
-            logger.warning("kafkarec count: %s; %s", each, planning.damage_report_of(chosen))
-    return RecordCount(partitions)
-
-
-def _check(chosen: ReadOptions) -> None:
-    """ValueError for options with which a DataFrame has rows that are no records."""
-    if chosen.view != "records":
+    if chosen.view != "records":  # with these a DataFrame has rows that are no records
         raise ValueError(
             f"count counts records, and view={chosen.view} has none; "
             'spark.read.format("kafkarec").option("view", "batches").load(path).count() counts batches, by headers too'
@@ -230,6 +217,14 @@ def _check(chosen: ReadOptions) -> None:
             "option columnNameOfCorruptRecord adds a row for each damaged range, and count counts records; "
             "damage_report lists the ranges"
         )
+    partitions: dict[str, int] = {}
+    results = planned_results(spark, "count", chosen, partial(_count, chosen))
+    for counts, missing in results:  # in order of the tasks, so of the partitions
+        for name, records in counts.items():
+            partitions[name] = partitions.get(name, 0) + records
+        for each in missing:
+            logger.warning("kafkarec count: %s; %s", each, planning.damage_report_of(chosen))
+    return RecordCount(partitions)
 
 
 def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[str]]:

@@ -87,7 +87,9 @@ class GrowingLog:
         if self._is_settled:
             return
         self._forget_replaced()
-        batch, end = self._last_batch(), self.end
+        ends = (self._last_of(each, NO_END, is_whole=True) for each in reversed(found.segments))
+        nothing = _LogBatch(found.segments[0].path, next_offset=self.start)
+        batch, end = next((each for each in ends if each.end), nothing), self.end
         self.end = batch.next_offset
         if self.rewritten or self.end < end:
             self._transactions_of = None
@@ -114,14 +116,6 @@ class GrowingLog:
 
     def _opened(self, path: str) -> kafkarec.Segment:
         return paths.open_segment(path, self._options.storageOptions, self.paths.topic, self.paths.partition)
-
-    def _last_batch(self) -> _LogBatch:
-        """The last batch whose frame and checksum are right."""
-        for segment in reversed(self.paths.segments):
-            found = self._last_of(segment, NO_END, is_whole=True)
-            if found.end:
-                return found
-        return _LogBatch(self.paths.segments[0].path, next_offset=self.start)
 
     def _last_of(self, segment: kafkarec.Segment, offset: int, *, is_whole: bool = False) -> _LogBatch:
         """The last batch of a segment that begins below an offset, is_whole: with a right checksum; the segment's start
