@@ -243,7 +243,9 @@ def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[st
 # ---- offsets_at ------------------------------------------------------------------------------------------
 
 
-OPTIONS = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where", "failOnDataLoss")
+# Options of the data source: which partitions.
+WHICH = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where")
+OPTIONS = (*WHICH, "failOnDataLoss")
 
 
 def offsets_at(

@@ -133,14 +133,13 @@ def _problem(spark: Any) -> str | None:
         if not lacking:
             return None
         problem = lacks(found, lacking)
-        warnings.warn(problem, stacklevel=3)
-        return problem
-    folder = os.path.dirname(os.path.dirname(python)) or "."
-    problem = (
-        f"the driver has no {python}, and Spark runs it there to plan LATERAL kafka_explode and, where the driver's "
-        f'Python has no spark_udfs installed, format("kafkarec"). Unpack the archive there too, in {os.getcwd()}: '
-        f"mkdir -p {folder} && tar -xzf ARCHIVE -C {folder}"
-    )
+    else:
+        folder = os.path.dirname(os.path.dirname(python)) or "."
+        problem = (
+            f"the driver has no {python}, and Spark runs it there to plan LATERAL kafka_explode and, where the "
+            f'driver\'s Python has no spark_udfs installed, format("kafkarec"). Unpack the archive there too, in '
+            f"{os.getcwd()}: mkdir -p {folder} && tar -xzf ARCHIVE -C {folder}"
+        )
     warnings.warn(problem, stacklevel=3)
     return problem
 

@@ -8,7 +8,7 @@ tasks         read: the splits of one InputPartition each
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from spark_udfs import bootstrap
@@ -24,7 +24,7 @@ from .planning import Split
 _SHOWN = 10
 
 
-def schema(given: Mapping[str, str]) -> Any:
+def schema(given: options.Given) -> Any:
     """The StructType of the columns that the options select."""
     chosen = options.parse(given, "read or stream")
     bootstrap.load()
@@ -117,7 +117,7 @@ def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> 
         )
 
 
-def reader(given: Mapping[str, str], wanted: Any, cores: int | None) -> DataSourceReader:
+def reader(given: options.Given, wanted: Any, cores: int | None) -> DataSourceReader:
     """The reader of the columns in `wanted`, a StructType. It has no pushFilters: see docs/explanation/design.md."""
     chosen = options.parse(given, "read", cores)
     return BatchReader(chosen, columns_of(wanted, chosen))

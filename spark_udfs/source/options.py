@@ -32,6 +32,10 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)\s*([bkmgt]?)(?:i?b)?")
 
 
+Given = Mapping[str, str]
+"""Options as Spark passes them."""
+
+
 class Option(NamedTuple):
     """One row of the table. read: parses the text, or raises ValueError. uses: some of "read stream write"."""
 
@@ -42,7 +46,7 @@ class Option(NamedTuple):
     meaning: str
 
 
-def parse(given: Mapping[str, str], use: str, cores: int | None = None) -> ReadOptions:
+def parse(given: Given, use: str, cores: int | None = None) -> ReadOptions:
     """The options for "read" or "stream"; ValueError names the option, its value and what is valid. NeedsNewerSpark for
     one that this Spark cannot do.
 
@@ -65,13 +69,13 @@ def parse(given: Mapping[str, str], use: str, cores: int | None = None) -> ReadO
     return chosen
 
 
-def parse_for_write(given: Mapping[str, str]) -> WriteOptions:
+def parse_for_write(given: Given) -> WriteOptions:
     """The options for writing; errors as `parse`."""
     set_by_user = _parsed(given, "write")
     return WriteOptions(**set_by_user, given=set_by_user)
 
 
-def _parsed(given: Mapping[str, str], use: str) -> dict[str, Any]:
+def _parsed(given: Given, use: str) -> dict[str, Any]:
     """Name -> value of the options that the user has set, in the order of the table."""
     known = {each.name.lower(): each for each in TABLE}
     values: dict[str, Any] = {}

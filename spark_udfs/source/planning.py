@@ -125,8 +125,15 @@ def plan(
         if options.is_read_committed:
             known = (transactions or {}).get(key)
             uncommitted = known or read_transactions(partition, options, ranges[key][0])
-        for number in _within(partition, *ranges[key]):
+        for number in partition.in_range(*ranges[key]):
             segment, later, size = partition.segments[number], partition.next_base(number), partition.length(number)
+            first, aborted = partition.span(number)[0].offset, uncommitted.aborted
+            # of empty ones only these show that offsets are missing after them
+            if size == 0 and (later is None or first is None or first >= later):
+                continue
+            if segment.base_offset is not None:  # those that end in it or later, and begin before the next one
+                base, until = segment.base_offset, NO_END if later is None else later
+                aborted = tuple(span for span in aborted if span[2] >= base and span[1] < until)
             file, is_cut = file_of(segment), partition.span(number)[1] is not None
             for begin, stop in _pieces(options, partition, number, most, ranges[key]):
                 end = None if size is None else stop.position
@@ -141,7 +148,7 @@ def plan(
                         end,
                         later_segment,
                         *ranges[key],
-                        uncommitted=_of_segment(uncommitted, segment, later),
+                        uncommitted=uncommitted._replace(aborted=aborted),
                         first_offset=begin.offset,
                         is_log_end=not is_cut and not later_segment,
                         file=file,
@@ -205,6 +212,7 @@ def opened(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | No
 
     An inactive segment must still have its size, and an active one its size or its inode. The inode alone proves
     nothing: file systems reuse inodes of deleted files."""
+    name = "" if split.topic is None else f"{split.topic}-{split.partition}: "
     with ExitStack() as stack:
         try:
             whole = open_segment(split.path, options.storageOptions, split.topic, split.partition)
@@ -223,17 +231,13 @@ def opened(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | No
             what = f"{shown(split.path)} no longer exists" if error.errno else str(error)
             if os.path.islink(split.path):
                 what = f"{split.path} is a link to {os.readlink(split.path)}, which does not exist"
-            lost(options, f"{_named(split)}{what}")
+            lost(options, f"{name}{what}")
             yield None
             return
         if split.end is not None and split.end > whole.size:
             had = f"has {whole.size} bytes, and had {split.end} when the query was planned: it was truncated"
-            lost(options, f"{_named(split)}{shown(split.path)} {had}")
+            lost(options, f"{name}{shown(split.path)} {had}")
         yield part
-
-
-def _named(split: Split) -> str:
-    return "" if split.topic is None else f"{split.topic}-{split.partition}: "
 
 
 def tasks(options: ReadOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
@@ -263,26 +267,6 @@ def _task_count(options: ReadOptions, cost: int, size: int) -> int:
         return max(least, count)
     least = max(1, min(least, size // _LEAST_TASK))
     return max(least, -(-count // least) * least)
-
-
-def _of_segment(uncommitted: Uncommitted, segment: kafkarec.Segment, later: int | None) -> Uncommitted:
-    """The part of `uncommitted` for one segment: the transactions that end in it or later, and begin before the next
-    one."""
-    if segment.base_offset is None:
-        return uncommitted
-    base, until = segment.base_offset, NO_END if later is None else later
-    return uncommitted._replace(
-        aborted=tuple(span for span in uncommitted.aborted if span[2] >= base and span[1] < until)
-    )
-
-
-def _within(partition: PartitionLog, start: int | None, end: int | None) -> Iterator[int]:
-    """The numbers of the segments that may have records of a range."""
-    for number in partition.in_range(start, end):
-        begin, later = partition.span(number)[0].offset, partition.next_base(number)
-        # of empty ones these are the only ones that show that offsets are missing after them
-        if partition.length(number) != 0 or (later is not None and begin is not None and begin < later):
-            yield number
 
 
 def _pieces(

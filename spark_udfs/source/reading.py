@@ -285,8 +285,8 @@ class TaskCounters:
         if has_control:
             control = compress(batches.column("record_count"), batches.column("is_control"))
             self.add(control_records=sum(filter(None, control)))
-        self.add(batches=len(batches), records=records, remaining=piece.remaining)
-        self.add(bytes=sum(batches.column("size_in_bytes")) + piece.remaining)
+        size = sum(batches.column("size_in_bytes")) + piece.remaining
+        self.add(batches=len(batches), records=records, remaining=piece.remaining, bytes=size)
         for each in piece.damage:
             self.add_damage(each)
 

@@ -12,7 +12,7 @@ failOnDataLoss fails the query, otherwise reading continues at the log's current
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from spark_udfs import bootstrap, capabilities
@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 _Logs = dict[TopicPartition, GrowingLog]
 
 
-def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
+def reader(given: options.Given, wanted: Any) -> StreamReader:
     """The reader for these options and columns; where they are wrong, one whose first use raises the ValueError: if
     Spark gets no reader, it fails when it calls `reader.stop()`, and reports that."""
     kind = StreamReader if capabilities.LIMITS.present else SimpleStreamReader
