@@ -136,7 +136,17 @@ def _pieces(
         begin = done
         try:
             for piece in each(values.slice(begin)):
-                damage = damage_of(piece, chosen)
+                damage: DamageInValues = piece.damage
+                if chosen.end_of_log == "strict" and piece.incomplete:  # each value's incomplete end is damage, too
+                    if chosen.mode == "FAILFAST":
+                        value, _, first = piece.incomplete[0]
+                        failure = error_of(first)
+                        failure.value_index = value
+                        failure.add_note(
+                            "end_of_log='tail', the default, leaves an incomplete batch at a value's end out"
+                        )
+                        raise failure
+                    damage = sorted([*damage, *piece.incomplete], key=lambda each: each[:2])
                 done += piece.stop - piece.start
                 yield reassemble(piece, columns, damage)
         except kafkarec.KafkaRecordError as error:
@@ -156,20 +166,6 @@ def _pieces(
             reason |= {"reason": error.reason, "detail": str(error)}
             yield pa.array([[{CORRUPT: json.dumps(reason)}]], arrow_result(columns))
             done = bad + 1
-
-
-def damage_of(piece: kafkarec.RecordLists, chosen: FunctionOptions) -> DamageInValues:
-    """The damage of a piece, with end_of_log="strict" also each value's incomplete end; in FAILFAST mode the first such
-    end is raised."""
-    if chosen.end_of_log != "strict" or not piece.incomplete:
-        return piece.damage
-    if chosen.mode == "FAILFAST":
-        value, _, damage = piece.incomplete[0]
-        error = error_of(damage)
-        error.value_index = value
-        error.add_note("end_of_log='tail', the default, leaves an incomplete batch at a value's end out")
-        raise error
-    return tuple(sorted([*piece.damage, *piece.incomplete], key=lambda each: each[:2]))
 
 
 def error_of(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:

@@ -11,9 +11,8 @@ One call of kafkarec.encode per value. The options are one literal: the name of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -36,7 +35,7 @@ _DEFAULTS = {"compression": "none", "magic": 2}
 _OUTPUT_BYTES = 8 << 20
 
 
-def make(given: Mapping[str, Any]) -> Row:
+def make(given: Row) -> Row:
     """The options without those that are None. ValueError for a wrong one, with kafkarec's message."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
@@ -50,7 +49,7 @@ def make(given: Mapping[str, Any]) -> Row:
     return chosen
 
 
-def options_literal(given: Mapping[str, Any]) -> str | None:
+def options_literal(given: Row) -> str | None:
     """The literal for a Column call: the name of the codec if that is the only option, else JSON. None: all options
     have their defaults, so it is not needed."""
     chosen = {name: value for name, value in make(given).items() if value != _DEFAULTS.get(name)}

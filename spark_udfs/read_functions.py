@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import date, datetime
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Any
 
 from . import bootstrap, cluster
 from .errors import cause_first, log_to_stderr, logger
-from .schema import Columns
+from .schema import Columns, Row
 from .source import columns, planning, selection
 from .source.batch import BatchReader, warn_of_mode
 from .source.listing import Listing
@@ -88,13 +88,13 @@ class SplitTasks:
 # ---- for every function that reads files -----------------------------------------------------------------------
 
 
-def texts(path: str | Iterable[str], given: Mapping[str, Any]) -> dict[str, str]:
+def texts(path: str | Iterable[str], given: Row) -> dict[str, str]:
     """Path or paths, and options as Python values, as Spark passes them to a data source: texts."""
     where = {"path": path} if isinstance(path, str) else {"paths": json.dumps([str(each) for each in path])}
     return {**where, **{name: _text(value) for name, value in given.items()}}
 
 
-def options_of(spark: Any, path: str | Iterable[str], given: Mapping[str, Any]) -> ReadOptions:
+def options_of(spark: Any, path: str | Iterable[str], given: Row) -> ReadOptions:
     """The options of a function that reads, from its arguments."""
     return parse(texts(path, given), "read", cluster.cores(spark))
 

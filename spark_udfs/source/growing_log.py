@@ -73,6 +73,8 @@ class GrowingLog:
 
     def update(self, found: PartitionLog) -> None:
         """Takes a new listing, and reads what is new at the log's end."""
+        from kafkarec import distributed
+
         self.paths, self.start = found, found.segments[0].base_offset or 0
         known, filled = self._folders, [each for each in found.segments if each.listed_size != 0]
         self._folders = {os.path.dirname(each.path) for each in filled}
@@ -86,23 +88,9 @@ class GrowingLog:
             self._seen, self._seen_since, self._is_settled = seen, now, False
         if self._is_settled:
             return
-        self._forget_replaced()
-        ends = (self._last_of(each, NO_END, is_whole=True) for each in reversed(found.segments))
-        nothing = _LogBatch(found.segments[0].path, next_offset=self.start)
-        batch, end = next((each for each in ends if each.end), nothing), self.end
-        self.end = batch.next_offset
-        if self.rewritten or self.end < end:
-            self._transactions_of = None
-        self._before[self.end] = batch
-        self._is_settled = is_remote or now - self._seen_since > _SETTLED_SECONDS
-
-    def _forget_replaced(self) -> None:
-        """Forgets batches that are no longer there. In the last segment that is a loss of data; others may have been
-        compacted or deleted."""
-        from kafkarec import distributed
-
-        last = self.paths.segments[-1].path
-        existing, kept = {each.path for each in self.paths.segments}, {}
+        # forgets batches that are no longer there: in the last segment that is a loss of data; others may have been
+        # compacted or deleted
+        existing, kept = {each.path for each in found.segments}, {}
         for at, batch in self._before.items():
             is_there = batch.path in existing
             if is_there and batch.fingerprint:
@@ -113,6 +101,14 @@ class GrowingLog:
             elif batch.path == last:
                 self.rewritten.add(at)
         self._before = kept
+        ends = (self._last_of(each, NO_END, is_whole=True) for each in reversed(found.segments))
+        nothing = _LogBatch(found.segments[0].path, next_offset=self.start)
+        batch, end = next((each for each in ends if each.end), nothing), self.end
+        self.end = batch.next_offset
+        if self.rewritten or self.end < end:
+            self._transactions_of = None
+        self._before[self.end] = batch
+        self._is_settled = is_remote or now - self._seen_since > _SETTLED_SECONDS
 
     def _opened(self, path: str) -> kafkarec.Segment:
         return paths.open_segment(path, self._options.storageOptions, self.paths.topic, self.paths.partition)

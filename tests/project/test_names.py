@@ -24,14 +24,12 @@ MODULES = {
     "offset_map": "C, and the Python module around it",
     "open_batch": "C, and the Python module around it",
     "py_rows": "C, and the Python module around it",
-    "arguments": "arguments of Python calls (_entry), and of SQL functions (spark_udfs)",
     "batch": "the format of a batch (_c), and Spark's batch reader",
     "columns": OF_SPARK,
     "damage": OF_SPARK,
     "encoding": OF_SPARK,
     "errors": OF_SPARK,
     "folders": OF_SPARK,
-    "isolation": OF_SPARK,
     "schema": OF_SPARK,
 }
 
