@@ -309,6 +309,15 @@ CONVERSIONS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
 
 
 # ---- the arguments of a SQL function ---------------------------------------------------------------------
+#
+# As Spark passes them, an array for each argument and batch of rows:
+#
+#     f(a)       an array, or a tuple of one
+#     f(a, b)    a tuple of two; a literal is an array that repeats it for each row
+#     f()        an empty tuple for each batch
+#
+# Spark does not check the arguments of an Arrow function, so their number and types are checked here. A wrong call
+# fails the query at the first batch, so the message shows how the function is called.
 
 
 T = TypeVar("T")

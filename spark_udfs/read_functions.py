@@ -1,4 +1,6 @@
-"""`read_log(spark, path)`: the rows of spark.read.format("kafkarec") without a data source, and what it shares.
+"""`read_log`, `count` and `offsets_at`: what reads files without a data source, and what such functions share.
+
+read_log has the rows of spark.read.format("kafkarec"):
 
 driver   lists the files and plans the splits, as the data source does; with Spark Connect a task does it
 tasks    mapInArrow over their numbers: each unpickles and reads its own splits
@@ -167,6 +169,10 @@ def _result(body: Callable[[Splits], Any], splits: Splits) -> Iterator[Any]:
 
 
 # ---- count -----------------------------------------------------------------------------------------------
+#
+# driver   lists the files and plans the splits, as the data source does; with Spark Connect a task does it
+# tasks    count each split: source/header_counts.py
+# driver   adds the counts of each partition
 
 
 class RecordCount(int):
@@ -241,6 +247,9 @@ def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[st
 
 
 # ---- offsets_at ------------------------------------------------------------------------------------------
+#
+# It is the offset at which `startingTimestamp` begins to read, found through the .timeindex where there is one,
+# otherwise by the headers of the batches. The driver looks; with Spark Connect a task does.
 
 
 # Options of the data source: which partitions.

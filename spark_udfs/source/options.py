@@ -387,6 +387,11 @@ TABLE = tuple(
 
 
 # ---- offsets of a stream ---------------------------------------------------------------------------------
+#
+# As Spark writes them to its checkpoint and returns them: {"orders": {"0": 123, "1": 7}}. The offset of a partition is
+# the next one to be read. Options give other numbers for each partition (times) in the same form. Spark compares two of
+# these as JSON *text*: with the same numbers in another order it would endlessly start empty batches. So only `to_json`
+# writes them, always in the same order.
 
 
 Offsets = dict[tuple[str, int], int]

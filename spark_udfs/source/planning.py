@@ -11,24 +11,16 @@ pieces together have exactly the records and the damage of the file.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from .options import ReadOptions, StorageOptions, to_json
-from .paths import PartitionLog, shown
-
-if TYPE_CHECKING:
-    import kafkarec
-
 import os
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .listing import lost
-from .paths import CutPoint, Keys, OffsetRange, Partitions, TopicPartition, open_segment
+from .options import ReadOptions, StorageOptions, to_json
+from .paths import CutPoint, Keys, OffsetRange, PartitionLog, Partitions, TopicPartition, open_segment, shown
 
 if TYPE_CHECKING:
     import kafkarec
@@ -334,6 +326,16 @@ def _indexed_cuts(
 
 
 # ---- read_committed --------------------------------------------------------------------------------------
+#
+# Without a scan of the whole partition: transactions from the first segment that is read.
+#
+#     000.log   100.log   200.log   300.log
+#                         200.snapshot: the producers with a transaction open at 200, and its first offset
+#                         ^ headers and markers are read from here to the end
+#
+# An aborted transaction that has records at 200 or above also has its marker there, so the scan finds both. A
+# transaction that began below 200 and is still open may have no record above 200; the snapshot has its first offset,
+# from which the last stable offset follows. Without a readable snapshot the whole log is scanned.
 
 
 def read_transactions(partition: PartitionLog, options: ReadOptions, start: int | None) -> Uncommitted:
@@ -368,6 +370,12 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
 
 
 # ---- a read in one line ----------------------------------------------------------------------------------
+#
+# For logs, plans and tables: how much it reads, from where, with which options.
+#
+#     2 tasks, 3 splits, 18016 bytes: path=/backup/kafka subscribe=txn
+#
+# Values of storageOptions, which may be secret, and of URLs beyond the path are left out.
 
 
 def of_tasks(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:
