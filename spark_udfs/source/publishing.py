@@ -22,7 +22,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from spark_udfs import bootstrap
 from spark_udfs.errors import Conflict, logger
@@ -45,10 +44,6 @@ from .staging import (
     attempt_name,
     staging_folder,
 )
-
-if TYPE_CHECKING:
-    from .buckets import Bucket
-    from .folders import SharedFolder
 
 SUCCESS = "_SUCCESS"
 STREAMS = "_streams.json"
