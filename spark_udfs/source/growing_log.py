@@ -90,17 +90,16 @@ class GrowingLog:
             return
         # forgets batches that are no longer there: in the last segment that is a loss of data; others may have been
         # compacted or deleted
-        existing, kept = {each.path for each in found.segments}, {}
+        existing, gone = {each.path for each in found.segments}, set[int]()
         for at, batch in self._before.items():
-            is_there = batch.path in existing
-            if is_there and batch.fingerprint:
+            if batch.path not in existing:
+                gone.add(at)
+            elif batch.fingerprint:
                 with self._opened(batch.path) as opened:
-                    is_there = distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint)
-            if is_there:
-                kept[at] = batch
-            elif batch.path == last:
-                self.rewritten.add(at)
-        self._before = kept
+                    if not distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint):
+                        gone.add(at)
+        self.rewritten |= {at for at in gone if self._before[at].path == last}
+        self._before = {at: batch for at, batch in self._before.items() if at not in gone}
         ends = (self._last_of(each, NO_END, is_whole=True) for each in reversed(found.segments))
         nothing = _LogBatch(found.segments[0].path, next_offset=self.start)
         batch, end = next((each for each in ends if each.end), nothing), self.end
