@@ -51,7 +51,14 @@ class ArrowInPandas:
         if serializer is None:
             yield from map(_objects, self.body(map(_arrays, batches)))
             return
-        with _arrow_kept(serializer, _are_from_worker(batches)):
+        input_too = (
+            False  # whether these are the worker's batches themselves, and not what another function makes of them
+        )
+        if isinstance(batches, map):
+            reduced: Any = batches.__reduce__()  # (map, (function, iterator))
+            function = reduced[1][0]
+            input_too = inspect.isfunction(function) and function.__code__.co_filename.endswith("worker.py")
+        with _arrow_kept(serializer, input_too):
             yield from map(_carrying, self.body(map(_arrays, batches)))
 
 
@@ -66,15 +73,6 @@ def worker_serializer() -> Any:
         if method is None or list(inspect.signature(method).parameters) != parameters:
             return None
     return found
-
-
-def _are_from_worker(batches: Iterator[Any]) -> bool:
-    """Whether these are the worker's batches themselves, and not what another function makes of them."""
-    if not isinstance(batches, map):
-        return False
-    reduced: Any = batches.__reduce__()  # (map, (function, iterator))
-    function = reduced[1][0]
-    return inspect.isfunction(function) and function.__code__.co_filename.endswith("worker.py")
 
 
 @contextmanager

@@ -77,14 +77,13 @@ class _Missing:
 
 def _classes(since: str, module: str, *names: str) -> Capability:
     """Takes these classes of a pyspark module into this one; where it has not all of them, empty classes."""
+    present = True
     try:
         found = importlib.import_module(module)
         classes = {name: getattr(found, name) for name in names}
     except (ImportError, AttributeError):
         classes = {name: type(name, (_Missing,), {"__module__": __name__}) for name in names}
         present = False
-    else:
-        present = True
     globals().update(classes)
     return Capability(present, since)
 

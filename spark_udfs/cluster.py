@@ -121,11 +121,10 @@ def session_id(spark: Any) -> str:
 
 def ship(spark: Any) -> str:
     """Adds spark_udfs to the session's Python files, once; returns its file name there."""
+    added = [] if is_connect(spark) else [os.path.basename(each) for each in spark.sparkContext.listFiles]
     name = os.path.basename(bootstrap.ORIGIN)
-    if bootstrap.IS_ARCHIVE and name.endswith(".zip"):
-        added = [] if is_connect(spark) else spark.sparkContext.listFiles
-        if any(os.path.basename(each) == name for each in added):
-            return name  # added already, by --py-files with a .zip name
+    if bootstrap.IS_ARCHIVE and name.endswith(".zip") and name in added:
+        return name  # added already, by --py-files with a .zip name
     path = _zip_copy()
     name = os.path.basename(path)
     if is_connect(spark):
@@ -133,7 +132,7 @@ def ship(spark: Any) -> str:
         if key not in _shipped:
             spark.addArtifacts(path, pyfile=True)
             _shipped.add(key)
-    elif not any(os.path.basename(each) == name for each in spark.sparkContext.listFiles):
+    elif name not in added:
         spark.sparkContext.addPyFile(path)
     return name
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from .read_functions import Splits, only, options_of, planned_results
+from .read_functions import WHICH, Splits, only, options_of, planned_results
 from .schema import Row
 from .source.listing import CONTINUES, DataLoss
 from .source.log_end import GAP
 from .source.options import ReadOptions
-from .source.planning import Split, amount_of
+from .source.planning import amount_of
 from .source.reading import COUNTS, OF_THE_LAST, OFFSET, TaskCounters, read_split
 
 COLUMNS = (
@@ -29,12 +29,7 @@ COLUMNS = (
 )
 # Options of the data source: which partitions, how they are split, what counts as damage.
 OPTIONS = (
-    "subscribe",
-    "subscribePattern",
-    "assign",
-    "storageOptions",
-    "basePath",
-    "where",
+    *WHICH,
     "maxPartitionBytes",
     "minPartitions",
     "splitScan",
@@ -149,10 +144,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     only("damage_report", options, OPTIONS)
     chosen = options_of(spark, path, options)
     results = planned_results(spark, "damage_report", chosen, partial(_check, chosen))
-    return _combine(spark, [each for result in results for each in result])
-
-
-def _combine(spark: Any, counts: list[Row]) -> DamageReport:
+    counts = [each for result in results for each in result]
     counts.sort(key=lambda each: (each["file"], each["begin"]))
     files: dict[str, Row] = {}
     rows = []
@@ -170,19 +162,16 @@ def _combine(spark: Any, counts: list[Row]) -> DamageReport:
 
 
 def _check(chosen: ReadOptions, splits: Splits) -> list[Row]:
-    """In a task: the rows of its counters."""
+    """In a task: the rows of its counters, after reading the splits completely."""
+    every = replace(chosen, mode="PERMISSIVE", includeControl=True)
     with closing(TaskCounters("damage_report")) as counters:
         for split in splits:
-            check_split(split, chosen, counters)
+            # a file that cannot be read is damage, and so is one that a broker has removed, replaced or truncated
+            # since it was planned
+            try:
+                for _ in read_split(split._replace(followed_by=None), every, OFFSET, counters):
+                    pass
+            except (OSError, DataLoss) as error:
+                why = str(error).removesuffix(CONTINUES)  # an option that is not here
+                counters.add_rest(split, "unreadable", why)
     return counters.rows
-
-
-def check_split(split: Split, chosen: ReadOptions, counters: TaskCounters) -> None:
-    """Reads one split completely. A file that cannot be read is damage, and so is one that a broker has removed,
-    replaced or truncated since it was planned."""
-    every = replace(chosen, mode="PERMISSIVE", includeControl=True)
-    try:
-        for _ in read_split(split._replace(followed_by=None), every, OFFSET, counters):
-            pass
-    except (OSError, DataLoss) as error:
-        counters.add_rest(split, "unreadable", str(error).removesuffix(CONTINUES))  # an option that is not here

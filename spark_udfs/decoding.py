@@ -17,10 +17,21 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import bootstrap, function_options, schema
+from . import bootstrap, function_options
 from .errors import cause_first
 from .function_options import FunctionOptions
-from .schema import Columns, SparkColumn
+from .schema import (
+    BATCH_COLUMNS,
+    CORRUPT,
+    NO_TIMESTAMP_TYPE,
+    RECORD_COLUMNS,
+    Columns,
+    SparkColumn,
+    arrow_result,
+    arrow_struct,
+    arrow_type,
+    sources,
+)
 
 if TYPE_CHECKING:
     import kafkarec
@@ -48,7 +59,7 @@ def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 
     for values, chosen in _arguments(batches, "kafka_scan"):
         each = partial(kafkarec.scan_each, errors=chosen.errors)
-        yield from _pieces(each, values, chosen, schema.BATCH_COLUMNS)
+        yield from _pieces(each, values, chosen, BATCH_COLUMNS)
 
 
 class Explode:
@@ -65,7 +76,7 @@ class Explode:
             *kept, given = batch.columns
             values = checked(given, "binary", "kafka_explode")
             check_sizes(values, chosen)
-            names = [*batch.schema.names[:-1], *(column.name for column in schema.RECORD_COLUMNS)]
+            names = [*batch.schema.names[:-1], *(column.name for column in RECORD_COLUMNS)]
             done = 0
             for lists in decode_values(values, chosen):
                 parents = pc.list_parent_indices(lists)
@@ -96,7 +107,7 @@ def decode_values(values: pa.Array, chosen: FunctionOptions) -> Iterator[pa.List
     def each(some: pa.Array) -> Iterable[kafkarec.RecordLists]:
         return kafkarec.decode_each(
             some,
-            columns=schema.sources(schema.RECORD_COLUMNS),
+            columns=sources(RECORD_COLUMNS),
             errors=chosen.errors,
             check_crcs=chosen.check_crcs,
             max_decompressed_bytes=chosen.max_decompressed_bytes,
@@ -106,7 +117,7 @@ def decode_values(values: pa.Array, chosen: FunctionOptions) -> Iterator[pa.List
             max_output_bytes=chosen.max_output_bytes,
         )
 
-    yield from _pieces(each, values, chosen, schema.RECORD_COLUMNS)
+    yield from _pieces(each, values, chosen, RECORD_COLUMNS)
 
 
 def _pieces(
@@ -119,13 +130,23 @@ def _pieces(
     import kafkarec
 
     if not len(values):
-        yield pa.array([], schema.arrow_result(columns))
+        yield pa.array([], arrow_result(columns))
     done = 0
     while done < len(values):
         begin = done
         try:
             for piece in each(values.slice(begin)):
-                damage = damage_of(piece, chosen)
+                damage: DamageInValues = piece.damage
+                if chosen.end_of_log == "strict" and piece.incomplete:  # each value's incomplete end is damage, too
+                    if chosen.mode == "FAILFAST":
+                        value, _, first = piece.incomplete[0]
+                        failure = error_of(first)
+                        failure.value_index = value
+                        failure.add_note(
+                            "end_of_log='tail', the default, leaves an incomplete batch at a value's end out"
+                        )
+                        raise failure
+                    damage = sorted([*damage, *piece.incomplete], key=lambda each: each[:2])
                 done += piece.stop - piece.start
                 yield reassemble(piece, columns, damage)
         except kafkarec.KafkaRecordError as error:
@@ -140,22 +161,11 @@ def _pieces(
             bad = begin + error.value_index
             if bad > done:
                 yield from _pieces(each, values.slice(done, bad - done), chosen, columns)
-            yield _lost_value(error, _size(values, bad), columns)
+            size = _size(values, bad)
+            reason = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
+            reason |= {"reason": error.reason, "detail": str(error)}
+            yield pa.array([[{CORRUPT: json.dumps(reason)}]], arrow_result(columns))
             done = bad + 1
-
-
-def damage_of(piece: kafkarec.RecordLists, chosen: FunctionOptions) -> DamageInValues:
-    """The damage of a piece, with end_of_log="strict" also each value's incomplete end; in FAILFAST mode the first such
-    end is raised."""
-    if chosen.end_of_log != "strict" or not piece.incomplete:
-        return piece.damage
-    if chosen.mode == "FAILFAST":
-        value, _, damage = piece.incomplete[0]
-        error = error_of(damage)
-        error.value_index = value
-        error.add_note("end_of_log='tail', the default, leaves an incomplete batch at a value's end out")
-        raise error
-    return tuple(sorted([*piece.damage, *piece.incomplete], key=lambda each: each[:2]))
 
 
 def error_of(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
@@ -164,13 +174,6 @@ def error_of(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
 
     names = ("position", "next_position", "reason", "expected", "found", "cause", "file")
     return kafkarec.CorruptRecordError(damage.detail, **{name: getattr(damage, name) for name in names})
-
-
-def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: Columns) -> pa.ListArray:
-    """The result for a value that could not be decoded at all: a list of one element, the reason."""
-    reason = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
-    reason |= {"reason": error.reason, "detail": str(error)}
-    return pa.array([[{schema.CORRUPT: json.dumps(reason)}]], schema.arrow_result(columns))
 
 
 def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
@@ -235,22 +238,22 @@ def reassemble(piece: kafkarec.RecordLists, columns: Columns, damage: DamageInVa
     lists = pa.array(piece)
     children = []
     for column in columns:
-        target = schema.arrow_type(column.type)
+        target = arrow_type(column.type)
         if column.source is None:
             children.append(pa.nulls(len(lists.values), target))
         else:
             children.append(convert(lists.values.field(column.source), column, target))
-    rows = pa.StructArray.from_arrays(children, fields=list(schema.arrow_struct(columns)))
+    rows = pa.StructArray.from_arrays(children, fields=list(arrow_struct(columns)))
     extra = [0] * len(lists.offsets)
     if damage:
-        texts = pa.array([{schema.CORRUPT: corrupt_text(each)} for _, _, each in damage], rows.type)
+        texts = pa.array([{CORRUPT: corrupt_text(each)} for _, _, each in damage], rows.type)
         rows = with_rows(rows, [row for _, row, _ in damage], texts)
         for value, _, _ in damage:
             extra[value - piece.start + 1] += 1
     return pa.ListArray.from_arrays(
         pc.add(lists.offsets, pa.array(accumulate(extra), pa.int32())),
         rows,
-        schema.arrow_result(columns),
+        arrow_result(columns),
         mask=lists.is_null() if lists.null_count else None,
     )
 
@@ -298,7 +301,7 @@ def _microseconds(child: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 CONVERSIONS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
-    "timestampType": lambda child, target: pc.fill_null(child.cast(target), schema.NO_TIMESTAMP_TYPE),
+    "timestampType": lambda child, target: pc.fill_null(child.cast(target), NO_TIMESTAMP_TYPE),
     "headers": _headers,
     "base_timestamp": _microseconds,
     "max_timestamp": _microseconds,
@@ -306,6 +309,15 @@ CONVERSIONS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
 
 
 # ---- the arguments of a SQL function ---------------------------------------------------------------------
+#
+# As Spark passes them, an array for each argument and batch of rows:
+#
+#     f(a)       an array, or a tuple of one
+#     f(a, b)    a tuple of two; a literal is an array that repeats it for each row
+#     f()        an empty tuple for each batch
+#
+# Spark does not check the arguments of an Arrow function, so their number and types are checked here. A wrong call
+# fails the query at the first batch, so the message shows how the function is called.
 
 
 T = TypeVar("T")

@@ -11,16 +11,15 @@ One call of kafkarec.encode per value. The options are one literal: the name of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import bootstrap, decoding, function_options, schema
+from . import bootstrap, decoding, function_options
 from .errors import cause_first
-from .schema import Row
+from .schema import CORRUPT, Row
 
 # The options, under their names in kafkarec.encode.
 OPTIONS = (
@@ -30,13 +29,13 @@ OPTIONS = (
     "batch_size",
     "base_offset",
 )
-_LEFT_OUT = ("topic", "partition", schema.CORRUPT)
+_LEFT_OUT = ("topic", "partition", CORRUPT)
 _DEFAULTS = {"compression": "none", "magic": 2}
 # A piece of output ends with the value that reaches this size: Spark then processes it while the next one is encoded.
 _OUTPUT_BYTES = 8 << 20
 
 
-def make(given: Mapping[str, Any]) -> Row:
+def make(given: Row) -> Row:
     """The options without those that are None. ValueError for a wrong one, with kafkarec's message."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
@@ -50,7 +49,7 @@ def make(given: Mapping[str, Any]) -> Row:
     return chosen
 
 
-def options_literal(given: Mapping[str, Any]) -> str | None:
+def options_literal(given: Row) -> str | None:
     """The literal for a Column call: the name of the codec if that is the only option, else JSON. None: all options
     have their defaults, so it is not needed."""
     chosen = {name: value for name, value in make(given).items() if value != _DEFAULTS.get(name)}
@@ -75,10 +74,16 @@ def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 
 
 def encode_values(lists: pa.Array, chosen: Row) -> Iterator[pa.Array]:
-    """array<struct<...>> to binary: null stays null, an empty array becomes b""; ValueError names row and record."""
+    """array<struct<...>> to binary: null stays null, an empty array becomes b""; ValueError names row and record,
+    TypeError another type."""
     import kafkarec
 
-    records = _records(lists)
+    kind = lists.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
+        raise TypeError(
+            f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {decoding.sql_type(kind)}"
+        )
+    records = pa.RecordBatch.from_struct_array(lists.values)
     offsets = lists.offsets.to_pylist()
     present = lists.is_valid().to_pylist() if lists.null_count else None
     done: list[bytes | None] = []
@@ -105,16 +110,6 @@ def encode_values(lists: pa.Array, chosen: Row) -> Iterator[pa.Array]:
         yield pa.array(done, pa.binary())
 
 
-def _records(lists: pa.Array) -> pa.RecordBatch:
-    """The child columns as one RecordBatch; TypeError if the type is not an array of structs."""
-    kind = lists.type
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
-        raise TypeError(
-            f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {decoding.sql_type(kind)}"
-        )
-    return pa.RecordBatch.from_struct_array(lists.values)
-
-
 def _checked(structs: pa.Array, records: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
     """The records of one value as columns for kafkarec.encode. ValueError for a null record, and for damage."""
     if structs.null_count:
@@ -122,11 +117,11 @@ def _checked(structs: pa.Array, records: pa.RecordBatch, start: int, stop: int) 
         if nulls:
             raise ValueError(f"record {nulls[0]}: it is null; leave it out: filter(records, r -> r IS NOT NULL)")
     part = records.slice(start, stop - start)
-    corrupt = part.column(schema.CORRUPT) if schema.CORRUPT in part.schema.names else None
+    corrupt = part.column(CORRUPT) if CORRUPT in part.schema.names else None
     if corrupt is not None and corrupt.null_count < len(corrupt):
         raise ValueError(
-            f"record {_true_indices(corrupt.is_valid())[0]}: {schema.CORRUPT} is set, so it is damage, not a record; "
-            f"leave it out: filter(records, r -> r.{schema.CORRUPT} IS NULL)"
+            f"record {_true_indices(corrupt.is_valid())[0]}: {CORRUPT} is set, so it is damage, not a record; "
+            f"leave it out: filter(records, r -> r.{CORRUPT} IS NULL)"
         )
     return part.drop_columns([name for name in _LEFT_OUT if name in part.schema.names])
 

@@ -51,7 +51,6 @@ def log_to_stderr() -> None:
 
 
 KEEP = "KAFKAREC_TRACEBACK"
-_PACKAGES = ("spark_udfs", "kafkarec")
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _REPORTED = "_reported_by_spark_udfs"
 
@@ -130,7 +129,7 @@ def _is_raised_here(traceback: TracebackType) -> bool:
 
 
 def _is_of_these_packages(module: str) -> bool:
-    return module.partition(".")[0] in _PACKAGES
+    return module.partition(".")[0] in ("spark_udfs", "kafkarec")
 
 
 _set_here = False

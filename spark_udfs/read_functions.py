@@ -1,4 +1,6 @@
-"""`read_log(spark, path)`: the rows of spark.read.format("kafkarec") without a data source, and what it shares.
+"""`read_log`, `count` and `offsets_at`: what reads files without a data source, and what such functions share.
+
+read_log has the rows of spark.read.format("kafkarec"):
 
 driver   lists the files and plans the splits, as the data source does; with Spark Connect a task does it
 tasks    mapInArrow over their numbers: each unpickles and reads its own splits
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import date, datetime
 from functools import partial
@@ -17,7 +19,7 @@ from typing import Any
 
 from . import bootstrap, cluster
 from .errors import cause_first, log_to_stderr, logger
-from .schema import Columns
+from .schema import Columns, Row
 from .source import columns, planning, selection
 from .source.batch import BatchReader, warn_of_mode
 from .source.listing import Listing
@@ -88,13 +90,13 @@ class SplitTasks:
 # ---- for every function that reads files -----------------------------------------------------------------------
 
 
-def texts(path: str | Iterable[str], given: Mapping[str, Any]) -> dict[str, str]:
+def texts(path: str | Iterable[str], given: Row) -> dict[str, str]:
     """Path or paths, and options as Python values, as Spark passes them to a data source: texts."""
     where = {"path": path} if isinstance(path, str) else {"paths": json.dumps([str(each) for each in path])}
     return {**where, **{name: _text(value) for name, value in given.items()}}
 
 
-def options_of(spark: Any, path: str | Iterable[str], given: Mapping[str, Any]) -> ReadOptions:
+def options_of(spark: Any, path: str | Iterable[str], given: Row) -> ReadOptions:
     """The options of a function that reads, from its arguments."""
     return parse(texts(path, given), "read", cluster.cores(spark))
 
@@ -167,6 +169,10 @@ def _result(body: Callable[[Splits], Any], splits: Splits) -> Iterator[Any]:
 
 
 # ---- count -----------------------------------------------------------------------------------------------
+#
+# driver   lists the files and plans the splits, as the data source does; with Spark Connect a task does it
+# tasks    count each split: source/header_counts.py
+# driver   adds the counts of each partition
 
 
 class RecordCount(int):
@@ -207,20 +213,7 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     {'txn-0': 176}
     """
     chosen = options_of(spark, path, options)
-    _check(chosen)
-    partitions: dict[str, int] = {}
-    results = planned_results(spark, "count", chosen, partial(_count, chosen))
-    for counts, missing in results:  # in order of the tasks, so of the partitions
-        for name, records in counts.items():
-            partitions[name] = partitions.get(name, 0) + records
-        for each in missing:
-            logger.warning("kafkarec count: %s; %s", each, planning.damage_report_of(chosen))
-    return RecordCount(partitions)
-
-
-def _check(chosen: ReadOptions) -> None:
-    """ValueError for options with which a DataFrame has rows that are no records."""
-    if chosen.view != "records":
+    if chosen.view != "records":  # with these a DataFrame has rows that are no records
         raise ValueError(
             f"count counts records, and view={chosen.view} has none; "
             'spark.read.format("kafkarec").option("view", "batches").load(path).count() counts batches, by headers too'
@@ -230,6 +223,14 @@ def _check(chosen: ReadOptions) -> None:
             "option columnNameOfCorruptRecord adds a row for each damaged range, and count counts records; "
             "damage_report lists the ranges"
         )
+    partitions: dict[str, int] = {}
+    results = planned_results(spark, "count", chosen, partial(_count, chosen))
+    for counts, missing in results:  # in order of the tasks, so of the partitions
+        for name, records in counts.items():
+            partitions[name] = partitions.get(name, 0) + records
+        for each in missing:
+            logger.warning("kafkarec count: %s; %s", each, planning.damage_report_of(chosen))
+    return RecordCount(partitions)
 
 
 def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[str]]:
@@ -246,9 +247,14 @@ def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[st
 
 
 # ---- offsets_at ------------------------------------------------------------------------------------------
+#
+# It is the offset at which `startingTimestamp` begins to read, found through the .timeindex where there is one,
+# otherwise by the headers of the batches. The driver looks; with Spark Connect a task does.
 
 
-OPTIONS = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where", "failOnDataLoss")
+# Options of the data source: which partitions.
+WHICH = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where")
+OPTIONS = (*WHICH, "failOnDataLoss")
 
 
 def offsets_at(

@@ -68,6 +68,12 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
     if session not in _registered and not capabilities.missing(LATERAL):
         spark.udtf.register(udtf.NAME, udtf.table_function())
     _registered.add(session)
+    advice = None
+    if spark.conf.get(ROWS, DEFAULT_ROWS) == DEFAULT_ROWS:
+        advice = (
+            f"Spark holds {DEFAULT_ROWS} values at once for a SQL function ({ROWS}): whole batches of 10 kB and more "
+            f"may fill its heap. register(spark, rows_at_once=500) sets it; for files read format({NAME!r})"
+        )
     rows = [(f"SQL  {one.call}", one.meaning) for one in functions.SQL_FUNCTIONS.values()]
     rows += [
         ("SQL  inline_outer(kafka_decode(value))", "one row per record"),
@@ -80,16 +86,7 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
         _row(WRITE, "{}.save(path)", "writes partition folders for a broker; also df.writeStream"),
         ("help(spark_udfs)", "functions of files: write_table, write_log, damage_report, count, ..."),
     ]
-    return Registered(cluster.version(), shipped, tuple(rows), problem, _advice(spark))
-
-
-def _advice(spark: Any) -> str | None:
-    if spark.conf.get(ROWS, DEFAULT_ROWS) != DEFAULT_ROWS:
-        return None
-    return (
-        f"Spark holds {DEFAULT_ROWS} values at once for a SQL function ({ROWS}): whole batches of 10 kB and more may "
-        f"fill its heap. register(spark, rows_at_once=500) sets it; for files read format({NAME!r})"
-    )
+    return Registered(cluster.version(), shipped, tuple(rows), problem, advice)
 
 
 def _row(feature: Feature, call: str, meaning: str) -> tuple[str, str]:
@@ -133,14 +130,13 @@ def _problem(spark: Any) -> str | None:
         if not lacking:
             return None
         problem = lacks(found, lacking)
-        warnings.warn(problem, stacklevel=3)
-        return problem
-    folder = os.path.dirname(os.path.dirname(python)) or "."
-    problem = (
-        f"the driver has no {python}, and Spark runs it there to plan LATERAL kafka_explode and, where the driver's "
-        f'Python has no spark_udfs installed, format("kafkarec"). Unpack the archive there too, in {os.getcwd()}: '
-        f"mkdir -p {folder} && tar -xzf ARCHIVE -C {folder}"
-    )
+    else:
+        folder = os.path.dirname(os.path.dirname(python)) or "."
+        problem = (
+            f"the driver has no {python}, and Spark runs it there to plan LATERAL kafka_explode and, where the "
+            f'driver\'s Python has no spark_udfs installed, format("kafkarec"). Unpack the archive there too, in '
+            f"{os.getcwd()}: mkdir -p {folder} && tar -xzf ARCHIVE -C {folder}"
+        )
     warnings.warn(problem, stacklevel=3)
     return problem
 

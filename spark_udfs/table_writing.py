@@ -217,22 +217,22 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
         distributed.demand_apart(given_paths(chosen), place, f"table {target}")
     publisher = publishing.Publisher(target, storage)
     table = publisher.table()
-    if table is not None and mode == "errorifexists":
+    if table and mode == "errorifexists":
         raise ValueError(f"{target} is a table already; mode 'append' adds what it lacks, 'overwrite' replaces it")
-    if table is not None and mode == "append":
+    if table and mode == "append":
         for name, value in layout.record.items():
             if table[name] != value:
                 was, wanted = (", ".join(each) or "nothing" for each in (table[name], value))
                 raise ValueError(
                     f"{target} was written with {name} {was}; not with {wanted}. Give the same, or mode 'overwrite'"
                 )
-    kept = table if table is not None and mode != "overwrite" else {"offsets": {}}
-    before = from_json(kept["offsets"])
+    kept = {} if mode == "overwrite" else table
+    before = from_json(kept.get("offsets", {}))
     begins = {**dict.fromkeys(before, 0), **from_json(kept.get("starts", {}))}
     overwrite = "static" if mode == "overwrite" else None
     job = WriteJob(target, uuid4().hex, overwrite, storage=storage)
     listing = Listing(chosen)
-    empty = _Plan(job, [], None if table is None else table["job"], begins, before, {}, {}, [])
+    empty = _Plan(job, [], table.get("job"), begins, before, {}, {}, [])
     plan = listing.retry(lambda found: _planned(chosen, empty, found, listing.finder.left_out))
     columns.check_key_values((split for task in plan.tasks for split in task), layout.wanted)
     publisher.begin(job)
@@ -242,8 +242,7 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
 def _planned(chosen: ReadOptions, empty: _Plan, found: Partitions, left_out: Iterable[str]) -> _Plan:
     """What the table lacks: of each partition the offsets from its end there to the log's planned end. DataLoss where
     the log does not have them, unless failOnDataLoss is false."""
-    batch.warn_of_names(chosen, found, left_out)
-    listed = selection.chosen(chosen, found)
+    listed = batch.chosen_partitions(chosen, found, left_out)
     bounds = selection.ranges(chosen, listed)
     plan = empty._replace(starts={}, ends={}, notes=[])  # again for each listing
     spans = {}

@@ -7,7 +7,7 @@
     control records     key: version int16 = 0 | type int16; value: version int16 = 0 | the fields of the type's message
 
 A refused record leaves the batch unchanged. (Kafka's builder keeps the base timestamp of a refused first record, and
-the bytes of one whose offset is too far.) Where a batch is full: see `_c/batch_size.pxd`.
+the bytes of one whose offset is too far.) Where a batch is full: see `_c/write.pxd`.
 
 Versions of control records are those that Kafka's builder writes, 0 everywhere: LEADER_CHANGE has a version 1 with
 directory ids (KIP-853), which the builder does not write and ControlRecordUtils does not read.

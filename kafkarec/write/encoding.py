@@ -100,7 +100,7 @@ def refused(fault: int, record: int, **values: int) -> ValueError:
 
 
 Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
-"""See `_entry/batch_cuts.pxd`: the original batches of rows; whether batches without rows are kept."""
+"""See `_entry/written_batches.pxd`: the original batches of rows; whether batches without rows are kept."""
 
 KNOWN_COLUMNS = frozenset(RECORD_FIELDS) | BATCH_COLUMNS
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # the name of pandas' index as an Arrow column

@@ -6,7 +6,7 @@ magic 2     the batch header + for each record: length varint, attributes 1, tim
 magic 0, 1  for each message its fields (see kafkarec/format/layout.py) + key + value; with a codec also a wrapper
 ratio       compressed bytes / uncompressed bytes of the records, a 32-bit float, for each topic and codec; 1.0 at first
 
-The ratio is pessimistic, see next_ratio in `_c/batch_size.pxd`. Numbers equal those of Kafka's
+The ratio is pessimistic, see next_ratio in `_c/write.pxd`. Numbers equal those of Kafka's
 CompressionRatioEstimator, which calculates in 32-bit floats.
 """
 

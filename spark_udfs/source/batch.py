@@ -8,7 +8,7 @@ tasks         read: the splits of one InputPartition each
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from spark_udfs import bootstrap
@@ -18,13 +18,13 @@ from spark_udfs.schema import Columns, SparkColumn
 
 from . import columns, log_end, options, paths, planning, selection
 from .listing import Listing
-from .paths import PartitionLog, Partitions, TopicPartition
+from .paths import Partitions
 from .planning import Split
 
 _SHOWN = 10
 
 
-def schema(given: Mapping[str, str]) -> Any:
+def schema(given: options.Given) -> Any:
     """The StructType of the columns that the options select."""
     chosen = options.parse(given, "read or stream")
     bootstrap.load()
@@ -51,14 +51,14 @@ class BatchReader(DataSourceReader):
         """The splits; planned again if a file disappears meanwhile, since a broker may rename it at any time."""
         bootstrap.load()
         listing = Listing(self.options)
-        splits = listing.retry(lambda found: self._splits(found, listing.finder.left_out))
+
+        def planned(found: Partitions) -> list[Split]:
+            listed = chosen_partitions(self.options, found, listing.finder.left_out)
+            return planning.plan(self.options, listed, selection.ranges(self.options, listed))
+
+        splits = listing.retry(planned)
         columns.check_key_values(splits, self.columns)
         return splits
-
-    def _splits(self, found: Partitions, left_out: Iterable[str]) -> list[Split]:
-        warn_of_names(self.options, found, left_out)
-        listed = selection.chosen(self.options, found)
-        return planning.plan(self.options, listed, selection.ranges(self.options, listed))
 
     def tasks(self) -> list[tuple[Split, ...]]:
         """The splits of each task; logs what is missing between segments, as no task can tell the driver."""
@@ -84,24 +84,23 @@ class BatchReader(DataSourceReader):
         return reading.read_splits(splits or (), self.options, self.columns)
 
 
-def warn_of_names(
-    chosen: options.ReadOptions, found: Mapping[TopicPartition, PartitionLog], left_out: Iterable[str]
-) -> None:
-    """Logs that there are no segments, which folders have no topic in their names, and which with segments are left out
-    for their names. On the driver."""
-    if not found:
-        logger.warning("there are no segments below %s: no rows", planning.paths_of(chosen))
-    nameless = {os.path.dirname(paths.shown(key[0])) for key, each in found.items() if each.topic is None}
-    for what, folders in (
-        ("the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets", nameless),
-        (
-            "folders are left out, as they are not named TOPIC-PARTITION; load them by their paths",
-            set(filter(paths.has_segments, left_out)),
-        ),
-    ):
-        if folders:
-            more = f" and {len(folders) - _SHOWN} more" if len(folders) > _SHOWN else ""
-            logger.warning("%s: %s%s", what, ", ".join(sorted(folders)[:_SHOWN]), more)
+def chosen_partitions(
+    chosen: options.ReadOptions, found: Partitions, left_out: Iterable[str], *, must_exist: bool = True
+) -> Partitions:
+    """The partitions that the options select. Logs, on the driver, that there are no segments, which folders have no
+    topic in their names, and which with segments are left out for their names. must_exist: as for selection.chosen;
+    while a stream runs nothing is logged."""
+    if must_exist:
+        if not found:
+            logger.warning("there are no segments below %s: no rows", planning.paths_of(chosen))
+        nameless = {os.path.dirname(paths.shown(key[0])) for key, each in found.items() if each.topic is None}
+        no_topic = "the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets"
+        not_read = "folders are left out, as they are not named TOPIC-PARTITION; load them by their paths"
+        for what, folders in ((no_topic, nameless), (not_read, set(filter(paths.has_segments, left_out)))):
+            if folders:
+                more = f" and {len(folders) - _SHOWN} more" if len(folders) > _SHOWN else ""
+                logger.warning("%s: %s%s", what, ", ".join(sorted(folders)[:_SHOWN]), more)
+    return selection.chosen(chosen, found, must_exist=must_exist)
 
 
 def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> None:
@@ -118,7 +117,7 @@ def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> 
         )
 
 
-def reader(given: Mapping[str, str], wanted: Any, cores: int | None) -> DataSourceReader:
+def reader(given: options.Given, wanted: Any, cores: int | None) -> DataSourceReader:
     """The reader of the columns in `wanted`, a StructType. It has no pushFilters: see docs/explanation/design.md."""
     chosen = options.parse(given, "read", cores)
     return BatchReader(chosen, columns_of(wanted, chosen))

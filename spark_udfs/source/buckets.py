@@ -247,37 +247,33 @@ class Bucket:
 
     @contextmanager
     def staged_files(self, job: WriteJob, name: str) -> Iterator[str]:
-        """A local folder for files that a task stages as <job>/<name>/...; an error removes them. A job that fails
-        meanwhile removes what it finds then, and the task the rest."""
-        try:
-            with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as local:
-                yield local
-                if os.listdir(local):
-                    self._upload(job, local, name)
-        except BaseException:
-            with suppress(Exception):
-                self.drop(f"{staging_folder(job.job)}/{name}")
-            raise
-
-    def _upload(self, job: WriteJob, folder: str, name: str) -> None:
-        """Uploads the files of a local folder, and of those in it, to <job>/<name>, and deletes them here.
-        FileNotFoundError if the job has ended, also if it ends meanwhile."""
+        """A local folder for files that are uploaded at the end as <job>/<name>/...; an error removes them. A job that
+        fails meanwhile removes what it finds then, and the task the rest. FileNotFoundError if the job has ended, also
+        if it ends meanwhile."""
         staging = staging_folder(job.job)
-        paths = [os.path.join(parent, each) for parent, _, names in os.walk(folder) for each in names]
-
-        def send(path: str) -> None:
-            self.upload(path, f"{staging}/{name}/{os.path.relpath(path, folder)}")
-            os.unlink(path)
 
         def check_begun() -> None:
             if job.query is None and self.read(f"{staging}/{BEGUN}") is None:  # a stream's batches have no `begin`
                 raise FileNotFoundError(f"{self.path}/{staging} is gone: the job has ended")
 
-        check_begun()
+        def send(path: str) -> None:
+            self.upload(path, f"{staging}/{name}/{os.path.relpath(path, local)}")
+            os.unlink(path)
+
         try:
-            _in_parallel(send, sorted(path for path in paths if not os.path.basename(path).startswith(".")))
-        finally:
-            check_begun()
+            with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as local:
+                yield local
+                if os.listdir(local):
+                    check_begun()
+                    paths = [os.path.join(parent, each) for parent, _, names in os.walk(local) for each in names]
+                    try:
+                        _in_parallel(send, sorted(path for path in paths if not os.path.basename(path).startswith(".")))
+                    finally:
+                        check_begun()
+        except BaseException:
+            with suppress(Exception):
+                self.drop(f"{staging}/{name}")
+            raise
 
     # ---- files of a table
 

@@ -238,23 +238,20 @@ class SharedFolder:
         from kafkarec import distributed
 
         for row in rows:
-            self._publish_partition(self._in(staging_folder(job)), row)
+            target = self._in(row["name"])
+            if _inode(target) == row["made"]:
+                continue
+            # the new folder gets its final name; the old one stays in the job's folder
+            new, old = (os.path.join(self._in(staging_folder(job)), kind, row["name"]) for kind in (_NEW, _OLD))
+            if os.path.isdir(target):
+                with _writer_locked(target):
+                    self.check(row)
+                    if exchange(new, target):
+                        continue
+                    os.makedirs(os.path.dirname(old), exist_ok=True)
+                    os.rename(target, old)
+            os.rename(new, target)
         distributed.sync_folder(self.path)
-
-    def _publish_partition(self, folder: str, row: Row) -> None:
-        """Renames the new folder to its final name; the old one stays in the job's folder."""
-        target = self._in(row["name"])
-        new, old = (os.path.join(folder, kind, row["name"]) for kind in (_NEW, _OLD))
-        if _inode(target) == row["made"]:
-            return
-        if os.path.isdir(target):
-            with _writer_locked(target):
-                self.check(row)
-                if exchange(new, target):
-                    return
-                os.makedirs(os.path.dirname(old), exist_ok=True)
-                os.rename(target, old)
-        os.rename(new, target)
 
     def _in(self, name: str) -> str:
         return os.path.join(self.path, name)

@@ -73,6 +73,8 @@ class GrowingLog:
 
     def update(self, found: PartitionLog) -> None:
         """Takes a new listing, and reads what is new at the log's end."""
+        from kafkarec import distributed
+
         self.paths, self.start = found, found.segments[0].base_offset or 0
         known, filled = self._folders, [each for each in found.segments if each.listed_size != 0]
         self._folders = {os.path.dirname(each.path) for each in filled}
@@ -86,42 +88,29 @@ class GrowingLog:
             self._seen, self._seen_since, self._is_settled = seen, now, False
         if self._is_settled:
             return
-        self._forget_replaced()
-        batch, end = self._last_batch(), self.end
+        # forgets batches that are no longer there: in the last segment that is a loss of data; others may have been
+        # compacted or deleted
+        existing, gone = {each.path for each in found.segments}, set[int]()
+        for at, batch in self._before.items():
+            if batch.path not in existing:
+                gone.add(at)
+            elif batch.fingerprint:
+                with self._opened(batch.path) as opened:
+                    if not distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint):
+                        gone.add(at)
+        self.rewritten |= {at for at in gone if self._before[at].path == last}
+        self._before = {at: batch for at, batch in self._before.items() if at not in gone}
+        ends = (self._last_of(each, NO_END, is_whole=True) for each in reversed(found.segments))
+        nothing = _LogBatch(found.segments[0].path, next_offset=self.start)
+        batch, end = next((each for each in ends if each.end), nothing), self.end
         self.end = batch.next_offset
         if self.rewritten or self.end < end:
             self._transactions_of = None
         self._before[self.end] = batch
         self._is_settled = is_remote or now - self._seen_since > _SETTLED_SECONDS
 
-    def _forget_replaced(self) -> None:
-        """Forgets batches that are no longer there. In the last segment that is a loss of data; others may have been
-        compacted or deleted."""
-        from kafkarec import distributed
-
-        last = self.paths.segments[-1].path
-        existing, kept = {each.path for each in self.paths.segments}, {}
-        for at, batch in self._before.items():
-            is_there = batch.path in existing
-            if is_there and batch.fingerprint:
-                with self._opened(batch.path) as opened:
-                    is_there = distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint)
-            if is_there:
-                kept[at] = batch
-            elif batch.path == last:
-                self.rewritten.add(at)
-        self._before = kept
-
     def _opened(self, path: str) -> kafkarec.Segment:
         return paths.open_segment(path, self._options.storageOptions, self.paths.topic, self.paths.partition)
-
-    def _last_batch(self) -> _LogBatch:
-        """The last batch whose frame and checksum are right."""
-        for segment in reversed(self.paths.segments):
-            found = self._last_of(segment, NO_END, is_whole=True)
-            if found.end:
-                return found
-        return _LogBatch(self.paths.segments[0].path, next_offset=self.start)
 
     def _last_of(self, segment: kafkarec.Segment, offset: int, *, is_whole: bool = False) -> _LogBatch:
         """The last batch of a segment that begins below an offset, is_whole: with a right checksum; the segment's start

@@ -62,22 +62,20 @@ def _by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions, end:
             if table.damage or table.restored or table.remaining:
                 return None
             end.add(table)
-            for headers in pa.table(table).combine_chunks().to_batches():
-                if (
-                    split.followed_by is not None
-                    and pc.max(headers.column("next_offset")).as_py() > split.followed_by[1]
-                ):
-                    return None  # the next segment, in another folder, has some of these offsets too
-                counts = _told(headers, split, options)
-                if counts.null_count:
-                    return None
-                batches += len(headers)
-                size += pc.sum(headers.column("size_in_bytes")).as_py()
-                records += pc.sum(counts).as_py() or 0
+            headers = pa.table(table)
+            last = pc.max(headers.column("next_offset")).as_py() or 0
+            if split.followed_by is not None and last > split.followed_by[1]:
+                return None  # the next segment, in another folder, has some of these offsets too
+            counts = _told(headers, split, options)
+            if counts.null_count:
+                return None
+            batches += len(headers)
+            size += pc.sum(headers.column("size_in_bytes")).as_py() or 0
+            records += pc.sum(counts).as_py() or 0
     return {"bytes": size, "batches": batches, "records": records}
 
 
-def _told(headers: pa.RecordBatch, split: Split, options: ReadOptions) -> pa.Array:
+def _told(headers: pa.Table, split: Split, options: ReadOptions) -> pa.ChunkedArray:
     """The records that the data source returns of each batch, by its header; null: they do not say it."""
     base, last, count = map(headers.column, ("base_offset", "last_offset", "record_count"))
     start = -NO_END if split.start_offset is None else split.start_offset

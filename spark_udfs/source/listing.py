@@ -101,7 +101,11 @@ class Listing:
                 time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
             self._logs = self.finder.logs()
             before, names = names, self._names_now()
-            problem = _problem(before, names, self._shared()) or self._lacks(before, names)
+            # who moves a segment from one folder of a partition to another one changes both
+            folders = Counter((log.topic, log.partition) for log in self._logs)
+            several = (log for log in self._logs if folders[log.topic, log.partition] > 1)
+            shared = {os.path.dirname(log.segments[0].path) for log in several}
+            problem = _problem(before, names, shared) or self._lacks(before, names)
             if not problem:
                 if names != before:
                     self._leave_out(before, names)
@@ -119,11 +123,6 @@ class Listing:
         there = {os.path.join(folder, name) for folder, name in both if name.endswith(_LOG)}
         known, self._not_read = self._not_read, there - listed
         return "" if self._not_read == known else _changed(next(iter(self._not_read ^ known)))
-
-    def _shared(self) -> set[str]:
-        """The folders of partitions that are in several: who moves a segment from one to another one changes both."""
-        folders = Counter((log.topic, log.partition) for log in self._logs)
-        return {os.path.dirname(log.segments[0].path) for log in self._logs if folders[log.topic, log.partition] > 1}
 
     def _leave_out(self, before: _Names, after: _Names) -> None:
         """Leaves out the segments that are not among the first names, and those that were removed before their

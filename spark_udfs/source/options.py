@@ -32,6 +32,10 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)\s*([bkmgt]?)(?:i?b)?")
 
 
+Given = Mapping[str, str]
+"""Options as Spark passes them."""
+
+
 class Option(NamedTuple):
     """One row of the table. read: parses the text, or raises ValueError. uses: some of "read stream write"."""
 
@@ -42,7 +46,7 @@ class Option(NamedTuple):
     meaning: str
 
 
-def parse(given: Mapping[str, str], use: str, cores: int | None = None) -> ReadOptions:
+def parse(given: Given, use: str, cores: int | None = None) -> ReadOptions:
     """The options for "read" or "stream"; ValueError names the option, its value and what is valid. NeedsNewerSpark for
     one that this Spark cannot do.
 
@@ -65,16 +69,16 @@ def parse(given: Mapping[str, str], use: str, cores: int | None = None) -> ReadO
     return chosen
 
 
-def parse_for_write(given: Mapping[str, str]) -> WriteOptions:
+def parse_for_write(given: Given) -> WriteOptions:
     """The options for writing; errors as `parse`."""
     set_by_user = _parsed(given, "write")
     return WriteOptions(**set_by_user, given=set_by_user)
 
 
-def _parsed(given: Mapping[str, str], use: str) -> dict[str, Any]:
+def _parsed(given: Given, use: str) -> schema.Row:
     """Name -> value of the options that the user has set, in the order of the table."""
     known = {each.name.lower(): each for each in TABLE}
-    values: dict[str, Any] = {}
+    values: schema.Row = {}
     for name, text in given.items():
         option = known.get(_ALIASES.get(name.lower(), name.lower()))
         if option is None or not _is_for(use, option):
@@ -192,7 +196,7 @@ def codec(given: str) -> str:
     return one_of(codec.name.lower() for codec in kafkarec.Compression)(given)
 
 
-def json_object(given: str) -> dict[str, Any]:
+def json_object(given: str) -> schema.Row:
     parsed = None
     with suppress(ValueError):
         parsed = json.loads(given)
@@ -201,7 +205,7 @@ def json_object(given: str) -> dict[str, Any]:
     return parsed
 
 
-class StorageOptions(dict[str, Any]):
+class StorageOptions(schema.Row):
     """Values may be secret keys, so its repr has the names only."""
 
     def __repr__(self) -> str:
@@ -383,6 +387,11 @@ TABLE = tuple(
 
 
 # ---- offsets of a stream ---------------------------------------------------------------------------------
+#
+# As Spark writes them to its checkpoint and returns them: {"orders": {"0": 123, "1": 7}}. The offset of a partition is
+# the next one to be read. Options give other numbers for each partition (times) in the same form. Spark compares two of
+# these as JSON *text*: with the same numbers in another order it would endlessly start empty batches. So only `to_json`
+# writes them, always in the same order.
 
 
 Offsets = dict[tuple[str, int], int]

@@ -11,24 +11,16 @@ pieces together have exactly the records and the damage of the file.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from .options import ReadOptions, StorageOptions, to_json
-from .paths import PartitionLog, shown
-
-if TYPE_CHECKING:
-    import kafkarec
-
 import os
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .listing import lost
-from .paths import CutPoint, Keys, OffsetRange, Partitions, TopicPartition, open_segment
+from .options import ReadOptions, StorageOptions, to_json
+from .paths import CutPoint, Keys, OffsetRange, PartitionLog, Partitions, TopicPartition, open_segment, shown
 
 if TYPE_CHECKING:
     import kafkarec
@@ -125,8 +117,15 @@ def plan(
         if options.is_read_committed:
             known = (transactions or {}).get(key)
             uncommitted = known or read_transactions(partition, options, ranges[key][0])
-        for number in _within(partition, *ranges[key]):
+        for number in partition.in_range(*ranges[key]):
             segment, later, size = partition.segments[number], partition.next_base(number), partition.length(number)
+            first, aborted = partition.span(number)[0].offset, uncommitted.aborted
+            # of empty ones only these show that offsets are missing after them
+            if size == 0 and (later is None or first is None or first >= later):
+                continue
+            if segment.base_offset is not None:  # those that end in it or later, and begin before the next one
+                base, until = segment.base_offset, NO_END if later is None else later
+                aborted = tuple(span for span in aborted if span[2] >= base and span[1] < until)
             file, is_cut = file_of(segment), partition.span(number)[1] is not None
             for begin, stop in _pieces(options, partition, number, most, ranges[key]):
                 end = None if size is None else stop.position
@@ -141,7 +140,7 @@ def plan(
                         end,
                         later_segment,
                         *ranges[key],
-                        uncommitted=_of_segment(uncommitted, segment, later),
+                        uncommitted=uncommitted._replace(aborted=aborted),
                         first_offset=begin.offset,
                         is_log_end=not is_cut and not later_segment,
                         file=file,
@@ -205,6 +204,7 @@ def opened(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | No
 
     An inactive segment must still have its size, and an active one its size or its inode. The inode alone proves
     nothing: file systems reuse inodes of deleted files."""
+    name = "" if split.topic is None else f"{split.topic}-{split.partition}: "
     with ExitStack() as stack:
         try:
             whole = open_segment(split.path, options.storageOptions, split.topic, split.partition)
@@ -223,17 +223,13 @@ def opened(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | No
             what = f"{shown(split.path)} no longer exists" if error.errno else str(error)
             if os.path.islink(split.path):
                 what = f"{split.path} is a link to {os.readlink(split.path)}, which does not exist"
-            lost(options, f"{_named(split)}{what}")
+            lost(options, f"{name}{what}")
             yield None
             return
         if split.end is not None and split.end > whole.size:
             had = f"has {whole.size} bytes, and had {split.end} when the query was planned: it was truncated"
-            lost(options, f"{_named(split)}{shown(split.path)} {had}")
+            lost(options, f"{name}{shown(split.path)} {had}")
         yield part
-
-
-def _named(split: Split) -> str:
-    return "" if split.topic is None else f"{split.topic}-{split.partition}: "
 
 
 def tasks(options: ReadOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
@@ -263,26 +259,6 @@ def _task_count(options: ReadOptions, cost: int, size: int) -> int:
         return max(least, count)
     least = max(1, min(least, size // _LEAST_TASK))
     return max(least, -(-count // least) * least)
-
-
-def _of_segment(uncommitted: Uncommitted, segment: kafkarec.Segment, later: int | None) -> Uncommitted:
-    """The part of `uncommitted` for one segment: the transactions that end in it or later, and begin before the next
-    one."""
-    if segment.base_offset is None:
-        return uncommitted
-    base, until = segment.base_offset, NO_END if later is None else later
-    return uncommitted._replace(
-        aborted=tuple(span for span in uncommitted.aborted if span[2] >= base and span[1] < until)
-    )
-
-
-def _within(partition: PartitionLog, start: int | None, end: int | None) -> Iterator[int]:
-    """The numbers of the segments that may have records of a range."""
-    for number in partition.in_range(start, end):
-        begin, later = partition.span(number)[0].offset, partition.next_base(number)
-        # of empty ones these are the only ones that show that offsets are missing after them
-        if partition.length(number) != 0 or (later is not None and begin is not None and begin < later):
-            yield number
 
 
 def _pieces(
@@ -350,6 +326,16 @@ def _indexed_cuts(
 
 
 # ---- read_committed --------------------------------------------------------------------------------------
+#
+# Without a scan of the whole partition: transactions from the first segment that is read.
+#
+#     000.log   100.log   200.log   300.log
+#                         200.snapshot: the producers with a transaction open at 200, and its first offset
+#                         ^ headers and markers are read from here to the end
+#
+# An aborted transaction that has records at 200 or above also has its marker there, so the scan finds both. A
+# transaction that began below 200 and is still open may have no record above 200; the snapshot has its first offset,
+# from which the last stable offset follows. Without a readable snapshot the whole log is scanned.
 
 
 def read_transactions(partition: PartitionLog, options: ReadOptions, start: int | None) -> Uncommitted:
@@ -384,6 +370,12 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
 
 
 # ---- a read in one line ----------------------------------------------------------------------------------
+#
+# For logs, plans and tables: how much it reads, from where, with which options.
+#
+#     2 tasks, 3 splits, 18016 bytes: path=/backup/kafka subscribe=txn
+#
+# Values of storageOptions, which may be secret, and of URLs beyond the path are left out.
 
 
 def of_tasks(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:

@@ -22,7 +22,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from spark_udfs import bootstrap
 from spark_udfs.errors import Conflict, logger
@@ -45,10 +44,6 @@ from .staging import (
     attempt_name,
     staging_folder,
 )
-
-if TYPE_CHECKING:
-    from .buckets import Bucket
-    from .folders import SharedFolder
 
 SUCCESS = "_SUCCESS"
 STREAMS = "_streams.json"
@@ -130,13 +125,13 @@ class Publisher:
 
         self._committed(job, prepare)
 
-    def table(self) -> Row | None:
-        """The record of the table's last commit, which is finished first if it is not; None: there is no table."""
+    def table(self) -> Row:
+        """The record of the table's last commit, which is finished first if it is not; empty: there is no table."""
         if any(map(self._journal, self.store.folders(TEMPORARY))):
             own = f"table-{os.getpid()}-{time.time_ns()}"
             with self.store.locked(own):
                 self._finish_others(own, "nothing was read yet; an earlier job,")
-        return self._read(TABLE) or None
+        return self._read(TABLE)
 
     def _committed(self, job: WriteJob, prepare: Callable[[], Row]) -> Row | None:
         """The journal of the job, which is finished; None: it was done before."""

@@ -83,9 +83,10 @@ def read_split(
 
     FAILFAST: yields all records before the damage, then raises KafkaRecordError. An incomplete batch at the log's end
     is damage if endOfLog=strict, otherwise it is logged. DataLoss if the file was replaced, removed or truncated since
-    it was planned, unless failOnDataLoss is false.
+    it was planned, unless failOnDataLoss is false. ValueError if the next segment, of another folder, has its offsets.
     """
     import kafkarec
+    from kafkarec import distributed
 
     rows = _RowBuilder(split, options, columns)
     counters.add_split(split)
@@ -98,7 +99,12 @@ def read_split(
                 for piece in decoded:
                     counters.add_piece(piece, options.includeControl)
                     end.add(piece)
-                    _check_next_folder(piece, split)
+                    if split.followed_by is not None:  # the next segment, of another folder, may have the same offsets
+                        path, base = split.followed_by
+                        last = max(batches_of(piece).column("next_offset"), default=base)
+                        if last > base:
+                            spans = (shown(split.path), f"up to {last - 1}"), (shown(path), f"from {base} on")
+                            raise distributed.overlap(f"{split.topic}-{split.partition}", *spans)
                     yield from decoding.cut(rows.batch(piece), LARGEST_BATCH, options.maxRecordsPerBatch)
             counters.add_end(end)
             yield from _incomplete_end(end, rows, options, counters)
@@ -157,19 +163,6 @@ def pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: 
         max_decompressed_bytes=options.maxDecompressedBytes,
         timestamp_unit="us",
     )
-
-
-def _check_next_folder(piece: Piece, split: Split) -> None:
-    """ValueError if the segment has offsets that the next segment, of another folder, has too."""
-    if split.followed_by is None:
-        return
-    from kafkarec import distributed
-
-    path, base = split.followed_by
-    end = max(batches_of(piece).column("next_offset"), default=base)
-    if end > base:
-        spans = (shown(split.path), f"up to {end - 1}"), (shown(path), f"from {base} on")
-        raise distributed.overlap(f"{split.topic}-{split.partition}", *spans)
 
 
 _PERMISSIVE = "mode PERMISSIVE keeps everything else; the column columnNameOfCorruptRecord then has the reason"
@@ -292,8 +285,8 @@ class TaskCounters:
         if has_control:
             control = compress(batches.column("record_count"), batches.column("is_control"))
             self.add(control_records=sum(filter(None, control)))
-        self.add(batches=len(batches), records=records, remaining=piece.remaining)
-        self.add(bytes=sum(batches.column("size_in_bytes")) + piece.remaining)
+        size = sum(batches.column("size_in_bytes")) + piece.remaining
+        self.add(batches=len(batches), records=records, remaining=piece.remaining, bytes=size)
         for each in piece.damage:
             self.add_damage(each)
 

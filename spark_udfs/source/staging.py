@@ -95,7 +95,7 @@ class WriteJob(NamedTuple):
     segment_bytes: int = 1 << 30
     columns: tuple[str, ...] = ()
     num_partitions: int | None = None
-    existing: Mapping[str, int] = NO_STORAGE
+    existing: Mapping[str, int] = {}
 
     @property
     def folder(self) -> str:

@@ -12,7 +12,7 @@ failOnDataLoss fails the query, otherwise reading continues at the log's current
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from spark_udfs import bootstrap, capabilities
@@ -29,7 +29,7 @@ from spark_udfs.errors import cause_first, log_to_stderr, logger
 from spark_udfs.schema import Columns
 
 from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
-from .batch import columns_of, warn_of_mode, warn_of_names
+from .batch import chosen_partitions, columns_of, warn_of_mode
 from .growing_log import GrowingLog
 from .listing import Listing, lost
 from .options import Offsets, OffsetsJson, from_json, to_json
@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 _Logs = dict[TopicPartition, GrowingLog]
 
 
-def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
+def reader(given: options.Given, wanted: Any) -> StreamReader:
     """The reader for these options and columns; where they are wrong, one whose first use raises the ValueError: if
     Spark gets no reader, it fails when it calls `reader.stop()`, and reports that."""
     kind = StreamReader if capabilities.LIMITS.present else SimpleStreamReader
@@ -79,9 +79,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._begin()
 
         def now(found: Partitions) -> _T:
-            if is_first:
-                warn_of_names(self.options, found, self._listing.finder.left_out)
-            listed = selection.chosen(self.options, found, must_exist=is_first)
+            left_out = self._listing.finder.left_out
+            listed = chosen_partitions(self.options, found, left_out, must_exist=is_first)
             self._logs = {key: self._logs.get(key) or GrowingLog(self.options) for key in listed}
             for key, log in self._logs.items():
                 log.update(listed[key])

@@ -57,7 +57,7 @@ class StagedMessage(WriterCommitMessage):
         self.job, self.staged = job, staged
 
 
-def writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> DataSourceArrowWriter:
+def writer(given: options.Given, schema: Any, overwrite: str | None) -> DataSourceArrowWriter:
     """The writer of `df.write`. overwrite: what the session's overwrites replace, one of options.OVERWRITES; None:
     append. ValueError for options, columns and paths that cannot be written."""
     job = planned(given, schema, overwrite)._replace(job=str(uuid4()))
@@ -65,7 +65,7 @@ def writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> Data
     return BatchWriter(job)
 
 
-def stream_writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> DataSourceStreamArrowWriter:
+def stream_writer(given: options.Given, schema: Any, overwrite: str | None) -> DataSourceStreamArrowWriter:
     """The writer of `df.writeStream`. overwrite: in complete mode, in which each batch overwrites; else as `writer`."""
     own = {name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS}
     return StreamWriter(planned(own, schema, overwrite))
@@ -135,7 +135,7 @@ def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
 # ---- on the driver, before anything is written --------------------------------------------------------------
 
 
-def planned(given: Mapping[str, str], schema: Any, overwrite: str | None) -> WriteJob:
+def planned(given: options.Given, schema: Any, overwrite: str | None) -> WriteJob:
     """The job, without an id."""
     chosen = options.parse_for_write(given)
     storage, topic = chosen.storageOptions, chosen.topic
