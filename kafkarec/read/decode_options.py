@@ -190,7 +190,7 @@ def request(
     layout: str = "copy",
 ) -> DecodeRequest:
     """Checks decode's options; a ValueError lists the allowed values. The public functions have these names and
-    defaults: tests/unit/read/test_signatures.py compares them. Equal options give the same object."""
+    defaults. Equal options give the same object."""
     return checked_request(
         columns,
         control,
