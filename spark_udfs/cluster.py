@@ -121,9 +121,8 @@ def session_id(spark: Any) -> str:
 
 def ship(spark: Any) -> str:
     """Adds spark_udfs to the session's Python files, once; returns its file name there."""
-    added = [] if is_connect(spark) else [os.path.basename(each) for each in spark.sparkContext.listFiles]
     name = os.path.basename(bootstrap.ORIGIN)
-    if bootstrap.IS_ARCHIVE and name.endswith(".zip") and name in added:
+    if bootstrap.IS_ARCHIVE and name.endswith(".zip") and name in _added(spark):
         return name  # added already, by --py-files with a .zip name
     path = _zip_copy()
     name = os.path.basename(path)
@@ -132,9 +131,14 @@ def ship(spark: Any) -> str:
         if key not in _shipped:
             spark.addArtifacts(path, pyfile=True)
             _shipped.add(key)
-    elif name not in added:
+    elif name not in _added(spark):
         spark.sparkContext.addPyFile(path)
     return name
+
+
+def _added(spark: Any) -> list[str]:
+    """The names of the session's files; Spark Connect does not say them."""
+    return [] if is_connect(spark) else [os.path.basename(each) for each in spark.sparkContext.listFiles]
 
 
 @cache

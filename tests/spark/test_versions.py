@@ -176,7 +176,7 @@ def test_internal_topics(run: Run) -> None:
     expected: list[Any] = []
     for record in records:
         value = internal._struct("__consumer_offsets" if record.offset else "orders", record.key, record.value)
-        expected.append([record.offset, value and list(value.values())])
+        expected.append([record.offset, value and list(value)])
     assert records[0].offset == 0 and expected[0] == [0, None]
     assert run.rows("sql_internal") == ordered(expected) == run.rows("column_functions")["internal"]
 
