@@ -124,7 +124,7 @@ _NOT_INDEXED = {
     partition_metadata.NAME: "write one with the topic id that kafka-topics --describe prints",
     **dict.fromkeys(offset_checkpoints.NAMES, "without it a broker writes a new one"),
 }
-_LEFT_BY_A_KILL = {"index_position", "time_largest", "transaction_missing"}
+_LEFT_BY_A_KILL = {"index_offset", "index_position", "time_largest", "transaction_missing"}
 """What a truncation or a kill leaves in the files of the active segment."""
 
 

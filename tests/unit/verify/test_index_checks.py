@@ -123,6 +123,22 @@ def test_steps_and_single_entries_give_the_same_findings(seed: int, monkeypatch:
     assert 50 < with_findings < 220  # both kinds are tried
 
 
+@pytest.mark.parametrize(("zeros", "severity"), [(1200, "anomaly"), (0, "error")])
+def test_entries_that_a_truncation_leaves(tmp_path: Path, zeros: int, severity: str) -> None:
+    """They ascend behind the valid ones, and are of batches that are gone (AbstractIndex.truncateToEntries). A broker
+    that is stopped trims its indexes; so zeros are those of one that runs, or was killed and rebuilds them."""
+    batches = [builders.batch([builders.record()], base_offset=at, max_timestamp=1_000 + at) for at in range(10)]
+    size = len(batches[0])
+    entries = [(2, 2 * size), (3, 4 * size), (6, 5 * size + 7)]
+    (tmp_path / f"{0:020}.log").write_bytes(b"".join(batches))
+    (tmp_path / f"{0:020}.index").write_bytes(offset_index.write(entries, 0) + bytes(zeros))
+    (tmp_path / f"{0:020}.timeindex").write_bytes(time_index.write([(1_002, 2), (1_003, 6)], 0) + bytes(zeros))
+    report = kafkarec.verify(tmp_path)
+    found = [(one.kind, one.severity) for one in report.findings]
+    assert found == [("index_offset", severity), ("index_position", severity), ("time_largest", severity)]
+    assert report.exit_status() == (severity == "error")
+
+
 def test_the_indexes_that_kafkarec_writes_are_never_read_entry_by_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
