@@ -38,8 +38,8 @@ class LeftOut(NamedTuple):
     """A file or folder that is not read.
 
     why    the reason, one sentence
-    kind   one word: that of `names.explain`, "unreadable" for what could not be read, or
-           "removed" for a folder that was removed after its parent was listed
+    kind   one word: that of `names.explain`, "unreadable" for what could not be read, "removed" for a folder that was
+           removed after its parent was listed, or "copy" for a compressed copy of a segment that is read
     cause  of what could not be read: a key of `read_failures.REMEDIES`
     """
 
@@ -137,7 +137,7 @@ class PartitionFiles(FolderFiles):
                 )
                 if is_copy:
                     why = f"a compressed copy of {copied[entry.name]}, which is read; left out"
-                    left_out.append(LeftOut(entry.name, why, names.PACKED))
+                    left_out.append(LeftOut(entry.name, why, names.COPY))
                 continue
             if entry.is_dir and names.is_segment(entry.name):
                 cause = read_failures.NOT_A_FILE

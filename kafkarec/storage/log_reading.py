@@ -25,6 +25,8 @@ from .ranges import EVERYTHING, RecordRange
 from .raw_batches import SegmentBytes
 from .segment_file import SegmentFile
 
+_COLUMNS = ("position", "size_in_bytes", "last_offset", "next_offset", "partition_leader_epoch")
+RESYNC_BYTES = 4 << 20  # how far resynchronisation searches (MAX_SEARCH_BYTES of _c/resync.pxd)
 Groups = Iterable[Sequence[SegmentFile]]
 """The segments of each log, in order."""
 
@@ -166,10 +168,6 @@ def _chosen(
     """places: the base offsets of those whose names are wrong"""
     bases = [places.get(segment, segment.base_offset) for segment in segments]
     return [segments[at] for at in ranges.segments_in_range(bases, record_range.first_offset, record_range.end_offset)]
-
-
-_COLUMNS = ("position", "size_in_bytes", "last_offset", "next_offset", "partition_leader_epoch")
-RESYNC_BYTES = 4 << 20  # how far resynchronisation searches (MAX_SEARCH_BYTES of _c/resync.pxd)
 
 
 def splits(segment: SegmentFile, max_bytes: int) -> list[tuple[int, int]]:

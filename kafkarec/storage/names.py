@@ -29,7 +29,7 @@ from kafkarec.format.java_integers import INT_MAX, LONG_MAX
 
 # Kinds of what is left out: a name that is not one of Kafka's; a folder or file that could not be read; a folder that
 # a broker removed or renamed after its parent was listed; a compressed copy of a segment that is read.
-FOREIGN, UNREADABLE, REMOVED, PACKED = "foreign", "unreadable", "removed", "packed"
+FOREIGN, UNREADABLE, REMOVED, COPY = "foreign", "unreadable", "removed", "copy"
 
 ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Topics that the log cleaner compacts in every cluster."""
@@ -296,10 +296,14 @@ def packed_copies(file_names: Iterable[str]) -> dict[str, str]:
 
     `gzip -k` and `zstd` leave both in the folder; the records of one are read.
     """
-    first: dict[str, str] = {}
-    ordered = sorted(filter(is_segment, file_names))  # N.log is before N.log.gz
-    read = {name: first.setdefault(unpacked(name), name) for name in ordered}
-    return {name: other for name, other in read.items() if name != other}
+    present = set(file_names)
+    copies = {}
+    for name in filter(is_segment, filter(is_packed, present)):
+        plain = unpacked(name)
+        read = next(each for each in (plain, *(plain + suffix for suffix in PACKED_SUFFIXES)) if each in present)
+        if read != name:
+            copies[name] = read
+    return copies
 
 
 def side_file_name(name: str, suffix: str) -> str:
@@ -364,7 +368,7 @@ def explain(name: str, is_dir: bool = False) -> Explained:
         return Explained(kind, f"{what}; {why}")
     if parsed.packed_suffix:
         codec = PACKED_SUFFIXES[parsed.packed_suffix]
-        return Explained(PACKED, f"{_explain_plain(parsed).sentence}, packed as a whole with {codec}")
+        return Explained("packed", f"{_explain_plain(parsed).sentence}, packed as a whole with {codec}")
     return _explain_plain(parsed)
 
 

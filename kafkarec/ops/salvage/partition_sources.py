@@ -148,7 +148,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
     for source in (source for one in partitions for source in one.sources):
         if source.log is not None:
             source.data_folder = DataFolderState.above(source.log, data_folders)
-    return SalvageInput(partitions, [one for one in left_out if one.kind != names.PACKED], named)
+    return SalvageInput(partitions, [one for one in left_out if one.kind != names.COPY], named)
 
 
 def _to_name_itself(left_out: Iterable[LeftOut]) -> str:

@@ -294,7 +294,7 @@ def check_left_out(folder: Any, findings: Findings) -> None:
     for one in folder.left_out:
         name = os.path.basename(one.name)
         path = os.path.join("" if folder.folder is None else folder.folder.path, one.name)
-        if one.kind == names.PACKED or (one.cause and names.is_segment(name)):
+        if one.kind == names.COPY or (one.cause and names.is_segment(name)):
             continue  # verified as a segment, and reported there
         found = []
         if one.kind == names.FOREIGN:

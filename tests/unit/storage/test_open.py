@@ -471,6 +471,6 @@ def test_a_compressed_copy_beside_its_segment_is_read_once(tmp_path: Path, suffi
     assert sorted(one.name for one in log.all_segments) == [f"{0:020}.log", *names]
     left = {one.name: (one.kind, one.why) for one in log.left_out if one.name in names}
     why = f"a compressed copy of {names[0]}, which is read; left out"
-    assert left == dict.fromkeys(names[1:], ("packed", why))
+    assert left == dict.fromkeys(names[1:], ("copy", why))
     named = [tmp_path / "txn-0" / name for name in (f"{0:020}.log", names[-1])]
     assert list(kafkarec.open(named).read()) == whole, "a copy that is named is read"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import shutil
 from pathlib import Path
 
@@ -169,3 +171,17 @@ def test_messages_inside_of_a_wrapper_have_checksums_of_their_own(tmp_path: Path
     report = verified(made(tmp_path, {0: wrappers}))
     assert [one.reason for one in report.damage] == ["inner_crc_mismatch"]
     assert report.exit_status() == 1 and report.total("batches") == 1
+
+
+def test_a_packed_file_that_is_no_copy_of_a_segment_is_listed(tmp_path: Path) -> None:
+    """A copy of a segment is verified and salvaged with it; of a packed index both say that it is left out."""
+    log = tmp_path / "t-0" / f"{0:020}.log"
+    log.parent.mkdir()
+    log.write_bytes(good(0))
+    for other in (log.with_suffix(".log.gz"), log.with_suffix(".index.gz")):
+        other.write_bytes(gzip.compress(good(0)))
+    report = kafkarec.verify(log.parent)
+    assert sorted(one.kind for one in report.findings) == ["duplicate_segment", "file_left_out"]
+    assert f"{0:020}.index.gz: " in str(report)
+    left_out = kafkarec.salvage(log.parent, tmp_path / "out").left_out
+    assert [os.path.basename(path) for path, _ in left_out] == [f"{0:020}.index.gz"]
