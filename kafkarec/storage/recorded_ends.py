@@ -17,8 +17,8 @@ Of folders of partitions, and first segments, that are gone, a checkpoint's line
 copied in part, topics are deleted, and partitions are moved to another log directory of their broker.
 `__cluster_metadata` tells these apart.
 
-(Kafka: LogLoader, ProducerStateManager, AbstractIndex.truncateToEntries, LeaderEpochFileCache, LogManager, DirectoryId;
-KIP-858.)
+(Kafka: LogLoader, UnifiedLog.truncateTo, ProducerStateManager, AbstractIndex.truncateToEntries, LeaderEpochFileCache,
+LogManager, DirectoryId; KIP-858.)
 """
 
 from __future__ import annotations
@@ -220,7 +220,8 @@ def data_folders(folders: Iterable[Folder]) -> dict[str, DataFolderState]:
 
 def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[Witness, ...]:
     """The witnesses of a log, whether or not they are above its end. None count if the folder has a later segment
-    than `log`: the log goes on there.
+    than `log`: the log goes on there. If it has a later one that is `.deleted`, with its indexes, the broker truncated
+    the log and has not come to its snapshots and checkpoints yet: only records that were deleted on purpose count.
 
     .index, .timeindex and .txnindex of earlier segments are not read, as the next segment's name is higher.
     """
@@ -232,10 +233,14 @@ def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[Witness, ..
     last = max(filter(None, reversed(named)), key=lambda one: one.base_offset, default=None)  # names may be exchanged
     if named and (last is None or None in named[-1:] or last.suffix != ".log" or last.state):
         return ()  # a file of any name: its place in a log is not known
-    beside = files_beside(log)
-    segments = {one.base_offset for one in beside if one.suffix == ".log"}
-    if last and segments and max(segments) > last.base_offset:
+    with_deleted = files_beside(log, ("", ".deleted"))
+    later = {(one.suffix, one.state) for one in with_deleted if last and one.base_offset > last.base_offset}
+    if (".log", "") in later:
         return ()
+    if (".log", ".deleted") in later and later.isdisjoint((suffix, "") for suffix in _INDEXES):
+        return tuple(one for one in found if one.meaning == DELETED)
+    beside = [one for one in with_deleted if not one.state]
+    segments = {one.base_offset for one in beside if one.suffix == ".log"}
     for one in beside:
         if one.suffix == producer_snapshot.SUFFIX:
             found.append(Witness(one.stem + one.suffix, one.base_offset, LOST))

@@ -207,6 +207,17 @@ def flipped_index(root: Path) -> Path:
     return put(small(root), 0, index=struct.pack(">ii", 9 | 1 << 20, len(good(0))), timeindex=b"")
 
 
+def killed_while_it_truncated(root: Path) -> Path:
+    """The last segment and its indexes are renamed; the snapshot of its end and a checkpoint were not reached."""
+    folder = golden(root, "txn-0")
+    data_folder(root, recovery_point="txn 0 293")
+    for path in folder.glob(f"{30:020}.*"):
+        if path.suffix != ".snapshot":
+            path.rename(f"{path}.deleted")
+    assert (folder / f"{293:020}.snapshot").exists()
+    return folder
+
+
 HEALTHY: dict[str, Make] = {
     **{name: lambda root, name=name: golden(root, name) for name in GOLDEN},  # type: ignore[misc]
     "written": written,
@@ -216,6 +227,7 @@ HEALTHY: dict[str, Make] = {
     "preallocated": preallocated,
     "truncated by a broker": truncated_by_a_broker,
     "written on after a truncation": written_on_after_truncation,
+    "killed while it truncated": killed_while_it_truncated,
     "gap below the log start": emptied_below_the_start,
     "marker of a cleaned transaction": cleaned_marker,
     "only zeros": only_zeros,
