@@ -156,8 +156,8 @@ def _next(text: str, at: int) -> int:
     return at
 
 
-_STEP = 1 << 20
-_BOM = b"\xef\xbb\xbf"
+# ---- CSV
+
 # A row with its line break, where each quote begins or ends a cell or is one of a pair in it: pyarrow takes any other
 # for text, and an opened one that is not closed for the start of a cell as long as the file.
 _ROW = re.compile(rb'(?:[^"\r\n]++|(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n]))*+(?:\r?\n|\r(?=[^\n]))')

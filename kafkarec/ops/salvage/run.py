@@ -21,7 +21,14 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 
 from .beside_files import arrange
-from .partition_sources import SalvagePartition, compare_topic_ids, find_partitions, free_folder, ids_in_meta_properties
+from .partition_sources import (
+    SalvageInput,
+    SalvagePartition,
+    compare_topic_ids,
+    find_partitions,
+    free_folder,
+    ids_in_meta_properties,
+)
 from .plan import plan
 from .plan_builder import SalvageOptions
 from .plan_writing import State, read_back, write, write_side_files
@@ -108,14 +115,8 @@ def salvage(
     if os.path.lexists(out) and not os.path.isdir(out):
         raise Refused(f"{out} is not a folder")
     Inputs(_paths(given)).demand_apart(out, out)
-    found = find_partitions(given, topic, partition)
     named = set(_paths(given))
-    for one in found.partitions:
-        arrange(one, named)
-    compare_topic_ids(found.partitions, merge_different)
-    for source in (source for one in found.partitions for source in one.sources if not source.unordered):
-        # an incomplete batch at their end is a loss, also if the files were named one by one
-        source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
+    found = _arranged(given, named, topic, partition, merge_different)
     unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
     if as_partition and unnamed:
         raise Refused(f"a broker's folder has the topic in its name: give --topic and --partition for {unnamed[0]}")
@@ -136,15 +137,7 @@ def salvage(
         _add_unread_files(report)
         return report
     if check_free_space:
-        earlier = sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
-        needed = sum(one.size for one in found.partitions) - earlier
-        stats = os.statvfs(next(place for place in self_and_parents(out) if os.path.isdir(place)))
-        free, wanted = stats.f_bavail * stats.f_frsize, needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE
-        if free < wanted:
-            raise NotEnoughSpace(
-                f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run prints how many are "
-                "needed (--ignore-space skips this check)"
-            )
+        _demand_space(out, sum(one.size for one in found.partitions))
     make_folder(out)
     unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
     try:
@@ -156,6 +149,32 @@ def salvage(
     finally:
         unfinished.close()
     return report
+
+
+def _arranged(
+    given: Sequence[Any], named: set[str], topic: str | None, partition: int | None, merge_different: bool
+) -> SalvageInput:
+    """The partitions of the sources, with the files beside them. named: the paths of the sources"""
+    found = find_partitions(given, topic, partition)
+    for one in found.partitions:
+        arrange(one, named)
+    compare_topic_ids(found.partitions, merge_different)
+    for source in (source for one in found.partitions for source in one.sources if not source.unordered):
+        # an incomplete batch at their end is a loss, also if the files were named one by one
+        source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
+    return found
+
+
+def _demand_space(out: str, size: int) -> None:
+    """Raises NotEnoughSpace. size: bytes of the sources; what an earlier run has written of them is not needed"""
+    needed = size - sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
+    stats = os.statvfs(next(place for place in self_and_parents(out) if os.path.isdir(place)))
+    free, wanted = stats.f_bavail * stats.f_frsize, needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE
+    if free < wanted:
+        raise NotEnoughSpace(
+            f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run prints how many are "
+            "needed (--ignore-space skips this check)"
+        )
 
 
 def _add_unread_files(report: SalvageReport) -> None:

@@ -233,19 +233,8 @@ def validate(
         leader_epoch=partition_leader_epoch if append_checks and sender == "raft_leader" else None,
         most_bytes=NO_LIMIT if max_message_bytes is None else fitting("max_message_bytes", max_message_bytes, 64),
     )
-    if not assign_offsets:  # unchanged batches from `first_offset` on (UnifiedLog.appendAsFollower)
-        if request.batches:
-            first = FirstBatch(*request.first)
-            begin = first.base_offset if first.magic >= BATCH_MAGIC else first.last_offset
-            if begin < rules.first_offset:
-                sides = {"expected": rules.first_offset - 1, "found": begin}
-                refuse("offsets_out_of_order", base_offset=first.base_offset, **sides)
-        return validated(
-            view[: request.end],
-            now=-1,
-            max_timestamp=request.max_timestamp,
-            next_offset=request.last_offset + 1 if request.batches else rules.first_offset,
-        )
+    if not assign_offsets:
+        return _follower_append(view, request, rules)
     if request.batches == 0:
         refuse("request_empty")
     first = FirstBatch(*request.first)
@@ -258,6 +247,30 @@ def validate(
         level=None if level is None else checked_level(codec, level),
     )
     check(first, rules)
+    return _with_offsets(view, request, first, rules)
+
+
+def _follower_append(view: memoryview, request: Request, rules: Rules) -> ValidatedRecords:
+    """Unchanged batches from the first offset on (UnifiedLog.appendAsFollower)."""
+    if request.batches:
+        first = FirstBatch(*request.first)
+        begin = first.base_offset if first.magic >= BATCH_MAGIC else first.last_offset
+        if begin < rules.first_offset:
+            sides = {"expected": rules.first_offset - 1, "found": begin}
+            refuse("offsets_out_of_order", base_offset=first.base_offset, **sides)
+    return validated(
+        view[: request.end],
+        now=-1,
+        max_timestamp=request.max_timestamp,
+        next_offset=request.last_offset + 1 if request.batches else rules.first_offset,
+    )
+
+
+def _with_offsets(view: memoryview, request: Request, first: FirstBatch, rules: Rules) -> ValidatedRecords:
+    """Checks the records, in Kafka's order, and assigns their offsets (LogValidator.validateMessagesAndAssignOffsets).
+
+    first, rules: the first batch, checked, and the rules with the magic and codec of the batches in the log
+    """
     plain = first.codec == rules.codec == 0
     stays = first.codec == rules.codec and first.magic == rules.magic and request.one_magic
     if not plain:

@@ -18,7 +18,6 @@ import json
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import pairwise
 
 from kafkarec.damage import is_unchecked
@@ -156,13 +155,7 @@ def partition_report(
     check_left_out(log, findings)
     segments = files[: len(log.all_segments)]
     _correct_names(log, segments)
-    order = None  # as in the files, or the log cannot be read once more
-    overlap = any((one.offsets.next or 0) > after.begin > one.begin for one, after in pairwise(_in_order(segments)))
-    within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
-    if (overlap or within) and all(one.is_log for one in segments):
-        with suppress(OSError, KafkaRecordError):
-            pairs = zip(log.all_segments, segments, strict=True)
-            order = LogOrder([one.copy(base_offset=file.base_offset) for one, file in pairs], limit)
+    order = _order_by_batches(log, segments, limit)
     end = _end(log, segments, ends, order)
     if end.higher and segments and segments[-1].remaining and "segment_misnamed" not in segments[-1].findings:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
@@ -176,45 +169,11 @@ def partition_report(
     for file in in_order:
         file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
     _report_end(log, end, findings)
-    log_start = data_folder.log_start(log.topic, log.partition)
-    salvaged = _salvaged_ranges(log)
     between = _gaps_between(in_order, findings)
     if order is not None:
         order.apply(segments)
         between = _gaps_between(in_order, Findings())
-    gaps = Gaps(gap for gap in between if gap.last >= log_start)
-    _leave_out_salvaged(salvaged, gaps, findings)
-    for one in files:
-        _leave_out_salvaged(salvaged, one.offsets.gaps, one.findings)
-    compacted = data_folder.cleaned(log.topic, log.partition)  # None: not known
-    if any(one.signs_of_cleaning for one in files):
-        compacted = True
-    elif compacted is False and (gaps.count or any(one.offsets.gaps.count for one in files)):
-        compacted = recorded_ends.cleaned_meanwhile(log)
-    by_path, between_segments = {one.path: one for one in in_order}, {}
-    for gap in gaps.listed:
-        if gap.position is None:
-            one = by_path[gap.file]
-            between_segments[recorded_ends.SegmentGap(gap.first, gap.last, one.begin, one.good_end)] = gap
-    # the gaps that are a loss, each with the proof
-    proven = recorded_ends.proofs(log, list(between_segments))
-    proofs = {between_segments[one]: why for one, why in proven.items()}
-    before_gaps = {gap.file for gap in proofs}
-    start = recorded_ends.lost_start(log, data_folder)
-    if start and in_order:
-        gap = Gap(in_order[0].path, 0, *start[:2])
-        gaps, proofs = Gaps([gap, *gaps.listed]), {gap: start[2], **proofs}
-    if compacted:
-        gaps.remove(proofs)
-        normal = [gaps, *(one.offsets.gaps for one in files)]
-        if count := sum(one.count for one in normal):
-            total = f"{sum(one.offsets for one in normal)} offsets in total"
-            findings.add("offsets_compacted", f"{counted(count, 'gap')} with {total}, as the cleaner leaves them")
-        gaps = Gaps(proofs)
-    else:
-        for one in files:
-            _report_gaps(one.offsets.gaps, compacted, one.findings)
-    _report_gaps(gaps, compacted, findings, proofs)
+    gaps, compacted, before_gaps = _check_gaps(log, files, between, data_folder, findings)
     log_begin = log.start_offset
     orphans = recorded_ends.indexes_without_segment(log)
     earlier = {base: name for base, name in orphans.items() if base < (log_begin or 0)}
@@ -296,6 +255,19 @@ def _may_be_unfinished(log: PartitionFiles, longer: Sequence[Witness]) -> bool:
 # ---- the order of the segments
 
 
+def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], limit: int) -> LogOrder | None:
+    """None: the offsets are in order as they are in the files, or the log cannot be read once more."""
+    overlap = any((one.offsets.next or 0) > after.begin > one.begin for one, after in pairwise(_in_order(segments)))
+    within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
+    if not (overlap or within) or not all(one.is_log for one in segments):
+        return None
+    pairs = zip(log.all_segments, segments, strict=True)
+    try:
+        return LogOrder([one.copy(base_offset=file.base_offset) for one, file in pairs], limit)
+    except (OSError, KafkaRecordError):
+        return None
+
+
 def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> None:
     """Reports the segments whose names are not those of their batches, and corrects their base offsets."""
     is_above = any((one.offsets.first or 0) >= after.begin > one.begin for one, after in pairwise(segments))
@@ -346,6 +318,53 @@ def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap
         if first is not None and first > base and not begins_in_damage and not one.offsets.first_is_last:
             gaps.append(Gap(one.path, 0, base, first - 1))
     return gaps
+
+
+def _check_gaps(
+    log: PartitionFiles,
+    files: Sequence[SegmentCheck],
+    between: Iterable[Gap],
+    data_folder: recorded_ends.DataFolderState,
+    findings: Findings,
+) -> tuple[Gaps, bool | None, set[str]]:
+    """Adds findings for the gaps between segments and within them. Returns those between segments that may be a loss,
+    whether the log is compacted (None: not known), and the files after which one is proven to be a loss."""
+    log_start = data_folder.log_start(log.topic, log.partition)
+    gaps = Gaps(gap for gap in between if gap.last >= log_start)
+    salvaged = _salvaged_ranges(log)
+    _leave_out_salvaged(salvaged, gaps, findings)
+    for one in files:
+        _leave_out_salvaged(salvaged, one.offsets.gaps, one.findings)
+    compacted = data_folder.cleaned(log.topic, log.partition)
+    if any(one.signs_of_cleaning for one in files):
+        compacted = True
+    elif compacted is False and (gaps.count or any(one.offsets.gaps.count for one in files)):
+        compacted = recorded_ends.cleaned_meanwhile(log)
+    in_order = _in_order(files)
+    by_path, between_segments = {one.path: one for one in in_order}, {}
+    for gap in gaps.listed:
+        if gap.position is None:
+            one = by_path[gap.file]
+            between_segments[recorded_ends.SegmentGap(gap.first, gap.last, one.begin, one.good_end)] = gap
+    proven = recorded_ends.proofs(log, list(between_segments))
+    proofs = {between_segments[one]: why for one, why in proven.items()}
+    before_gaps = {gap.file for gap in proofs}
+    start = recorded_ends.lost_start(log, data_folder)
+    if start and in_order:
+        gap = Gap(in_order[0].path, 0, *start[:2])
+        gaps, proofs = Gaps([gap, *gaps.listed]), {gap: start[2], **proofs}
+    if compacted:
+        gaps.remove(proofs)
+        normal = [gaps, *(one.offsets.gaps for one in files)]
+        if count := sum(one.count for one in normal):
+            total = f"{sum(one.offsets for one in normal)} offsets in total"
+            findings.add("offsets_compacted", f"{counted(count, 'gap')} with {total}, as the cleaner leaves them")
+        gaps = Gaps(proofs)
+    else:
+        for one in files:
+            _report_gaps(one.offsets.gaps, compacted, one.findings)
+    _report_gaps(gaps, compacted, findings, proofs)
+    return gaps, compacted, before_gaps
 
 
 def _report_gaps(
