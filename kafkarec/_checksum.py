@@ -46,7 +46,7 @@ class Routines(NamedTuple):
     wrong: tuple[Routine, ...]
 
 
-class _Kind(NamedTuple):
+class _LibraryFunction(NamedTuple):
     """Functions of one signature: their names, the first that is exported counts; a checksum of _BLOCK by one of them:
     (function, checksum of the bytes before, length) -> checksum; the known checksum of all lengths."""
 
@@ -58,7 +58,7 @@ class _Kind(NamedTuple):
     known: int
 
 
-_ISCSI = _Kind(
+_ISCSI = _LibraryFunction(
     "isal",
     "igzip_lib",
     ("crc32_iscsi",),
@@ -66,7 +66,7 @@ _ISCSI = _Kind(
     lambda function, crc, length: function(_BLOCK, length, crc ^ _ONES) ^ _ONES,
     CRC32C,
 )
-_GZIP = _Kind(
+_GZIP = _LibraryFunction(
     "isal",
     "igzip_lib",
     ("crc32_gzip_refl",),
@@ -74,7 +74,7 @@ _GZIP = _Kind(
     lambda function, crc, length: function(crc, _BLOCK, length),
     CRC32,
 )
-_SOFTWARE = _Kind(
+_SOFTWARE = _LibraryFunction(
     "crc32c",
     "_crc32c",
     ("_crc32c_sw_slicing_by_8",),
@@ -101,7 +101,7 @@ def find(isal_is_faster: bool) -> Routines:
     wrong: list[Routine] = []
     found = {kind: _tested(kind, wrong) for kind in kinds}
 
-    def first(*wanted: _Kind) -> Routine:
+    def first(*wanted: _LibraryFunction) -> Routine:
         return next(filter(None, map(found.get, wanted)), Routine())
 
     small = first(_INSTRUCTIONS, _ISCSI, _SOFTWARE)
@@ -122,7 +122,7 @@ def _crc32c_has_instructions() -> bool:
     return bool(getattr(module, "hardware_based", False))
 
 
-def _tested(kind: _Kind, wrong: list[Routine]) -> Routine | None:
+def _tested(kind: _LibraryFunction, wrong: list[Routine]) -> Routine | None:
     """The first function of this kind, None: the library or the function is missing; or it is wrong, and noted."""
     try:
         library = ctypes.CDLL(extension_file(kind.library, kind.module))

@@ -13,7 +13,7 @@
 A block of a verb's own is a class with `text` and `html`.
 
 The HTML page has no script, font or image: light or dark by the system's setting, readable on a phone. Its
-Content-Security-Policy forbids to load anything. All text must go through `escaped`: names of topics and files may
+Content-Security-Policy forbids to load anything. All text must go through `escaped_html`: names of topics and files may
 contain any character.
 """
 
@@ -91,13 +91,13 @@ class ReportTable:
         shown: list[tuple[str, str, Sequence[str]]] = []
         for title, cells in self.columns:
             is_number = all(cell == NOTHING or cell[:1].isdigit() for cell in cells)
-            drawn = list(map(escaped, cells))
+            drawn = list(map(escaped_html, cells))
             if title in ("state", "severity"):
-                drawn = [f'<b class="{escaped(cell.lower())}">{escaped(cell)}</b>' for cell in cells]
-            shown.append((escaped(title), " class=n" if is_number else "", drawn))
+                drawn = [f'<b class="{escaped_html(cell.lower())}">{escaped_html(cell)}</b>' for cell in cells]
+            shown.append((escaped_html(title), " class=n" if is_number else "", drawn))
         if self.bars is not None:
             title, bars = self.bars
-            shown.append((escaped(title), " class=bar", [bar.drawn() for bar in bars]))
+            shown.append((escaped_html(title), " class=bar", [bar.drawn() for bar in bars]))
         heads = "".join(f"<th{kind}>{title}</th>" for title, kind, _ in shown)
         yield f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>\n'
         for row in zip(*(cells for _, _, cells in shown), strict=True):
@@ -126,8 +126,8 @@ class Bar:
 
     def html(self) -> Iterator[str]:
         if self.title:
-            yield f"<h3>{escaped(self.title)}</h3>\n"
-        yield f"<p>{escaped(self.line.strip())}</p>\n{self.drawn()}\n"
+            yield f"<h3>{escaped_html(self.title)}</h3>\n"
+        yield f"<p>{escaped_html(self.line.strip())}</p>\n{self.drawn()}\n"
         keys = (f'<span class="key"><i class="{name}"></i>{name}</span>' for name in dict(self.parts))
         yield f'<p class="legend">{" ".join(keys)}</p>\n'
 
@@ -168,9 +168,9 @@ class Commands:
             yield start + f"\n{' ' * len(start)}".join(safe(command) for _, command in self.steps) + "\n"
 
     def html(self) -> Iterator[str]:
-        yield f"<h3>{escaped(self.title)}</h3>\n<pre>"
+        yield f"<h3>{escaped_html(self.title)}</h3>\n<pre>"
         yield from dict.fromkeys(
-            f"# {escaped(purpose)}\n{escaped(command)}\n" if purpose else f"{escaped(command)}\n"
+            f"# {escaped_html(purpose)}\n{escaped_html(command)}\n" if purpose else f"{escaped_html(command)}\n"
             for purpose, command in self.steps
         )
         yield "</pre>\n"
@@ -193,7 +193,7 @@ class ReportSection:
 
     def html(self) -> Iterator[str]:
         state = f' <b class="{self.state}">{self.state}</b>' if self.state else ""
-        yield f"<section><h2>{escaped(self.title)}{state}</h2>\n"
+        yield f"<section><h2>{escaped_html(self.title)}{state}</h2>\n"
         yield from _html_of(self.blocks)
         yield "</section>\n"
 
@@ -225,10 +225,10 @@ def html(report: Document) -> Iterator[str]:
     colours = {**_COLOURS, **report.colours}
     light, dark = (" ".join(f"--{name}: {both[at]};" for name, both in colours.items()) for at in (0, 1))
     style = f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{_CSS}{report.css}"
-    yield f"{_HEAD}<title>{escaped(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
+    yield f"{_HEAD}<title>{escaped_html(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
     state = f' class="{report.state}"' if report.state else ""
     yield f'<header{state}>\n<p class="kicker">kafkarec {report.verb}</p>\n'
-    yield f"<h1>{escaped(title)}</h1>\n"
+    yield f"<h1>{escaped_html(title)}</h1>\n"
     lead = list(takewhile(lambda block: isinstance(block, str), report.blocks))
     yield from _html_of(lead)
     yield "</header>\n"
@@ -247,10 +247,10 @@ def _html_of(blocks: Iterable[Block]) -> Iterator[str]:
         if not isinstance(block, str):
             yield from block.html()
         elif block:
-            yield f"<p>{escaped(block.strip())}</p>\n"
+            yield f"<p>{escaped_html(block.strip())}</p>\n"
 
 
-def escaped(value: object) -> str:
+def escaped_html(value: object) -> str:
     """The value as text of the page: escaped, without control characters and lone surrogates."""
     from html import escape  # not at the top: its table of entities takes longer than all else of a report in text
 

@@ -34,7 +34,7 @@ from kafkarec.support.partitioned_files import DATE, PartitionedFiles
 from kafkarec.tables.records import RecordColumns
 
 from . import json_lines
-from .json_lines import CONSTANTS, FORMS, constants, escaped, stored_json
+from .json_lines import CONSTANTS, FORMS, constants, escaped_json, stored_json
 from .output_files import NewFolder, Sink
 from .shared_options import errors_named, pyarrow_for
 
@@ -136,7 +136,7 @@ class RowsInArrow(ABC):
         """Return the columns that are JSON text."""
         texts = json_texts(self._names, self._decoded, source, table)
         return {
-            name: self._pa.array([escaped(text) if text else None for text in column], self._pa.string())
+            name: self._pa.array([escaped_json(text) if text else None for text in column], self._pa.string())
             for name, column in texts.items()
         }
 
@@ -284,7 +284,7 @@ def _integer(size: int) -> Callable[[bytes], int | None]:
 
 # Form of a key or value -> its cell, None if it does not fit. Those of utf8 are found all at once.
 _CELLS: dict[str, Callable[[bytes], str | int | None]] = {
-    "json": lambda blob: (text := stored_json(blob)) and escaped(text),
+    "json": lambda blob: (text := stored_json(blob)) and escaped_json(text),
     "base64": lambda blob: base64.b64encode(blob).decode(),
     "hex": bytes.hex,
     "int32": _integer(4),

@@ -22,7 +22,7 @@ from kafkarec.logs import logs_of
 from kafkarec.ops.explain import Explanation, Section, Span, explain, field_groups
 from kafkarec.ops.explain.spans import FIELD, SKIPPED
 from kafkarec.recover.offset_order import WINDOW
-from kafkarec.report import Document, ReportSection, escaped
+from kafkarec.report import Document, ReportSection, escaped_html
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import safe, system_reason
 
@@ -294,7 +294,7 @@ class _FieldTable:
     def html(self) -> Iterator[str]:
         present = {field_groups.group_of(span) for span in self.section.spans if span.length and span.kind != SKIPPED}
         marks = (
-            f'<span class="key g-{name}"><i></i>{escaped(group.words)}</span>'
+            f'<span class="key g-{name}"><i></i>{escaped_html(group.words)}</span>'
             for name, group in field_groups.GROUPS.items()
             if name in present
         )
@@ -304,11 +304,11 @@ class _FieldTable:
         yield f'<table class="fields"><thead><tr>{titles}</tr></thead><tbody>\n'
         for span in self.section.spans:
             hexes = "\n".join(self._hexes(span))
-            note = "\n".join(map(escaped, span.note.split("\n")))
+            note = "\n".join(map(escaped_html, span.note.split("\n")))
             kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * self._is_wrong(span)
             yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{self.absolute + span.start}</td>'
-            yield f'<td class="hex">{hexes}</td><td class="field">{escaped(span.path)}</td>'
-            value = escaped(_shown_value(span, self.redact))
+            yield f'<td class="hex">{hexes}</td><td class="field">{escaped_html(span.path)}</td>'
+            value = escaped_html(_shown_value(span, self.redact))
             yield f'<td class="value">{value}</td><td class="{kinds}">{note}</td></tr>\n'
         yield "</tbody></table>\n"
 
@@ -324,7 +324,8 @@ class _FieldTable:
                     cells = []
             if shown < span.length:
                 yield from self._row(cells)
-                yield f'<p class="more">{span.length - shown}{" more" * (shown > 0)} bytes: {escaped(span.path)}</p>\n'
+                count = f"{span.length - shown}{' more' * (shown > 0)} bytes"
+                yield f'<p class="more">{count}: {escaped_html(span.path)}</p>\n'
                 cells = []
         yield from self._row(cells)
         yield "</div>\n"
@@ -349,7 +350,7 @@ class _FieldTable:
         title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
         shown = ["··" if _hidden(span, self.redact) else f"{self.section.data[at]:02x}" for at in positions]
         inside = "".join(f"<i>{cell}</i>" for cell in shown)
-        return f'<span class="{" ".join(classes)}" title="{escaped(title)}">{inside}</span>'
+        return f'<span class="{" ".join(classes)}" title="{escaped_html(title)}">{inside}</span>'
 
     def _is_wrong(self, span: Span) -> bool:
         return span.fault is not None or span.path in self.restored

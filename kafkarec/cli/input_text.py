@@ -52,7 +52,7 @@ def read_json(
     forms      key, value -> encoding of the plain column
     columns    names of the columns to read, others are ignored; None: all, and WrongUse for an unknown one
     """
-    parse = _parser([name for name, form in forms.items() if form == "json"])
+    parse = _json_line_parser([name for name, form in forms.items() if form == "json"])
     for lines in _json_lines(file):
         yield from good_rows(lines, partial(_json_columns, parse, forms, columns), refuse, f"{name}, line")
 
@@ -117,7 +117,7 @@ def _json_object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str
 # ---- one line
 
 
-def _parser(raw: Sequence[str]) -> Callable[[str], Any]:
+def _json_line_parser(raw: Sequence[str]) -> Callable[[str], Any]:
     """Return a parser of one line. raw: names whose values are returned as JSON text."""
     decoder = json.JSONDecoder()
     scan: _Scan = scanner.make_scanner(decoder)  # type: ignore[arg-type]

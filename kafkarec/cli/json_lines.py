@@ -55,13 +55,13 @@ def render(
     for number, name in enumerate(names):
         before += f',"{name}' if number else f'"{name}'
         if name in constants:
-            before += f'":{escaped(json.dumps(constants[name], ensure_ascii=False))}'
+            before += f'":{escaped_json(json.dumps(constants[name], ensure_ascii=False))}'
             continue
         how, texts = _how(table, name, forms.get(name), iso_times), decoded.get(name)
         if how == "json":
             stored = map(stored_json, table.column(name))
             texts = [one or other for one, other in zip(texts or [None] * len(table), stored, strict=True)]
-        ready = None if texts is None else [None if text is None else escaped(text).encode() for text in texts]
+        ready = None if texts is None else [None if text is None else escaped_json(text).encode() for text in texts]
         columns.append((name, before.encode(), how, ready))
         before = ""
     blocks, at = [], 0
@@ -99,7 +99,7 @@ def _buffers(table: Table, chunk: Any, name: str, how: str) -> tuple[Any, ...] |
     return "l" if format_.startswith("ts") else format_, validity, values
 
 
-def escaped(text: str) -> str:
+def escaped_json(text: str) -> str:
     """Return JSON with DEL, C1 controls, U+2028 and U+2029 escaped."""
     return text if text.isascii() and "\x7f" not in text else _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -15,7 +15,7 @@ from kafkarec.sources.folders import map_requests
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import names
 from kafkarec.storage.log_folders import LeftOut
-from kafkarec.storage.segment_summary import earliest, latest, summarize
+from kafkarec.storage.segment_summary import largest_known, least_known, summarize
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import byte_size, counted
@@ -151,8 +151,8 @@ def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRo
         "size": size,
         "first_offset": looked[0].first_offset if looked else None,
         "next_offset": seen[-1].next_offset if seen and not refused else None,
-        "first_timestamp": earliest(*(one.first_timestamp for one in looked)),
-        "max_timestamp": latest(*(one.max_timestamp for one in looked)),
+        "first_timestamp": least_known(*(one.first_timestamp for one in looked)),
+        "max_timestamp": largest_known(*(one.max_timestamp for one in looked)),
         "codecs": list(dict.fromkeys(codec for one in seen for codec in one.codecs)),
         "magics": sorted({magic for one in seen for magic in one.magics}),
         "batches": sum(one.batches or 0 for one in seen) if is_counted else None,

@@ -28,7 +28,7 @@ from kafkarec.storage.log_reading import Isolated
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.storage.segment_summary import earliest, latest, summarize
+from kafkarec.storage.segment_summary import largest_known, least_known, summarize
 from kafkarec.support.text_table import timestamp_text
 from kafkarec.tables.records import BatchTable, Piece, RecordColumns, buffers
 
@@ -195,9 +195,12 @@ def why_empty(args: argparse.Namespace, logs: Sequence[Log], row: str = "record"
     for segment in input_logs.segments(logs):
         with suppress(KafkaRecordError, OSError):
             summaries.append(summarize(segment))
-    end = latest(*(one.next_offset for one in summaries))
-    offsets = earliest(*(one.first_offset for one in summaries)), None if end is None else end - 1
-    times = earliest(*(one.first_timestamp for one in summaries)), latest(*(one.max_timestamp for one in summaries))
+    end = largest_known(*(one.next_offset for one in summaries))
+    offsets = least_known(*(one.first_offset for one in summaries)), None if end is None else end - 1
+    times = (
+        least_known(*(one.first_timestamp for one in summaries)),
+        largest_known(*(one.max_timestamp for one in summaries)),
+    )
     if offsets[0] is None:
         return None
     name = "the log has" if len(logs) == 1 else f"the {len(logs)} logs have"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import kafkarec
 from kafkarec.errors import KafkaRecordError
 from kafkarec.internal_topics import transactional_ids
-from kafkarec.internal_topics.transactional_ids import TransactionalId
+from kafkarec.internal_topics.transactional_ids import TransactionalIdState
 from kafkarec.logs import Log, LogDir, Segment, logs_of
 from kafkarec.report import Block, Commands, Document, ReportSection, ReportTable
 from kafkarec.sources.read_failures import of_one_file
@@ -203,7 +203,7 @@ class PartitionTransactions(NamedTuple):
     segments: int
     alone: bool
     listing: TransactionListing
-    ids: Mapping[int, TransactionalId]
+    ids: Mapping[int, TransactionalIdState]
 
     def transactional_id(self, txn: Transaction) -> str | None:
         known = self.ids.get(txn.producer_id)

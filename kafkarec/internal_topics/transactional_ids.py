@@ -27,7 +27,7 @@ _PREPARED = {"PrepareCommit": False, "PrepareAbort": True}
 _EPOCH_OF_ITS_OWN = 2  # the first transaction.version with it
 
 
-class TransactionalId(NamedTuple):
+class TransactionalIdState(NamedTuple):
     """The last state of a transactional id.
 
     status       a name of STATUSES; None: another number
@@ -40,14 +40,14 @@ class TransactionalId(NamedTuple):
     timeout_ms: int
 
 
-def by_producer(states: Iterable[RecordColumns]) -> dict[int, TransactionalId]:
+def by_producer(states: Iterable[RecordColumns]) -> dict[int, TransactionalIdState]:
     """{producer id: its transactional id}, from the records of the topic. Those that cannot be read are left out,
     deleted ids too."""
     found = {}
     for name, state in dict(_states(states)).items():
         for field in _PRODUCERS:
             if state.get(field, -1) >= 0:
-                found[state[field]] = TransactionalId(
+                found[state[field]] = TransactionalIdState(
                     name, state["producerEpoch"], _status(state), state["transactionTimeoutMs"]
                 )
     return found

@@ -11,7 +11,7 @@ from kafkarec.damage import UndecidedTransaction
 from kafkarec.format.java_integers import number_or_none
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import UNDECIDED, Evidence
-from kafkarec.recover.marker_matching import FIRST, POSITION, SEGMENT, SIZE, Match
+from kafkarec.recover.marker_matching import FIRST, POSITION, SEGMENT, SIZE, MatchedTransactions
 from kafkarec.recover.steps import ABORT, ROW, WIDTH
 
 from .passes import Excluded, Span
@@ -42,7 +42,7 @@ def match(
     restore: bool = True,
     holes: Sequence[Hole] = (),
     evidence_of: Callable[[Any], Evidence] = attrgetter("evidence"),
-) -> Match:
+) -> MatchedTransactions:
     """Matches the markers of one log. Reads it twice if a damaged header seems to begin a transaction, and again if one
     is undecided and `__transaction_state` may have its end.
 
@@ -53,8 +53,8 @@ def match(
     holes: of a log whose damaged bytes were removed, in order
     """
 
-    def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> Match:
-        found = Match(raises, evidence_of, known_holes=list(holes), prepared=prepared)
+    def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> MatchedTransactions:
+        found = MatchedTransactions(raises, evidence_of, known_holes=list(holes), prepared=prepared)
         want = MARKERS | CHECKSUMS if check_all else CHECKED_MARKERS
         for step in walk(over, asked(want, errors="skip", restore=restore)):
             found.take(step)
@@ -71,7 +71,7 @@ def match(
     return found
 
 
-def _open_transactions_pass_crc(found: Match) -> bool:
+def _open_transactions_pass_crc(found: MatchedTransactions) -> bool:
     """Whether the first batch of each open transaction has a right checksum. A damaged header can look like the start
     of a transaction that never ends, which would exclude the rest of the log."""
     return all(passes_checksum(found.segments[txn[SEGMENT]], txn[POSITION], txn[SIZE]) for txn in found.open.values())
@@ -90,14 +90,14 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
     return EndedAndOpen(aborted_spans(matched), marked, tuple(txn[FIRST] for txn in matched.open.values()))
 
 
-def aborted_spans(matched: Match) -> tuple[Span, ...]:
+def aborted_spans(matched: MatchedTransactions) -> tuple[Span, ...]:
     ended = matched.ended
     aborted = [code == ABORT for code in ended[_CODE::WIDTH]]
     columns = (compress(ended[at::WIDTH], aborted) for at in (_PRODUCER, _FIRST, _MARKER))
     return tuple(zip(*columns, strict=True))
 
 
-def _abort_markers(matched: Match) -> dict[int, list[int]]:
+def _abort_markers(matched: MatchedTransactions) -> dict[int, list[int]]:
     """Producer id -> offsets of its ABORT markers, including those of transactions that began before the input."""
     markers: dict[int, list[int]] = {}
     for rows in (matched.ended, matched.without_data):
@@ -155,20 +155,20 @@ def _checked_span(span: Sequence[int]) -> tuple[int, ...]:
     return tuple(one for one in numbers if one is not None)
 
 
-def excluded_so_far(matched: Match) -> Excluded | None:
+def excluded_so_far(matched: MatchedTransactions) -> Excluded | None:
     """As `excluded`, of a log that may go on; None: only reading all of it again tells."""
     opened = matched.open_so_far()
     return None if opened is None else _excluded(matched, opened)
 
 
-def _excluded(matched: Match, opened: Mapping[int, Sequence[int]]) -> Excluded:
+def _excluded(matched: MatchedTransactions, opened: Mapping[int, Sequence[int]]) -> Excluded:
     stable = min((txn[FIRST] for txn in opened.values()), default=None)
     last_stable_offset = matched.next_offset if stable is None else stable
     highest, damaged = matched.highest_base, bool(matched.damage)
     return Excluded(aborted_spans(matched), stable, last_stable_offset, _undecided(matched), highest, damaged)
 
 
-def _undecided(matched: Match) -> tuple[UndecidedTransaction, ...]:
+def _undecided(matched: MatchedTransactions) -> tuple[UndecidedTransaction, ...]:
     return tuple(
         UndecidedTransaction(
             one.producer_id,

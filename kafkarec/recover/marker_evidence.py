@@ -93,7 +93,7 @@ class SplitCase(NamedTuple):
         return self.snapshot is not None and 0 <= self.snapshot <= self.first
 
     @property
-    def ended(self) -> bool:
+    def ended_in_hole(self) -> bool:
         """Whether T ended in the hole: a snapshot, or the .txnindex entry of a later transaction, or that none is open
         behind."""
         if self.snapshot is not None:
@@ -128,7 +128,7 @@ RULES = (
     Rule(
         "txnindex",
         COMMITTED,
-        lambda it: it.ended and it.unlisted,
+        lambda it: it.ended_in_hole and it.unlisted,
         "it ended in the damage; the .txnindex is intact, covers this range and does not list it as aborted",
     ),
     Rule(
@@ -137,7 +137,7 @@ RULES = (
         lambda it: it.unlisted and it.marker is not None and it.marker.code == COMMIT,
         "the intact .txnindex does not list it as aborted, and the producer's next marker is a COMMIT",
     ),
-    Rule("log_end", CONTINUES, lambda it: it.holes[0].last is None and not it.ended, "the log ends in damage"),
+    Rule("log_end", CONTINUES, lambda it: it.holes[0].last is None and not it.ended_in_hole, "the log ends in damage"),
     Rule(
         "transaction_state",
         CONTINUES,
@@ -146,7 +146,7 @@ RULES = (
     ),
     Rule("transaction_state", ABORTED, lambda it: it.prepared is True, "__transaction_state has a PrepareAbort"),
     Rule("transaction_state", COMMITTED, lambda it: it.prepared is False, "__transaction_state has a PrepareCommit"),
-    Rule("end_unknown", UNDECIDED, lambda it: it.ended, "it ended in the damage, and no file shows how"),
+    Rule("end_unknown", UNDECIDED, lambda it: it.ended_in_hole, "it ended in the damage, and no file shows how"),
     # Only with transaction.version 2 a COMMIT has the epoch behind its data's, and there each transaction has its own.
     Rule(
         "epoch",

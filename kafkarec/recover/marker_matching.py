@@ -107,7 +107,7 @@ def _without_data(epoch: int, first: int, segment: int) -> list[int]:
     return [epoch, first, -1, -1, -1, 0, 0, 0, segment, -1, 0]
 
 
-class Match:
+class MatchedTransactions:
     """The transactions of a log, matched with its markers.
 
     evidence_of         a segment -> its Evidence
@@ -279,15 +279,15 @@ class Match:
         places: list[tuple[int, int, Hole | AbortedTransaction]] = [(row, 0, hole) for row, hole in holes]
         places += [(bisect_right(step.column("last_offset"), entry.last_offset), 1, entry) for entry in lost]
         for stop, _, found in sorted(places, key=lambda place: place[:2]):
-            self._match(step, start, stop)
+            self._match_rows(step, start, stop)
             if isinstance(found, Hole):
                 self._reach(found)
             else:
                 self._end_by_index(found)
             start = stop
-        self._match(step, start, len(step))
+        self._match_rows(step, start, len(step))
 
-    def _match(self, step: Step, start: int, stop: int) -> None:
+    def _match_rows(self, step: Step, start: int, stop: int) -> None:
         """Matches the rows [start, stop)."""
         ended, without_data, odd = self._producers.run(step.rows, step.chunk, start, stop, self._segment)
         if not odd and not self._held and self._is_index_of(ended, without_data):
@@ -544,7 +544,7 @@ class Match:
         carried: list[int] | None = None
         coordinator = held[0].coordinator_epoch
         for one, after in zip(held, following, strict=True):
-            current = _joined(carried, one.txn)
+            current = _transaction_across_hole(carried, one.txn)
             case = SplitCase(
                 current[EPOCH],
                 current[FIRST],
@@ -568,7 +568,7 @@ class Match:
             else:
                 carried = None
                 self._decide(producer, coordinator, current, one.holes[0], rule)
-        return carried if txn is None else _joined(carried, txn)
+        return carried if txn is None else _transaction_across_hole(carried, txn)
 
     def _begins(self, entry: AbortedTransaction, txn: list[int]) -> bool:
         """Whether a .txnindex entry is that of a transaction whose first batches may be lost."""
@@ -683,7 +683,7 @@ def _decision(
     )
 
 
-def _joined(one: list[int] | None, other: list[int]) -> list[int]:
+def _transaction_across_hole(one: list[int] | None, other: list[int]) -> list[int]:
     """The data of a transaction before and behind a hole."""
     if one is None:
         return other

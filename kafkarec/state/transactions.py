@@ -1,6 +1,6 @@
 """The transactions of a log: open, hanging, aborted and committed, with durations and sizes.
 
-Segment, buffer -> read.walk -> recover.marker_matching.Match -> listing
+Segment, buffer -> read.walk -> recover.marker_matching.MatchedTransactions -> listing
                                                               -> read.isolation (decode, read)
 
 Those that were open at the log's start are in the producer snapshot of its first segment (KIP-98):
@@ -31,7 +31,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC, LOG_APPEND_TIME, V2_OVERHEAD, start_of, v2_header
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import match
-from kafkarec.recover.marker_matching import POSITION, Match, Note
+from kafkarec.recover.marker_matching import POSITION, MatchedTransactions, Note
 from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH
 from kafkarec.state import HANGING_AFTER
 
@@ -111,16 +111,16 @@ class Transactions(Sequence[Transaction]):
         if not 0 <= at < len(self):
             raise IndexError(f"transaction {wanted} of {len(self)}")
         ended = len(self._which)
-        return self._rest[at - ended] if at >= ended else self._made(self._row(self._which[at]))
+        return self._rest[at - ended] if at >= ended else self._made(self._ended_row(self._which[at]))
 
     def __iter__(self) -> Iterator[Transaction]:
-        rows: Iterable[Sequence[int]] = map(self._row, self._which)
+        rows: Iterable[Sequence[int]] = map(self._ended_row, self._which)
         if len(self._which) * WIDTH == len(self._ended):
             rows = zip(*[iter(self._ended)] * WIDTH, strict=True)
         yield from map(self._made, rows)
         yield from self._rest
 
-    def _row(self, number: int) -> Sequence[int]:
+    def _ended_row(self, number: int) -> Sequence[int]:
         return self._ended[number * WIDTH : (number + 1) * WIDTH]
 
     def _made(self, row: Sequence[int]) -> Transaction:
@@ -188,7 +188,7 @@ class TransactionListing(Transactions):
     .damage                damaged batches
     """
 
-    def __init__(self, found: Match, hanging_after: timedelta) -> None:
+    def __init__(self, found: MatchedTransactions, hanging_after: timedelta) -> None:
         self._found = found
         self._after = hanging_after // timedelta(milliseconds=1)
         self.next_offset = found.next_offset

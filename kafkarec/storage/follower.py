@@ -40,7 +40,7 @@ from kafkarec.read import isolation
 from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
 from kafkarec.read.passes import Excluded, ReadTo, as_columns, batch_table, read_on, read_pieces, read_until
 from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, steps_of
-from kafkarec.recover.marker_matching import Match
+from kafkarec.recover.marker_matching import MatchedTransactions
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.recover.steps import as_stored
 from kafkarec.sources.files import LocalFile
@@ -102,7 +102,7 @@ class _Matched:
     number: int = 0
     at: ReadTo = field(default_factory=ReadTo)
     last: ReadBatch | None = None
-    match: Match = field(default_factory=Match)
+    match: MatchedTransactions = field(default_factory=MatchedTransactions)
 
 
 class Follower:
@@ -208,7 +208,7 @@ class Follower:
     def _enter(self, name: str, expected: int | None = None) -> None:
         """Starts a segment at the first batch in the range; expected: at or above this offset."""
         record_range = self._range if expected is None else self._range.beginning(expected)
-        first, base = record_range.first_offset, names.base_offset(name)
+        first, base = record_range.first_offset, names.offset_in_name(name)
         if record_range.times is None and (first is None or (base is not None and first <= base)):
             self._go_to(name, ReadTo())
             return
@@ -240,7 +240,7 @@ class Follower:
         later = next((name for name in listed if _place(name) > _place(self._name)), None)
         if later is None or not self._marks:
             return later is not None and self._name not in listed
-        base, newest = names.base_offset(later), dict[str, ReadBatch]()
+        base, newest = names.offset_in_name(later), dict[str, ReadBatch]()
         if base is not None and base < self._marks[-1].next_offset:
             return False
         for mark in reversed(self._marks):
@@ -261,7 +261,7 @@ class Follower:
             return
         if self._marks[-1] is mark:
             self._marks[-1] = mark._replace(name="")
-        first = names.base_offset(listed[0])
+        first = names.offset_in_name(listed[0])
         if first is not None and first > mark.next_offset:
             self._note(f"offsets {mark.next_offset} to {first - 1} were deleted before they were read")
 
@@ -543,12 +543,12 @@ def _inode(segment: SegmentFile) -> int | None:
 
 
 def _place(name: str) -> tuple[int, str]:
-    return (names.base_offset(name) or 0, name)
+    return (names.offset_in_name(name) or 0, name)
 
 
 def _first_with(listed: Sequence[str], offset: int | None) -> str:
     """The first segment that may have this offset or a later one."""
-    return listed[ranges.segments_in_range([names.base_offset(name) for name in listed], offset, None)[0]]
+    return listed[ranges.segments_in_range([names.offset_in_name(name) for name in listed], offset, None)[0]]
 
 
 def _owner(name: str) -> tuple[str | None, int | None] | None:

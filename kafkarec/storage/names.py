@@ -261,7 +261,7 @@ def segment(name: str) -> SegmentName | None:
     )
 
 
-def base_offset(name: str) -> int | None:
+def offset_in_name(name: str) -> int | None:
     """The base offset in the name of a .log; of a .checkpoint its next offset; else None."""
     parsed = segment(name)
     return parsed.base_offset if parsed and parsed.suffix in (".log", ".checkpoint") else None

@@ -1,7 +1,7 @@
-"""Witnesses of a log's end: the files that say how far the log once reached.
+"""Recorded ends of a log: the files that say how far the log once reached.
 
 A log that is cut at a batch's end, or whose last segment is gone, has no damaged byte. The table below names the files
-that know more. A witness counts only strictly above the log's end; below it, and for any gap, it proves nothing.
+that know more. A recorded end counts only strictly above the log's end; below it, and for any gap, it proves nothing.
 
     LOST      only a broker that stopped while it truncated the log has such a file, else records are lost
     LONGER    the log was longer: records are lost, or the broker truncated them, which leaves such files behind
@@ -10,8 +10,8 @@ that know more. A witness counts only strictly above the log's end; below it, an
 Read them before the log: a broker that writes meanwhile would otherwise seem to have lost what it wrote since.
 
 A truncation leaves old entries in the memory-mapped indexes of the active segment, until others replace them, and the
-leader epochs are written a little later. Where the high watermark is known and not above the end, such entries are no
-witness: nothing that was replicated is missing.
+leader epochs are written a little later. Where the high watermark is known and not above the end, such entries do not
+count: nothing that was replicated is missing.
 
 Of folders of partitions, and first segments, that are gone, a checkpoint's line alone proves nothing: folders are
 copied in part, topics are deleted, and partitions are moved to another log directory of their broker.
@@ -53,7 +53,7 @@ LOST, LONGER, DELETED = "lost", "longer", "deleted"
 MEANINGS = (LOST, LONGER, DELETED)  # the strongest first
 
 
-class Witness(NamedTuple):
+class RecordedEnd(NamedTuple):
     """A file, and the end of the log according to it.
 
     end        the offset after the last one that the log had
@@ -179,11 +179,11 @@ class DataFolderState:
             return None
         return ClusterTopics([*before.column("value"), *later.column("value")])
 
-    def witnesses(self, topic: str | None, partition: int | None) -> Iterator[Witness]:
+    def recorded_ends(self, topic: str | None, partition: int | None) -> Iterator[RecordedEnd]:
         for name, offsets in self.offsets.items():
             end = offsets.get((topic, partition))  # type: ignore[call-overload]
             if end is not None:
-                yield Witness(name, end, _CHECKPOINTS[name])
+                yield RecordedEnd(name, end, _CHECKPOINTS[name])
 
     def log_start(self, topic: str | None, partition: int | None) -> int:
         """The offset below which the records of a partition count as deleted; 0: not known."""
@@ -218,14 +218,14 @@ def data_folders(folders: Iterable[Folder]) -> dict[str, DataFolderState]:
     return found
 
 
-def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[Witness, ...]:
-    """The witnesses of a log, whether or not they are above its end. None count if the folder has a later segment
+def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[RecordedEnd, ...]:
+    """The recorded ends of a log, whether or not they are above its end. None count if the folder has a later segment
     than `log`: the log goes on there. If it has a later one that is `.deleted`, with its indexes, the broker truncated
     the log and has not come to its snapshots and checkpoints yet: only records that were deleted on purpose count.
 
     .index, .timeindex and .txnindex of earlier segments are not read, as the next segment's name is higher.
     """
-    found = [*data_folder.witnesses(log.topic, log.partition)]
+    found = [*data_folder.recorded_ends(log.topic, log.partition)]
     folder = log.folder
     if folder is None:
         return tuple(found)
@@ -243,12 +243,12 @@ def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[Witness, ..
     segments = {one.base_offset for one in beside if one.suffix == ".log"}
     for one in beside:
         if one.suffix == producer_snapshot.SUFFIX:
-            found.append(Witness(one.stem + one.suffix, one.base_offset, LOST))
+            found.append(RecordedEnd(one.stem + one.suffix, one.base_offset, LOST))
         elif one.suffix in _INDEXES and (last is None or one.base_offset >= last.base_offset):
             found += _of_index(one, folder, one.base_offset in segments)
     # An epoch that begins at the log's end is that of a leader that has written nothing yet.
     starts = [entry.start_offset for entry in epoch_entries(folder)[-1:]]
-    found += [Witness(leader_epochs.NAME, start, LONGER, outlasts=True) for start in starts]
+    found += [RecordedEnd(leader_epochs.NAME, start, LONGER, outlasts=True) for start in starts]
     return tuple(found)
 
 
@@ -276,7 +276,7 @@ def cleaned_meanwhile(log: PartitionFiles) -> bool | None:
     return False if segments.isdisjoint(replaced) else None
 
 
-def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iterator[Witness]:
+def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iterator[RecordedEnd]:
     name = one.stem + one.suffix
     data = _quiet(folder, name)
     try:
@@ -285,9 +285,9 @@ def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iter
     except KafkaRecordError:
         claim = None  # verify reports it
     if not has_segment:
-        yield Witness(name, max(one.base_offset, claim.end if claim else 0), LONGER)
+        yield RecordedEnd(name, max(one.base_offset, claim.end if claim else 0), LONGER)
     elif claim is not None:
-        yield Witness(name, claim.end, LONGER, claim.position, outlasts=one.suffix != txn_index.SUFFIX)
+        yield RecordedEnd(name, claim.end, LONGER, claim.position, outlasts=one.suffix != txn_index.SUFFIX)
 
 
 def epoch_entries(folder: Folder) -> tuple[leader_epochs.EpochEntry, ...]:
@@ -306,19 +306,19 @@ def _quiet(folder: Folder, name: str) -> bytes | None:
         return None
 
 
-def above(witnesses: Iterable[Witness], end: LogEnd) -> tuple[Witness, ...]:
-    """The credible witnesses strictly above a log's end, the strongest meaning and the highest end first."""
-    found = tuple(credible(witnesses, end))
+def above(recorded: Iterable[RecordedEnd], end: LogEnd) -> tuple[RecordedEnd, ...]:
+    """The credible recorded ends strictly above a log's end, the strongest meaning and the highest end first."""
+    found = tuple(credible(recorded, end))
     is_replicated = any(one.file == HIGH_WATERMARK and one.end <= end.offset for one in found)
     higher = [one for one in found if one.end > end.offset and not (one.outlasts and is_replicated)]
     return tuple(sorted(higher, key=lambda one: (MEANINGS.index(one.meaning), -one.end, one.file)))
 
 
 class EndVerdict(NamedTuple):
-    """A log's end, and the witnesses above it, as `above` gives them."""
+    """A log's end, and the recorded ends above it, as `above` gives them."""
 
     end: LogEnd
-    higher: tuple[Witness, ...] = ()
+    higher: tuple[RecordedEnd, ...] = ()
 
     @property
     def missing(self) -> int:
@@ -332,7 +332,7 @@ class EndVerdict(NamedTuple):
 
     @property
     def headline(self) -> str:
-        """A few words about the strongest witness; empty: there is none."""
+        """A few words about the strongest one of these; empty: there is none."""
         if not self.higher:
             return ""
         first = self.higher[0]
@@ -346,17 +346,17 @@ class EndVerdict(NamedTuple):
         )
 
 
-def credible(witnesses: Iterable[Witness], end: LogEnd) -> tuple[Witness, ...]:
-    """The witnesses without wrong index entries: those above the end that point at bytes before it."""
+def credible(recorded: Iterable[RecordedEnd], end: LogEnd) -> tuple[RecordedEnd, ...]:
+    """The recorded ends without wrong index entries: those above the end that point at bytes before it."""
     return tuple(
-        one for one in witnesses if one.end <= end.offset or one.position is None or one.position >= end.position
+        one for one in recorded if one.end <= end.offset or one.position is None or one.position >= end.position
     )
 
 
-def end_without_segments(log: PartitionFiles, witnesses: Sequence[Witness]) -> LogEnd:
+def end_without_segments(log: PartitionFiles, recorded: Sequence[RecordedEnd]) -> LogEnd:
     """The end of a log whose segments are all gone: where the first of their indexes begins, else just below the
-    highest witness."""
-    highest = max((one.end for one in witnesses), default=0)
+    highest recorded end."""
+    highest = max((one.end for one in recorded), default=0)
     return LogEnd(min(indexes_without_segment(log), default=max(highest - 1, 0)), 0, None)
 
 
@@ -391,7 +391,7 @@ def proofs(log: PartitionFiles, gaps: Sequence[SegmentGap]) -> dict[SegmentGap, 
         missing = [name for base, name in orphans.items() if gap.first <= base <= gap.last]
         before = segments.get(gap.base)
         parsed = names.segment(before.name) if before else None
-        longer: tuple[Witness, ...] = ()
+        longer: tuple[RecordedEnd, ...] = ()
         if log.folder and parsed:
             beside = [parsed._replace(suffix=suffix) for suffix in _INDEXES]
             claims = (found for one in beside for found in _of_index(one, log.folder, has_segment=True))

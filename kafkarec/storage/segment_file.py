@@ -94,7 +94,7 @@ class SegmentFile(InFolder):
         self.topic, self.partition = topic, partition
         self.later_segment, self.begin, self.end, self.restore = later_segment, begin, end, restore
         self.one_log = one_log
-        self.base_offset = names.base_offset(name) if base_offset is None else base_offset
+        self.base_offset = names.offset_in_name(name) if base_offset is None else base_offset
         self.keys: dict[str, str | None] = {}
         self._prepared = prepared
         self._folder, self._given = folder, source

@@ -87,8 +87,8 @@ class SegmentSummary:
             base if kind == 0 and base is not None else max_timestamp
             for kind, base, max_timestamp in zip(kinds, bases, ends, strict=True)
         )
-        self.first_timestamp = earliest(self.first_timestamp, *begins)
-        self.max_timestamp = latest(self.max_timestamp, *ends)
+        self.first_timestamp = least_known(self.first_timestamp, *begins)
+        self.max_timestamp = largest_known(self.max_timestamp, *ends)
         if self.first_offset is None:
             first = table[0]
             self.first_offset = first["base_offset"] if first["base_offset"] is not None else first["last_offset"]
@@ -270,7 +270,7 @@ def _read_last_batches(segment: SegmentFile, source: ByteSource, summary: Segmen
         summary.notes.append("the last batch was not found, --full reads all headers")
     entry = _last_entry(segment, ".timeindex", TimeIndex.layout)
     if entry is not None and summary.next_offset is not None and entry[0] >= 0:
-        summary.max_timestamp = latest(summary.max_timestamp, entry[0])
+        summary.max_timestamp = largest_known(summary.max_timestamp, entry[0])
     return sure
 
 
@@ -323,10 +323,10 @@ def _tables(segment: Any, want: Want, start: int = 0, stop: int | None = None) -
     return (batch_table(step.part) for step in walk([segment], asked(want, errors="skip"), start=start, stop=stop))
 
 
-def earliest(*values: Any) -> int | None:
+def least_known(*values: Any) -> int | None:
     """The least value; None is unknown."""
     return min((value for value in values if value is not None), default=None)
 
 
-def latest(*values: Any) -> int | None:
+def largest_known(*values: Any) -> int | None:
     return max((value for value in values if value is not None), default=None)

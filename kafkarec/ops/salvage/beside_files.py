@@ -22,7 +22,7 @@ from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.names_by_content import places_by_content
-from kafkarec.storage.recorded_ends import LogEnd, SegmentGap, Witness
+from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
 from kafkarec.support.text_table import counted
@@ -54,7 +54,7 @@ def arrange(partition: SalvagePartition, given: set[str]) -> None:
             if _end(segment) is not None:
                 why = f"by its batches it is the segment of offset {place}"
                 partition.beside.append(BesideFile(segment.path, why, 0, used=True))
-        beside = [one.name for one in source.log.left_out if _state(one.name)]
+        beside = [one.name for one in source.log.left_out if _log_file_state(one.name)]
         unnamed = [name for name in beside if os.path.join(source.path, name) not in given]
         _take_swaps(partition, source, unnamed)
         for left in source.log.left_out:
@@ -67,7 +67,7 @@ def arrange(partition: SalvagePartition, given: set[str]) -> None:
                     why = f"it has batches starting at offset {base}: to merge it, salvage it with this partition's "
                     partition.beside.append(BesideFile(file, f"{why}folder{of}", 0, used=False))
         for name in unnamed:
-            if _state(name) in (".deleted", ".cleaned"):
+            if _log_file_state(name) in (".deleted", ".cleaned"):
                 partition.fillers[_segment(source, name)] = False
 
 
@@ -127,7 +127,7 @@ def _content(segment: SegmentFile, holes: Sequence[Hole], cap: int) -> _Content 
     return None if first is None else _Content(first, last, batches)
 
 
-def _state(name: str) -> str:
+def _log_file_state(name: str) -> str:
     """The state of a .log file: .swap, .deleted, .cleaned; empty: another file."""
     parsed = names.segment(name)
     return parsed.state if parsed and parsed.suffix == ".log" and not parsed.packed_suffix else ""
@@ -143,7 +143,7 @@ def _take_swaps(partition: SalvagePartition, source: SalvageSource, unnamed: Seq
     taken, ends = [], []
     valid = names.swaps_to_take(unnamed)
     for name in unnamed:
-        if _state(name) != ".swap":
+        if _log_file_state(name) != ".swap":
             continue
         segment = _segment(source, name)
         end = _end(segment) if name in valid else None
@@ -184,10 +184,10 @@ def log_start(partition: SalvagePartition) -> int:
 
 
 def read_witnesses(partition: SalvagePartition) -> None:
-    """Reads the witnesses of the sources, before their segments: a broker may be writing both."""
+    """Reads the recorded ends of the sources, before their segments: a broker may be writing both."""
     for source in partition.main_sources:
         if not source.unordered:
-            source.witnesses = recorded_ends.read(_log(partition, source), source.data_folder)
+            source.recorded_ends = recorded_ends.read(_log(partition, source), source.data_folder)
 
 
 def add_lost_start(partition: SalvagePartition, report: SalvagedPartition) -> None:
@@ -202,22 +202,23 @@ def add_lost_start(partition: SalvagePartition, report: SalvagedPartition) -> No
             return
 
 
-def credible(partition: SalvagePartition) -> list[Witness]:
-    """The witnesses of all sources, without wrong ones. A last segment that was not read to its end proves nothing
+def credible(partition: SalvagePartition) -> list[RecordedEnd]:
+    """The recorded ends of all sources, without wrong ones. A last segment that was not read to its end proves nothing
     about the log's, and so its source has none."""
     sources = partition.main_sources
-    found = [one for source in sources if not source.segments for one in source.witnesses]
-    read = ((source.witnesses, end) for source in sources if (end := _log_end(source)))
-    return [*found, *(one for witnesses, end in read for one in recorded_ends.credible(witnesses, end))]
+    found = [one for source in sources if not source.segments for one in source.recorded_ends]
+    read = ((source.recorded_ends, end) for source in sources if (end := _log_end(source)))
+    return [*found, *(one for recorded, end in read for one in recorded_ends.credible(recorded, end))]
 
 
 def is_followed(partition: SalvagePartition) -> bool:
-    """Marks the last segment of a source that ends below one of its own witnesses as one that other batches follow, as
-    a cut batch or zeros at its end are damage then. Returns whether there is such a tail: it must be read again."""
+    """Marks the last segment of a source that ends below one of its own recorded ends as one that other batches
+    follow, as a cut batch or zeros at its end are damage then. Returns whether there is such a tail, which must be read
+    again."""
     any_tail = False
     for source in partition.main_sources:
         end = _log_end(source)
-        if end and source.end.has_tail and recorded_ends.above(source.witnesses, end):
+        if end and source.end.has_tail and recorded_ends.above(source.recorded_ends, end):
             source.segments[-1].close()
             source.segments[-1] = source.segments[-1].copy(later_segment=True)
             any_tail = True
@@ -232,12 +233,12 @@ def _log_end(source: SalvageSource) -> LogEnd | None:
     return LogEnd(max(end.next_offset or 0, source.segments[-1].base_offset or 0), end.position, None)
 
 
-def end_without_segments(partition: SalvagePartition, witnesses: Sequence[Witness]) -> int:
+def end_without_segments(partition: SalvagePartition, recorded: Sequence[RecordedEnd]) -> int:
     """The least end of a log that the sources have no segment of; 0: they have segments."""
     if any(source.segments for source in partition.sources):
         return 0
     logs = [_log(partition, source) for source in partition.main_sources]
-    return max((recorded_ends.end_without_segments(log, witnesses).offset for log in logs), default=0)
+    return max((recorded_ends.end_without_segments(log, recorded).offset for log in logs), default=0)
 
 
 def was_never_cleaned(partition: SalvagePartition) -> bool:

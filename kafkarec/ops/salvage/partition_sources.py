@@ -26,7 +26,7 @@ from kafkarec.storage.finding import Finder
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.log_folders import DataFolderFiles, LeftOut, PartitionFiles, by_base_offset
 from kafkarec.storage.output_rules import Refused
-from kafkarec.storage.recorded_ends import DataFolderState, Witness
+from kafkarec.storage.recorded_ends import DataFolderState, RecordedEnd
 from kafkarec.storage.segment_file import SegmentFile, known_size
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
@@ -46,7 +46,7 @@ class SalvageSource:
     snapshots   its KRaft snapshots
     data_folder   the one that `log` is in
     holes       (first, last) offsets that it may fill; None: it is a source for all offsets
-    witnesses, end   what files say of its end, and where its batches end; see `beside_files`
+    recorded_ends, end   what files say of its end, and where its batches end; see `beside_files`
     rank        0, unless its topic id is not that of the source named first: its batches win only over those of a
                 higher rank
     """
@@ -59,7 +59,7 @@ class SalvageSource:
     data_folder: DataFolderState = field(default_factory=lambda: DataFolderState(None))
     holes: list[tuple[int, int]] | None = None
     rank: int = 0
-    witnesses: tuple[Witness, ...] = ()
+    recorded_ends: tuple[RecordedEnd, ...] = ()
     end: SourceEnd = _NOT_READ
 
     def folder_file(self, name: str) -> bytes | None:

@@ -38,7 +38,7 @@ from kafkarec.read import reader
 from kafkarec.recover.steps import as_stored
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch
-from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
+from kafkarec.storage.recorded_ends import DELETED, EndVerdict, RecordedEnd
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
 from kafkarec.write.fields import BatchHeader
@@ -147,9 +147,9 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
     made = _read(partition, options)
     if is_followed(partition):
         made = _read(partition, options)
-    witnesses = credible(partition)
+    recorded = credible(partition)
     if partition.fillers:
-        _compare_end(partition, made.report, witnesses)
+        _compare_end(partition, made.report, recorded)
         missing = made.report
         if missing.ends_in_damage:
             missing = replace(missing, lost=[*missing.lost, (missing.next_offset, None)])
@@ -161,7 +161,7 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
     plan_snapshots(made, partition, options.max_decompressed_bytes)
-    end = _compare_end(partition, made.report, witnesses)
+    end = _compare_end(partition, made.report, recorded)
     add_lost_start(partition, made.report)
     report, least_end = made.report, 0
     if end.higher and end.higher[-1].meaning == DELETED:
@@ -275,15 +275,15 @@ def _base_offsets(partition: SalvagePartition) -> list[int]:
     return base_offsets
 
 
-def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witnesses: Sequence[Witness]) -> EndVerdict:
-    """Compares the log with the witnesses of its end, and with what proves that offsets are lost; the report gets
+def _compare_end(partition: SalvagePartition, report: SalvagedPartition, recorded: Sequence[RecordedEnd]) -> EndVerdict:
+    """Compares the log with the recorded ends, and with what proves that offsets are lost; the report gets
     it."""
     report.proofs = proofs_of_loss(partition, report.missing)
     report.never_compacted = (
         report.gaps_end > log_start(partition) and not report.compacted and was_never_cleaned(partition)
     )
-    ends = [report.next_offset or 0, end_without_segments(partition, witnesses), *_base_offsets(partition)]
-    return report.set_end(max(ends), witnesses)
+    ends = [report.next_offset or 0, end_without_segments(partition, recorded), *_base_offsets(partition)]
+    return report.set_end(max(ends), recorded)
 
 
 def _reach(made: PlannedFolder, end: int) -> None:

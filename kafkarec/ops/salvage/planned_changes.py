@@ -56,7 +56,7 @@ from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import SalvagePartition
-from .planned_files import Change, batch_size, inserted, removed
+from .planned_files import Change, batch_size, inserted, removed_batch
 from .salvaged_partition import SalvagedPartition
 
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
@@ -200,7 +200,7 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
             if row is not None and row["is_transactional"] and not row["is_control"]:
                 for one in aside:
                     if row["producer_id"] == one.producer_id and one.first_offset <= first <= one.last_offset:
-                        found.append(removed(segment, row["position"], one.first_offset, "transaction_undecided"))
+                        found.append(removed_batch(segment, row["position"], one.first_offset, "transaction_undecided"))
                         break
             before = row or before
     return found
@@ -214,7 +214,7 @@ def find_plain_batches(log: PartitionFiles) -> list[Change]:
     for step in walk(log.segments, asked(MARKERS, errors="skip", restore=False)):
         for row, open_since in states.take(step).plain:
             # Of magic 2: older messages have no producer.
-            found.append(removed(step.segment, step.cell("position", row), open_since, "transaction_open"))
+            found.append(removed_batch(step.segment, step.cell("position", row), open_since, "transaction_open"))
     return found
 
 
@@ -223,7 +223,7 @@ def plain_sentences(plain: list[Change]) -> list[str]:
     return [
         f"the end of the transaction of producer {producer_id} from offset {first} on is missing, and the producer "
         "wrote plain batches after it: a broker would not start on them, so they are set aside"
-        for producer_id, first in sorted({(one.old.producer_id, one.first) for one in plain if one.old})
+        for producer_id, first in sorted({(one.old.producer_id, one.transaction_first) for one in plain if one.old})
     ]
 
 
@@ -254,7 +254,7 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
                 old = v2_header(segment.raw(position, V2_OVERHEAD))
                 span = _span(old, left_out)
                 if span is not None:
-                    yield Change(segment.name, position, batch_size(old), b"", old, None, span.reason, span.first)
+                    yield removed_batch(segment, position, span.first, span.reason)
                     continue
                 attributes = old.attributes & ~TRANSACTIONAL
                 new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)

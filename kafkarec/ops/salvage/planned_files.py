@@ -101,7 +101,7 @@ class Change(NamedTuple):
     data       the new ones
     old, new   the headers of the batch before and after; None: there is no batch
     reason     why a removed batch is set aside; empty: it is not kept
-    first      of a removed batch the first offset of its producer's transaction
+    transaction_first   of a removed batch the first offset of its producer's transaction
     """
 
     name: str
@@ -111,12 +111,12 @@ class Change(NamedTuple):
     old: V2Header | None
     new: V2Header | None
     reason: str = ""
-    first: int = -1
+    transaction_first: int = -1
 
 
-def removed(segment: SegmentFile, position: int, first: int, reason: str) -> Change:
+def removed_batch(segment: SegmentFile, position: int, transaction_first: int, reason: str) -> Change:
     old = v2_header(segment.raw(position, V2_OVERHEAD))
-    return Change(segment.name, position, batch_size(old), b"", old, None, reason, first)
+    return Change(segment.name, position, batch_size(old), b"", old, None, reason, transaction_first)
 
 
 def inserted(name: str, position: int, data: bytes) -> Change:

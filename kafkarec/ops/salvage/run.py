@@ -209,12 +209,12 @@ class _Run:
         self._folders: set[str] = set()
 
         def tick(path: str, position: int) -> None:
-            self._stopped()
+            self._raise_if_stopped()
             options.progress(path, position)
 
         self._options = replace(options, progress=tick, new_folder=lambda: free_folder(self._folders))
 
-    def _stopped(self) -> None:
+    def _raise_if_stopped(self) -> None:
         if self._stop.is_set():
             raise _Stopped
 
@@ -237,7 +237,7 @@ class _Run:
 
     def _one(self, partition: SalvagePartition) -> list[SalvagedPartition]:
         """Plans one partition, writes it, and reads it back; or takes over what an earlier run has done."""
-        self._stopped()
+        self._raise_if_stopped()
         if self._unfinished is None:
             plans = plan(partition, self._options)
             for one in plans:
@@ -269,7 +269,7 @@ class _Run:
             plans = plan(partition, replace(self._options, spool=spool))
             if note.why_again:
                 plans[0].report.problems.append(note.why_again)
-            replaces = note.replaces(plans)
+            replaces = note.includes_earlier_batches(plans)
             if replaces:
                 note.begin(plans)
             for one in () if replaces else plans:
@@ -287,7 +287,7 @@ class _Run:
                 )
             states: dict[str, State] = {}
             for one in plans:
-                write(one, out, self._stopped)
+                write(one, out, self._raise_if_stopped)
             for one in plans:
                 states |= read_back(one, out, self._options.as_partition)
             if replaces:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkarec.recover.marker_evidence import Decision
 from kafkarec.sources.read_failures import ReadFailure
-from kafkarec.storage.recorded_ends import EndVerdict, LogEnd, Witness, above
+from kafkarec.storage.recorded_ends import EndVerdict, LogEnd, RecordedEnd, above
 
 
 @dataclass
@@ -86,7 +86,7 @@ class SalvagedPartition:
     ends_in_damage whether the sources end in damage or in a file that could not be read; the end of the log is then
                    not known
     log_end        the offset after the last batch of the sources, or their last segment's name if that is higher
-    recorded_ends  the files that say that the sources once reached further (dicts of storage.recorded_ends.Witness)
+    recorded_ends  the files that say that the sources once reached further (dicts of storage.recorded_ends.RecordedEnd)
     beyond_end     the number of offsets that are missing there at least
     other_files    files that are used though their names are not those of segments, and those that are not
     keeps_earlier  whether an earlier run's result, with more batches, stays: this one is in another folder
@@ -139,9 +139,9 @@ class SalvagedPartition:
 
     @property
     def end(self) -> EndVerdict:
-        """The end of the log in the sources, and the witnesses above it."""
+        """The end of the log in the sources, and the recorded ends above it."""
         last = self.log_end - 1 if self.batches else None
-        return EndVerdict(LogEnd(self.log_end, 0, last), tuple(Witness(**one) for one in self.recorded_ends))
+        return EndVerdict(LogEnd(self.log_end, 0, last), tuple(RecordedEnd(**one) for one in self.recorded_ends))
 
     @property
     def reports_missing(self) -> bool:
@@ -158,9 +158,9 @@ class SalvagedPartition:
         """The number of damaged bytes of the sources."""
         return sum(int(damage["length"]) for damage in self.damage)
 
-    def set_end(self, offset: int, witnesses: Iterable[Witness]) -> EndVerdict:
+    def set_end(self, offset: int, recorded: Iterable[RecordedEnd]) -> EndVerdict:
         self.log_end = offset
-        self.recorded_ends = [one.to_dict() for one in above(witnesses, LogEnd(offset, 0, None))]
+        self.recorded_ends = [one.to_dict() for one in above(recorded, LogEnd(offset, 0, None))]
         self.beyond_end = self.end.missing
         return self.end
 

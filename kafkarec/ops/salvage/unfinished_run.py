@@ -5,8 +5,8 @@
                         {..., "reports": [...], "states": {path: [size, SHA-256]}}     when they are on the disk
 
 A finished partition is taken over if its sources and its files are as noted. Otherwise it is made again. What an
-earlier run wrote is replaced only if all of its batches are in the new files (`replaces`). Only files that a note
-lists are removed.
+earlier run wrote is replaced only if all of its batches are in the new files (`includes_earlier_batches`). Only files
+that a note lists are removed.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class PartitionNote:
         self.why_again = f"made again: {what} has changed since an earlier run finished this partition"
         return None
 
-    def replaces(self, plans: Iterable[PlannedFolder]) -> bool:
+    def includes_earlier_batches(self, plans: Iterable[PlannedFolder]) -> bool:
         """Whether all batches that an earlier run wrote are in these plans, as they are for the same sources."""
         if not self._found or self._found["sources"] == self._sources:
             return True

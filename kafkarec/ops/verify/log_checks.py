@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.recover.marker_evidence import UNDECIDED
-from kafkarec.recover.marker_matching import Match
+from kafkarec.recover.marker_matching import MatchedTransactions
 from kafkarec.recover.steps import Step
 from kafkarec.sidecars import (
     leader_epochs,
@@ -87,7 +87,7 @@ class LogCheck:
         self._cleaned = False  # whether offsets were missing so far
         self._is_read = True
         self._sequences = SequenceCheck(self._batches) if sequences else None
-        self._match = Match()
+        self._match = MatchedTransactions()
 
     def begin(self, segment: SegmentFile) -> None:
         findings = self._segments[segment.path] = SideFileFindings(self._path)

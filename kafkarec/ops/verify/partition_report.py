@@ -27,7 +27,7 @@ from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, ordered_batches
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.names_by_content import places_by_content
-from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
+from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, RecordedEnd
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted, noun
 
@@ -142,7 +142,7 @@ def partition_report(
     files: list[SegmentCheck],
     along: LogFindings,
     data_folder: recorded_ends.DataFolderState,
-    ends: Sequence[Witness],
+    ends: Sequence[RecordedEnd],
     limit: int,
 ) -> PartitionReport:
     """The report of one log.
@@ -202,7 +202,7 @@ def partition_report(
 
 
 def _end(
-    log: PartitionFiles, segments: Sequence[SegmentCheck], ends: Sequence[Witness], order: LogOrder | None
+    log: PartitionFiles, segments: Sequence[SegmentCheck], ends: Sequence[RecordedEnd], order: LogOrder | None
 ) -> EndVerdict:
     """The log's end, and the files that say that it was longer. A last segment that could not be read to its end proves
     nothing about it, and so there are none."""
@@ -240,7 +240,7 @@ def _report_end(log: PartitionFiles, verdict: EndVerdict, findings: Findings) ->
         findings.add(kind, f"the log {ends}, but {what}: {consequence}{others}", offset=end.offset, file=first.file)
 
 
-def _may_be_unfinished(log: PartitionFiles, longer: Sequence[Witness]) -> bool:
+def _may_be_unfinished(log: PartitionFiles, longer: Sequence[RecordedEnd]) -> bool:
     """Whether an index without its segment may be of a Spark job that is writing to the folder, or was killed: in a
     bucket, or where the job has its temporary folder."""
     orphans = recorded_ends.indexes_without_segment(log)
