@@ -128,7 +128,8 @@ def run(args: argparse.Namespace) -> int:
         for path in inputs:
             with input_formats.opened(path) as file:
                 for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused):
-                    for partition, part in _by_partition(rows, log):
+                    for partition, part in _by_partition(rows):
+                        log.begin(partition, part.where(0))
                         if partition not in builders:
                             builders[partition] = RowBatches(args, fields, defaults, refused)
                         for batch in builders[partition].add(part):
@@ -167,7 +168,7 @@ class _Refused:
         return DAMAGED if self.count else FINE
 
 
-def _by_partition(rows: InputRows, log: new_log.NewLog) -> Iterator[tuple[new_log.Place, InputRows]]:
+def _by_partition(rows: InputRows) -> Iterator[tuple[new_log.Place, InputRows]]:
     """Yield (partition, its rows); all rows with partition (None, None) if they name neither topic nor partition."""
     columns = rows.column("topic"), rows.column("partition")
     rows_of: dict[new_log.Place, list[int]] = {}
@@ -177,7 +178,6 @@ def _by_partition(rows: InputRows, log: new_log.NewLog) -> Iterator[tuple[new_lo
         for row, place in enumerate(zip(*(cells or [None] * len(rows) for cells in columns), strict=True)):
             rows_of.setdefault(place, []).append(row)
     for place, numbers in rows_of.items():
-        log.begin(place, rows.where(numbers[0]))
         yield place, rows if len(rows_of) == 1 else rows.take(numbers)
 
 

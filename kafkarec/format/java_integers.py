@@ -59,11 +59,11 @@ VARINT_BYTES, VARLONG_BYTES = 5, 10
 
 
 class BadVarint(Exception):
-    """No varint: `cut` if the bytes end inside of it, else it is too long. `groups`: the bits that were read."""
+    """No varint: `cut` if the bytes end inside of it, else it is too long. `bits_read`: their value."""
 
-    def __init__(self, cut: bool, groups: int) -> None:
-        super().__init__(cut, groups)
-        self.cut, self.groups = cut, groups
+    def __init__(self, cut: bool, bits_read: int) -> None:
+        super().__init__(cut, bits_read)
+        self.cut, self.bits_read = cut, bits_read
 
 
 def read_unsigned(data: Any, at: int, end: int, most: int = VARINT_BYTES) -> tuple[int, int]:

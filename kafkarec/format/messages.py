@@ -100,7 +100,7 @@ class Cursor:
             refuse(
                 "an unsigned varint is longer than 5 bytes",
                 "Varint is too long, the most significant bit in the 5th byte is set, "
-                f"converted value: {bad.groups & 0xFFFFFFFF:x}",
+                f"converted value: {bad.bits_read & 0xFFFFFFFF:x}",
             )
         return wrapped(value, 32)
 

@@ -169,7 +169,7 @@ def _latest(batch: DumpedBatch, limit: int) -> int:
         stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps]
     else:
         stamps = [message.timestamp for message in messages(batch, limit)]
-    return max(-1, -1, *stamps)
+    return max([-1, *stamps])
 
 
 def _last_offset(batch: DumpedBatch) -> int:

@@ -30,7 +30,7 @@ from kafkarec.support.text_table import counted
 from .partition_sources import SalvagePartition, SalvageSource
 from .salvaged_partition import BesideFile, SalvagedPartition
 
-Hole = tuple[int, int]
+OffsetRange = tuple[int, int]
 
 
 class _Content(NamedTuple):
@@ -109,7 +109,7 @@ def filled(
     return sources, beside
 
 
-def rows_in(segment: SegmentFile, number: int, holes: Sequence[Hole], cap: int) -> Iterator[GoodBatch]:
+def rows_in(segment: SegmentFile, number: int, holes: Sequence[OffsetRange], cap: int) -> Iterator[GoodBatch]:
     """Yields the good batches of a filler that are completely in a hole, in ascending order."""
     next_offset = 0
     for row in good_batches.read_file(segment, number, None, DamageCollector(cap)):
@@ -118,7 +118,7 @@ def rows_in(segment: SegmentFile, number: int, holes: Sequence[Hole], cap: int) 
             yield row._replace(damaged=True)
 
 
-def _content(segment: SegmentFile, holes: Sequence[Hole], cap: int) -> _Content | None:
+def _content(segment: SegmentFile, holes: Sequence[OffsetRange], cap: int) -> _Content | None:
     """What the good batches in these holes are; None: there are none."""
     first, last, batches = None, 0, 0
     for row in rows_in(segment, 0, holes, cap):

@@ -141,12 +141,12 @@ def refuse_records(
     )
 
 
-def _why(what: int, magic: int, rules: Rules, timestamp: int, offset: int, own_magic: int) -> str:
-    if what == OTHER_MAGIC:
+def _why(rule: int, magic: int, rules: Rules, timestamp: int, offset: int, own_magic: int) -> str:
+    if rule == OTHER_MAGIC:
         return f"its magic {own_magic} is not the outer magic {magic}"
-    if what == NO_KEY:
+    if rule == NO_KEY:
         return "it has no key, and the topic is compacted"
-    if what == APPEND_TIME:
+    if rule == APPEND_TIME:
         return "its timestamp type is log append time, which a producer does not set"
     least, most = wrapped(rules.now - rules.before_ms, 64), wrapped(rules.now + rules.after_ms, 64)
     return f"timestamp {timestamp} of offset {offset} is out of range: from {least} to {most}"

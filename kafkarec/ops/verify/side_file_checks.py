@@ -94,10 +94,10 @@ class IndexCheck(Generic[E]):
     def _described(self, entry: E) -> str:
         """The two fields in words."""
 
-    def _until(self, last: int) -> Iterator[tuple[int, E]]:
+    def _until(self, place: int) -> Iterator[tuple[int, E]]:
         """Yields the (number, entry) pairs up to a place."""
-        places, last = self._places, last - self._place_base
-        while self._at < len(places) and places[self._at] <= last:
+        places, end = self._places, place - self._place_base
+        while self._at < len(places) and places[self._at] <= end:
             number = self._numbers[self._at]
             self._at += 1
             yield number, self._index[number]
