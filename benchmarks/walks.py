@@ -27,7 +27,7 @@ from kafkarec.ops.compact import cleaned  # noqa: E402
 from kafkarec.ops.convert import converted  # noqa: E402
 from kafkarec.ops.diff import compare  # noqa: E402
 from kafkarec.read.isolation import excluded  # noqa: E402
-from kafkarec.storage.rebuild_folder import rebuild_log  # noqa: E402
+from kafkarec.storage.rebuild_folder import rebuild_side_files  # noqa: E402
 
 NOW = 1_700_000_000_000
 
@@ -63,7 +63,7 @@ OPERATIONS: dict[str, Callable[[Any], object]] = {
     "what read_committed leaves out": lambda log: excluded(log.segments),
     "read": lambda log: log.read(),
     "stream": lambda log: deque(log.stream(), 0),
-    "reindex": lambda log: deque(rebuild_log(log), 0),
+    "reindex": lambda log: deque(rebuild_side_files(log), 0),
     "diff": lambda log: compare(log, kafkarec.open(log.path)),
     "compact": lambda log: deque(cleaned(log), 0),
     "convert to lz4": lambda log: deque(converted(log, compression="lz4"), 0),

@@ -24,8 +24,8 @@ from kafkarec.state import HANGING_AFTER
 from kafkarec.storage import log_reading, opening, ranges, segment_summary
 from kafkarec.storage.finding import Finder
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
-from kafkarec.storage.log_reading import Isolated, splits
-from kafkarec.storage.names_by_content import in_order
+from kafkarec.storage.log_reading import IsolationOptions, splits
+from kafkarec.storage.names_by_content import order_by_content
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.raw_batches import BatchSlice, SegmentBytes
 from kafkarec.storage.segment_file import SegmentFile
@@ -79,7 +79,7 @@ class Readable(ABC):
         `.batches` and `.damage` are those of the bytes read; `.remaining` is the sum over all segments.
         """
         record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        isolated = Isolated(isolation, aborted, last_stable_offset)
+        isolated = IsolationOptions(isolation, aborted, last_stable_offset)
         wanted = self._request(options)
         return log_reading.read(self.groups(), wanted, record_range, isolated, checked_threads(threads))
 
@@ -112,10 +112,14 @@ class Readable(ABC):
         With errors="raise" it yields everything before the damage, then raises. Closing the iterator closes the file.
         """
         first, last = _counts(first, last)
-        wanted = self._pieces(batch_bytes, keys, options)
+        wanted = self._request_for_pieces(batch_bytes, keys, options)
         record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
         aborted = None if aborted is None else list(aborted)
-        how = record_range, Isolated(Isolation.of(isolation), aborted, last_stable_offset), checked_threads(threads)
+        how = (
+            record_range,
+            IsolationOptions(Isolation.of(isolation), aborted, last_stable_offset),
+            checked_threads(threads),
+        )
         if first is None and last is None:
             return _without_segments(log_reading.pieces(self.groups(), wanted, *how))
         from kafkarec.storage.first_and_last import last_pieces, limited
@@ -123,7 +127,9 @@ class Readable(ABC):
         every = log_reading.pieces if last is None else partial(last_pieces, count=last)
         return _without_segments(limited(every(self.groups(), wanted, *how), first, last))
 
-    def _pieces(self, batch_bytes: int, keys: Iterable[bytes | str] | None, options: dict[str, Any]) -> DecodeRequest:
+    def _request_for_pieces(
+        self, batch_bytes: int, keys: Iterable[bytes | str] | None, options: dict[str, Any]
+    ) -> DecodeRequest:
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
         wanted = with_keys(self._request(options), keys)
@@ -194,7 +200,7 @@ class Readable(ABC):
         from kafkarec.support.package_logger import logger
 
         assert isinstance(self, SegmentFile | PartitionFiles | DataFolderFiles)
-        wanted = self._pieces(batch_bytes, keys, options)
+        wanted = self._request_for_pieces(batch_bytes, keys, options)
         return followers(self, wanted, record_range, Isolation.of(isolation), last, on_note or logger.warning)
 
     def scan(
@@ -234,7 +240,7 @@ class Readable(ABC):
         from kafkarec.state import transactions
 
         (group,) = self.groups()
-        return transactions.listing(in_order(group), hanging_after=hanging_after)
+        return transactions.listing(order_by_content(group), hanging_after=hanging_after)
 
     @property
     def last_stable_offset(self) -> int | None:
@@ -243,7 +249,7 @@ class Readable(ABC):
         from kafkarec.read import isolation as isolation_rules
 
         (group,) = self.groups()
-        return isolation_rules.excluded(in_order(group)).last_stable_offset
+        return isolation_rules.excluded(order_by_content(group)).last_stable_offset
 
     def verify(self, **options: Any) -> Report:
         """Checks everything and reports damage, its position and the lost offsets: see kafkarec.verify."""

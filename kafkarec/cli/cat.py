@@ -11,7 +11,7 @@ from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.logs import Segment
 from kafkarec.read.decode_options import request, with_keys
 from kafkarec.storage.first_and_last import limited
-from kafkarec.storage.log_reading import Isolated
+from kafkarec.storage.log_reading import IsolationOptions
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
 
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
             "errors": "skip",
             "restore": args.errors == "skip",
         }
-        wanted, isolated = with_keys(request(**decode_options), keys), Isolated(args.isolation)
+        wanted, isolated = with_keys(request(**decode_options), keys), IsolationOptions(args.isolation)
         with progress.shown(sources, progress.when(args.output), 1 + args.latest_per_key) as tick:
             threads = shared_options.threads(args)
             reader = PieceReader(wanted, record_range, isolated, damage_reporter, tick, threads)

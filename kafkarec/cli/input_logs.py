@@ -17,7 +17,7 @@ from kafkarec.logs import Log, LogDir, LogFinder, Segment, logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.sources.read_failures import MISSING, of_one_file, read_failure
+from kafkarec.sources.read_failures import MISSING, is_of_one_file, read_failure
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import first_bytes, globs, names
 from kafkarec.storage.log_folders import LeftOut, by_base_offset
@@ -100,7 +100,7 @@ def find(
             found = opened(path, args.topic, args.partition, any_file=any_file)
         except CouldNot as error:
             cause = error.__cause__
-            may_go_on = isinstance(cause, Exception) and of_one_file(cause)
+            may_go_on = isinstance(cause, Exception) and is_of_one_file(cause)
             if alone or not may_go_on or remote.is_url(path) or os.path.isdir(path):
                 raise
             found = Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read

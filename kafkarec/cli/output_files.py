@@ -148,7 +148,7 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
         if args.force:
             args.inputs_read.demand_file(path, path.option, force=True)
         with errors_named(place):
-            is_published = output_rules.publish(part, place, args.force)
+            is_published = output_rules.rename_into_place(part, place, args.force)
     except BaseException:
         with suppress(OSError):
             os.unlink(part)

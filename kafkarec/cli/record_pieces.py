@@ -24,7 +24,7 @@ from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.sources import remote
 from kafkarec.storage import log_reading
 from kafkarec.storage.first_and_last import last_ranges
-from kafkarec.storage.log_reading import Isolated
+from kafkarec.storage.log_reading import IsolationOptions
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.segment_file import SegmentFile
@@ -70,7 +70,7 @@ def _size_of(table: RecordColumns | BatchTable, run: Piece) -> int:
 def chosen(table: AnyTable, rows: Sequence[int]) -> AnyTable:
     """Return the rows at these places, in rising order. Nothing is copied."""
     runs = ([row for _, row in run] for _, run in groupby(enumerate(rows), key=lambda place: place[1] - place[0]))
-    return table._same([piece for run in runs for piece in table._rows(run[0], run[-1] + 1)])
+    return table._with_pieces([piece for run in runs for piece in table._rows(run[0], run[-1] + 1)])
 
 
 SomeRecords = tuple[SegmentFile, RecordColumns]
@@ -83,7 +83,7 @@ class PieceReader:
 
     wanted: DecodeRequest
     record_range: RecordRange
-    isolated: Isolated
+    isolated: IsolationOptions
     damage_reporter: DamageReporter
     tick: Tick
     threads: int = 1

@@ -17,12 +17,12 @@ from kafkarec.format.java_integers import INT_MAX
 from kafkarec.logs import Log
 from kafkarec.report import Block, Document, ReportTable
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
-from kafkarec.sources.read_failures import of_one_file
+from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.storage import names
 from kafkarec.storage.names_by_content import wrong_names
 from kafkarec.storage.output_rules import suggested_output
-from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
+from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_side_files
 from kafkarec.support import durable
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
@@ -174,9 +174,9 @@ def _rebuilt(log: Log, index_interval: int, unread: list[str]) -> Iterator[Rebui
         unread.append(f"{log.path}: {why}; its log is left out; {salvage} names them by their batches")
         return
     try:
-        yield from rebuild_log(log, index_interval)
+        yield from rebuild_side_files(log, index_interval)
     except OSError as error:
-        if not of_one_file(error):
+        if not is_of_one_file(error):
             raise
         unread.append(f"{input_logs.failure(error, log.path)}; its log is left out")
 

@@ -18,10 +18,10 @@ from kafkarec.internal_topics import transactional_ids
 from kafkarec.internal_topics.transactional_ids import TransactionalIdState
 from kafkarec.logs import Log, LogDir, Segment, logs_of
 from kafkarec.report import Block, Commands, Document, ReportSection, ReportTable
-from kafkarec.sources.read_failures import of_one_file
+from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES, Transaction, TransactionListing
-from kafkarec.storage.names_by_content import in_order
+from kafkarec.storage.names_by_content import order_by_content
 from kafkarec.storage.opening import states_beside
 from kafkarec.support.command_line import command, quoted
 from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
@@ -135,7 +135,7 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
                 try:
                     listing = transactions.listing(_ticked(log, tick), hanging_after=args.hanging_after)
                 except OSError as error:
-                    if len(logs) == 1 or not of_one_file(error):
+                    if len(logs) == 1 or not is_of_one_file(error):
                         raise
                     unread.append(f"{log.topic}-{log.partition} is left out: {input_logs.failure(error, log.path)}")
                     continue
@@ -146,7 +146,7 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
 
 
 def _ticked(log: Log, tick: progress.Tick) -> Iterator[Segment]:
-    for segment in in_order(log.segments):
+    for segment in order_by_content(log.segments):
         yield segment
         tick(segment.path, progress.size_of(segment))
 

@@ -23,7 +23,7 @@ from kafkarec.errors import InvalidRecordError, LimitExceededError
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from .message_schemas import MessageSchema, Struct
+    from .message_schemas import MessageSchema, MessageStruct
 
 _Record = TypeVar("_Record", bound="ControlRecord")
 _Struct = TypeVar("_Struct")
@@ -323,7 +323,7 @@ def _reader(kind_id: int, version: int) -> Callable[[bytes], tuple[Any, ...]]:
     return read
 
 
-def _object_of(of: Struct) -> Callable[[dict[str, Any]], Any]:
+def _object_of(of: MessageStruct) -> Callable[[dict[str, Any]], Any]:
     """Makes an object of a struct's class; of a record's own fields, a tuple of its attributes."""
     from uuid import UUID
 
@@ -342,7 +342,7 @@ def _object_of(of: Struct) -> Callable[[dict[str, Any]], Any]:
     return made
 
 
-def _fields(of: Struct, made: Any) -> dict[str, Any]:
+def _fields(of: MessageStruct, made: Any) -> dict[str, Any]:
     """The fields of an object under Kafka's names; those of a newer version, which are None, are left out."""
     out = {}
     for field, name in zip(of.fields, made.__slots__, strict=True):  # the class's own, not those of ControlRecord

@@ -34,7 +34,7 @@ class MessageField:
 
     first, last: int       the versions that have it; a `last` of None: all later ones too
     type: str              the type's name; for an array, that of its elements
-    struct: Struct | None  the fields of a struct type
+    struct: MessageStruct | None  the fields of a struct type
     tag: int | None        for a tagged field (KIP-482)
     default: Any           the value if the field is not in the bytes (of a struct: the defaults of its fields)
     """
@@ -42,7 +42,7 @@ class MessageField:
     name: str
     type: str
     is_array: bool
-    struct: Struct | None
+    struct: MessageStruct | None
     nullable: bool
     first: int
     last: int | None
@@ -54,7 +54,7 @@ class MessageField:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Struct:
+class MessageStruct:
     """Named fields in the order of the bytes; tagged ones in the order of Kafka's definition.
 
     last: of a struct inside of a message, the last version in which Kafka reads it. None for the message's own fields:
@@ -70,7 +70,7 @@ class Struct:
 class MessageSchema:
     """One message: its fields, its first and last version, the first flexible version (None: none is flexible)."""
 
-    struct: Struct
+    struct: MessageStruct
     first: int
     last: int
     flexible_from: int | None
@@ -147,19 +147,19 @@ def _schema(name: str, versions: str, lines: _Lines) -> MessageSchema:
     first, last = _range(words[0])
     newest = first if last is None else last
     flexible = int(words[2].rstrip("+")) if len(words) > 1 else None
-    structs: dict[str, Struct] = {}
+    structs: dict[str, MessageStruct] = {}
 
-    def struct_of(of: str) -> Struct | None:
+    def struct_of(of: str) -> MessageStruct | None:
         if of not in lines.structs:
             return None
         if of not in structs:
-            structs[of] = Struct(of, tuple(fields_of(lines.structs[of])), newest)
+            structs[of] = MessageStruct(of, tuple(fields_of(lines.structs[of])), newest)
         return structs[of]
 
     def fields_of(texts: list[str]) -> Iterator[MessageField]:
         return (_field(text.split(), first, struct_of) for text in texts)
 
-    struct = Struct(name, tuple(fields_of(lines.own)))
+    struct = MessageStruct(name, tuple(fields_of(lines.own)))
     always = _ALWAYS if flexible == first else flexible
     return MessageSchema(struct, first, newest, always)
 

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from kafkarec.errors import InvalidRecordError, LimitExceededError
 
 from .java_integers import BadVarint, read_unsigned, unsigned_varint, wrapped
-from .message_schemas import MessageField, MessageSchema, Struct
+from .message_schemas import MessageField, MessageSchema, MessageStruct
 
 TAGGED = "_tagged_fields"  # the item with a struct's unknown tagged fields: a list of (tag, bytes)
 
@@ -104,7 +104,7 @@ class Cursor:
             )
         return wrapped(value, 32)
 
-    def array(self, size: int, what: str) -> bytes:
+    def next_bytes(self, size: int, what: str) -> bytes:
         """The next `size` bytes; for a negative size, the error is the one that Java raises."""
         if size < 0:
             refuse(f"{what} has a negative size", str(size), 0, size)
@@ -127,7 +127,7 @@ class Cursor:
 
 
 Read = Callable[[Cursor], Any]
-Make = Callable[[Struct], Callable[[dict[str, Any]], Any]]
+Make = Callable[[MessageStruct], Callable[[dict[str, Any]], Any]]
 
 _INT16 = struct.Struct(">h").unpack_from
 FIXED: dict[str, tuple[int, str]] = {
@@ -185,7 +185,7 @@ def _text(blob: bytes) -> str:
         return java_text(blob)
 
 
-def _null(name: str, nullable: bool) -> None:
+def _refuse_null(name: str, nullable: bool) -> None:
     if not nullable:
         refuse(f"field {name} is null and must not be", f"non-nullable field {name} was serialized as null")
 
@@ -194,11 +194,11 @@ def _string(cursor: Cursor, length: int, name: str) -> str:
     if length > LONGEST_STRING:
         kafka = f"string field {name} had invalid length {length}"
         refuse(f"string {name} is longer than its type allows", kafka, LONGEST_STRING, length)
-    return _text(cursor.array(length, f"field {name}"))
+    return _text(cursor.next_bytes(length, f"field {name}"))
 
 
 def _bytes(cursor: Cursor, length: int, name: str) -> bytes:
-    return cursor.array(length, f"field {name}")
+    return cursor.next_bytes(length, f"field {name}")
 
 
 _OF_A_LENGTH: dict[str, Callable[[Cursor, int, str], Any]] = {"string": _string, "bytes": _bytes}
@@ -211,7 +211,7 @@ def _sized_reader(of: str, name: str, nullable: bool, flexible: bool) -> Read:
     def read(cursor: Cursor) -> Any:
         length = length_of(cursor)
         if length < 0:
-            _null(name, nullable)
+            _refuse_null(name, nullable)
             return None
         return content_of(cursor, length, name)
 
@@ -224,7 +224,7 @@ def _array_reader(name: str, nullable: bool, flexible: bool, element: Read) -> R
     def read(cursor: Cursor) -> list[Any] | None:
         count = length_of(cursor)
         if count < 0:
-            _null(name, nullable)
+            _refuse_null(name, nullable)
             return None
         if count > cursor.left:
             refuse(
@@ -239,7 +239,7 @@ def _array_reader(name: str, nullable: bool, flexible: bool, element: Read) -> R
     return read
 
 
-def _struct_reader(field: MessageField, of: Struct, version: int, flexible: bool, make: Make | None) -> Read:
+def _struct_reader(field: MessageField, of: MessageStruct, version: int, flexible: bool, make: Make | None) -> Read:
     read = fields_reader(of, version, flexible, make)
     if field.is_array or not field.nullable:
         return read
@@ -276,7 +276,7 @@ def default_of(field: MessageField, version: int) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def fields_reader(of: Struct, version: int, flexible: bool, make: Make | None = None) -> Read:
+def fields_reader(of: MessageStruct, version: int, flexible: bool, make: Make | None = None) -> Read:
     """A reader of a struct in one version, which returns a dict of its fields in Kafka's order; tagged fields that were
     not sent have their defaults.
 
@@ -322,10 +322,10 @@ def fields_reader(of: Struct, version: int, flexible: bool, make: Make | None = 
                 kafka = f"Tag {tag} is not valid for version {version}"
                 refuse(f"tagged field {tag} does not belong to version {version} of {of.name}", kafka)
             elif make is not None:
-                cursor.array(size, f"tagged field {tag}")
+                cursor.next_bytes(size, f"tagged field {tag}")
             else:
                 cursor.charge(_TAG_COST)
-                unknown.append((tag, cursor.array(size, f"tagged field {tag}")))
+                unknown.append((tag, cursor.next_bytes(size, f"tagged field {tag}")))
         if unknown:
             fields[TAGGED] = unknown
 
@@ -360,7 +360,7 @@ def write_message(schema: MessageSchema, version: int, values: dict[str, Any]) -
     return bytes(out)
 
 
-def _write_struct(out: bytearray, of: Struct, version: int, flexible: bool, values: dict[str, Any]) -> None:
+def _write_struct(out: bytearray, of: MessageStruct, version: int, flexible: bool, values: dict[str, Any]) -> None:
     tagged: list[tuple[int, bytes]] = list(values.get(TAGGED, ()))
     for field in of.fields:
         if not field.is_in(version):

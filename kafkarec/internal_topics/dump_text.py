@@ -30,7 +30,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError, LimitExceededError
-from kafkarec.format.message_schemas import MessageField, MessageSchema, Struct
+from kafkarec.format.message_schemas import MessageField, MessageSchema, MessageStruct
 from kafkarec.format.messages import MAX_OBJECTS, TAGGED, Cursor, MessageError, default_of, read_message, refuse
 
 from .topics import CONSUMER_MESSAGES, TOPICS, MessagePart, Topic, UnknownMessage, read_framed, read_key, read_value
@@ -69,7 +69,7 @@ def _embedded(schema: MessageSchema, cursor: Cursor) -> dict[str, Any] | None:
         return None
 
 
-def struct_tree(of: Struct, version: int, fields: dict[str, Any], unknown: bool = False) -> dict[str, Any]:
+def struct_tree(of: MessageStruct, version: int, fields: dict[str, Any], unknown: bool = False) -> dict[str, Any]:
     """The fields of a message or of a struct in it, for `json_text` or `json.dumps`."""
     out: dict[str, Any] = {}
     for field in of.fields:

@@ -345,35 +345,35 @@ class _Comparison:
                 a.next()
                 b.next()
             elif one.last < other.base:
-                self._next_is_alone(a, difference.only_a, one, b.replica)
+                self._take_alone(a, difference.only_a, one, b.replica)
             elif other.last < one.base:
-                self._next_is_alone(b, difference.only_b, other, a.replica)
+                self._take_alone(b, difference.only_b, other, a.replica)
             else:
-                self._overlap(one, other)
+                self._compare_overlapping(one, other)
         for side, extents in ((a, difference.only_a), (b, difference.only_b)):
             while side.head is not None:
-                self._next_is_alone(side, extents, side.head, None)
+                self._take_alone(side, extents, side.head, None)
 
-    def _next_is_alone(self, side: _Side, extents: list[Extent], batch: ReplicaBatch, other: Replica | None) -> None:
-        """Adds the next batch of a side, of whose offsets the other one has none. other: as for `_alone`"""
+    def _take_alone(self, side: _Side, extents: list[Extent], batch: ReplicaBatch, other: Replica | None) -> None:
+        """Adds the next batch of a side, of whose offsets the other one has none. other: as for `_add_alone`"""
         extent = Extent(batch.base, batch.last, batch.records, batch.size)
-        self._alone(extents, extent, "only one of the two has a batch here", other)
+        self._add_alone(extents, extent, "only one of the two has a batch here", other)
         side.next()
 
-    def _alone(self, extents: list[Extent], extent: Extent, what: str, other: Replica | None) -> None:
+    def _add_alone(self, extents: list[Extent], extent: Extent, what: str, other: Replica | None) -> None:
         """Adds what the other side has not. other: that side; None if it has ended."""
         if other is not None and extent.last < (other.start or 0):
             extent.kind = HEAD
         elif other is not None:
-            self._differs(extent.first, what)
+            self._note_difference(extent.first, what)
         add(extents, extent)
 
-    def _differs(self, offset: int, what: str) -> None:
+    def _note_difference(self, offset: int, what: str) -> None:
         self._equal_so_far = False
         if self.difference.first is None:
             self.difference.first = FirstDifference(offset, what)
 
-    def _overlap(self, one: ReplicaBatch, other: ReplicaBatch) -> None:
+    def _compare_overlapping(self, one: ReplicaBatch, other: ReplicaBatch) -> None:
         """Compares the records of unequal batches with common offsets, up to an offset where batches end on both
         sides."""
         self._equal_so_far = False
@@ -383,18 +383,18 @@ class _Comparison:
         a.take()
         b.take()
         while True:
-            differences += self._records(a.below(min(a.end, b.end)), b.below(min(a.end, b.end)), one, other)
+            differences += self._compare_records(a.below(min(a.end, b.end)), b.below(min(a.end, b.end)), one, other)
             if a.end == b.end:
                 break
             low, high = (a, b) if a.end < b.end else (b, a)
             if low.side.head is None or low.side.head.base >= high.end:
-                differences += self._records(a.below(high.end), b.below(high.end), one, other)
+                differences += self._compare_records(a.below(high.end), b.below(high.end), one, other)
                 break
             low.take()
         if not differences:
             add(self.difference.rebatched, Extent(first, max(a.end, b.end) - 1, None, a.size, "batching"))
 
-    def _records(self, left: list[Any], right: list[Any], one: ReplicaBatch, other: ReplicaBatch) -> int:
+    def _compare_records(self, left: list[Any], right: list[Any], one: ReplicaBatch, other: ReplicaBatch) -> int:
         """Compares lists of records; returns the number of differences."""
         i = j = differences = 0
         while i < len(left) or j < len(right):
@@ -403,12 +403,12 @@ class _Comparison:
             if y is None or (x is not None and x[0] < y[0]):
                 offset, _, _, size = left[i]
                 extent = Extent(offset, offset, 1, size)
-                self._alone(self.difference.only_a, extent, "only A has a record here", self.b.replica)
+                self._add_alone(self.difference.only_a, extent, "only A has a record here", self.b.replica)
                 differences += 1
                 i += 1
             elif x is None or y[0] < x[0]:
                 extent = Extent(y[0], y[0], 1, y[3])
-                self._alone(self.difference.only_b, extent, "only B has a record here", self.a.replica)
+                self._add_alone(self.difference.only_b, extent, "only B has a record here", self.a.replica)
                 differences += 1
                 j += 1
             else:
@@ -421,7 +421,7 @@ class _Comparison:
                         what = f"other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
                         if min(x[2], y[2]) != _NO_EPOCH:
                             what = f"same leader epoch {max(x[2], y[2])}, {what}"
-                    self._differs(x[0], what)
+                    self._note_difference(x[0], what)
                     add(self.difference.changed, Extent(x[0], x[0], 1, x[3], kind))
                     differences += 1
                 i += 1

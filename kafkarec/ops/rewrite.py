@@ -161,7 +161,7 @@ Yielded = TypeVar("Yielded")
 Joined = TypeVar("Joined")
 
 
-def joined(
+def with_joined_output(
     name: str, function: Callable[Options, Yielded], join: Callable[[Yielded], Joined]
 ) -> Callable[Options, Joined]:
     """`function` with the name `name`, which returns `join` of what it yields."""

@@ -15,7 +15,7 @@ from kafkarec.recover.marker_matching import FIRST, POSITION, SEGMENT, SIZE, Mat
 from kafkarec.recover.steps import ABORT, ROW, WIDTH
 
 from .passes import Excluded, Span
-from .walk import CHECKED_MARKERS, CHECKSUMS, MARKERS, asked, passes_checksum, walk
+from .walk import CHECKED_MARKERS, CHECKSUMS, MARKERS, passes_checksum, walk, walk_request
 
 _NEVER = 2**63 - 1
 _PRODUCER, _CODE, _MARKER, _FIRST = map(ROW.index, ("producer_id", "code", "marker_offset", "first_offset"))
@@ -56,7 +56,7 @@ def match(
     def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> MatchedTransactions:
         found = MatchedTransactions(raises, evidence_of, known_holes=list(holes), prepared=prepared)
         want = MARKERS | CHECKSUMS if check_all else CHECKED_MARKERS
-        for step in walk(over, asked(want, errors="skip", restore=restore)):
+        for step in walk(over, walk_request(want, errors="skip", restore=restore)):
             found.take(step)
         found.finish()
         return found

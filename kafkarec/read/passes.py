@@ -20,7 +20,7 @@ from kafkarec.recover.offset_order import WINDOW
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from .decode_options import ALL_CHECKS, NO_COLUMNS, DecodeRequest
-from .threads import in_order, read_shared, worth_sharing
+from .threads import read_shared, run_in_threads, worth_sharing
 
 Span = tuple[int, int, int]
 
@@ -56,7 +56,7 @@ class Excluded(NamedTuple):
         return is_open or (self.highest_base is not None and base_offset > self.highest_base)
 
 
-def joined(parts: list[PassResult]) -> PassResult:
+def join_parts(parts: list[PassResult]) -> PassResult:
     """Consecutive parts as one. `remaining` is summed: only the last part of an input has any."""
     return PassResult(
         [chunk for part in parts for chunk in part.chunks],
@@ -136,7 +136,7 @@ def read_until(decode_request: DecodeRequest, source: Source, at: ReadTo, end: i
             break
         parts.append(part)
         at = after
-    return joined(parts), at
+    return join_parts(parts), at
 
 
 def _read_on(asked: DecodeRequest, source: Source, at: ReadTo) -> Iterator[tuple[PassResult, ReadTo]]:
@@ -149,7 +149,7 @@ def _read_on(asked: DecodeRequest, source: Source, at: ReadTo) -> Iterator[tuple
         parts.append(part)
         _keep_window(before, part)
         if decoder.border is not None:  # else the next part has damage that is before it
-            yield joined(parts), ReadTo(decoder.border[0], decoder.border, tuple(before))
+            yield join_parts(parts), ReadTo(decoder.border[0], decoder.border, tuple(before))
             parts.clear()
 
 
@@ -179,7 +179,7 @@ def _pieces_ahead(
         _keep_window(before, part)
         return part
 
-    with closing(in_order(calls(), threads)) as found:
+    with closing(run_in_threads(calls(), threads)) as found:
         for parts in chain(found, [None]):
             border = borders.popleft()
             if parts is not None:

@@ -1,7 +1,7 @@
 """Work in several threads: the one that calls, and helpers that stay for the next call.
 
     read_shared     an input, all at once
-    in_order        any calls, of which the results are wanted one after the other
+    run_in_threads  any calls, of which the results are wanted one after the other
 
 A call never waits for a helper that has not begun: so it ends where no thread can be started, where all helpers are
 busy, and if it is itself made by one. Nothing here but SimpleQueue waits: a KeyboardInterrupt leaves no lock held.
@@ -192,7 +192,7 @@ class _Ahead:
                 self.returned.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
 
 
-def in_order(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[_Result]:
+def run_in_threads(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[_Result]:
     """Yields what the calls return, in order, or raises what one raises. Up to `threads` threads make them, the caller
     of this generator included; two for each thread are made before their results are wanted, for a single thread none.
     `calls` is iterated by the caller alone; what it raises comes after the results of the calls before."""

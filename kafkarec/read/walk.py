@@ -29,7 +29,7 @@ from .decode_options import (
     request,
 )
 from .passes import read_pieces
-from .threads import in_order, worth_sharing
+from .threads import run_in_threads, worth_sharing
 
 _MOST_AHEAD = 8  # steps of a segment that is read ahead whole
 _LEAST_FIRST = (NO_CHECKS, PAYLOAD_CHECKS, ALL_CHECKS)
@@ -60,7 +60,7 @@ CHECKED_MARKERS = MARKERS | Want(checks=PAYLOAD_CHECKS)
 
 
 @lru_cache(64)
-def asked(want: Want, *, errors: str = "raise", restore: bool = True) -> DecodeRequest:
+def walk_request(want: Want, *, errors: str = "raise", restore: bool = True) -> DecodeRequest:
     """The request for a walk. restore: header fields are restored, as by a reader; a broker restores none."""
     found = request(columns=want.columns, control=True, errors=errors, restore=restore)
     return found._replace(options=found.options._replace(payloads=want.payloads, check_crc=want.checks))
@@ -137,7 +137,7 @@ def walk(
     first = list(islice(numbered, 2 if threads > 1 else 0))
     if len(first) > 1:
         several, also_ahead = tee(chain(first, numbered))
-        with closing(in_order((partial(steps_of_small, *one) for one in also_ahead), threads)) as ahead:
+        with closing(run_in_threads((partial(steps_of_small, *one) for one in also_ahead), threads)) as ahead:
             for one, found in zip(several, ahead, strict=True):
                 yield from steps(*one, threads) if found is None else found
         return
@@ -169,7 +169,7 @@ def is_preallocated(segment: Any, tail: tuple[int, int]) -> bool:
 def passes_checksum(segment: Any, position: int, size: int) -> bool:
     """Whether the bytes at `position` are a batch with a right checksum."""
     try:
-        list(walk([segment], asked(CHECKSUMS), start=position, stop=position + size))
+        list(walk([segment], walk_request(CHECKSUMS), start=position, stop=position + size))
     except KafkaRecordError:
         return False
     return True

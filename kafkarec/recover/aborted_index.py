@@ -27,11 +27,11 @@ def entries_of(segments: Iterable[Any]) -> Iterator[AbortedTransaction]:
 
 
 class AbortedIndex:
-    """entries: by the offsets of their markers; in_order: whether the file has them so, as a broker writes it."""
+    """entries: by the offsets of their markers; is_in_order: whether the file has them so, as a broker writes it."""
 
     def __init__(self, entries: Sequence[AbortedTransaction]) -> None:
         self.entries = sorted(entries, key=_LAST_OFFSET)
-        self.in_order = all(one.last_offset < other.last_offset for one, other in pairwise(entries))
+        self.is_in_order = all(one.last_offset < other.last_offset for one, other in pairwise(entries))
 
     @cached_property
     def _by_producer(self) -> dict[int, tuple[list[int], list[int]]]:

@@ -67,7 +67,7 @@ class SplitCase(NamedTuple):
                    `marker`, -1 if none is open or the producer is absent; None: there is no such snapshot
     had_none       whether `marker` is an ABORT that an intact .txnindex does not list: the producer had no transaction
                    open there
-    prepared       whether the coordinator was about to abort T, by `__transaction_state`; None: not known
+    is_abort_prepared   whether the coordinator was about to abort T, by `__transaction_state`; None: not known
     unlisted       whether an intact .txnindex with an entry behind the hole has none for T: T was not aborted there
     """
 
@@ -80,7 +80,7 @@ class SplitCase(NamedTuple):
     begins: bool
     snapshot: int | None
     had_none: bool
-    prepared: bool | None
+    is_abort_prepared: bool | None
     unlisted: bool
 
     @property
@@ -141,11 +141,18 @@ RULES = (
     Rule(
         "transaction_state",
         CONTINUES,
-        lambda it: it.prepared is not None and it.is_of_next_epoch,
+        lambda it: it.is_abort_prepared is not None and it.is_of_next_epoch,
         "the marker after the damage has the epoch that __transaction_state has for it",
     ),
-    Rule("transaction_state", ABORTED, lambda it: it.prepared is True, "__transaction_state has a PrepareAbort"),
-    Rule("transaction_state", COMMITTED, lambda it: it.prepared is False, "__transaction_state has a PrepareCommit"),
+    Rule(
+        "transaction_state", ABORTED, lambda it: it.is_abort_prepared is True, "__transaction_state has a PrepareAbort"
+    ),
+    Rule(
+        "transaction_state",
+        COMMITTED,
+        lambda it: it.is_abort_prepared is False,
+        "__transaction_state has a PrepareCommit",
+    ),
     Rule("end_unknown", UNDECIDED, lambda it: it.ended_in_hole, "it ended in the damage, and no file shows how"),
     # Only with transaction.version 2 a COMMIT has the epoch behind its data's, and there each transaction has its own.
     Rule(

@@ -141,7 +141,7 @@ class MatchedTransactions:
         self.decisions: list[Decision] = []
         self.ahead: dict[int, AbortedTransaction] = {}
         self._producers = Producers()
-        self._read: tuple[int, str | None] | None = None  # number and path of the segment
+        self._current_input: tuple[int, str | None] | None = None  # number and path of the segment
         self._segment = -1
         self._segment_start: int | None = None
         self._index: dict[tuple[int, int], AbortedTransaction] | None = None
@@ -149,8 +149,12 @@ class MatchedTransactions:
         self._indexes: list[AbortedIndex | None] = []  # of each input
         self._waiting: list[_Lost] = []  # damage behind which there was no batch yet
         self._holes: list[Hole] = []
-        self._anyones: list[Hole] = []  # those that may have the marker of any transaction that is open before them
-        self._explained: set[AbortedTransaction] = set()  # entries whose markers are in holes: see `_explain`
+        self._holes_for_any_marker: list[
+            Hole
+        ] = []  # those that may have the marker of any transaction that is open before them
+        self._explained: set[AbortedTransaction] = (
+            set()
+        )  # entries whose markers are in holes: see `_producers_of_listed_markers`
         self._held: dict[int, list[_Held]] = {}
         self._snapshots: list[tuple[int, dict[int, int]]] | None = None
 
@@ -186,7 +190,7 @@ class MatchedTransactions:
         self._indexes.append(None)
         self._index = self._read_index(self.evidence_of(segment))
 
-    def go_on(self) -> None:
+    def reread_index(self) -> None:
         """Called before the steps of a log that has grown: what other files say is read again."""
         self._snapshots = None
         if self.segments:
@@ -206,12 +210,12 @@ class MatchedTransactions:
         markers that its index has after its last batch: lost, or never written."""
         self._after_last_batch += (self._index or {}).values()
         if self.known_holes:
-            self._reach(self.known_holes.pop(0))
+            self._hold_open_transactions(self.known_holes.pop(0))
         elif self._waiting and self.next_offset is not None:
-            self._reach(self._examined(Hole(self.next_offset, None), self._waiting))
+            self._hold_open_transactions(self._examined(Hole(self.next_offset, None), self._waiting))
         for entry in self._after_last_batch:
             held = self._held.get(entry.producer_id)
-            if held and entry.last_offset in self._caught_up(held[-1]).holes[-1]:
+            if held and entry.last_offset in self._catch_up(held[-1]).holes[-1]:
                 self._end_by_index(entry)
             else:
                 self._note_ahead(entry, "after the log's last batch")
@@ -241,8 +245,8 @@ class MatchedTransactions:
         """The next step of a walk with the MARKER_COLUMNS of control batches."""
         # A log that grows is opened again and again; of segments that are walked one by one each is number 0.
         read = step.number, step.segment.path
-        if read != self._read:
-            self._read = read
+        if read != self._current_input:
+            self._current_input = read
             self._begin(step.segment)
         self.damage += step.damage
         self._waiting += [_Lost(self._segment, damage.position, damage.length) for damage in step.damage]
@@ -255,7 +259,7 @@ class MatchedTransactions:
         holes = self._holes_of(step)
         legible = {(hole.marker.producer_id, hole.marker.offset) for _, hole in holes if hole.marker}
         if holes and holes[0][0] == 0:
-            self._reach(holes.pop(0)[1])
+            self._hold_open_transactions(holes.pop(0)[1])
         if self._after_last_batch:
             # their markers were lost between the previous segment and this one
             before, self._after_last_batch = self._after_last_batch, []
@@ -272,7 +276,7 @@ class MatchedTransactions:
             last = step.last_offset
             due = set(takewhile(lambda key: key[1] <= last, self._index)) - legible
             if due:
-                due -= step.ends()
+                due -= step.marker_keys()
             lost = sorted((self._index.pop(key) for key in due), key=attrgetter("last_offset"))
         start = 0
         # Where both are before a batch, the hole comes first: the marker of the entry is in it.
@@ -281,7 +285,7 @@ class MatchedTransactions:
         for stop, _, found in sorted(places, key=lambda place: place[:2]):
             self._match_rows(step, start, stop)
             if isinstance(found, Hole):
-                self._reach(found)
+                self._hold_open_transactions(found)
             else:
                 self._end_by_index(found)
             start = stop
@@ -290,7 +294,7 @@ class MatchedTransactions:
     def _match_rows(self, step: Step, start: int, stop: int) -> None:
         """Matches the rows [start, stop)."""
         ended, without_data, odd = self._producers.run(step.rows, step.chunk, start, stop, self._segment)
-        if not odd and not self._held and self._is_index_of(ended, without_data):
+        if not odd and not self._held and self._take_matching_entries(ended, without_data):
             self.ended.frombytes(ended)
             self.without_data.frombytes(without_data)
             return
@@ -305,7 +309,7 @@ class MatchedTransactions:
             else:
                 self._epoch_changed(step, *row[1:])
 
-    def _is_index_of(self, ended_rows: bytes, without_data_rows: bytes) -> bool:
+    def _take_matching_entries(self, ended_rows: bytes, without_data_rows: bytes) -> bool:
         """Whether the .txnindex agrees with these markers; if so, removes their entries from it."""
         known = self._index
         if known is None:
@@ -330,7 +334,7 @@ class MatchedTransactions:
         if producer in self._held:
             txn = self._resolve(producer, txn, (code, last, epoch))
         if self._index is not None:
-            txn = self._compare(code, producer, last, epoch, txn)
+            txn = self._reconcile_with_index(code, producer, last, epoch, txn)
         rows, of = (self.without_data, _without_data(epoch, -1, self._segment)) if txn is None else (self.ended, txn)
         rows.extend((*row[: _DATA.start], *of[:POSITION], *row[_DATA.stop :]))
 
@@ -361,7 +365,9 @@ class MatchedTransactions:
             raise error("control_record_invalid", fault)
         self.note("marker_unreadable", offset, producer, detail)
 
-    def _compare(self, code: int, producer: int, offset: int, epoch: int, txn: list[int] | None) -> list[int] | None:
+    def _reconcile_with_index(
+        self, code: int, producer: int, offset: int, epoch: int, txn: list[int] | None
+    ) -> list[int] | None:
         """Compares a marker with its .txnindex entry; returns its transaction, whose first offset the entry may lower
         to one before the input."""
         assert self._index is not None and self.first_offset is not None
@@ -405,7 +411,7 @@ class MatchedTransactions:
         if opened is not None and first > opened[FIRST]:  # it is not that of the entry, and its marker is lost, too
             opened = self._hold_before(entry, opened)
         elif opened is None and producer in self._held:
-            opened = self._end_before(entry, self._caught_up(self._held[producer][-1]))
+            opened = self._end_before(entry, self._catch_up(self._held[producer][-1]))
         if producer in self._held:
             opened = self._resolve(producer, opened, (ABORT, last, -1), entry)
         is_decided = any(one.marker_offset == last for one in self.decisions[known:])
@@ -422,7 +428,9 @@ class MatchedTransactions:
         has_room = entry.first_offset > txn[LAST] + 1
         hole = Hole(txn[LAST] + 1, entry.first_offset - 1 if has_room else entry.last_offset)
         coordinator = self.coordinator_epoch(entry.producer_id)
-        self._held.setdefault(entry.producer_id, []).append(_Held(txn, [hole], coordinator, len(self._anyones)))
+        self._held.setdefault(entry.producer_id, []).append(
+            _Held(txn, [hole], coordinator, len(self._holes_for_any_marker))
+        )
         return _without_data(-1, entry.first_offset, self._segment) if has_room else None
 
     def _end_before(self, entry: AbortedTransaction, held: _Held) -> list[int] | None:
@@ -466,10 +474,10 @@ class MatchedTransactions:
         [lost] = all_lost
         return examined(hole, lost.length, marker_bytes(self.segments[lost.segment], lost.position))
 
-    def _reach(self, hole: Hole) -> None:
+    def _hold_open_transactions(self, hole: Hole) -> None:
         """Holds the transactions that are open before a hole and may end in it."""
         self._holes.append(hole)
-        listed = self._explain(hole)
+        listed = self._producers_of_listed_markers(hole)
         if hole.marker is not None:
             self._end_by_legible_marker(hole, hole.marker)
         if not hole.may_hold:
@@ -480,22 +488,22 @@ class MatchedTransactions:
         for producer in listed:
             txn, held = self._producers.pop(producer), self._held.get(producer, [])
             if held:
-                self._caught_up(held[-1])
+                self._catch_up(held[-1])
             if txn is not None:
-                one = _Held(txn, [hole], self.coordinator_epoch(producer), len(self._anyones) + is_anyones)
+                one = _Held(txn, [hole], self.coordinator_epoch(producer), len(self._holes_for_any_marker) + is_anyones)
                 self._held.setdefault(producer, []).append(one)
             elif held:
                 held[-1].holes[1:] = [hole]
         if is_anyones:
-            self._anyones.append(hole)
+            self._holes_for_any_marker.append(hole)
 
-    def _caught_up(self, held: _Held) -> _Held:
+    def _catch_up(self, held: _Held) -> _Held:
         """The last held transaction of a producer, with the last hole that may have its marker."""
-        if held.passed < len(self._anyones):
-            held.holes[1:], held.passed = self._anyones[-1:], len(self._anyones)
+        if held.passed < len(self._holes_for_any_marker):
+            held.holes[1:], held.passed = self._holes_for_any_marker[-1:], len(self._holes_for_any_marker)
         return held
 
-    def _explain(self, hole: Hole) -> list[int] | None:
+    def _producers_of_listed_markers(self, hole: Hole) -> list[int] | None:
         """The producers whose markers are in a hole, if .txnindex entries account for all of its offsets: entries of
         transactions that were open before the hole, or are in it."""
         found = {}
@@ -536,7 +544,7 @@ class MatchedTransactions:
         entry    the .txnindex entry of a marker that is not in the log
         """
         held = self._held.pop(producer)
-        self._caught_up(held[-1])
+        self._catch_up(held[-1])
         last_epoch = (txn or held[-1].txn)[EPOCH]
         following = [*(one.txn for one in held[1:]), txn]
         if marker is not None and entry is None and self._index is not None:
@@ -600,13 +608,13 @@ class MatchedTransactions:
             return False
         if not self._segment_start <= marker[1] < index.last_offset:
             return False
-        return index.in_order and not index.within(Hole(marker[1], marker[1]))
+        return index.is_in_order and not index.within(Hole(marker[1], marker[1]))
 
     def _is_unlisted(self, producer: int, txn: list[int], holes: list[Hole]) -> bool:
         """SplitCase.unlisted"""
         segments = {segment for hole in holes for segment in hole.segments}
         index = self._indexes[segments.pop()] if len(segments) == 1 else None
-        if index is None or holes[-1].last is None or index.last_offset <= holes[-1].last or not index.in_order:
+        if index is None or holes[-1].last is None or index.last_offset <= holes[-1].last or not index.is_in_order:
             return False
         if index.overlaps(producer, txn[FIRST], txn[LAST]):
             return False

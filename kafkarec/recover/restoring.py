@@ -171,7 +171,7 @@ class AfterDamage(NamedTuple):
                 left = _good(decoder)
                 if self._fits(decoder, left, frames):
                     break
-                if self.restore and "base_offset" in self.header(found, left, frames.run[0], frames.run[1:]):
+                if self.restore and "base_offset" in self.proven_fields(found, left, frames.run[0], frames.run[1:]):
                     break
                 misfit = frames.run[0].base if misfit is None else misfit
                 following = max(following, decoder.framed_end(found))
@@ -195,7 +195,7 @@ class AfterDamage(NamedTuple):
         behind = self._behind(decoder, end).run
         if own in left or own in behind:  # a copy: its header is right, but it is at a wrong place, or the other one
             return
-        proven = self._proven(decoder, position, end, left, own, behind)
+        proven = self._proven_fields(decoder, position, end, left, own, behind)
         raw = decoder.bytes_at(position, end) if proven else None
         if raw is not None and decoder.is_readable(position, end):
             changes = _patched(raw, proven)
@@ -245,7 +245,7 @@ class AfterDamage(NamedTuple):
         end = position + len(raw)
         if self.in_file:
             own, left, behind = _offsets_in(raw), _good(decoder), self._behind(decoder, end)
-            proven = self._proven(decoder, position, end, left, own, behind.run)
+            proven = self._proven_fields(decoder, position, end, left, own, behind.run)
             if "base_offset" not in proven and not self._fits(decoder, left, behind._replace(run=[own, *behind.run])):
                 decoder.add_undecided(position, end, own.base)
                 return True
@@ -263,7 +263,7 @@ class AfterDamage(NamedTuple):
                 behind = _frames(decoder, found)
         return offset_order.fits(left, frames, behind, self.facts.bounds)
 
-    def _proven(
+    def _proven_fields(
         self,
         decoder: Decoder,
         position: int,
@@ -274,14 +274,14 @@ class AfterDamage(NamedTuple):
     ) -> dict[str, tuple[int, str]]:
         """As `header`, of the batch [position, end)."""
         adjoins, last = position == decoder.previous_end, end == decoder.size
-        found = self.header(position, left, own, behind, adjoins, last)
+        found = self.proven_fields(position, left, own, behind, adjoins, last)
         if "partition_leader_epoch" in found and behind and not decoder.is_valid(end):
             del found["partition_leader_epoch"]
         return found
 
     # ---- what is proven
 
-    def header(
+    def proven_fields(
         self,
         position: int,
         left: Sequence[Offsets],

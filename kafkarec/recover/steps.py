@@ -108,7 +108,7 @@ class Step:
     def last_offset(self) -> int:
         return int(self.cell("last_offset", len(self.rows) - 1))
 
-    def ends(self) -> set[tuple[int, int]]:
+    def marker_keys(self) -> set[tuple[int, int]]:
         """(producer id, last offset) of the ABORT and COMMIT markers."""
         return self.rows.ends(self.chunk)
 

@@ -69,7 +69,7 @@ _NOT_FILES = {
 }
 
 
-def not_a_file(path: str, disk: bool = False) -> str | None:
+def non_file_kind(path: str, disk: bool = False) -> str | None:
     """What is at a path, if it is no file of bytes; None: a file. OSError if that cannot be found out.
 
     disk: a block device is one, too
@@ -88,7 +88,7 @@ class LocalFile:
     def __init__(self, path: str, disk: bool = False) -> None:
         self.name = path
         self.fetched = 0
-        what = not_a_file(path, disk)  # reading finds no bytes in a device, and on tmpfs none in a folder
+        what = non_file_kind(path, disk)  # reading finds no bytes in a device, and on tmpfs none in a folder
         if what is not None:
             code = errno.EISDIR if what == _NOT_FILES[stat.S_IFDIR] else errno.ESPIPE
             hint = ", which is read only as standard input (-)" if what == _NOT_FILES[stat.S_IFIFO] else ", not a file"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 
-from .files import not_a_file
+from .files import non_file_kind
 from .remote_errors import RemoteError
 
 MISSING, PERMISSION, NOT_A_FILE, DISK, ENCODED, LIMIT, OTHER = (
@@ -52,7 +52,7 @@ class ReadFailure(NamedTuple):
     why: str
 
 
-def of_one_file(error: Exception) -> bool:
+def is_of_one_file(error: Exception) -> bool:
     """Whether an error of reading is about one file, so that others can be read nevertheless."""
     if isinstance(error, KafkaRecordError):
         return not isinstance(error, MissingCodecError)
@@ -69,7 +69,7 @@ def read_failure(error: Exception, path: str) -> ReadFailure:
     what = None
     if cause == NOT_A_FILE:
         with suppress(OSError):
-            what = not_a_file(path)
+            what = non_file_kind(path)
     if what is not None:
         return ReadFailure(path, cause, f"{what}, not a file")
     text = _missing(path) if cause == MISSING else error.strerror or str(error)
@@ -81,12 +81,12 @@ def is_gone(error: Exception, path: str) -> bool:
     return isinstance(error, FileNotFoundError) and "://" not in path and not os.path.lexists(path)
 
 
-def in_part(path: str) -> ReadFailure:
+def partial_read_failure(path: str) -> ReadFailure:
     """The failure of a file that has unreadable bytes, reported as damage, between others."""
     return ReadFailure(path, DISK, "a part of it cannot be read")
 
 
-def not_searched(path: str, position: int, length: int) -> ReadFailure:
+def unsearched_failure(path: str, position: int, length: int) -> ReadFailure:
     """The failure of a file of which these damaged bytes were not searched to their end."""
     return ReadFailure(path, LIMIT, f"bytes {position} to {position + length - 1} were not searched to their end")
 

@@ -52,7 +52,7 @@ class Marker(NamedTuple):
     timestamp: int
 
 
-class Taken(NamedTuple):
+class EndedTransactions(NamedTuple):
     """What `take` found.
 
     aborted        the transactions that were aborted, as a .txnindex has them
@@ -96,11 +96,11 @@ class ProducerStates:
         entries = {one.producer_id: one for one in self.entries()}
         return tuple(entries[producer_id] for producer_id in producer_snapshot.in_java_order(list(entries)))
 
-    def take(self, step: Step, start: int = 0, stop: int | None = None) -> Taken:
+    def take(self, step: Step, start: int = 0, stop: int | None = None) -> EndedTransactions:
         """Takes batches [start, stop)."""
         stop = len(step) if stop is None else stop
         if start == stop:
-            return Taken([], [], [])
+            return EndedTransactions([], [], [])
         ended, empty, odd = (array("q", rows) for rows in self._producers.run(step.rows, step.chunk, start, stop, 0))
         self.end_offset = step.cell("last_offset", stop - 1) + 1
         aborted = [
@@ -109,7 +109,9 @@ class ProducerStates:
         ]
         empty_aborts = [(row[_PRODUCER], step.cell("base_offset", row[_BATCH])) for row in _rows_of_aborts(empty)]
         found = zip(*[iter(odd)] * len(ODDITY), strict=True)
-        return Taken(aborted, empty_aborts, [(row, first) for kind, _, _, first, row in found if kind == PLAIN_DATA])
+        return EndedTransactions(
+            aborted, empty_aborts, [(row, first) for kind, _, _, first, row in found if kind == PLAIN_DATA]
+        )
 
     def append(self, row: Mapping[str, Any], marker: Marker | None = None) -> AbortedTransaction | None:
         """Appends one batch, a row of a BatchTable. Returns the transaction that it aborts, or None. marker: of a
@@ -171,7 +173,7 @@ class ProducerStates:
         return _REASONS[found - 1] if found else None
 
 
-class LogStart(NamedTuple):
+class StartingProducers(NamedTuple):
     """The producers at the start of a log.
 
     is_complete   whether the producers of all earlier batches are known
@@ -183,7 +185,9 @@ class LogStart(NamedTuple):
     problem: str | None
 
 
-def at_log_start(sidecar: Callable[[str], bytes | None], base: int, policy: int = BROKER) -> LogStart:
+def producers_at_log_start(
+    sidecar: Callable[[str], bytes | None], base: int, policy: int = BROKER
+) -> StartingProducers:
     """The producers at the start of a log that begins at offset `base`, from the .snapshot of its first segment.
 
     sidecar: returns the bytes of a side file of that segment by its suffix; None: it does not exist
@@ -193,8 +197,8 @@ def at_log_start(sidecar: Callable[[str], bytes | None], base: int, policy: int 
         entries = () if data is None else producer_snapshot.read(data, f"{base:020d}{producer_snapshot.SUFFIX}")
     except (KafkaRecordError, OSError) as error:
         problem = f"the log's first snapshot is ignored: {error}"
-        return LogStart(ProducerStates((), base, policy), False, problem)
-    return LogStart(ProducerStates(entries, base, policy), base == 0 or data is not None, None)
+        return StartingProducers(ProducerStates((), base, policy), False, problem)
+    return StartingProducers(ProducerStates(entries, base, policy), base == 0 or data is not None, None)
 
 
 def _aborted(producer_id: int, marker_offset: int, ended: tuple[int, int] | None) -> AbortedTransaction | None:

@@ -24,7 +24,16 @@ from kafkarec.sources.remote_errors import display_url
 
 from . import names, opening
 from .globs import matches
-from .key_folders import Keys, KeyValues, ParameterError, Where, keys_below, log_name, values_of, with_key
+from .key_folders import (
+    Keys,
+    KeyValues,
+    ParameterError,
+    Where,
+    keys_below,
+    topic_partition_of_keys,
+    values_of,
+    with_key,
+)
 from .log_folders import DataFolderFiles, FolderFiles, LeftOut, PartitionFiles, by_base_offset
 from .segment_file import SegmentFile
 from .segment_summary import next_offset
@@ -117,7 +126,7 @@ class Finder:
             for (path, keys), one in zip(waiting.items(), opened, strict=True):
                 logs = [] if one is None else self.opener.logs(one)
                 for log in logs:
-                    _name(log, keys)
+                    _set_keys_and_partition(log, keys)
                     if log.segments:
                         folder = os.path.dirname(_full(log.segments[0].path))
                         found.setdefault((folder, *_partition(log)), []).append(log)
@@ -268,11 +277,11 @@ def _partition(log: PartitionFiles) -> tuple[str, int]:
     return log.topic, log.partition
 
 
-def _name(log: PartitionFiles, keys: Keys) -> None:
+def _set_keys_and_partition(log: PartitionFiles, keys: Keys) -> None:
     """Sets the keys of a log, and topic and partition of one that has them from folders topic=... and partition=....
     ValueError where two folders contradict each other."""
     path = _full(log.path)
-    by_keys = log_name(path)
+    by_keys = topic_partition_of_keys(path)
     if log.topic is None and any(segment.base_offset is not None for segment in log.segments):
         log.topic, log.partition = by_keys
     for segment in log.segments:

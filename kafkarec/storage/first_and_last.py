@@ -21,7 +21,7 @@ from kafkarec.sidecars import offset_index
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from . import log_reading
-from .log_reading import Groups, Isolated
+from .log_reading import Groups, IsolationOptions
 from .ranges import EVERYTHING, RecordRange
 from .segment_file import SegmentFile
 
@@ -73,7 +73,7 @@ def last_pieces(
     groups: Groups,
     decode_request: DecodeRequest,
     record_range: RecordRange,
-    isolated: Isolated,
+    isolated: IsolationOptions,
     threads: int,
     count: int,
 ) -> Generator[tuple[SegmentFile, RecordColumns]]:
@@ -87,7 +87,7 @@ def last_ranges(
     groups: Sequence[Sequence[SegmentFile]],
     decode_request: DecodeRequest,
     record_range: RecordRange,
-    isolated: Isolated,
+    isolated: IsolationOptions,
     count: int,
 ) -> list[tuple[int, RecordRange]]:
     """(the number of a log, its end in the range) of the last logs, which have the last `count` records."""
@@ -96,7 +96,7 @@ def last_ranges(
         if count <= 0:
             break
         start, rows = _start_of_log(group, decode_request, record_range, isolated, count, is_first=number == 0)
-        found.append((number, record_range.beginning(start)))
+        found.append((number, record_range.starting_at(start)))
         count -= rows
     return found[::-1]
 
@@ -119,7 +119,7 @@ def _start_of_log(
     group: Sequence[SegmentFile],
     decode_request: DecodeRequest,
     record_range: RecordRange,
-    isolated: Isolated,
+    isolated: IsolationOptions,
     count: int,
     *,
     is_first: bool,
@@ -137,7 +137,7 @@ def _start_of_log(
         begin = low if start.offset is None else start.offset if low is None else max(start.offset, low)
         if (start.offset is None and is_first) or (start.offset is not None and start.is_known and counts_suffice):
             return begin, count
-        pieces = log_reading.pieces([group], trial, record_range.beginning(begin), isolated)
+        pieces = log_reading.pieces([group], trial, record_range.starting_at(begin), isolated)
         rows = sum(_behind(start, group.index(segment), records) for segment, records in pieces)
         if rows >= count or start.offset is None:
             return begin, rows

@@ -39,7 +39,7 @@ from kafkarec.format.enums import Isolation
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
 from kafkarec.read.passes import Excluded, ReadTo, as_columns, batch_table, read_on, read_pieces, read_until
-from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, steps_of
+from kafkarec.read.walk import CHECKSUMS, MARKERS, steps_of, walk_request
 from kafkarec.recover.marker_matching import MatchedTransactions
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.recover.steps import as_stored
@@ -51,7 +51,7 @@ from kafkarec.tables.records import BatchTable, RecordColumns
 from . import names, opening, ranges, raw_batches
 from .first_and_last import last_ranges, last_rows
 from .log_folders import PartitionFiles
-from .log_reading import Isolated
+from .log_reading import IsolationOptions
 from .names_by_content import wrong_names
 from .ranges import EVERYTHING, RecordRange
 from .segment_file import SegmentFile
@@ -64,7 +64,7 @@ _FURTHER_BACK = 8
 _WAITS, _RAISES, _OPEN = range(3)
 
 
-class ReadBatch(NamedTuple):
+class BatchMark(NamedTuple):
     """The position and the fingerprint (see raw_batches) of a batch that was read. name: "" if its file is gone"""
 
     name: str
@@ -101,7 +101,7 @@ class _Matched:
     name: str
     number: int = 0
     at: ReadTo = field(default_factory=ReadTo)
-    last: ReadBatch | None = None
+    last: BatchMark | None = None
     match: MatchedTransactions = field(default_factory=MatchedTransactions)
 
 
@@ -130,12 +130,12 @@ class Follower:
         if self._raises:  # at the first damage: nothing is restored before that
             options = options._replace(restore=False)
         self._request = decode_request._replace(options=options, skip=True)
-        self._headers = self._request._replace(options=options._replace(times=None)).of_headers(check_crcs=True)
-        self._markers = asked(MARKERS | CHECKSUMS, errors="skip", restore=options.restore)
+        self._header_request = self._request._replace(options=options._replace(times=None)).of_headers(check_crcs=True)
+        self._marker_request = walk_request(MARKERS | CHECKSUMS, errors="skip", restore=options.restore)
         restore = all(one.restore for one in log.segments)
-        self._made = partial(SegmentFile, restore=restore, prepared=opening.prepared_transactions)
+        self._make_segment = partial(SegmentFile, restore=restore, prepared=opening.prepared_transactions)
         self._restores = restore and options.restore and options.check_crc == ALL_CHECKS
-        self._marks: deque[ReadBatch] = deque(maxlen=_REMEMBERED)
+        self._marks: deque[BatchMark] = deque(maxlen=_REMEMBERED)
         self._last_seen: tuple[object, ...] | None = None  # of the last segment, when all of it was settled
         self._name = ""  # the segment that is read, "" before the first poll
         self._at = ReadTo()
@@ -207,7 +207,7 @@ class Follower:
 
     def _enter(self, name: str, expected: int | None = None) -> None:
         """Starts a segment at the first batch in the range; expected: at or above this offset."""
-        record_range = self._range if expected is None else self._range.beginning(expected)
+        record_range = self._range if expected is None else self._range.starting_at(expected)
         first, base = record_range.first_offset, names.offset_in_name(name)
         if record_range.times is None and (first is None or (base is not None and first <= base)):
             self._go_to(name, ReadTo())
@@ -215,7 +215,7 @@ class Follower:
         with self._segment(name) as segment:
             start = ranges.start_position(segment, record_range)
             offset = raw_batches.first_offset(segment, start) if start else None
-            at, first_end = self._looked_back(segment, offset, partial(_first_in_range, record_range))
+            at, first_end = self._read_up_to(segment, offset, partial(_first_in_range, record_range))
             self._go_to(name, at)
             self._first_end = first_end
             self._remember(segment, BatchTable(at.before))
@@ -240,7 +240,7 @@ class Follower:
         later = next((name for name in listed if _place(name) > _place(self._name)), None)
         if later is None or not self._marks:
             return later is not None and self._name not in listed
-        base, newest = names.offset_in_name(later), dict[str, ReadBatch]()
+        base, newest = names.offset_in_name(later), dict[str, BatchMark]()
         if base is not None and base < self._marks[-1].next_offset:
             return False
         for mark in reversed(self._marks):
@@ -265,7 +265,7 @@ class Follower:
         if first is not None and first > mark.next_offset:
             self._note(f"offsets {mark.next_offset} to {first - 1} were deleted before they were read")
 
-    def _holds(self, mark: ReadBatch) -> bool:
+    def _holds(self, mark: BatchMark) -> bool:
         try:
             with self._segment(mark.name) as segment:
                 return _is_at(segment, mark)
@@ -279,7 +279,7 @@ class Follower:
         if self._marks:
             mark = self._marks[-1]
             with self._segment(mark.name) as segment:
-                at, _ = self._looked_back(segment, mark.next_offset, lambda part, begin: (mark.end, None))
+                at, _ = self._read_up_to(segment, mark.next_offset, lambda part, begin: (mark.end, None))
             self._go_to(mark.name, at)
             place = f"offset {mark.next_offset}"
         else:
@@ -293,7 +293,7 @@ class Follower:
         self._on_note(f"{self._folder.path}: {what}")
 
     def _segment(self, name: str, later_segment: bool = False) -> SegmentFile:
-        return self._made(
+        return self._make_segment(
             self._folder.join(name),
             name,
             folder=self._folder,
@@ -302,7 +302,7 @@ class Follower:
             later_segment=later_segment,
         )
 
-    def _looked_back(
+    def _read_up_to(
         self, segment: SegmentFile, offset: int | None, ends: Callable[[PassResult, int], tuple[int | None, int | None]]
     ) -> tuple[ReadTo, int | None]:
         """As if the file had been read from its start to the position that `ends` returns for a part and where that
@@ -310,7 +310,7 @@ class Follower:
 
         offset: of a batch there. The index tells from where on enough batches are before it; None: from the start.
         """
-        asked, back, more = segment.named(self._headers), WINDOW, None
+        asked, back, more = segment.named(self._header_request), WINDOW, None
         while True:
             from_there = RecordRange(None if offset is None else (max(offset - back, 0), None))
             at = ReadTo(ranges.start_position(segment, from_there))
@@ -391,7 +391,7 @@ class Follower:
 
     def _match(self, matched: _Matched, chosen: Sequence[str], settled: int) -> None:
         """Takes the markers behind those that were read, up to what waits."""
-        matched.match.go_on()
+        matched.match.reread_index()
         for name in chosen:
             if _place(name) < _place(matched.name):
                 continue
@@ -400,14 +400,14 @@ class Follower:
             with self._segment(name, later_segment=name != chosen[-1]) as segment:
                 is_last = name == chosen[-1]
                 source = self._source(segment, matched.at.position, settled) if is_last else Source(file=segment.source)
-                decode_request = segment.named(self._markers)
+                decode_request = segment.named(self._marker_request)
                 for part, after in read_on(decode_request, source, matched.at):
                     doubt = self._doubt(part, matched.at, settled) if is_last else None
                     if doubt is not None:
                         part, after = read_until(decode_request, source, matched.at, doubt)
                     for step in steps_of(segment, matched.number, part):
                         matched.match.take(step)
-                    read = list(self._read_batches(segment, BatchTable(part.tables)[-1:]))
+                    read = list(self._marks_of(segment, BatchTable(part.tables)[-1:]))
                     matched.at, matched.last = after, read[-1] if read else matched.last
                     if doubt is not None:
                         break
@@ -437,14 +437,14 @@ class Follower:
                 if self._is_cut(segment, left_out):
                     self._waits, self._unstable = False, None
                     raise _Cut
-                yield from self._taken(segment, decode_request, source, part, after, left_out)
+                yield from self._advance(segment, decode_request, source, part, after, left_out)
                 if stop is not None:
                     break
             if stop is not None and stop.why == _RAISES:
                 for _ in read_pieces(decode_request._replace(skip=False), source, stop.position):
                     pass
             if not final and self._unstable is None:
-                self._wait_for(segment, settled)
+                self._note_unsettled(segment, settled)
 
     def _is_cut(self, segment: SegmentFile, left_out: Excluded | None) -> bool:
         """Whether the last batch that was read, or the last one whose markers were, is no longer where it was."""
@@ -476,7 +476,7 @@ class Follower:
             yield read_until(decode_request, source, self._at, self._first_end)
         yield from read_on(decode_request, source, self._at)
 
-    def _taken(
+    def _advance(
         self,
         segment: SegmentFile,
         decode_request: DecodeRequest,
@@ -502,17 +502,17 @@ class Follower:
         return sum(offset < (self._range.first_offset or 0) for offset in offsets)
 
     def _remember(self, segment: SegmentFile, batches: BatchTable) -> None:
-        self._marks.extend(self._read_batches(segment, batches[-_REMEMBERED:]))
+        self._marks.extend(self._marks_of(segment, batches[-_REMEMBERED:]))
 
-    def _read_batches(self, segment: SegmentFile, batches: BatchTable) -> Iterator[ReadBatch]:
+    def _marks_of(self, segment: SegmentFile, batches: BatchTable) -> Iterator[BatchMark]:
         inode = _inode(segment)
         for position, size, after in zip(
             *map(batches.column, ("position", "size_in_bytes", "next_offset")), strict=True
         ):
             head = raw_batches.fingerprint(segment, position)
-            yield ReadBatch(segment.name, inode, position, position + size, head, after)
+            yield BatchMark(segment.name, inode, position, position + size, head, after)
 
-    def _wait_for(self, segment: SegmentFile, settled: int) -> None:
+    def _note_unsettled(self, segment: SegmentFile, settled: int) -> None:
         """Keeps since when what is behind the position is there."""
         if self._at.position >= segment.size:
             self._unsettled = None
@@ -533,7 +533,7 @@ def _first_in_range(record_range: RecordRange, part: PassResult, begin: int) -> 
     return begin if any(one.lost_to is None for one in part.damage) else None, None
 
 
-def _is_at(segment: SegmentFile, mark: ReadBatch) -> bool:
+def _is_at(segment: SegmentFile, mark: BatchMark) -> bool:
     return raw_batches.is_unchanged(segment, mark.position, mark.end, mark.fingerprint)
 
 
@@ -570,7 +570,7 @@ def followers(
     for log in opening.logs(opened):
         of_log = record_range
         if last is not None:
-            isolated = Isolated(isolation_level)
+            isolated = IsolationOptions(isolation_level)
             ((_, of_log),) = last_ranges([log.segments], decode_request, record_range, isolated, max(last, 1))
         if (committed or of_log != EVERYTHING) and (why := wrong_names(log.segments)):
             raise ValueError(f"{log.path}: {why}, and it is followed by the names; {command('verify', [log.path])}")

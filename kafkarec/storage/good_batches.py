@@ -23,10 +23,17 @@ from kafkarec.read.reader import decode
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step, as_stored
-from kafkarec.sources.read_failures import DISK, ReadFailure, in_part, not_searched, of_one_file, read_failure
+from kafkarec.sources.read_failures import (
+    DISK,
+    ReadFailure,
+    is_of_one_file,
+    partial_read_failure,
+    read_failure,
+    unsearched_failure,
+)
 
 from .log_reading import tables
-from .segment_file import MAX_OFFSETS, SegmentFile, known_size
+from .segment_file import MAX_OFFSETS, SegmentFile, size_or_zero
 
 _OF_EACH = ("base_offset", "last_offset", "crc", "size_in_bytes", "record_count", "position")
 _COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
@@ -41,15 +48,16 @@ _SEARCHED_AGAIN = 64 << 20  # bytes of damage at most; few batches are longer
 class GoodBatch(NamedTuple):
     """A good batch, or all batches of a step as one, if they are adjacent: see Rows.are_adjacent.
 
-    base      base offset; for a wrapper message the next offset after the previous batch, at most its own offset; the
-              first one inside of it where the batch before it is not known, or has higher offsets
-    crc       of several batches their hash_sum
-    damaged   whether there is damage between it and the previous batch in its source
-    source    the index of its source
-    header    its first bytes, if they are restored; None: those of the file
-    restored  whether its base offset is restored
-    found     whether no unbroken chain of batches leads to it from its file's start, or from it to the file's end
-    step      of several batches: what has them
+    base             base offset; for a wrapper message the next offset after the previous batch, at most its own
+                     offset; the first one inside of it where the batch before it is not known, or has higher offsets
+    crc              of several batches their `hash_sum`
+    follows_damage   whether there is damage between it and the previous batch in its source
+    source           the index of its source
+    header           its first bytes, if they are restored; None: those of the file
+    restored         whether its base offset is restored
+    is_unanchored    whether no unbroken chain of batches leads to it from its file's start, or from it to the file's
+                     end
+    step             of several batches: what has them
     """
 
     base: int
@@ -60,11 +68,11 @@ class GoodBatch(NamedTuple):
     records: int | None
     segment: SegmentFile
     position: int
-    damaged: bool
+    follows_damage: bool
     source: int
     header: bytes | None = None
     restored: bool = False
-    found: bool = False
+    is_unanchored: bool = False
     step: Step | None = None
 
     @property
@@ -73,7 +81,7 @@ class GoodBatch(NamedTuple):
         return 1 if self.step is None else len(self.step)
 
     @property
-    def hashes(self) -> int:
+    def hash_sum(self) -> int:
         """The sum of `hash_of_batch` of the batches."""
         return hash_of_batch(self.last, self.crc, self.size) if self.step is None else self.crc
 
@@ -85,7 +93,7 @@ class GoodBatch(NamedTuple):
         alone = self._replace(step=None)
         for base, last, crc, size, records, position in zip(*map(self.step.column, _OF_EACH), strict=True):
             yield alone._replace(base=base, last=last, crc=crc, size=size, records=records, position=position)
-            alone = alone._replace(damaged=False)
+            alone = alone._replace(follows_damage=False)
 
     def first_inside(self, expected: int) -> int:
         """The first offset inside of a message of magic 0 or 1, not below `expected` unless its own offset is."""
@@ -104,7 +112,7 @@ class GoodBatch(NamedTuple):
         return self.records is not None and self.records < self.last - self.base + 1
 
     @property
-    def content(self) -> tuple[int, int, int, int]:
+    def comparison_key(self) -> tuple[int, int, int, int]:
         """The fields by which batches of two sources are compared. The base offset follows from them; that of a wrapper
         message may be known in one source only."""
         return self.last, self.epoch, self.crc, self.size
@@ -227,7 +235,7 @@ def _read(
             next_offset, good_end = row.last + 1, row.position + row.size
             end = max(end, good_end)
             if damaged or row.position in with_restored_base:
-                row = row._replace(damaged=damaged, restored=row.position in with_restored_base)
+                row = row._replace(follows_damage=damaged, restored=row.position in with_restored_base)
             yield row
             damaged = False
         damaged = damaged or bool(waiting)
@@ -294,11 +302,11 @@ def _steps(segment: SegmentFile, next_offset: int | None, collector: DamageColle
     try:
         segment.hold_open()  # until the step has copied the file's batches: it may be renamed meanwhile
     except (OSError, KafkaRecordError) as error:
-        if not of_one_file(error):
+        if not is_of_one_file(error):
             raise
         failure = read_failure(error, segment.path)
         _add_unread(collector, failure)
-        if failure.cause == DISK and (size := known_size(segment)):
+        if failure.cause == DISK and (size := size_or_zero(segment)):
             fault = {"position": 0, "file": segment.path, "detail": failure.why}
             collector.damage.append(damaged(segment.path, 0, size, next_offset, None, "unreadable", fault))
         yield None
@@ -311,10 +319,13 @@ def _steps(segment: SegmentFile, next_offset: int | None, collector: DamageColle
             for one in filter(is_read_failure, step.damage):
                 limited = one.reason == "search_limit"
                 path = segment.path
-                _add_unread(collector, not_searched(path, one.position, one.length) if limited else in_part(path))
+                _add_unread(
+                    collector,
+                    unsearched_failure(path, one.position, one.length) if limited else partial_read_failure(path),
+                )
             yield step
     except (OSError, KafkaRecordError) as error:
-        if not of_one_file(error):
+        if not is_of_one_file(error):
             raise
         _add_unread(collector, read_failure(error, segment.path))
         yield None
@@ -371,18 +382,18 @@ def _longest_ascending(window: list[GoodBatch], next_offset: int, collector: Dam
     if not window or (window[0].base >= next_offset and all(one.last < other.base for one, other in pairwise(window))):
         return window
     window = [one for row in window for one in row.each()]
-    chosen = _rising(window, [at for at, row in enumerate(window) if not row.found], next_offset)
+    chosen = _rising(window, [at for at, row in enumerate(window) if not row.is_unanchored], next_offset)
     for before, after in list(pairwise((-1, *chosen, len(window)))):
         low = next_offset if before < 0 else window[before].last + 1
         high = window[after].base if after < len(window) else None
-        inside = [at for at in range(before + 1, after) if window[at].found]
+        inside = [at for at in range(before + 1, after) if window[at].is_unanchored]
         chosen += _rising(window, [at for at in inside if high is None or window[at].last < high], low)
     kept_indexes = set(chosen)
     kept: list[GoodBatch] = []
     dropped = False  # whether a batch was set aside since the last kept one
     for number, row in enumerate(window):
         if number in kept_indexes:
-            kept.append(row._replace(damaged=row.damaged or dropped))
+            kept.append(row._replace(follows_damage=row.follows_damage or dropped))
             dropped = False
         else:
             collector.set_aside(row.aside("offset_out_of_order"))
@@ -435,7 +446,7 @@ def _in_segment_range(segments: list[SegmentFile], number: int, collector: Damag
                 if row.base == end and row.last >= high and free is None:
                     free = min(_first_own_offset(_later(segments, at)), low + MAX_OFFSETS)
                 if low <= row.base and row.last < (max(high, free or 0) if row.base == end else high):
-                    yield row._replace(damaged=True) if dropped else row
+                    yield row._replace(follows_damage=True) if dropped else row
                     dropped, end = False, row.last + 1
                 else:
                     collector.set_aside(row.aside("outside_of_segment"))
@@ -457,14 +468,14 @@ def _with_chains(rows: Iterator[GoodBatch], segment: SegmentFile) -> Iterator[Go
         if is_anchored:
             yield row
             continue
-        chain.append(row._replace(found=True))
+        chain.append(row._replace(is_unanchored=True))
         batches += row.batches
         if batches > _WINDOW:
             is_anchored = True
-            yield from (one._replace(found=False) for one in chain)
+            yield from (one._replace(is_unanchored=False) for one in chain)
             chain = []
-    reaches_end = bool(chain) and end == known_size(segment)
-    yield from (one._replace(found=not reaches_end) for one in chain)
+    reaches_end = bool(chain) and end == size_or_zero(segment)
+    yield from (one._replace(is_unanchored=not reaches_end) for one in chain)
 
 
 def _later(segments: Sequence[SegmentFile], at: int) -> Iterator[SegmentFile]:
@@ -522,8 +533,8 @@ def ascending_runs(
         if not several and len(run) > 1 and run[-2].last < row.base <= run[-1].last:
             collector.set_aside(run.pop().aside("offset_out_of_order"))
         begins = not run or row.base <= run[-1].last or _epochs_fall(rows[max(at - 2, 0) : at + 2])
-        begins = not _sequence_goes_on(row, sequences) or begins
-        if begins or (several and row.damaged and row.base != run[-1].last + 1):
+        begins = not _advance_sequence(row, sequences) or begins
+        if begins or (several and row.follows_damage and row.base != run[-1].last + 1):
             run = []
             runs.append(run)
         run.append(row)
@@ -536,7 +547,7 @@ def _epochs_fall(around: list[GoodBatch]) -> bool:
     return len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0
 
 
-def _sequence_goes_on(row: GoodBatch, sequences: dict[tuple[int, int], int]) -> bool:
+def _advance_sequence(row: GoodBatch, sequences: dict[tuple[int, int], int]) -> bool:
     """Whether the producer's sequence numbers do not fall back. sequences: (producer id, epoch) -> the last one"""
     data = row.segment.raw(row.position, V2_OVERHEAD)
     if len(data) < V2_OVERHEAD or start_of(data).magic < BATCH_MAGIC:

@@ -97,7 +97,7 @@ def _parts(path: str) -> list[str]:
     return [part for part in rest.split("/") if part]
 
 
-def log_name(path: str) -> tuple[str | None, int | None]:
+def topic_partition_of_keys(path: str) -> tuple[str | None, int | None]:
     """(topic, partition) of the last folders topic=... and partition=... in a path; None: there is none."""
     keys = dict(key for part in _parts(path) if part.startswith(("topic=", "partition=")) and (key := key_of(part)))
     number = keys.get("partition")

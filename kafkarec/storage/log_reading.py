@@ -13,14 +13,14 @@ from kafkarec._core import Batches, PassResult
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
 from kafkarec.read.decode_options import DecodeRequest, request
-from kafkarec.read.passes import Excluded, as_columns, batch_table, joined, read_part
-from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, asked, walk
+from kafkarec.read.passes import Excluded, as_columns, batch_table, join_parts, read_part
+from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, walk, walk_request
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.recover.steps import as_stored
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
 from . import ranges
-from .names_by_content import begins_outside, by_place, ends_by_name, in_order, places_by_content
+from .names_by_content import begins_outside, by_place, ends_by_name, order_by_content, places_by_content
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import SegmentBytes
 from .segment_file import SegmentFile
@@ -31,7 +31,7 @@ Groups = Iterable[Sequence[SegmentFile]]
 """The segments of each log, in order."""
 
 
-class Isolated(NamedTuple):
+class IsolationOptions(NamedTuple):
     """Which transactions are read: the parameters of `kafkarec.decode`."""
 
     isolation: Isolation | str = Isolation.READ_UNCOMMITTED
@@ -39,11 +39,11 @@ class Isolated(NamedTuple):
     last_stable_offset: int | None = None
 
 
-_EVERY = Isolated()
+_EVERY = IsolationOptions()
 
 
 def _readings(
-    groups: Groups, decode_request: DecodeRequest, record_range: RecordRange, isolated: Isolated
+    groups: Groups, decode_request: DecodeRequest, record_range: RecordRange, isolated: IsolationOptions
 ) -> Iterator[tuple[Generator[SegmentFile], DecodeRequest, Excluded | None]]:
     """Yields of each log the segments that may have records of the range, the request for each of these, and what
     read_committed leaves out."""
@@ -57,7 +57,11 @@ def _readings(
             from kafkarec.read import isolation as isolation_rules  # not at the top: a tenth of a first `ls`
 
             left_out = isolation_rules.excluded(
-                in_order(group), aborted, isolated.last_stable_offset, skip=decode_request.skip, restore=options.restore
+                order_by_content(group),
+                aborted,
+                isolated.last_stable_offset,
+                skip=decode_request.skip,
+                restore=options.restore,
             )
         of_log = in_range if left_out is None else left_out.applied_to(in_range)
         yield _in_range(group, record_range), of_log, left_out
@@ -67,7 +71,7 @@ def read(
     groups: Groups,
     decode_request: DecodeRequest,
     record_range: RecordRange = EVERYTHING,
-    isolated: Isolated = _EVERY,
+    isolated: IsolationOptions = _EVERY,
     threads: int = 1,
 ) -> RecordColumns:
     """All records of a range as one result."""
@@ -76,15 +80,15 @@ def read(
     for segments, of_log, excluded in _readings(groups, decode_request, record_range, isolated):
         left_out.append(excluded)
         with closing(segments):
-            parts += [part_of(segment, of_log, record_range, threads) for segment in segments]
+            parts += [read_segment(segment, of_log, record_range, threads) for segment in segments]
     if len(left_out) == 1:
-        return as_columns(decode_request, joined(parts), left_out[0])
+        return as_columns(decode_request, join_parts(parts), left_out[0])
     # of several logs one last stable offset has no meaning
     undecided = tuple(one for excluded in left_out if excluded is not None for one in excluded.undecided)
-    return as_columns(decode_request, joined(parts), Excluded((), None, None, undecided))
+    return as_columns(decode_request, join_parts(parts), Excluded((), None, None, undecided))
 
 
-def part_of(
+def read_segment(
     segment: SegmentFile, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING, threads: int = 1
 ) -> PassResult:
     """The records of a segment in one part."""
@@ -97,7 +101,7 @@ def pieces(
     groups: Groups,
     decode_request: DecodeRequest,
     record_range: RecordRange = EVERYTHING,
-    isolated: Isolated = _EVERY,
+    isolated: IsolationOptions = _EVERY,
     threads: int = 1,
 ) -> Generator[tuple[Any, RecordColumns]]:
     """(segment, some of its records), in constant memory."""
@@ -124,7 +128,7 @@ def tables(
 def _header_parts(
     segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange
 ) -> Generator[PassResult]:
-    headers = ranges.within(asked(want, errors=errors), record_range)
+    headers = ranges.request_within(walk_request(want, errors=errors), record_range)
     start_of = partial(ranges.start_position, record_range=record_range)
     with closing(_in_range(segments, record_range)) as chosen:
         for step in walk(chosen, headers, start_of=start_of):
@@ -203,7 +207,7 @@ def splits(segment: SegmentFile, max_bytes: int) -> list[tuple[int, int]]:
 def _are_good_batches(segment: SegmentFile, *positions: int) -> bool:
     """Whether there is exactly one good batch between each two consecutive ones of `positions`."""
     try:
-        parts = [part_of(segment.between(*ends), request(columns=[])) for ends in pairwise(positions)]
+        parts = [read_segment(segment.between(*ends), request(columns=[])) for ends in pairwise(positions)]
     except KafkaRecordError:
         return False
     return all(sum(map(len, part.tables)) == 1 and not part.remaining for part in parts)

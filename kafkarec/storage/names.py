@@ -55,7 +55,7 @@ _SEGMENT = re.compile(
 )
 
 
-class SideFile(NamedTuple):
+class SideFileKind(NamedTuple):
     """A kind of file beside a segment. kind: one word; what: its name in a sentence; content: what it contains;
     is_dumped: whether kafkarec dump, as Kafka's tool, prints it."""
 
@@ -65,20 +65,22 @@ class SideFile(NamedTuple):
     is_dumped: bool = False
 
 
-SIDECARS: dict[str, SideFile] = {
-    ".index": SideFile("index", "an offset index", "where in its .log file an offset is", True),
-    ".timeindex": SideFile("timeindex", "a time index", "from which offset on a time is reached", True),
-    ".txnindex": SideFile(
+SIDECARS: dict[str, SideFileKind] = {
+    ".index": SideFileKind("index", "an offset index", "where in its .log file an offset is", True),
+    ".timeindex": SideFileKind("timeindex", "a time index", "from which offset on a time is reached", True),
+    ".txnindex": SideFileKind(
         "txnindex", "a transaction index", "the aborted transactions that end in its .log file", True
     ),
-    ".snapshot": SideFile(
+    ".snapshot": SideFileKind(
         "snapshot", "a producer snapshot", "the producers' epochs and sequences before this offset", True
     ),
-    ".leader_epoch_checkpoint": SideFile(
+    ".leader_epoch_checkpoint": SideFileKind(
         "epochs", "the leader epochs of a tiered segment", "up to its end, as Kafka's LocalTieredStorage writes them"
     ),
-    ".indexes": SideFile("indexes", "the indexes of a tiered segment", "in one object, as Aiven's plugin writes them"),
-    ".rsm-manifest": SideFile(
+    ".indexes": SideFileKind(
+        "indexes", "the indexes of a tiered segment", "in one object, as Aiven's plugin writes them"
+    ),
+    ".rsm-manifest": SideFileKind(
         "manifest", "the manifest of a tiered segment", "how its .log object is chunked and encoded"
     ),
 }
@@ -193,7 +195,7 @@ class SegmentName(NamedTuple):
     partition: int | None
 
     @property
-    def readable(self) -> bool:
+    def is_of_log(self) -> bool:
         """Whether it holds record batches and is part of its log."""
         return self.suffix in (".log", ".checkpoint") and not self.state
 
@@ -288,7 +290,7 @@ def is_packed(name: str) -> bool:
 def is_segment(name: str) -> bool:
     """Whether a file of this name holds batches of the log in its folder (.gz and .zst files included)."""
     parsed = segment(name)
-    return parsed is not None and parsed.readable and not (parsed.suffix == ".checkpoint" and parsed.packed_suffix)
+    return parsed is not None and parsed.is_of_log and not (parsed.suffix == ".checkpoint" and parsed.packed_suffix)
 
 
 def packed_copies(file_names: Iterable[str]) -> dict[str, str]:
@@ -315,7 +317,7 @@ def side_file_name(name: str, suffix: str) -> str:
     return name.rpartition(".")[0] + suffix if "." in name else name + suffix
 
 
-def side_file_kind(name: str) -> SideFile | None:
+def side_file_kind(name: str) -> SideFileKind | None:
     """The kind of a side file, from the suffix alone; of one that is not in use or is packed, too. None for any other
     name."""
     bare = unpacked(next((name.removesuffix(state) for state in _STATES if name.endswith(state)), name))

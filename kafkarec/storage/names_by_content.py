@@ -9,12 +9,12 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.read.walk import HEADERS, asked, passes_checksum, walk
+from kafkarec.read.walk import HEADERS, passes_checksum, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import Evidence
 
-from .segment_file import SegmentFile, known_size
+from .segment_file import SegmentFile, size_or_zero
 from .segment_summary import next_offset
 
 AnySegment = TypeVar("AnySegment", bound=SegmentFile)
@@ -43,7 +43,7 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
         if len(found) == 1 and place not in wrong:
             end = _end(segment.copy(restore=False))
             fits_its_name = end == found[0] + ends[base] - base
-            if fits_its_name or not passes_checksum(segment, 0, known_size(segment)):
+            if fits_its_name or not passes_checksum(segment, 0, size_or_zero(segment)):
                 continue  # its base offset is damaged, or more of its header
             is_own = _adjoins(found[0], end, right)
         if place is None and found[0] not in ends and is_own:
@@ -68,7 +68,7 @@ def by_place(segments: Sequence[AnySegment], places: Mapping[SegmentFile, int]) 
     return sorted(segments, key=lambda one: places.get(one, one.base_offset or 0))
 
 
-def in_order(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
+def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
     """The segments of a log in the order of their batches, for its transactions: as they are, unless names are wrong.
     Then copies with the base offsets of their batches and the entries of all .txnindex files with their offsets: the
     file beside a segment may be that of another."""
@@ -132,7 +132,7 @@ def _is_elsewhere(segment: SegmentFile, first_offsets: Sequence[int], low: int, 
     inside = batches = 0
     end: int | None = first_offsets[0]  # of the batches from the start; None: behind a gap
     try:
-        for step in walk([segment], asked(HEADERS, errors="skip")):
+        for step in walk([segment], walk_request(HEADERS, errors="skip")):
             for base, last in zip(step.column("base_offset"), step.column("last_offset"), strict=True):
                 begin = last if base is None else base
                 end = last + 1 if begin == end else None
@@ -148,7 +148,7 @@ def _is_elsewhere(segment: SegmentFile, first_offsets: Sequence[int], low: int, 
 def _first_base_offsets(segment: SegmentFile) -> list[int]:
     """The base offsets of the first whole frames; fewer where a header is not one."""
     found: list[int] = []
-    position, end = 0, known_size(segment)
+    position, end = 0, size_or_zero(segment)
     try:
         while len(found) < _FRAMES and len(head := segment.raw(position, UP_TO_MAGIC)) == UP_TO_MAGIC:
             start = start_of(head)

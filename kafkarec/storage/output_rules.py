@@ -112,7 +112,7 @@ def demand_different(outputs: Mapping[str, str | None]) -> None:
             seen[key] = shown
 
 
-def publish(part: str, place: str, force: bool) -> bool:
+def rename_into_place(part: str, place: str, force: bool) -> bool:
     """Renames the finished file `part` to `place`. False if that exists, unless `force`."""
     if not force:
         try:

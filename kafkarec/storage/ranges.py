@@ -16,7 +16,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import number_or_none
 from kafkarec.format.layout import BATCH_MAGICS, MAGICS, UP_TO_MAGIC, V2_OVERHEAD, start_of, v2_header
 from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.read.walk import HEADERS, asked, walk
+from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.sidecars import offset_index, time_index
 
 from . import segment_summary
@@ -47,7 +47,7 @@ class RecordRange(NamedTuple):
         times = (_ms("start_timestamp", start_timestamp), _ms("end_timestamp", end_timestamp))
         return cls(offsets if offsets != (None, None) else None, times if times != (None, None) else None)
 
-    def beginning(self, first: int | None) -> RecordRange:
+    def starting_at(self, first: int | None) -> RecordRange:
         """The range with another first offset."""
         return self._replace(offsets=None if first is None and self.end_offset is None else (first, self.end_offset))
 
@@ -91,7 +91,7 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
     return -((_EPOCH - value) // timedelta(milliseconds=1))
 
 
-def within(decode_request: DecodeRequest, record_range: RecordRange) -> DecodeRequest:
+def request_within(decode_request: DecodeRequest, record_range: RecordRange) -> DecodeRequest:
     """The request for the batches that may have offsets of the range."""
     return decode_request._replace(options=decode_request.options._replace(offsets=record_range.offsets))
 
@@ -146,7 +146,11 @@ def _offset_for_time(segment: SegmentFile, timestamp: int) -> int:
         entry = entries[later - 1] if later else None
         if entry is not None:
             one = RecordRange((entry.offset, entry.offset + 1))
-            steps = walk([segment], within(asked(HEADERS), one), start_of=partial(start_position, record_range=one))
+            steps = walk(
+                [segment],
+                request_within(walk_request(HEADERS), one),
+                start_of=partial(start_position, record_range=one),
+            )
             step = next(filter(len, steps), None)
             if step and step.column("max_timestamp")[0] == entry.timestamp and step.last_offset >= entry.offset:
                 return entry.offset

@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
-from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
+from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
 from kafkarec.recover.steps import Step
 from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.state.index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
-from kafkarec.state.producers import ProducerStates, at_log_start
+from kafkarec.state.producers import ProducerStates, producers_at_log_start
 
 from .log_folders import PartitionFiles
 from .segment_file import SegmentFile
@@ -67,7 +67,7 @@ def snapshot_name(offset: int) -> str:
     return filename_prefix(offset) + producer_snapshot.SUFFIX
 
 
-def rebuild_log(
+def rebuild_side_files(
     log: PartitionFiles,
     interval: int = DEFAULT_INTERVAL,
     *,
@@ -84,7 +84,7 @@ def rebuild_log(
     states: ProducerStates | None = None
     epochs, log_problems = stored_epochs(log)
     highest, lower = -1, None
-    request = asked(MARKERS | CHECKSUMS if check_crcs else MARKERS, errors="skip", restore=False)
+    request = walk_request(MARKERS | CHECKSUMS if check_crcs else MARKERS, errors="skip", restore=False)
     for segment in log.segments:
         steps = walk([segment], request)
         first = next(steps)
@@ -93,7 +93,7 @@ def rebuild_log(
             base = first.first_offset if len(first) else 0
         files = {}
         if states is None:
-            states, _, problem = at_log_start(segment.sidecar, base)
+            states, _, problem = producers_at_log_start(segment.sidecar, base)
             log_problems += [] if problem is None else [problem]
             log_start = base
         else:

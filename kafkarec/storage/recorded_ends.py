@@ -134,13 +134,13 @@ class DataFolderState:
         self.offsets: dict[str, Mapping[offset_checkpoints.TopicPartition, int]] = {}
         self.meta: meta_properties.MetaProperties | None = None
         self.others: Iterable[DataFolderState] = ()
-        data = _quiet(folder, meta_properties.NAME) if folder else None
+        data = _read_or_none(folder, meta_properties.NAME) if folder else None
         if folder is None or data is None:
             return
         with suppress(KafkaRecordError):  # verify reports it
             self.meta = meta_properties.read(data)
         for name in _CHECKPOINTS:
-            data = _quiet(folder, name)
+            data = _read_or_none(folder, name)
             try:
                 if data is not None:
                     self.offsets[name] = _parsed(data)
@@ -278,7 +278,7 @@ def cleaned_meanwhile(log: PartitionFiles) -> bool | None:
 
 def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iterator[RecordedEnd]:
     name = one.stem + one.suffix
-    data = _quiet(folder, name)
+    data = _read_or_none(folder, name)
     try:
         # Only zeros: preallocated.
         claim = _INDEXES[one.suffix](data, one.base_offset) if data and size_before_zeros(data) else None
@@ -293,12 +293,12 @@ def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iter
 def epoch_entries(folder: Folder) -> tuple[leader_epochs.EpochEntry, ...]:
     """The leader epochs of a log; empty also if they cannot be read, which verify reports."""
     try:
-        return leader_epochs.read(_quiet(folder, leader_epochs.NAME) or b"")
+        return leader_epochs.read(_read_or_none(folder, leader_epochs.NAME) or b"")
     except KafkaRecordError:
         return ()
 
 
-def _quiet(folder: Folder, name: str) -> bytes | None:
+def _read_or_none(folder: Folder, name: str) -> bytes | None:
     """A whole file; None: there is none, or it cannot be read, which verify reports."""
     try:
         return folder.read(name)
@@ -381,7 +381,7 @@ class SegmentGap(NamedTuple):
     position: int
 
 
-def proofs(log: PartitionFiles, gaps: Sequence[SegmentGap]) -> dict[SegmentGap, str]:
+def proven_losses(log: PartitionFiles, gaps: Sequence[SegmentGap]) -> dict[SegmentGap, str]:
     """The gaps that are a loss, each with a sentence why: an index is there without its segment, or the index of the
     segment before goes on in the gap. A cleaner that leaves gaps leaves neither."""
     found: dict[SegmentGap, str] = {}

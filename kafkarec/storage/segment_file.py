@@ -99,7 +99,7 @@ class SegmentFile(InFolder):
         self._prepared = prepared
         self._folder, self._given = folder, source
         self._size = size
-        self._known_size: int | None = None
+        self._size_limit: int | None = None
         self._open: ByteSource | None = None
         self._core: Source | None = None
         self._users = 0
@@ -160,8 +160,8 @@ class SegmentFile(InFolder):
         if self._folder is None:
             raise ValueError(f"{self.path} was opened from a file object, which cannot be opened again")
         source = open_file(self._folder, self.name)
-        if self._known_size is not None and isinstance(source, LocalFile):
-            source.size = min(source.size, self._known_size)
+        if self._size_limit is not None and isinstance(source, LocalFile):
+            source.size = min(source.size, self._size_limit)
         return source
 
     def __enter__(self) -> Self:
@@ -267,7 +267,7 @@ class SegmentFile(InFolder):
         if not has_grown:
             return self.copy(begin=begin, end=end, later_segment=self.later_segment or end < self.size)
         part = self.copy(begin=begin, end=end, size=end)
-        part._known_size = end
+        part._size_limit = end
         return part
 
     def copy(self, **changes: Any) -> Self:
@@ -289,7 +289,7 @@ class SegmentFile(InFolder):
             "prepared": self._prepared,
         }
         other = type(self)(**(same | changes))
-        other.keys, other._known_size = self.keys, self._known_size
+        other.keys, other._size_limit = self.keys, self._size_limit
         return other
 
     def _names(self) -> str:
@@ -349,7 +349,7 @@ class _FilesBeside:
         return leader_epochs.epoch_at(self._epochs, offset)
 
 
-def known_size(segment: SegmentFile) -> int:
+def size_or_zero(segment: SegmentFile) -> int:
     """The size of a file; 0 if it cannot be opened to learn it."""
     try:
         return segment.size

@@ -24,7 +24,7 @@ from typing import Any
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, batch_length
 from kafkarec.read.passes import batch_table
-from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, asked, walk
+from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, walk, walk_request
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.files import ByteSource
@@ -210,7 +210,7 @@ def _read_first_batch(segment: SegmentFile, source: ByteSource, summary: Segment
     size = stop if isinstance(source, Unpacked) else source.size
     if not any(head):
         if _last_entry(segment, ".index", OffsetIndex.layout) or any(source.read_at(max(0, size - _HEAD), _HEAD)):
-            return _no_batch_at_start(segment, summary)
+            return _note_no_batch_at_start(segment, summary)
         summary.preallocated = summary.size
         summary.notes.append("begins with zeros: preallocated, or lost")
         return True
@@ -219,7 +219,7 @@ def _read_first_batch(segment: SegmentFile, source: ByteSource, summary: Segment
     header = head[:8] + len(rest).to_bytes(4, "big") + rest
     tables = list(_tables(header, HEADERS)) if stop <= size else []
     if sum(map(len, tables)) != 1 or any(table.damage for table in tables):
-        return _no_batch_at_start(segment, summary)
+        return _note_no_batch_at_start(segment, summary)
     for table in tables:
         summary.take(table)
     next_offset, summary.next_offset = summary.next_offset or 0, None
@@ -229,7 +229,7 @@ def _read_first_batch(segment: SegmentFile, source: ByteSource, summary: Segment
     return follows or not any(table.damage or table.restored for table in _tables(segment, CHECKSUMS, 0, stop))
 
 
-def _no_batch_at_start(segment: SegmentFile, summary: SegmentSummary) -> bool:
+def _note_no_batch_at_start(segment: SegmentFile, summary: SegmentSummary) -> bool:
     summary.notes.append(_NOT_AT_START)
     summary.damage.append(f"no batch begins at byte 0 of {segment.path}")
     return False
@@ -320,7 +320,9 @@ def _last_entry(segment: SegmentFile, suffix: str, layout: Struct) -> tuple[int,
 
 
 def _tables(segment: Any, want: Want, start: int = 0, stop: int | None = None) -> Iterator[BatchTable]:
-    return (batch_table(step.part) for step in walk([segment], asked(want, errors="skip"), start=start, stop=stop))
+    return (
+        batch_table(step.part) for step in walk([segment], walk_request(want, errors="skip"), start=start, stop=stop)
+    )
 
 
 def least_known(*values: Any) -> int | None:

@@ -45,7 +45,7 @@ def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | 
     with a batch.
     """
     parsed = names.segment(name)
-    if parsed is None or not parsed.readable or parsed.packed_suffix or not source.size:
+    if parsed is None or not parsed.is_of_log or parsed.packed_suffix or not source.size:
         return
     head = source.read_at(0, HEAD_BYTES)
     if begins_with_batch(head, source.size, parsed.base_offset):

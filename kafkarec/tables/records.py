@@ -118,7 +118,7 @@ class Table(ABC):
         return self._cut
 
     @abstractmethod
-    def _same(self, pieces: list[Piece]) -> Self:
+    def _with_pieces(self, pieces: list[Piece]) -> Self:
         """A table of this class over other rows."""
 
     @property
@@ -146,7 +146,7 @@ class Table(ABC):
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise ValueError("the step of a slice must be 1")
-        return self._same(self._rows(start, max(start, stop)))
+        return self._with_pieces(self._rows(start, max(start, stop)))
 
     def _row(self, index: int) -> Piece:
         """The piece of one row."""
@@ -283,7 +283,7 @@ class BatchTable(Table):
         restored = tuple(one for table in tables for one in table.restored)
         return cls((), damage, sum(table.remaining for table in tables), restored, pieces)
 
-    def _same(self, pieces: list[Piece]) -> BatchTable:
+    def _with_pieces(self, pieces: list[Piece]) -> BatchTable:
         return BatchTable((), self._damage, self._remaining, self._restored, pieces)
 
     @overload
@@ -365,7 +365,7 @@ class RecordColumns(Table):
         """The number of timestamps that did not fit the unit and are null; for a slice that of the whole."""
         return sum(chunk.out_of_range for chunk in self._found.chunks)
 
-    def _same(self, pieces: list[Piece]) -> RecordColumns:
+    def _with_pieces(self, pieces: list[Piece]) -> RecordColumns:
         whole = self._whole and pieces == self._pieces
         return RecordColumns(self._layout, self._found, self._last_stable_offset, self._undecided, pieces, whole)
 

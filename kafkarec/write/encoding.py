@@ -99,7 +99,7 @@ def refused(fault: int, record: int, **values: int) -> ValueError:
     return ValueError(f"record {record}: {_BY_NUMBER[fault].format(**values)}")
 
 
-Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
+OriginalBatches = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
 """See `_entry/written_batches.pxd`: the original batches of rows; whether batches without rows are kept."""
 
 KNOWN_COLUMNS = frozenset(RECORD_FIELDS) | BATCH_COLUMNS
@@ -120,15 +120,15 @@ def record_input_of(records: Any, *, plain: bool = False) -> RecordInput:
     left_out = set(BATCH_COLUMNS) if plain else set()
     if hasattr(records, "__arrow_c_stream__"):
         own = type(records) is RecordColumns
-        return _known(RecordInput(stream=records.__arrow_c_stream__(), left_out=left_out, own=own))
+        return _check_columns(RecordInput(stream=records.__arrow_c_stream__(), left_out=left_out, own=own))
     if hasattr(records, "__arrow_c_array__"):
-        return _known(RecordInput(array=records.__arrow_c_array__(), left_out=left_out))
+        return _check_columns(RecordInput(array=records.__arrow_c_array__(), left_out=left_out))
     if isinstance(records, str | bytes | bytearray | memoryview | Mapping) or not isinstance(records, Iterable):
         raise TypeError(f"records or Arrow columns are needed, not {type(records).__name__}; decode() reads bytes")
     return RecordInput(rows=tuple(records))
 
 
-def _known(record_input: RecordInput) -> RecordInput:
+def _check_columns(record_input: RecordInput) -> RecordInput:
     unknown = sorted(name for name in record_input.names - KNOWN_COLUMNS if not _PANDAS_INDEX.fullmatch(name))
     if unknown:
         raise ValueError(
@@ -192,7 +192,7 @@ def checked(
     return header, keep_codec, keep_magic, tuple(overrides)
 
 
-def input_of(records: Any) -> tuple[RecordInput, Cuts | None]:
+def input_of(records: Any) -> tuple[RecordInput, OriginalBatches | None]:
     """The records, and with columns that have offsets and timestamps the batches that they were read from, including
     empty ones unless the columns are a slice."""
     columns = records if isinstance(records, RecordColumns) else None

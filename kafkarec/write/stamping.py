@@ -99,7 +99,7 @@ def stamp(
     return position + batch.size
 
 
-def assign(
+def stamp_unchecked(
     buffer: bytearray, position: int, *, base_offset: int | None = None, partition_leader_epoch: int | None = None
 ) -> None:
     """The same as `stamp`, without its checks, for a batch whose header was read: the base offset of a batch of magic 2

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kafkarec.ops.compact import BatchRecords, BatchRetentionResult, CleanerStats, RecordFilter, SourceBatch
 from kafkarec.ops.compact.filtering import decode_request
-from kafkarec.read.walk import HEADERS, Buffer, asked, walk
+from kafkarec.read.walk import HEADERS, Buffer, walk, walk_request
 
 
 class Filtered(bytes):
@@ -51,5 +51,5 @@ def filter_to(
     running.chooser = chooser
     result = Filtered(b"".join(running.run(decode_request(check_crcs, 128 << 20), source)))
     result.stats = stats
-    result.remaining = sum(step.tail[1] for step in walk([source], asked(HEADERS)) if step.tail)
+    result.remaining = sum(step.tail[1] for step in walk([source], walk_request(HEADERS)) if step.tail)
     return result

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkarec.format.java_integers import unsigned_varint
-from kafkarec.format.message_schemas import MessageField, RecordType, Struct
+from kafkarec.format.message_schemas import MessageField, MessageStruct, RecordType
 from kafkarec.format.messages import TAGGED, default_of, write_message
 from kafkarec.internal_topics.topics import CONSUMER_MESSAGES, TOPICS, Topic
 
@@ -104,7 +104,7 @@ class Maker:
     def one(self, field: MessageField, version: int) -> Any:
         return self.fields(field.struct, version) if field.struct else self.scalar(field.type)
 
-    def fields(self, of: Struct, version: int) -> dict[str, Any]:
+    def fields(self, of: MessageStruct, version: int) -> dict[str, Any]:
         return {field.name: self.value(field, version) for field in of.fields if field.is_in(version)}
 
     def record(self, topic: Topic, kind: RecordType, version: int) -> Sample:

@@ -34,8 +34,8 @@ from typing import Any
 from kafkarec.format.control import ControlRecordType
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.ops.rewrite import Progress, SourceBatch, joined
-from kafkarec.read.walk import HEADERS, Buffer, asked, walk
+from kafkarec.ops.rewrite import Progress, SourceBatch, with_joined_output
+from kafkarec.read.walk import HEADERS, Buffer, walk, walk_request
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 
@@ -56,7 +56,7 @@ _ABORT, _COMMIT = ControlRecordType.ABORT.value, ControlRecordType.COMMIT.value
 
 
 class CleanedTransactions:
-    """Transaction state of a pass; `discards` is called with every batch in log order.
+    """Transaction state of a pass; `on_batch_read` is called with every batch in log order.
 
     kept    entries of the new .txnindex files: aborted transactions that had data in this pass, in the order of their
             markers
@@ -74,14 +74,14 @@ class CleanedTransactions:
         """Keeps the entries of markers at `end_offset` or later, which the pass does not clean."""
         self.kept += [one.entry for one in self._all if one.last_offset >= end_offset]
 
-    def discards(self, batch: SourceBatch) -> bool:
+    def on_batch_read(self, batch: SourceBatch) -> bool:
         """Whether the state of its transaction allows a batch to be removed (CleanedTransactionMetadata.onBatchRead,
         onControlBatchRead)."""
         while self._waiting and self._waiting[-1].first_offset <= batch.last_offset:
             one = self._waiting.pop()
             self._aborted.setdefault(one.producer_id, one)
         if batch.is_control:
-            return self._ends_transaction(batch)
+            return self._on_control_batch_read(batch)
         if not batch.is_transactional:
             return False
         if batch.producer_id in self._aborted:
@@ -90,7 +90,7 @@ class CleanedTransactions:
         self._committed.add(batch.producer_id)
         return False
 
-    def _ends_transaction(self, batch: SourceBatch) -> bool:
+    def _on_control_batch_read(self, batch: SourceBatch) -> bool:
         if batch.start == batch.stop:
             return True
         producer = batch.producer_id
@@ -141,7 +141,7 @@ class Cleaner(RecordFilter):
         """Cleaner.cleanInto's checkBatchRetention."""
         if batch.producer_id < 0 and not batch.is_control and batch.next_offset != self._end_offset:
             return _ORDINARY
-        discards = removed = self._transactions.discards(batch)
+        discards = removed = self._transactions.on_batch_read(batch)
         if batch.is_control:
             removed = discards and batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= self._now
         keeps_header = batch.next_offset == self._end_offset
@@ -248,7 +248,7 @@ class Cleaning(Iterator[bytes | memoryview]):
                 yield from cleaner.run(read_request, segment, stop)
             if stop is None:
                 continue
-            for step in walk([segment], asked(HEADERS), start=stop):  # the rest, unchanged
+            for step in walk([segment], walk_request(HEADERS), start=stop):  # the rest, unchanged
                 ends = list(map(add, step.column("position"), step.column("size_in_bytes")))
                 for end in ends:
                     if end - stop >= _STEP or end == ends[-1]:
@@ -273,7 +273,7 @@ class Cleaning(Iterator[bytes | memoryview]):
             elif following <= limit or step == len(lasts):
                 stops.append(None)
             else:
-                stops.append(first_at(walk([segment], asked(HEADERS), start=positions[step]), limit))
+                stops.append(first_at(walk([segment], walk_request(HEADERS), start=positions[step]), limit))
         return limit, stops
 
 
@@ -373,4 +373,4 @@ class Compacted(bytes):
         return made
 
 
-compact = joined("compact", cleaned, Compacted.of)
+compact = with_joined_output("compact", cleaned, Compacted.of)

@@ -45,7 +45,7 @@ from kafkarec.ops.rewrite import Progress, batches_of, empty_batch, new_header, 
 from kafkarec.ops.rewrite import SourceBatch as SourceBatch
 from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns
-from kafkarec.read.walk import HEADERS, asked, walk
+from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.recover.steps import Step
 from kafkarec.tables.records import cells
 from kafkarec.write.encoding import record_input_of
@@ -270,7 +270,7 @@ class RecordFilter(ABC):
         if refusal.reason not in PAYLOAD_REASONS or refusal.position is None:
             return None
         start = refusal.position
-        step = next(walk([segment], asked(HEADERS), start=start))
+        step = next(walk([segment], walk_request(HEADERS), start=start))
         if not len(step):
             return None
         batch = next(batches_of(step, [0] * len(step)))

@@ -37,10 +37,10 @@ from kafkarec.errors import KafkaRecordError, LimitExceededError
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.ops.rewrite import Progress, steps
 from kafkarec.read.decode_options import checked_record_limit, request
-from kafkarec.read.walk import MARKERS, asked
+from kafkarec.read.walk import MARKERS, walk_request
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
 from kafkarec.sidecars import txn_index
-from kafkarec.state.producers import CLEANER, ProducerStates, at_log_start
+from kafkarec.state.producers import CLEANER, ProducerStates, producers_at_log_start
 
 from .filtering import BatchRecords
 
@@ -97,7 +97,7 @@ class OffsetMap:
 
 _MOST_WAITING = 64 << 20
 _OBJECTS = 1024  # bytes of the Python objects of a step that waits, about
-_STATE = asked(MARKERS, restore=False)
+_STATE = walk_request(MARKERS, restore=False)
 _Span = tuple[int, int, int]
 
 
@@ -266,7 +266,7 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
     KafkaRecordError if batches cannot be delimited or control batches cannot be read."""
     states = ProducerStates()
     if segments:
-        states = at_log_start(segments[0].sidecar, segments[0].base_offset or 0, CLEANER).states
+        states = producers_at_log_start(segments[0].sidecar, segments[0].base_offset or 0, CLEANER).states
     state = LogState([], [], 0, 0, [], {}, 0)
     lag = settings.min_compaction_lag_ms
     youngest = settings.now - lag if lag > 0 else None

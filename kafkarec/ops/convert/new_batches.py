@@ -25,23 +25,23 @@ from kafkarec.write.fields import BatchHeader
 from .target import LOG_APPEND, ConversionStats, DecodedBatches, Shape, Target
 
 
-def refused(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:
+def refusal_of(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:
     """The error for a batch that cannot be written: `sides` is expected and found, or `detail`."""
     return damage.error(reason, unit.place | sides)
 
 
-def too_wide(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:
+def too_wide_error(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:
     """MemoryRecordsBuilder: Maximum offset delta exceeded."""
     where = f"in {unit.file} at byte" if unit.file else "at byte"
     message = f"the batch cannot be rewritten {where} {unit.position}: offset {last} is too far from the first, {base}"
     return unit.error("batch_not_rewritable", message)
 
 
-def codec_unfit(unit: SourceBatch, shape: Shape) -> KafkaRecordError:
+def codec_unfit_error(unit: SourceBatch, shape: Shape) -> KafkaRecordError:
     """RecordsUtil.downConvert throws an UnsupportedCompressionTypeException, also for a batch without records."""
     detail = f"magic {shape.magic} does not support {CODEC_NAMES[shape.codec]}; choose another compression"
     known = LATEST_CODECS[shape.magic]
-    return refused(unit, "unsupported_codec", expected=known, found=shape.codec, detail=detail)
+    return refusal_of(unit, "unsupported_codec", expected=known, found=shape.codec, detail=detail)
 
 
 def as_damage(unit: SourceBatch, refusal: KafkaRecordError) -> Damage:
@@ -62,7 +62,7 @@ def recompressed_batch(unit: SourceBatch, codec: int, level: int | None, limit: 
         codec, payload = 0, b""  # readers ignore bytes after the header of an empty batch
     length = layout.LEAST_SIZES[unit.magic] - layout.LOG_OVERHEAD + len(payload)
     if length > layout.MAX_BATCH_LENGTH:
-        raise refused(unit, "batch_too_large", expected=layout.MAX_BATCH_LENGTH, found=length)
+        raise refusal_of(unit, "batch_too_large", expected=layout.MAX_BATCH_LENGTH, found=length)
     written = layout.header_for_payload(unit.raw, len(payload), codec)
     crc = checksum.crc32c(payload, checksum.crc32c(written[layout.V2_AT.attributes :]))
     written[layout.V2_AT.crc : layout.V2_AT.attributes] = crc.to_bytes(4, "big")
@@ -118,7 +118,7 @@ def header_of(group: Group, shape: Shape, target: Target) -> BatchHeader:
             base = unit.base_offset if begins and unit.base_offset is not None else decoded.offsets[start]
             last = end.last_offset if ends else decoded.offsets[stop] - 1
         if last - base > INT_MAX:
-            raise too_wide(unit, base, last)
+            raise too_wide_error(unit, base, last)
         sequence = -1
         if unit.base_sequence != -1 and unit.base_offset is not None:
             sequence = increment_sequence(unit.base_sequence, base - unit.base_offset)
@@ -135,14 +135,14 @@ def header_of(group: Group, shape: Shape, target: Target) -> BatchHeader:
     rows = decoded.summary(group.start, group.stop)
     earliest, base = min(time, rows.least_timestamp), rows.first_offset
     if rows.falls:
-        raise refused(unit, "offsets_out_of_order", expected=rows.fall_from, found=rows.fall_to)
+        raise refusal_of(unit, "offsets_out_of_order", expected=rows.fall_from, found=rows.fall_to)
     if earliest < -1:
-        raise refused(unit, "timestamp_negative", expected=-1, found=earliest)
+        raise refusal_of(unit, "timestamp_negative", expected=-1, found=earliest)
     if rows.last_offset - base > INT_MAX:
-        raise too_wide(unit, base, rows.last_offset)
+        raise too_wide_error(unit, base, rows.last_offset)
     if base < 0 and shape.magic == 1 and shape.codec:  # Kafka writes it but cannot read it: inner offsets are relative
         detail = f"a wrapper cannot have inner offset {base}"
-        raise refused(unit, "magic_unfit", expected=2, found=1, detail=detail)
+        raise refusal_of(unit, "magic_unfit", expected=2, found=1, detail=detail)
     return BatchHeader(shape.magic, shape.codec, target.level, timestamp_type, base, log_append_time=time)
 
 

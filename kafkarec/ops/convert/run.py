@@ -14,19 +14,19 @@ from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.format.enums import Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
-from kafkarec.ops.rewrite import Progress, SourceBatch, joined, steps
+from kafkarec.ops.rewrite import Progress, SourceBatch, steps, with_joined_output
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, checked_threads, request
-from kafkarec.read.threads import in_order
+from kafkarec.read.threads import run_in_threads
 
 from .new_batches import (
     Group,
     as_damage,
-    codec_unfit,
+    codec_unfit_error,
     count_batch_header_losses,
     count_losses,
     header_of,
     recompressed_batch,
-    refused,
+    refusal_of,
 )
 from .target import (
     ConversionStats,
@@ -67,7 +67,7 @@ def _write(batches: Sequence[NewBatch]) -> list[Written]:
         try:
             written.append((batch, batch.write()))
         except codecs.MissingCodec as missing:
-            written.append((batch, refused(batch.unit, "missing_codec", detail=str(missing))))
+            written.append((batch, refusal_of(batch.unit, "missing_codec", detail=str(missing))))
         except KafkaRecordError as refusal:
             written.append((batch, refusal))
     return written
@@ -107,7 +107,7 @@ class Conversion(Iterator[bytes]):
         self._added = 0  # stored bytes since the last flush
         self._decompressed = self._read = 0  # bytes decompressed so far, at least; those up to the last flush
         self._threads = threads
-        self._steps = self._written()
+        self._written_batches = self._written()
 
     @property
     def damage(self) -> tuple[Damage, ...]:
@@ -118,14 +118,14 @@ class Conversion(Iterator[bytes]):
         return tuple(self._restored)
 
     def __next__(self) -> bytes:
-        return next(self._steps)
+        return next(self._written_batches)
 
     def close(self) -> None:
         """Stop early and close the file."""
-        self._steps.close()
+        self._written_batches.close()
 
     def _written(self) -> Generator[bytes]:
-        with closing(in_order(self._tasks(), self._threads)) as tasks:
+        with closing(run_in_threads(self._tasks(), self._threads)) as tasks:
             for written in tasks:
                 for batch, data in written:
                     if isinstance(data, KafkaRecordError):
@@ -143,7 +143,7 @@ class Conversion(Iterator[bytes]):
         batches: list[NewBatch] = []
         size = 0
         try:
-            for batch in self._pass():
+            for batch in self._new_batches():
                 batches.append(batch)
                 size += batch.size
                 if size >= _TASK_BYTES:
@@ -165,7 +165,7 @@ class Conversion(Iterator[bytes]):
                 if len(step):
                     yield from source_batches(step, source)
 
-    def _pass(self) -> Iterator[NewBatch]:
+    def _new_batches(self) -> Iterator[NewBatch]:
         for unit in self._units():
             self.stats.batches_in += unit.messages
             self.stats.records_in += unit.rows
@@ -178,7 +178,7 @@ class Conversion(Iterator[bytes]):
                 or (shape.limit is not None and not may_follow(self._run[0], self._run[-1], unit, shape))
             ):
                 yield from self._flush()
-            if shape.magic < BATCH_MAGIC and self._is_left_out(unit, shape):
+            if shape.magic < BATCH_MAGIC and self._leave_out_if_unsupported(unit, shape):
                 continue
             if shape.limit is None and self._keeps_records(unit, shape):
                 yield from self._flush()
@@ -197,7 +197,7 @@ class Conversion(Iterator[bytes]):
         is_batch = unit.magic >= BATCH_MAGIC
         return unit.magic == shape.magic and (is_batch or self._target.keeps(unit, shape.magic, shape.codec))
 
-    def _is_left_out(self, unit: SourceBatch, shape: Shape) -> bool:
+    def _leave_out_if_unsupported(self, unit: SourceBatch, shape: Shape) -> bool:
         """Checks in the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
         goes_down = shape.magic < unit.magic
         if goes_down and unit.is_control:
@@ -205,7 +205,7 @@ class Conversion(Iterator[bytes]):
             self.stats.lost["control_records"] += unit.rows
             return True
         if shape.codec > LATEST_CODECS[shape.magic]:
-            self._refuse(unit, codec_unfit(unit, shape))
+            self._refuse(unit, codec_unfit_error(unit, shape))
             return True
         if goes_down and not unit.rows:
             self.stats.lost["empty_batches"] += 1
@@ -375,4 +375,4 @@ class Converted(bytes):
     __str__ = __repr__
 
 
-convert = joined("convert", converted, Converted.of)
+convert = with_joined_output("convert", converted, Converted.of)

@@ -25,14 +25,14 @@ from kafkarec.sources.files import ByteSource
 from kafkarec.tables.records import RecordColumns
 
 from .batch_lines import DumpedBatch, FilePiece, Frame, batch_at, batch_line, pieces
-from .record_lines import Consecutive, DumpOptions, Records, message_lines, record_lines
+from .record_lines import ConsecutiveCheck, DumpOptions, Records, message_lines, record_lines
 
 
 def log_text(
     source: ByteSource,
     name: str,
     options: DumpOptions,
-    consecutive: Consecutive,
+    consecutive: ConsecutiveCheck,
     progress: Callable[[int], object],
 ) -> Iterator[str]:
     """The text after the file's heading. KafkaRecordError at what Kafka's tool cannot read, after the whole lines

@@ -77,7 +77,7 @@ class Mismatches:
                     yield section.line.format(first, second)
 
 
-class Consecutive:
+class ConsecutiveCheck:
     """Checks that a file's record offsets increase by one. Kafka 4.3 starts at -1, so the first record of every segment
     that does not begin at 0 is reported, too."""
 
@@ -239,7 +239,7 @@ class _Message(NamedTuple):
     raw: memoryview
 
 
-def message_lines(batch: DumpedBatch, options: DumpOptions, consecutive: Consecutive) -> Iterator[str]:
+def message_lines(batch: DumpedBatch, options: DumpOptions, consecutive: ConsecutiveCheck) -> Iterator[str]:
     """The lines of a plain message, or of the messages inside a compressed one. KafkaRecordError if a message ends
     before what its line shows of it."""
     metadata, content = not options.skip_metadata, options.content

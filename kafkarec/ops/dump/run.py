@@ -43,12 +43,12 @@ from .batch_lines import (
     refuse,
 )
 from .log_text import log_text, records_of
-from .record_lines import Consecutive, DumpOptions, Mismatches, messages
+from .record_lines import ConsecutiveCheck, DumpOptions, Mismatches, messages
 
 _WARM_BYTES = 8192
 
 
-class Checked(NamedTuple):
+class IndexFile(NamedTuple):
     """An index file with its log.
 
     display_path, path   the file's path as printed in a line, and the absolute one printed above mismatches
@@ -69,7 +69,7 @@ def _slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
     return list(layout.iter_unpack(source.read_at(0, size)))
 
 
-def offset_index_text(checked: Checked, mismatches: Mismatches) -> Iterator[str]:
+def offset_index_text(checked: IndexFile, mismatches: Mismatches) -> Iterator[str]:
     """The lines of an .index file."""
     slots = _slots(checked.file, OffsetIndex.layout)
     if not slots:
@@ -82,7 +82,7 @@ def offset_index_text(checked: Checked, mismatches: Mismatches) -> Iterator[str]
         if number and not relative:
             return
         offset = checked.base_offset + relative
-        _inside(checked, offset, position)
+        _demand_inside(checked, offset, position)
         max_message_size = checked.options.max_message_size
         end = min(checked.log.size, position + max_message_size)
         batch = next(_batches(checked.log, position, end, UP_TO_MAGIC), None)
@@ -99,7 +99,7 @@ def offset_index_text(checked: Checked, mismatches: Mismatches) -> Iterator[str]
             yield f"offset: {offset} position: {position}\n"
 
 
-def time_index_text(checked: Checked, index: ByteSource, mismatches: Mismatches) -> Iterator[str]:
+def time_index_text(checked: IndexFile, index: ByteSource, mismatches: Mismatches) -> Iterator[str]:
     """The lines of a .timeindex file; `index`: the .index file of the same segment."""
     offsets, times = _slots(index, OffsetIndex.layout), _slots(checked.file, TimeIndex.layout)
     if checked.options.index_sanity:
@@ -113,7 +113,7 @@ def time_index_text(checked: Checked, index: ByteSource, mismatches: Mismatches)
         if number and not relative:
             return
         offset, position = checked.base_offset + relative, _position_for(offsets, relative)
-        _inside(checked, offset, position)
+        _demand_inside(checked, offset, position)
         for batch in _batches(checked.log, position, checked.log.size, 1 << 16):
             found = _last_offset(batch)
             if found < offset:
@@ -178,12 +178,12 @@ def _last_offset(batch: DumpedBatch) -> int:
     return wrapped(batch.offset + delta, 64)
 
 
-def _inside(checked: Checked, offset: int, position: int) -> None:
+def _demand_inside(checked: IndexFile, offset: int, position: int) -> None:
     if not 0 <= position <= checked.log.size:
         _broken(checked, f"offset {offset} points at byte {position}, but the log has {checked.log.size} bytes")
 
 
-def _passed(checked: Checked, entry_size: int, last: int) -> str:
+def _passed(checked: IndexFile, entry_size: int, last: int) -> str:
     """The line of an index that is sane. `last`: the relative offset of its last entry."""
     if last < 0:
         _broken(
@@ -195,7 +195,7 @@ def _passed(checked: Checked, entry_size: int, last: int) -> str:
     return f"{checked.display_path} passed sanity check.\n"
 
 
-def _broken(checked: Checked, detail: str) -> NoReturn:
+def _broken(checked: IndexFile, detail: str) -> NoReturn:
     refuse(checked.file, 0, FieldFault("index_invalid", detail=detail))
 
 
@@ -316,7 +316,7 @@ def _log(file: _File, mismatches: Mismatches) -> Iterator[str]:
         if missing:
             file.note(f"{file.display_path}: its name has no {missing}; Kafka's tool would refuse it")
         progress = partial(file.progress, file.display_path)
-        yield from log_text(source, file.name, file.options, Consecutive(mismatches, file.absolute), progress)
+        yield from log_text(source, file.name, file.options, ConsecutiveCheck(mismatches, file.absolute), progress)
 
 
 def _heading(file: _File) -> tuple[str, str]:
@@ -344,7 +344,7 @@ def _index(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
         with ExitStack() as files:
             paths = *map(file.neighbour, suffixes), file.display_path
             log, *others, source = (files.enter_context(closing(file.opened(path))) for path in paths)
-            checked = Checked(source, log, file.display_path, file.absolute, base_offset, file.options)
+            checked = IndexFile(source, log, file.display_path, file.absolute, base_offset, file.options)
             yield from text(checked, *others, mismatches)
 
     return lines

@@ -27,13 +27,13 @@ from kafkarec.format.layout import MessageHeader, V2Header
 from kafkarec.format.single_fields import FieldFault, Fields, ReadField
 from kafkarec.support.text_table import counted
 
-from .spans import PAYLOAD, SKIPPED, Note, Section, SpanWriter, attributes_text, iso_time, joined, sized
+from .spans import PAYLOAD, SKIPPED, Note, Section, SpanWriter, attributes_text, iso_time, join_notes, length_note
 
 _Parts = dict[str, int]
 """The sizes of the parts before or after the compressed bytes; 0: there is no such part."""
 
 
-def decompressed(
+def add_payload(
     writer: SpanWriter, codec: int, magic: int, stop: int, cap: int, *, only_probe: bool = False
 ) -> memoryview | None:
     """Writes the spans of a payload up to byte `stop`. Returns its content; None if it has a fault, or if only its
@@ -64,7 +64,7 @@ def decompressed(
         note += f", {len(content)} decompressed"
         note += f" ({len(content) / len(payload):.2f} to 1)" if payload else ""
     span = writer.spans[first]
-    writer.spans[first] = span._replace(note=joined(note, span.note))
+    writer.spans[first] = span._replace(note=join_notes(note, span.note))
     return content
 
 
@@ -151,9 +151,9 @@ def add_records(writer: SpanWriter, head: V2Header, most: int | None, trusted: b
         at = stop
     _add_skipped(writer, at, first_skipped, head.record_count - 1)
     if writer.left and head.record_count:
-        writer.unread(len(data), "records", "", FieldFault("records_left_over", head.record_count, writer.left))
+        writer.add_unread(len(data), "records", "", FieldFault("records_left_over", head.record_count, writer.left))
     elif writer.left:
-        writer.unread(len(data), "records", f"{writer.left} bytes after a record count of 0: readers ignore them")
+        writer.add_unread(len(data), "records", f"{writer.left} bytes after a record count of 0: readers ignore them")
 
 
 def _add_skipped(writer: SpanWriter, stop: int, first: int, last: int) -> None:
@@ -166,9 +166,9 @@ def _add_skipped(writer: SpanWriter, stop: int, first: int, last: int) -> None:
 _KINDS = {int(kind): kind.name for kind in control.ControlRecordType if kind >= 0}
 _RECORD_NOTES: dict[str, Note] = {
     "attributes": lambda value, _: "unused, but set: ignored" if value else "unused",
-    "key_length": sized,
-    "value_length": sized,
-    ".value_length": sized,  # of a header
+    "key_length": length_note,
+    "value_length": length_note,
+    ".value_length": length_note,  # of a header
     "key.type": lambda kind, _: _KINDS.get(kind, "unknown to Kafka 4.4: ignored"),
     "key.rest": "added by a newer version, or not a control key",
     "value.coordinator_epoch": "epoch of the transaction coordinator",
@@ -210,7 +210,7 @@ def add_batch(writer: SpanWriter, length_fault: FieldFault | None, cap: int, mos
     """
     stop = len(writer.data)
     read = single_fields.header(writer.data, stop)
-    crc_note, crc_fault = checked(writer.data, layout.BATCH_MAGIC, length_fault)
+    crc_note, crc_fault = checksum_note(writer.data, layout.BATCH_MAGIC, length_fault)
     notes: dict[str, Note] = _BATCH_NOTES | {"crc": crc_note}
     faults = {"batch_length": length_fault, "crc": crc_fault}
     if read.fault:
@@ -225,14 +225,14 @@ def add_batch(writer: SpanWriter, length_fault: FieldFault | None, cap: int, mos
     writer.add_fields(read, notes, stop, faults=faults)
     codec = head.attributes & layout.CODEC_MASK
     if head.record_count < 0:
-        writer.unread(stop, "records")
+        writer.add_unread(stop, "records")
     elif codec > layout.LATEST_CODEC:
-        writer.unread(stop, "records", "", FieldFault("unsupported_codec", layout.LATEST_CODEC, codec))
+        writer.add_unread(stop, "records", "", FieldFault("unsupported_codec", layout.LATEST_CODEC, codec))
     elif not codec:
         add_records(writer, head, most_records, trusted=crc_fault is None)
     else:
         # As in Kafka, only the stream header is read of a batch without records.
-        content = decompressed(writer, codec, layout.BATCH_MAGIC, stop, cap, only_probe=not head.record_count)
+        content = add_payload(writer, codec, layout.BATCH_MAGIC, stop, cap, only_probe=not head.record_count)
         if content is not None:
             inner = SpanWriter(content, section=1)
             add_records(inner, head, most_records, trusted=crc_fault is None)
@@ -241,7 +241,7 @@ def add_batch(writer: SpanWriter, length_fault: FieldFault | None, cap: int, mos
     return []
 
 
-def checked(data: memoryview, magic: int, length_fault: FieldFault | None) -> tuple[str, FieldFault | None]:
+def checksum_note(data: memoryview, magic: int, length_fault: FieldFault | None) -> tuple[str, FieldFault | None]:
     """(note, fault) of the checksum of a batch or outer message that fills the data."""
     name, what = ("CRC-32C", "batch") if magic >= layout.BATCH_MAGIC else ("CRC-32", "message")
     if length_fault is not None or len(data) <= layout.CHECKED_FROM[magic]:
@@ -286,8 +286,8 @@ _BATCH_NOTES: dict[str, Note] = {
 _MESSAGE_NOTES: dict[str, Note] = {
     "magic": "LegacyRecord",
     "timestamp": lambda stamp, _: iso_time(stamp),
-    "key_length": sized,
-    "value_length": sized,
+    "key_length": length_note,
+    "value_length": length_note,
 }
 _OUTER_NOTES = _MESSAGE_NOTES | {"offset": "outside of the checksum", "size": "bytes of the message after this field"}
 _SPARE = "spare bytes: readers ignore them"
@@ -299,7 +299,7 @@ def add_message(writer: SpanWriter, length_fault: FieldFault | None, cap: int, m
     read = single_fields.message(data, 0, stop)
     values = read.values()
     magic = values["magic"]
-    crc_note, crc_fault = checked(data, magic, length_fault)
+    crc_note, crc_fault = checksum_note(data, magic, length_fault)
     faults = {"size": length_fault, "crc": crc_fault}
     attributes = values.get("attributes", 0)
     notes = {"crc": crc_note, "attributes": attributes_text(attributes, magic)}
@@ -313,8 +313,8 @@ def add_message(writer: SpanWriter, length_fault: FieldFault | None, cap: int, m
     if codec > latest and "value_length" in values:
         read = read._replace(fault=FieldFault("unsupported_codec", latest, codec), of_last=False)
     writer.add_fields(read, _OUTER_NOTES | notes, stop, faults=faults, rest="message")
-    content = decompressed(writer, codec, magic, payload_stop, cap) if is_wrapper and not read.fault else None
-    writer.unread(stop, "spare", _SPARE)
+    content = add_payload(writer, codec, magic, payload_stop, cap) if is_wrapper and not read.fault else None
+    writer.add_unread(stop, "spare", _SPARE)
     if content is None:
         return []
     inner = SpanWriter(content, section=1)
@@ -362,7 +362,7 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
         if append_time and values["magic"] == 1:
             notes["timestamp"] = f"ignored: log append time, {iso_time(wrapper.timestamp)}"
         writer.add_fields(read, notes, frame.stop, path, {"offset": of_last})
-        writer.unread(frame.stop, f"{path}.spare", _SPARE)
+        writer.add_unread(frame.stop, f"{path}.spare", _SPARE)
     if fault:
-        writer.unread(len(data), "messages", "", fault)
-    writer.unread(len(data), "messages", "an incomplete message: readers drop it without an error")
+        writer.add_unread(len(data), "messages", "", fault)
+    writer.add_unread(len(data), "messages", "an incomplete message: readers drop it without an error")

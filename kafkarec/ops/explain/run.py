@@ -53,7 +53,7 @@ def explain(
         signed = read.values().get("magic")
         unknown = None if signed is None else FieldFault("unsupported_magic", layout.LATEST_MAGIC, signed)
         writer.add_fields(read, _NOTES, size, faults={"batch_length": fault, "magic": unknown}, rest="batch")
-        writer.unread(size, *(("batch", "too few bytes to read its magic") if signed is None else ("rest",)))
+        writer.add_unread(size, *(("batch", "too few bytes to read its magic") if signed is None else ("rest",)))
     faults = tuple(sorted(writer.faults, key=lambda found: (found.section, found.position)))
     found = Explanation(position, size, "", (Section("batch", view, tuple(writer.spans)), *sections), faults)
     return replace(found, headline=_headline(found))
@@ -92,10 +92,10 @@ def _zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
     note = "sectors that were never written, or lost"
     if whole:
         note = "space that was preallocated and never written, or sectors that were lost"
-    writer.unread(zeros, "zeros", note, FieldFault("size_too_small", _LEAST_SIZE, 0))
+    writer.add_unread(zeros, "zeros", note, FieldFault("size_too_small", _LEAST_SIZE, 0))
     headline = f"{counted(size, 'zero byte')} and no batch"
     if not whole:
-        writer.unread(size, "rest", "the rest, which was not overwritten")
+        writer.add_unread(size, "rest", "the rest, which was not overwritten")
         rest = counted(size - zeros, "byte")
         headline = counted(zeros, "zero byte")
         headline += f" where a batch should begin, then {rest}"

@@ -141,7 +141,7 @@ class SpanWriter:
             note = notes.get(name[name.rfind("]") + 1 :], "")
             text = note if isinstance(note, str) else note(value, read)
             if padded:
-                text = joined(text, "longer than necessary")
+                text = join_notes(text, "longer than necessary")
             shown = f"0x{self.data[start:end].hex()}" if name in _HEX else value
             kind = FIELD if isinstance(value, int) else PAYLOAD
             self.spans.append(Span(start, end - start, prefix + name, shown, text, kind))
@@ -150,9 +150,9 @@ class SpanWriter:
             self.at = end
         if read.fault and read.of_last:
             self.add_fault(read.fault)
-            self.unread(stop, path or rest)
+            self.add_unread(stop, path or rest)
         elif read.fault:
-            self.unread(stop, path or rest, "", read.fault)
+            self.add_unread(stop, path or rest, "", read.fault)
 
     def add_fault(self, fault: FieldFault | None) -> None:
         """Adds a fault, if there is one, to the last span."""
@@ -160,11 +160,11 @@ class SpanWriter:
             return
         span = self.spans[-1]
         sides = comparison(fault.reason, fault._asdict())
-        text = joined(REASONS[fault.reason].sentence, sides, between=": ")
+        text = join_notes(REASONS[fault.reason].sentence, sides, between=": ")
         self.faults.append(SpanFault(self.section, span.start, span.path, fault.reason, text))
-        self.spans[-1] = span._replace(note=joined(span.note, f"WRONG: {text}"), fault=fault.reason)
+        self.spans[-1] = span._replace(note=join_notes(span.note, f"WRONG: {text}"), fault=fault.reason)
 
-    def unread(self, stop: int, path: str, note: str = "", fault: FieldFault | None = None) -> None:
+    def add_unread(self, stop: int, path: str, note: str = "", fault: FieldFault | None = None) -> None:
         """Appends a span of kind "unread" up to `stop`, unless it would have no bytes and no fault."""
         if stop > self.at or fault is not None:
             self.add_span(stop, path, None, note, UNREAD)
@@ -174,7 +174,7 @@ class SpanWriter:
 _HEX = {"crc", "crc_or_leader_epoch", "attributes"}
 
 
-def joined(*notes: str, between: str = "\n") -> str:
+def join_notes(*notes: str, between: str = "\n") -> str:
     """The notes that are not empty, as lines."""
     return between.join(note for note in notes if note)
 
@@ -217,7 +217,7 @@ def attributes_text(value: int, magic: int) -> str:
     return "\n".join(f"{where:<9} {bits:<9} {what}" for where, bits, what in rows)
 
 
-def sized(value: int, _: object) -> str:
+def length_note(value: int, _: object) -> str:
     """The note of a length where every negative value means null."""
     if value >= 0:
         return ""

@@ -71,7 +71,7 @@ def arrange(partition: SalvagePartition, given: set[str]) -> None:
                 partition.fillers[_segment(source, name)] = False
 
 
-def filled(
+def find_useful_fillers(
     partition: SalvagePartition, probed: SalvagedPartition, cap: int
 ) -> tuple[list[SalvageSource], list[BesideFile]]:
     """The fillers that have something of what `probed`, a salvage without them, lacks, and what is said of all."""
@@ -115,7 +115,7 @@ def rows_in(segment: SegmentFile, number: int, holes: Sequence[OffsetRange], cap
     for row in good_batches.read_file(segment, number, None, DamageCollector(cap)):
         if row.base >= next_offset and any(first <= row.base and row.last <= last for first, last in holes):
             next_offset = row.last + 1
-            yield row._replace(damaged=True)
+            yield row._replace(follows_damage=True)
 
 
 def _content(segment: SegmentFile, holes: Sequence[OffsetRange], cap: int) -> _Content | None:
@@ -211,7 +211,7 @@ def credible(partition: SalvagePartition) -> list[RecordedEnd]:
     return [*found, *(one for recorded, end in read for one in recorded_ends.credible(recorded, end))]
 
 
-def is_followed(partition: SalvagePartition) -> bool:
+def mark_incomplete_ends(partition: SalvagePartition) -> bool:
     """Marks the last segment of a source that ends below one of its own recorded ends as one that other batches
     follow, as a cut batch or zeros at its end are damage then. Returns whether there is such a tail, which must be read
     again."""
@@ -259,7 +259,7 @@ def proofs_of_loss(partition: SalvagePartition, missing: Sequence[tuple[int, int
             before = [one for one in source.segments if one.base_offset is not None and one.base_offset <= first]
             if before:
                 gaps.append(SegmentGap(first, last, before[-1].base_offset or 0, before[-1].size))
-        sentences += recorded_ends.proofs(_log(partition, source), gaps).values()
+        sentences += recorded_ends.proven_losses(_log(partition, source), gaps).values()
     return sentences
 
 

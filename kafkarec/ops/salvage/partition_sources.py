@@ -20,14 +20,14 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
-from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, of_one_file, read_failure
+from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, is_of_one_file, read_failure
 from kafkarec.storage import first_bytes, names, opening, recorded_ends
 from kafkarec.storage.finding import Finder
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.log_folders import DataFolderFiles, LeftOut, PartitionFiles, by_base_offset
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.recorded_ends import DataFolderState, RecordedEnd
-from kafkarec.storage.segment_file import SegmentFile, known_size
+from kafkarec.storage.segment_file import SegmentFile, size_or_zero
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
 
@@ -99,7 +99,9 @@ class SalvagePartition:
 
     @property
     def size(self) -> int:
-        return sum(known_size(segment) for source in self.sources for segment in (*source.segments, *source.snapshots))
+        return sum(
+            size_or_zero(segment) for source in self.sources for segment in (*source.segments, *source.snapshots)
+        )
 
 
 class SalvageInput(NamedTuple):
@@ -140,7 +142,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
         raise Refused(f"there is nothing to salvage: no .log file was found{_to_name_itself(left_out)}")
     taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
     for each in partitions:
-        each.folder = free_folder(taken) if each.topic is None else f"{each.topic}-{each.partition}"
+        each.folder = take_folder_name(taken) if each.topic is None else f"{each.topic}-{each.partition}"
         if names.folder(each.folder) is None:
             raise Refused(f"{each.folder!r} is not a valid name of a partition folder: see --topic and --partition")
     data_folders = recorded_ends.data_folders(folders)
@@ -168,7 +170,7 @@ def _to_name_itself(left_out: Iterable[LeftOut]) -> str:
     return f"; name what is to be read: {' '.join(quoted(as_operand(path)) for path in found[:_MOST_NAMED])}{more}"
 
 
-def compare_topic_ids(partitions: Iterable[SalvagePartition], merge_different: bool) -> None:
+def rank_by_topic_id(partitions: Iterable[SalvagePartition], merge_different: bool) -> None:
     """Raises Refused if sources of a partition have different topic ids: they are not replicas of one log. With
     `merge_different` ranks them by the ids, and the report says so."""
     different = []
@@ -238,7 +240,7 @@ def _failure(folder: LocalFolder, name: str) -> ReadFailure | None:
     try:
         folder.read(name)
     except OSError as error:
-        if not of_one_file(error):
+        if not is_of_one_file(error):
             raise
         failure = read_failure(error, folder.join(name))
         return failure._replace(why=f"cannot be read: {failure.why}")
@@ -305,7 +307,7 @@ def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | 
         found = opening.open(one)
         return [*Finder(one).logs()] if opening.is_archive(found) else [found]
     except OSError as error:
-        if not os.path.isdir(one) and not alone and of_one_file(error):
+        if not os.path.isdir(one) and not alone and is_of_one_file(error):
             left_out.append(_unreadable(os.fsdecode(one), error))
             return []
         if error.errno not in DISK_ERRORS or not os.path.isdir(one):
@@ -353,7 +355,7 @@ def _add(
     target.sources.append(SalvageSource(own, segments, unordered, None if alone else log, list(log.checkpoints)))
 
 
-def free_folder(taken: set[str]) -> str:
+def take_folder_name(taken: set[str]) -> str:
     """A name for the folder of a log without a topic, which is then taken."""
     name = next(name for number in count() if (name := f"unnamed-{number}") not in taken)
     taken.add(name)

@@ -47,9 +47,9 @@ from .beside_files import (
     add_lost_start,
     credible,
     end_without_segments,
-    filled,
-    is_followed,
+    find_useful_fillers,
     log_start,
+    mark_incomplete_ends,
     proofs_of_loss,
     read_witnesses,
     rows_in,
@@ -101,7 +101,7 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
             report.sources.append(segment.path)
             if not damage and _has_footer(good):
                 try:
-                    source, position = folder.kept(segment, 0, segment.size)
+                    source, position = folder.keep_range(segment, 0, segment.size)
                 except Unreadable:
                     report_unreadable(report, segment, 0, segment.size)
                 else:
@@ -140,23 +140,23 @@ def _has_footer(good: list[GoodBatch]) -> bool:
 def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
     """The folders of a partition: one, or several for a file without a known name that has several logs."""
     if partition.topic is None and partition.sources[0].unordered:
-        return _unordered(partition, options)
+        return _plan_unordered(partition, options)
     read_witnesses(partition)
     unread_beside = unread_side_files(partition)
     beside: list[BesideFile] = []
-    made = _read(partition, options)
-    if is_followed(partition):
-        made = _read(partition, options)
+    made = _plan_merged(partition, options)
+    if mark_incomplete_ends(partition):
+        made = _plan_merged(partition, options)
     recorded = credible(partition)
     if partition.fillers:
         _compare_end(partition, made.report, recorded)
         missing = made.report
         if missing.ends_in_damage:
             missing = replace(missing, lost=[*missing.lost, (missing.next_offset, None)])
-        sources, beside = filled(partition, missing, options.max_decompressed_bytes)
+        sources, beside = find_useful_fillers(partition, missing, options.max_decompressed_bytes)
         if sources:
             partition = replace(partition, sources=[*partition.sources, *sources])
-            made = _read(partition, options)
+            made = _plan_merged(partition, options)
     made.report.unread += unread_beside
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
@@ -174,7 +174,7 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
         if end.higher:
             report.ends_in_damage = False  # the missing offsets have an end now
             report.lost.append((report.log_end if report.next_offset is None else report.next_offset, least_end - 1))
-    _finish(partition, made, options, least_end)
+    _complete_plan(partition, made, options, least_end)
     if partition.topic == CLUSTER_METADATA:
         # A node that loads a metadata log replays each record above its last complete snapshot on those before, and
         # stops at the first that does not fit (MetadataLoader, QuorumController).
@@ -192,7 +192,7 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
     return [made]
 
 
-def _read(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder:
+def _plan_merged(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder:
     """The good batches of all sources, as one log. Sets their ends."""
     sources, start = partition.sources, None
     named = [one.segments[0].base_offset for one in partition.main_sources if one.segments and not one.unordered]
@@ -231,7 +231,7 @@ def _read(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder
     return builder.folder
 
 
-def _unordered(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
+def _plan_unordered(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
     """A file without a known name as one log; or, if its offsets, leader epochs or sequence numbers fall, as many. It
     then has pieces of several partitions, or of one partition in the wrong order; only the user can know which. It is
     read once more then, as no offset tells of another one that it is wrong."""
@@ -260,7 +260,7 @@ def _unordered(partition: SalvagePartition, options: SalvageOptions) -> list[Pla
     plans[-1].report.ends_in_damage = collector.ends[0].in_damage
     for made in plans:
         made.report.sources = [segment.path]
-        _finish(partition, made, options)
+        _complete_plan(partition, made, options)
     return plans
 
 
@@ -286,7 +286,7 @@ def _compare_end(partition: SalvagePartition, report: SalvagedPartition, recorde
     return report.set_end(max(ends), recorded)
 
 
-def _reach(made: PlannedFolder, end: int) -> None:
+def _extend_to(made: PlannedFolder, end: int) -> None:
     """Lets the log end at this offset, with a batch without records, as the log cleaner leaves one: a consumer reads up
     to it. A log without segments gets an empty one."""
     report = made.report
@@ -306,7 +306,9 @@ def _reach(made: PlannedFolder, end: int) -> None:
     made.change([inserted(last.name, last.size, data)])
 
 
-def _finish(partition: SalvagePartition, made: PlannedFolder, options: SalvageOptions, least_end: int = 0) -> None:
+def _complete_plan(
+    partition: SalvagePartition, made: PlannedFolder, options: SalvageOptions, least_end: int = 0
+) -> None:
     """Decides the transactions whose markers are lost; removes what a broker fails on."""
     report = made.report
     if report.ends_in_damage:
@@ -318,7 +320,7 @@ def _finish(partition: SalvagePartition, made: PlannedFolder, options: SalvageOp
             changes = marker_changes(log, report.markers)
         made.change(changes)
     if least_end:
-        _reach(made, least_end)
+        _extend_to(made, least_end)
     if not report.files:
         return
     if options.new_cluster and partition.topic != CLUSTER_METADATA:
@@ -328,7 +330,7 @@ def _finish(partition: SalvagePartition, made: PlannedFolder, options: SalvageOp
         if changed:
             made.change(changed)
             report.problems.append(new_cluster_sentence(changed))
-        _reach(made, end)
+        _extend_to(made, end)
     elif options.as_partition:
         with made.log() as log:
             report.problems += copy_from_sources(log, made.files.__setitem__, partition)

@@ -31,7 +31,7 @@ from itertools import islice
 
 from kafkarec.damage import damaged
 from kafkarec.recover.steps import as_stored
-from kafkarec.sources.read_failures import in_part
+from kafkarec.sources.read_failures import partial_read_failure
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress
 from kafkarec.storage.segment_file import SegmentFile
 
@@ -90,7 +90,7 @@ class _BatchStream:
     def is_whole_from(self, offset: int | None) -> bool:
         """Whether nothing is lost between this offset and the head: one segment has both, and what is missing there the
         cleaner removed."""
-        if self.head.damaged or offset is None or self.last is None:
+        if self.head.follows_damage or offset is None or self.last is None:
             return False
         return self.last.segment is self.head.segment and self.last.last + 1 >= offset
 
@@ -120,9 +120,9 @@ def merge(
     confirmed_epochs: dict[int, tuple[int, int]] = {}  # source -> (its rank, its highest confirmed epoch)
     while remaining := sorted((one for one in remaining if one.ahead), key=lambda one: one.order):
         first, row = remaining[0], remaining[0].head
-        damaged, is_whole = row.damaged, first.is_whole_from(next_offset)
+        damaged, is_whole = row.follows_damage, first.is_whole_from(next_offset)
         around = [stream for stream in remaining if stream.overlaps(row)]
-        differ = any(stream.head.content != row.content for stream in around)
+        differ = any(stream.head.comparison_key != row.comparison_key for stream in around)
         is_stale = stale and any(
             known > row.epoch >= 0 and rank <= first.rank
             for source, (rank, known) in confirmed_epochs.items()
@@ -135,11 +135,13 @@ def merge(
             yield first.pop(), "overlap"
             continue
         for other in remaining[1:]:
-            while other.ahead and other.head.content == row.content:
-                damaged, is_whole = damaged or other.head.damaged, is_whole or other.is_whole_from(next_offset)
+            while other.ahead and other.head.comparison_key == row.comparison_key:
+                damaged, is_whole = damaged or other.head.follows_damage, is_whole or other.is_whole_from(next_offset)
                 yield other.pop(), DUPLICATE
         around = [stream for stream in remaining if stream.ahead and stream.overlaps(row)]
-        copies = [stream for stream in around if stream.head._replace(epoch=row.epoch).content == row.content]
+        copies = [
+            stream for stream in around if stream.head._replace(epoch=row.epoch).comparison_key == row.comparison_key
+        ]
         if len(copies) > 1:
             best = max(copies, key=lambda stream: (-stream.rank, stream.adjacent_epochs(epoch)))
             for stream in copies:
@@ -164,7 +166,7 @@ def merge(
                 )
             next_offset, epoch = row.last + 1, row.epoch
             first.pop()
-            yield row._replace(damaged=damaged and not is_whole), ""
+            yield row._replace(follows_damage=damaged and not is_whole), ""
 
 
 MAX_SEGMENT = (
@@ -242,7 +244,7 @@ class PlanBuilder:
         elif reason:
             self.folder.keep_aside(row.aside(reason))
         else:
-            self._report_missing_offsets(row.base, row.damaged)
+            self._report_missing_offsets(row.base, row.follows_damage)
             report = self.report
             report.compacted = report.compacted or row.has_fewer_records
             if report.start_offset is None:
@@ -289,7 +291,7 @@ class PlanBuilder:
             self._plan = self.folder.add_segment(self._base)
         header = row.header or b""
         try:
-            segment, position = self.folder.kept(row.segment, row.position, row.size)
+            segment, position = self.folder.keep_range(row.segment, row.position, row.size)
         except Unreadable:
             if row.batches == 1:
                 report_unreadable(self.report, row.segment, row.position, row.size, row.base, row.last)
@@ -300,7 +302,7 @@ class PlanBuilder:
             return
         self._plan.append(header)
         self._plan.copy(segment, position + len(header), row.size - len(header))
-        self._plan.hashes += row.hashes
+        self._plan.hash_sum += row.hash_sum
         file = self.report.files[-1]
         records = 1 if row.records is None else row.records  # a message of magic 0 or 1, as verify counts them
         add_counts((file, self.report), row.batches, records, row.size)
@@ -320,4 +322,4 @@ def report_unreadable(
     offsets"""
     fault = {"position": position, "base_offset": base, "file": segment.path}
     report.damage.append(damaged(segment.path, position, size, base, last, "unreadable", fault).as_dict())
-    report.unread.append(in_part(segment.path))
+    report.unread.append(partial_read_failure(segment.path))

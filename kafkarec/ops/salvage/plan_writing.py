@@ -1,8 +1,8 @@
 """Writes a plan and the side files of its log, and reads it back from the disk
 
-write       NAME.part, fsync, rename, fsync of the folder
-read_back   one walk of each new log: its batches are those of the plan, their checksums are right; the SHA-256 and
-            the side files come from the same reading
+write                         NAME.part, fsync, rename, fsync of the folder
+verify_and_write_side_files   one walk of each new log: its batches are those of the plan, their checksums are right;
+                              the SHA-256 and the side files come from the same reading
 
 The indexes are those that LogSegment.recover() writes. A folder that a broker starts on also gets the producer
 snapshots, the leader epochs and the topic id, as far as the source has them. They are built from the new log as read
@@ -28,7 +28,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.state import epoch_history
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import tables
-from kafkarec.storage.rebuild_folder import EachStep, rebuild_log, snapshot_name
+from kafkarec.storage.rebuild_folder import EachStep, rebuild_side_files, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import FileGroup
 
@@ -47,7 +47,7 @@ def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, comp
     compared   called with each step of the reading; None: the log is only planned, and its batches are known to be good
     """
     problems: list[str] = []
-    for made in rebuild_log(log, check_crcs=compared is not None, each_step=compared):
+    for made in rebuild_side_files(log, check_crcs=compared is not None, each_step=compared):
         if made.damage and compared is not None:
             raise DamagedCopy(log.path, made.damage[0].detail)
         problems += made.problems
@@ -139,7 +139,7 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: SalvageParti
     return problems
 
 
-State = tuple[int, str]
+FileDigest = tuple[int, str]
 """Size of a file, and its SHA-256 in hexadecimal."""
 _PIECE = 1 << 20
 
@@ -164,12 +164,12 @@ def write(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> None:
         group.sync()
 
 
-def read_back(plan: PlannedFolder, out: str, as_partition: bool) -> dict[str, State]:
+def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: bool) -> dict[str, FileDigest]:
     """Reads what was written, compares it with the plan, and writes the side files of the log. Returns the states of
     all files by their paths in the output; the report gets the digests. Raises OSError (EIO) if the disk has other
     bytes."""
     report, path = plan.report, plan.path
-    folder, states = _ReadBack(path), dict[str, State]()
+    folder, states = _ReadBack(path), dict[str, FileDigest]()
     if report.files:
         found, counts = Counter[str](), Counter[str]()
 
@@ -188,14 +188,14 @@ def read_back(plan: PlannedFolder, out: str, as_partition: bool) -> dict[str, St
         for file in report.files:
             planned = plan.files[file.name]
             assert isinstance(planned, FilePlan)
-            if (planned.hashes, file.batches) != (found[file.name], counts[file.name]):
+            if (planned.hash_sum, file.batches) != (found[file.name], counts[file.name]):
                 raise DamagedCopy(os.path.join(path, file.name), "other batches than were written")
     for name, planned in plan.outputs():
         if name in states:
             continue
         directory, base = os.path.split(name)
         state = folder.states.get(base) if directory == report.folder else None
-        states[name] = state or state_of(os.path.join(out, name))
+        states[name] = state or digest_of_file(os.path.join(out, name))
         if states[name][0] != (len(planned) if isinstance(planned, bytes) else planned.size):
             raise DamagedCopy(os.path.join(out, name), f"{states[name][0]} bytes")
     for file in (*report.files, *report.snapshots):
@@ -208,7 +208,7 @@ class _ReadBack(LocalFolder):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self.states: dict[str, State] = {}
+        self.states: dict[str, FileDigest] = {}
 
     def open(self, name: str, disk: bool = False) -> _Hashed:
         return _Hashed(self.join(name), self.states)
@@ -220,7 +220,7 @@ class _Hashed(FileObject):
     states   gets its state when it is closed, if all of it was read
     """
 
-    def __init__(self, path: str, states: dict[str, State]) -> None:
+    def __init__(self, path: str, states: dict[str, FileDigest]) -> None:
         self._states = states
         self._opened = FileIO(path)
         if hasattr(os, "posix_fadvise"):
@@ -246,9 +246,9 @@ class _Hashed(FileObject):
         self._opened.close()
 
 
-def state_of(path: str) -> State:
+def digest_of_file(path: str) -> FileDigest:
     """The state of a file on the disk."""
-    states: dict[str, State] = {}
+    states: dict[str, FileDigest] = {}
     file = _Hashed(path, states)
     with closing(file):
         file.read_at(file.size, 0)

@@ -43,13 +43,13 @@ from kafkarec.format.checksum import crc32c
 from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import aborted_spans, match
-from kafkarec.read.walk import MARKERS, asked, walk
+from kafkarec.read.walk import MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
 from kafkarec.recover.holes import Hole, examined, marker_bytes
 from kafkarec.recover.marker_evidence import UNDECIDED, Decision
 from kafkarec.recover.marker_matching import FIRST
 from kafkarec.recover.steps import as_stored
-from kafkarec.state.producers import at_log_start
+from kafkarec.state.producers import producers_at_log_start
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import tables
 from kafkarec.support.text_table import counted
@@ -209,9 +209,9 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
 def find_plain_batches(log: PartitionFiles) -> list[Change]:
     """The plain batches of a new log whose producer has an open transaction at their offset."""
     first, found = log.segments[0], []
-    states = at_log_start(first.sidecar, first.base_offset or 0).states
+    states = producers_at_log_start(first.sidecar, first.base_offset or 0).states
     # what salvage writes is read back elsewhere, so no checksum is checked
-    for step in walk(log.segments, asked(MARKERS, errors="skip", restore=False)):
+    for step in walk(log.segments, walk_request(MARKERS, errors="skip", restore=False)):
         for row, open_since in states.take(step).plain:
             # Of magic 2: older messages have no producer.
             found.append(removed_batch(step.segment, step.cell("position", row), open_since, "transaction_open"))

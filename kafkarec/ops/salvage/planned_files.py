@@ -24,7 +24,7 @@ from kafkarec._core import hash_of_batch
 from kafkarec.format.layout import LOG_OVERHEAD, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.sources.files import ByteSource, FileObject, FolderEntry
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.sources.read_failures import in_part
+from kafkarec.sources.read_failures import partial_read_failure
 from kafkarec.storage.good_batches import SetAsideBatch
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.log_reading import tables
@@ -139,11 +139,11 @@ class FilePlan:
     """A file that is to be written. read_at reads it from the sources, which stay open until `close`.
 
     size      bytes
-    hashes    the sum of `hash_of_batch` of the batches of a log: what is written is compared with it
+    hash_sum    the sum of `hash_of_batch` of the batches of a log: what is written is compared with it
     """
 
     def __init__(self, name: str) -> None:
-        self.name, self.size, self.hashes = name, 0, 0
+        self.name, self.size, self.hash_sum = name, 0, 0
         self._sources: list[SegmentFile | bytes] = []
         # a part: where it begins in this file, which source it is of, where it begins there
         self._begins, self._source, self._positions = array("q"), array("l"), array("q")
@@ -213,11 +213,11 @@ class FilePlan:
     def changed(self, changes: Sequence[Change]) -> FilePlan:
         """The file with the changes, which are in the order of their positions."""
         new, at = FilePlan(self.name), 0
-        new.hashes = self.hashes
+        new.hash_sum = self.hash_sum
         for one in changes:
             self.copy_to(new, at, one.position - at)
             new.append(one.data)
-            new.hashes += _hash_of(one.new) - _hash_of(one.old)
+            new.hash_sum += _hash_of(one.new) - _hash_of(one.old)
             at = one.position + one.size
         self.copy_to(new, at, self.size - at)
         return new
@@ -266,9 +266,9 @@ class PlannedFolder:
     def keep_aside(self, batch: SetAsideBatch, suffix: str = ".log") -> None:
         """Adds a batch to a file outside of the log, named by reason and source, and to the report."""
         try:
-            segment, position = self.kept(batch.segment, batch.position, batch.size)
+            segment, position = self.keep_range(batch.segment, batch.position, batch.size)
         except Unreadable:
-            self.report.unread.append(in_part(batch.segment.path))
+            self.report.unread.append(partial_read_failure(batch.segment.path))
             return
         saved_as, file = self._aside(f"{batch.reason}-{batch.source}{suffix}")
         file.copy(segment, position, batch.size)
@@ -289,7 +289,7 @@ class PlannedFolder:
                 joined.append(one)
         self.report.set_aside[first:] = joined
 
-    def kept(self, segment: SegmentFile, position: int, size: int) -> tuple[SegmentFile, int]:
+    def keep_range(self, segment: SegmentFile, position: int, size: int) -> tuple[SegmentFile, int]:
         """Where these bytes of a source are read when they are written: there, or in the spool. Raises Unreadable."""
         if self._spool is None or not (self._spool.from_start or self.report.unread):
             return segment, position

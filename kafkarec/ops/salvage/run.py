@@ -24,14 +24,14 @@ from .beside_files import arrange
 from .partition_sources import (
     SalvageInput,
     SalvagePartition,
-    compare_topic_ids,
     find_partitions,
-    free_folder,
     ids_in_meta_properties,
+    rank_by_topic_id,
+    take_folder_name,
 )
 from .plan import plan
 from .plan_builder import SalvageOptions
-from .plan_writing import State, read_back, write, write_side_files
+from .plan_writing import FileDigest, verify_and_write_side_files, write, write_side_files
 from .planned_changes import UNDECIDED_AS
 from .planned_files import SET_ASIDE, PlannedFolder, Spool, Unreadable
 from .salvage_report import SalvageReport
@@ -133,7 +133,7 @@ def salvage(
     choices = as_partition, new_cluster, max_decompressed_bytes, undecided, keep_end, restore
     options = SalvageOptions(out, *choices, threads, progress or no_progress)
     if dry_run:
-        report.partitions = _Run(options, None, read_once).all(found.partitions)
+        report.partitions = _Run(options, None, read_once).salvage_all(found.partitions)
         _add_unread_files(report)
         return report
     if check_free_space:
@@ -141,7 +141,7 @@ def salvage(
     make_folder(out)
     unfinished = UnfinishedRun(out, sorted(named), [topic, partition, merge_different, *choices])
     try:
-        report.partitions = _Run(options, unfinished, read_once).all(found.partitions)
+        report.partitions = _Run(options, unfinished, read_once).salvage_all(found.partitions)
         _add_unread_files(report)
         write_file(out, REPORT, (json.dumps(report.to_dict(), indent=1) + "\n").encode())
         sync_folder(out)
@@ -158,7 +158,7 @@ def _arranged(
     found = find_partitions(given, topic, partition)
     for one in found.partitions:
         arrange(one, named)
-    compare_topic_ids(found.partitions, merge_different)
+    rank_by_topic_id(found.partitions, merge_different)
     for source in (source for one in found.partitions for source in one.sources if not source.unordered):
         # an incomplete batch at their end is a loss, also if the files were named one by one
         source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
@@ -212,20 +212,20 @@ class _Run:
             self._raise_if_stopped()
             options.progress(path, position)
 
-        self._options = replace(options, progress=tick, new_folder=lambda: free_folder(self._folders))
+        self._options = replace(options, progress=tick, new_folder=lambda: take_folder_name(self._folders))
 
     def _raise_if_stopped(self) -> None:
         if self._stop.is_set():
             raise _Stopped
 
-    def all(self, partitions: Sequence[SalvagePartition]) -> list[SalvagedPartition]:
+    def salvage_all(self, partitions: Sequence[SalvagePartition]) -> list[SalvagedPartition]:
         """The reports of all partitions, in their order. Files without a name come first, one after the other: they get
         their folders' names in order."""
         self._folders = {one.folder for one in partitions}
-        done = {one.folder: self._one(one) for one in partitions if one.topic is None}
+        done = {one.folder: self._salvage_one(one) for one in partitions if one.topic is None}
         waiting = [one for one in partitions if one.topic is not None]
         with ThreadPoolExecutor(min(_AT_ONCE, max(len(waiting), 1))) as pool:
-            futures = {one.folder: pool.submit(self._one, one) for one in waiting}
+            futures = {one.folder: pool.submit(self._salvage_one, one) for one in waiting}
             try:
                 done |= {folder: future.result() for folder, future in futures.items()}
             except BaseException as error:
@@ -235,7 +235,7 @@ class _Run:
                 raise next((one for one in ended if one and not isinstance(one, _Stopped)), error) from None
         return [report for one in partitions for report in done[one.folder]]
 
-    def _one(self, partition: SalvagePartition) -> list[SalvagedPartition]:
+    def _salvage_one(self, partition: SalvagePartition) -> list[SalvagedPartition]:
         """Plans one partition, writes it, and reads it back; or takes over what an earlier run has done."""
         self._raise_if_stopped()
         if self._unfinished is None:
@@ -249,18 +249,20 @@ class _Run:
                 one.close()
             return [one.report for one in plans]
         note = PartitionNote(self._unfinished, partition)
-        finished = note.finished()
+        finished = note.load_finished()
         if finished is not None:
             self._folders |= {one.folder for one in finished}
             return finished
         folders = set(self._folders)
         try:
-            return self._made(partition, note, self._read_once)
+            return self._plan_and_write(partition, note, self._read_once)
         except Unreadable:  # a source that could be read when it was planned: each batch is read and copied at once now
             self._folders = folders
-            return self._made(partition, note, read_once=True)
+            return self._plan_and_write(partition, note, read_once=True)
 
-    def _made(self, partition: SalvagePartition, note: PartitionNote, read_once: bool) -> list[SalvagedPartition]:
+    def _plan_and_write(
+        self, partition: SalvagePartition, note: PartitionNote, read_once: bool
+    ) -> list[SalvagedPartition]:
         assert self._unfinished is not None
         out = self._options.out
         spool = Spool(os.path.join(out, UNFINISHED), partition.folder, read_once)
@@ -285,11 +287,11 @@ class _Run:
                     f"{os.path.join(out, name)} was written by an earlier run and has batches that the sources no "
                     f"longer have: it stays as it is, and what the sources have now is in {folder}"
                 )
-            states: dict[str, State] = {}
+            states: dict[str, FileDigest] = {}
             for one in plans:
                 write(one, out, self._raise_if_stopped)
             for one in plans:
-                states |= read_back(one, out, self._options.as_partition)
+                states |= verify_and_write_side_files(one, out, self._options.as_partition)
             if replaces:
                 note.finish(plans, states)
         finally:

@@ -30,7 +30,7 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, make_folder, sync_folder, write_file
 
 from .partition_sources import SalvagePartition
-from .plan_writing import State, state_of
+from .plan_writing import FileDigest, digest_of_file
 from .planned_files import FilePlan, PlannedFolder, PlannedSource
 from .salvaged_partition import SalvagedPartition
 
@@ -110,7 +110,7 @@ class PartitionNote:
         self._found = _read(os.path.join(run.folder, self._name)) or {}
         self.why_again = ""
 
-    def finished(self) -> list[SalvagedPartition] | None:
+    def load_finished(self) -> list[SalvagedPartition] | None:
         """The reports of an earlier run; None: the partition is to be made."""
         reports, states = self._found.get("reports"), self._found.get("states", {})
         if reports is None:
@@ -121,7 +121,7 @@ class PartitionNote:
         for path, state in states.items():
             written = os.path.join(self._out, path)
             with suppress(OSError):
-                if os.path.getsize(written) == state[0] and state_of(written) == tuple(state):
+                if os.path.getsize(written) == state[0] and digest_of_file(written) == tuple(state):
                     continue
             spoiled.append(path)
         if not changed and not spoiled:
@@ -159,7 +159,7 @@ class PartitionNote:
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(self._out, name))
 
-    def finish(self, plans: list[PlannedFolder], states: dict[str, State]) -> None:
+    def finish(self, plans: list[PlannedFolder], states: dict[str, FileDigest]) -> None:
         """Notes that all files are on the disk."""
         reports = [one.report.to_dict() for one in plans]
         note = {"sources": self._sources, "names": sorted(states), "reports": reports, "states": states}

@@ -47,7 +47,7 @@ from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import Marker, ProducerStates, read_marker
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import fsync, write_file
-from kafkarec.write.stamping import assign
+from kafkarec.write.stamping import stamp_unchecked
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 # The minimum and maximum of each option. An index with fewer bytes than two time entries would always be full.
@@ -149,7 +149,7 @@ class CheckedBatches(NamedTuple):
             numbers = one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch
             yield one.position + self.moved, *numbers
 
-    def appended_to(self, states: ProducerStates) -> list[AbortedTransaction]:
+    def append_to(self, states: ProducerStates) -> list[AbortedTransaction]:
         """Appends the batches to the state of their producers; returns the transactions that they abort."""
         found = [states.append(one._asdict(), self.markers.get(one.position)) for one in self.headers]
         return [one for one in found if one is not None]
@@ -185,13 +185,13 @@ def check_batches(
                 if header.base_offset is None:
                     text = "offsets are within the compressed payload: convert the batch to magic 2 first"
                     raise AppendRefused(text, header.position, header.last_offset)
-                assign(copy, header.position, base_offset=offset)
+                stamp_unchecked(copy, header.position, base_offset=offset)
                 offset += max(header.last_offset - header.base_offset, 0) + 1
             new_epoch = settings.leader_epoch
             if new_epoch is None and as_stored(header.partition_leader_epoch) < 0:
                 new_epoch = blank_epoch
             if header.magic >= BATCH_MAGIC and new_epoch is not None:
-                assign(copy, header.position, partition_leader_epoch=new_epoch)
+                stamp_unchecked(copy, header.position, partition_leader_epoch=new_epoch)
         view = memoryview(copy)
         headers, _ = _headers(view, check_crcs=False)
     batches = CheckedBatches(view, headers, {})
@@ -371,7 +371,7 @@ class ActiveSegment:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise
-        self.index_builder.append(batches.index_columns(), batches.appended_to(self._states))
+        self.index_builder.append(batches.index_columns(), batches.append_to(self._states))
         if self._first_timestamp is None:
             self._first_timestamp = as_stored(batches.headers[0].max_timestamp)
         self.size = at

@@ -26,11 +26,11 @@ from typing import NoReturn
 
 from kafkarec.damage import Damage
 from kafkarec.errors import REASONS, CorruptRecordError, KafkaRecordError
-from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
+from kafkarec.read.walk import CHECKSUMS, MARKERS, walk, walk_request
 from kafkarec.recover.steps import as_stored
 from kafkarec.sidecars import leader_epochs, meta_properties, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
-from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
+from kafkarec.state.producers import RECOVERY, ProducerStates, producers_at_log_start
 from kafkarec.storage import names, opening
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name, stored_epochs
@@ -169,7 +169,7 @@ def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered
             if swaps:
                 raise ValueError(f"{folder} contains {swaps[0]}, which a broker must first swap in; {_ADVICE}")
             if log.segments:
-                return _recovered(folder, log, settings, check_all)
+                return _recover_segments(folder, log, settings, check_all)
     return RecoveredLog(ProducerStates(policy=RECOVERY), [], settings.start_offset or 0)
 
 
@@ -182,7 +182,7 @@ def remove_partial_files(folder: str) -> None:
             os.unlink(os.path.join(folder, name))
 
 
-def _recovered(folder: str, log: PartitionFiles, settings: WriterSettings, check_all: bool) -> RecoveredLog:
+def _recover_segments(folder: str, log: PartitionFiles, settings: WriterSettings, check_all: bool) -> RecoveredLog:
     last = len(log.segments) - 1
     log_start, start = (log.segments[at].base_offset or 0 for at in (0, last))
     epochs, _ = stored_epochs(log)
@@ -190,7 +190,7 @@ def _recovered(folder: str, log: PartitionFiles, settings: WriterSettings, check
         start, first = log_start, 0
     else:
         first = last  # the epochs before it and its snapshot are there
-    states = at_log_start(log.segments[first].sidecar, start, RECOVERY).states
+    states = producers_at_log_start(log.segments[first].sidecar, start, RECOVERY).states
     recovered = RecoveredLog(states, epochs, start)
     recovered.segments = [WrittenSegment(one.path, one.base_offset or 0, one.size) for one in log.segments[:last]]
     for segment in log.segments:
@@ -242,7 +242,7 @@ def _read_segment(
         recovered.states = known or recovered.states
     recovered.index_builder = SegmentIndexBuilder(base, recovered.epochs, settings.index_interval_bytes)
     damage: list[Damage] = []
-    for step in walk([segment], asked(MARKERS | CHECKSUMS, errors="skip", restore=False)):
+    for step in walk([segment], walk_request(MARKERS | CHECKSUMS, errors="skip", restore=False)):
         damage = sorted((*damage, *step.damage), key=lambda one: one.position)
         unreadable = next((one for one in damage if one.reason == "unreadable"), None)
         if unreadable is not None:

@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
         return {"compression": self.compression, "level": self.level, "batch_size": self.batch_size}
 
 
-class Made(NamedTuple):
+class ConvertedPiece(NamedTuple):
     """A piece in another format. refused: batches that the format cannot hold, or that are damaged; losses: as
     ConversionStats.losses."""
 
@@ -65,10 +65,10 @@ class RecordFormat:
         """The names of the codecs that it has."""
         return tuple(CODEC_NAMES[: LATEST_CODECS[self.magic] + 1])
 
-    def write(self, data: bytes, tried: Candidate, limit: int) -> Made:
+    def write(self, data: bytes, tried: Candidate, limit: int) -> ConvertedPiece:
         """The bytes of a piece in this format; damaged batches are left out."""
         made = converted(data, magic=self.magic, **tried.options, errors="skip", max_decompressed_bytes=limit)
-        return Made(b"".join(made), made.stats.batches_out, made.stats.losses, len(made.damage))
+        return ConvertedPiece(b"".join(made), made.stats.batches_out, made.stats.losses, len(made.damage))
 
     def columns(self, columns: RecordColumns, made: bytes, limit: int) -> RecordColumns:
         """What `encode` writes: the records of the piece, or what this format has of them."""
@@ -92,7 +92,7 @@ class ProposedFormat(RecordFormat):
 
     module: Any = None
 
-    def write(self, data: bytes, tried: Candidate, limit: int) -> Made:
+    def write(self, data: bytes, tried: Candidate, limit: int) -> ConvertedPiece:
         plain = super().write(data, tried._replace(compression="none", level=None), limit)
         codec = {"compression": tried.compression, "level": tried.level}
         made = self.module.from_v2(plain.data, **codec, max_decompressed_bytes=limit)

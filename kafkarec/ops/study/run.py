@@ -22,13 +22,13 @@ from kafkarec.format.enums import Compression
 from kafkarec.ops.convert import converted
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.reader import decode
-from kafkarec.read.threads import in_order
+from kafkarec.read.threads import run_in_threads
 from kafkarec.storage import opening
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import RecordColumns
 
-from .candidates import BATCH_SIZES, CODECS, FORMATS, Candidate, Made, NotTried, candidates
+from .candidates import BATCH_SIZES, CODECS, FORMATS, Candidate, ConvertedPiece, NotTried, candidates
 from .sampling import PIECE_BYTES, PIECES, pieces
 
 _LONG_ENOUGH = 0.05
@@ -38,7 +38,7 @@ _CLOCK_STEP = 1e-6
 
 def run_trial(
     data: bytes, columns: RecordColumns, candidate: Candidate, limit: int
-) -> tuple[Made, float | None, float]:
+) -> tuple[ConvertedPiece, float | None, float]:
     """The output, and the CPU seconds of writing (None: the columns cannot be encoded) and reading. `columns`: the
     decoded `data`."""
     form = FORMATS[candidate.format]
@@ -180,7 +180,7 @@ class CandidateTotals:
         self.losses: Counter[str] = Counter()
         self.refused = 0
 
-    def add(self, before: int, made: Made, writing: float | None, reading: float, damaged: int) -> None:
+    def add(self, before: int, made: ConvertedPiece, writing: float | None, reading: float, damaged: int) -> None:
         """before: bytes of the piece's good batches; damaged: how many others it has; the rest: see `run_trial`"""
         self.pairs.append((before, len(made.data)))
         self.batches += made.batches
@@ -289,7 +289,7 @@ def study(
         makeup.add(columns, len(plain))
         reading += seconds(partial(decode, piece.data, control=True, **limits))
         calls = [partial(run_trial, piece.data, columns, each, max_decompressed_bytes) for each in wanted]
-        for number, (total, trial) in enumerate(zip(totals, in_order(iter(calls), threads), strict=True)):
+        for number, (total, trial) in enumerate(zip(totals, run_in_threads(iter(calls), threads), strict=True)):
             total.add(before, *trial, len(conversion.damage))
             share = (bytes_read - len(piece.data) * (1 - (number + 1) / len(totals))) / min(size, sample or size)
             done(min(1.0, share))

@@ -93,7 +93,7 @@ class ValidatedRecords(bytes):
         )
 
 
-def validated(
+def validated_records(
     data: bytes | bytearray | memoryview,
     *,
     now: int,

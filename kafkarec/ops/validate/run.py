@@ -37,7 +37,7 @@ from .rules import (
     refuse,
     refuse_records,
     time_limit,
-    validated,
+    validated_records,
 )
 
 _COLUMNS = ("timestamp", "key", "value", "headers")
@@ -71,7 +71,7 @@ class ProduceRequest(NamedTuple):
         return wrapped(self.rules.first_offset + self.stats.records, 64)
 
     def result(self, data: bytes | memoryview, max_timestamp: int, *, rewritten: bool = False) -> ValidatedRecords:
-        return validated(
+        return validated_records(
             data,
             now=self.rules.now,
             max_timestamp=max_timestamp,
@@ -95,7 +95,7 @@ def accept_uncompressed(request: ProduceRequest) -> ValidatedRecords:
     return result
 
 
-def stamped(request: ProduceRequest) -> ValidatedRecords:
+def stamp_in_place(request: ProduceRequest) -> ValidatedRecords:
     """A compressed batch that keeps its codec, or a control batch that comes uncompressed and stays so."""
     rules = request.rules
     greatest = request.stats.greatest if rules.magic > 0 else -1
@@ -116,7 +116,7 @@ def _stamp_batch(result: ValidatedRecords, request: ProduceRequest, *, leader_ep
     )
 
 
-def rewritten(request: ProduceRequest) -> ValidatedRecords:
+def rewrite_batch(request: ProduceRequest) -> ValidatedRecords:
     """The records rewritten in the wanted magic and codec."""
     rules, first, stats = request.rules, request.first, request.stats
     check_rewrite(first, rules, stats.headers, stats.least)
@@ -136,13 +136,13 @@ def rewritten(request: ProduceRequest) -> ValidatedRecords:
             base_sequence=first.base_sequence,
             is_transactional=first.is_transactional,
         )
-        data = record_input_of(rows(request)).write(header)
+        data = record_input_of(decoded_records(request)).write(header)
     elif not rules.create_time and (rules.codec or rules.magic >= layout.BATCH_MAGIC):
         refuse("record_count_invalid", expected=1, found=0, detail="under log append time")
     return request.result(data, max_timestamp, rewritten=True)
 
 
-def rows(request: ProduceRequest) -> RecordColumns:
+def decoded_records(request: ProduceRequest) -> RecordColumns:
     """The decoded records for the new batch; raises the errors of a full decode."""
     data: Any = request.view
     if request.payload is not None and request.first.codec:  # it is already decompressed
@@ -247,7 +247,7 @@ def validate(
         level=None if level is None else checked_level(codec, level),
     )
     check(first, rules)
-    return _with_offsets(view, request, first, rules)
+    return _validate_and_assign_offsets(view, request, first, rules)
 
 
 def _follower_append(view: memoryview, request: Request, rules: Rules) -> ValidatedRecords:
@@ -258,7 +258,7 @@ def _follower_append(view: memoryview, request: Request, rules: Rules) -> Valida
         if begin < rules.first_offset:
             sides = {"expected": rules.first_offset - 1, "found": begin}
             refuse("offsets_out_of_order", base_offset=first.base_offset, **sides)
-    return validated(
+    return validated_records(
         view[: request.end],
         now=-1,
         max_timestamp=request.max_timestamp,
@@ -266,7 +266,9 @@ def _follower_append(view: memoryview, request: Request, rules: Rules) -> Valida
     )
 
 
-def _with_offsets(view: memoryview, request: Request, first: FirstBatch, rules: Rules) -> ValidatedRecords:
+def _validate_and_assign_offsets(
+    view: memoryview, request: Request, first: FirstBatch, rules: Rules
+) -> ValidatedRecords:
     """Checks the records, in Kafka's order, and assigns their offsets (LogValidator.validateMessagesAndAssignOffsets).
 
     first, rules: the first batch, checked, and the rules with the magic and codec of the batches in the log
@@ -284,7 +286,7 @@ def _with_offsets(view: memoryview, request: Request, first: FirstBatch, rules: 
     converts = plain and not stays
     wrong = request.refused()
     if wrong[0] and converts:
-        rows(accepted)  # Kafka reads all records first, for the size of the result
+        decoded_records(accepted)  # Kafka reads all records first, for the size of the result
     if wrong[0] and not (converts and stats.unfit):  # then it writes each record right after checking it
         refuse_records(wrong, place, first.magic, rules)
     if not request.one_magic:  # Kafka scans the messages before it first
@@ -292,12 +294,12 @@ def _with_offsets(view: memoryview, request: Request, first: FirstBatch, rules: 
     if plain and stays:
         return accept_uncompressed(accepted)
     if stays and (stats.in_order or rules.magic == 0):
-        return stamped(accepted)
+        return stamp_in_place(accepted)
     if stays and first.codec and first.magic >= BATCH_MAGIC:
         # Kafka would rewrite it and fails, as it has skipped keys and values of the records
         detail = "they do not count up from 0 in a compressed batch that keeps its codec"
         first.refuse("offsets_out_of_order", detail=detail)
-    return rewritten(accepted)
+    return rewrite_batch(accepted)
 
 
 def _records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules, stays: bool) -> Any:

@@ -115,7 +115,7 @@ class Findings:
 
 
 T = TypeVar("T")
-ReportFile = Callable[..., None]
+ReportFinding = Callable[..., None]
 """Adds a finding about one side file: kind, sentence, and the severity if it is not the usual one of the kind."""
 REINDEX = "reindex writes a new one"
 # file that reindex does not write -> where a new one comes from

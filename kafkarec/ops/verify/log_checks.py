@@ -31,7 +31,7 @@ from kafkarec.sidecars import (
 from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import read_failure
 from kafkarec.state import transactions
-from kafkarec.state.producers import LogStart, ProducerStates, at_log_start
+from kafkarec.state.producers import ProducerStates, StartingProducers, producers_at_log_start
 from kafkarec.storage import first_bytes, names
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, snapshot_name
@@ -69,8 +69,8 @@ class LogFindings(NamedTuple):
 
 
 class LogCheck:
-    """The checks along one log: `begin`, `take` with each step, and `end` or `unread` for each segment; then
-    `finish`."""
+    """The checks along one log: `begin_segment`, `take` with each step, and `end_segment` or `mark_unread` for each
+    segment; then `finish`."""
 
     def __init__(self, log: PartitionFiles, sequences: bool) -> None:
         path = partial(os.path.join, str(log.path))
@@ -82,18 +82,18 @@ class LogCheck:
             None if entries is None else EpochCheckpointCheck(entries, partial(self._own.report, leader_epochs.NAME))
         )
         self._own.read_in(log, partition_metadata.NAME, partition_metadata.read)
-        self._start: LogStart | None = None
+        self._start: StartingProducers | None = None
         self._base = 0  # of the first segment
-        self._cleaned = False  # whether offsets were missing so far
+        self._has_missing_offsets = False  # whether offsets were missing so far
         self._is_read = True
         self._sequences = SequenceCheck(self._batches) if sequences else None
         self._match = MatchedTransactions()
 
-    def begin(self, segment: SegmentFile) -> None:
+    def begin_segment(self, segment: SegmentFile) -> None:
         findings = self._segments[segment.path] = SideFileFindings(self._path)
         base = segment.base_offset or 0
         if self._start is None:
-            self._start, self._base = at_log_start(segment.sidecar, base), base
+            self._start, self._base = producers_at_log_start(segment.sidecar, base), base
         else:
             self._compare_snapshot(base, partial(segment.sidecar, producer_snapshot.SUFFIX), findings)
         self._indexes = _SegmentIndexes(segment, segment is not self._log.segments[-1], findings)
@@ -103,7 +103,7 @@ class LogCheck:
         if len(step):
             assert self._start is not None
             has_gaps = bool(flags & (GAP | OFFSETS))
-            self._cleaned = self._cleaned or has_gaps
+            self._has_missing_offsets = self._has_missing_offsets or has_gaps
             self._indexes.add(step, self._start.states, has_gaps or bool(step.damage))
             if self._epochs is not None:
                 self._epochs.add(step, not flags & EPOCH)
@@ -111,18 +111,18 @@ class LogCheck:
                 self._sequences.check(self._indexes.path, step)
         self._match.take(step)
 
-    def end(self, largest_batch: int) -> None:
+    def end_segment(self, largest_batch: int) -> None:
         """The segment was read. largest_batch: its size in bytes."""
         assert self._start is not None
-        self._indexes.finish(self._start, self._cleaned, self._base, largest_batch)
+        self._indexes.finish(self._start, self._has_missing_offsets, self._base, largest_batch)
 
-    def unread(self) -> None:
+    def mark_unread(self) -> None:
         """A segment could not be read, or not to its end."""
-        self._is_read, self._cleaned = False, True
+        self._is_read, self._has_missing_offsets = False, True
 
     def stop(self, error: OSError | KafkaRecordError) -> None:
         """No other segment can be read, either."""
-        self.unread()
+        self.mark_unread()
         self._own.add("sidefiles_unchecked", f"the log's side files could not be compared: {_reason(error)}")
 
     def finish(self) -> LogFindings:
@@ -157,7 +157,11 @@ class LogCheck:
 
         def compared(content: bytes, _: str | None) -> None:
             check_snapshot(
-                content, start.states, partial(findings.report, name), complete=complete, cleaned=self._cleaned
+                content,
+                start.states,
+                partial(findings.report, name),
+                complete=complete,
+                cleaned=self._has_missing_offsets,
             )
 
         findings.read(name, reading, compared)
@@ -230,7 +234,7 @@ class _SegmentIndexes:
             if bases[row] is not None and bases[row] > entry.last_offset:
                 yield row, entry
 
-    def finish(self, log: LogStart, cleaned: bool, start: int, largest_batch: int) -> None:
+    def finish(self, log: StartingProducers, cleaned: bool, start: int, largest_batch: int) -> None:
         """Reports what the indexes have after the last batch.
 
         cleaned         whether offsets are missing in the log

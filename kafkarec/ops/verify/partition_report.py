@@ -94,7 +94,7 @@ class LogOrder:
         for row in ordered_batches(segments, 0, collector):
             number = numbers[row.segment.path]
             offsets, first, last = self._offsets[number], self.next_offset, row.base - 1
-            if row.damaged:
+            if row.follows_damage:
                 self._breaks.append(Gap(row.segment.path, row.position, first, last))
                 offsets.follows_break = offsets.follows_break or offsets.first is None
                 if before not in (None, offsets):
@@ -165,9 +165,13 @@ def partition_report(
     in_order = _in_order(files)
     # what damage at a file's start or end may have lost, from the names of the segments
     for before, after in pairwise(in_order):
-        before.damage = [one._replace(lost_to=after.begin - 1) if one.lost_to is None else one for one in before.damage]
+        before.damage = [
+            one._replace(lost_to=after.base_offset_or_zero - 1) if one.lost_to is None else one for one in before.damage
+        ]
     for file in in_order:
-        file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
+        file.damage = [
+            one._replace(lost_from=file.base_offset_or_zero) if one.lost_from is None else one for one in file.damage
+        ]
     _report_end(log, end, findings)
     between = _gaps_between(in_order, findings)
     if order is not None:
@@ -211,7 +215,7 @@ def _end(
         return EndVerdict(end, recorded_ends.above(ends, end))
     nexts = [one.offsets.next for one in segments if one.offsets.next is not None]
     after_last = max(nexts, default=None) if order is None else order.next_offset
-    highest = max(after_last or 0, *(one.begin for one in segments))
+    highest = max(after_last or 0, *(one.base_offset_or_zero for one in segments))
     last = segments[-1]
     end = LogEnd(highest, last.good_end, None if after_last is None else after_last - 1)
     is_unread = last.is_unread or any(is_unchecked(one.reason) for one in last.damage)  # the log may go on there
@@ -257,7 +261,10 @@ def _may_be_unfinished(log: PartitionFiles, longer: Sequence[RecordedEnd]) -> bo
 
 def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], limit: int) -> LogOrder | None:
     """None: the offsets are in order as they are in the files, or the log cannot be read once more."""
-    overlap = any((one.offsets.next or 0) > after.begin > one.begin for one, after in pairwise(_in_order(segments)))
+    overlap = any(
+        (one.offsets.next or 0) > after.base_offset_or_zero > one.base_offset_or_zero
+        for one, after in pairwise(_in_order(segments))
+    )
     within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
     if not (overlap or within) or not all(one.is_log for one in segments):
         return None
@@ -270,24 +277,29 @@ def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], lim
 
 def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> None:
     """Reports the segments whose names are not those of their batches, and corrects their base offsets."""
-    is_above = any((one.offsets.first or 0) >= after.begin > one.begin for one, after in pairwise(segments))
+    is_above = any(
+        (one.offsets.first or 0) >= after.base_offset_or_zero > one.base_offset_or_zero
+        for one, after in pairwise(segments)
+    )
     if not is_above and not any("offset_below_file_name" in one.findings for one in segments):
         return
     places = {segment.path: place for segment, place in places_by_content(log.all_segments).items()}
-    named = {one.begin for one in segments}
+    named = {one.base_offset_or_zero for one in segments}
     for one in segments:
         place = places.get(one.path)
         if place is None:
             continue
         if one.offsets.first is not None and (place in named or "offset_below_file_name" not in one.findings):
-            detail = f"the file is named {one.begin}, but by its batches it is the segment of offset {place}"
+            detail = (
+                f"the file is named {one.base_offset_or_zero}, but by its batches it is the segment of offset {place}"
+            )
             one.findings.discard(("offset_below_file_name",))
             one.findings.add("segment_misnamed", detail)
         one.base_offset = place
 
 
 def _in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
-    return sorted((one for one in files if one.is_log), key=lambda one: one.begin)
+    return sorted((one for one in files if one.is_log), key=lambda one: one.base_offset_or_zero)
 
 
 # ---- gaps
@@ -299,10 +311,10 @@ def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap
     for before, after in pairwise(files):
         if before.is_unread or after.is_unread:
             continue
-        begin, end = after.begin, before.offsets.next
+        begin, end = after.base_offset_or_zero, before.offsets.next
         if end is None and not before.damage:
-            end = before.begin  # empty, or all zeros
-        if begin == before.begin:
+            end = before.base_offset_or_zero  # empty, or all zeros
+        if begin == before.base_offset_or_zero:
             detail = f"{before.name} and {after.name} have the same base offset"
             findings.add("duplicate_segment", detail, offset=begin, file=after.path)
         elif end is not None and end > begin:
@@ -312,7 +324,7 @@ def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap
             gaps.append(Gap(before.path, None, end, begin - 1))
     reached = 0
     for one in files:
-        first, base = one.offsets.first, max(one.begin, reached)
+        first, base = one.offsets.first, max(one.base_offset_or_zero, reached)
         reached = one.offsets.next or reached
         begins_in_damage = one.offsets.follows_break or (bool(one.damage) and one.damage[0].position == 0)
         if first is not None and first > base and not begins_in_damage and not one.offsets.first_is_last:
@@ -345,8 +357,8 @@ def _check_gaps(
     for gap in gaps.listed:
         if gap.position is None:
             one = by_path[gap.file]
-            between_segments[recorded_ends.SegmentGap(gap.first, gap.last, one.begin, one.good_end)] = gap
-    proven = recorded_ends.proofs(log, list(between_segments))
+            between_segments[recorded_ends.SegmentGap(gap.first, gap.last, one.base_offset_or_zero, one.good_end)] = gap
+    proven = recorded_ends.proven_losses(log, list(between_segments))
     proofs = {between_segments[one]: why for one, why in proven.items()}
     before_gaps = {gap.file for gap in proofs}
     start = recorded_ends.lost_start(log, data_folder)

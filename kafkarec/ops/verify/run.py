@@ -19,22 +19,22 @@ from typing import Any
 from kafkarec._core import RowCheck
 from kafkarec.errors import KafkaRecordError
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES, checked_threads
-from kafkarec.read.threads import in_order
-from kafkarec.read.walk import MARKERS, asked, walk
+from kafkarec.read.threads import run_in_threads
+from kafkarec.read.walk import MARKERS, walk, walk_request
 from kafkarec.sidecars import leader_epochs, offset_index, txn_index
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.sources.read_failures import of_one_file
+from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.storage import opening, recorded_ends
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.recorded_ends import DataFolderState
-from kafkarec.storage.segment_file import SegmentFile, known_size
+from kafkarec.storage.segment_file import SegmentFile, size_or_zero
 
 from .findings import Findings
 from .log_checks import LogCheck, LogFindings, check_data_folder, check_left_out
 from .partition_report import partition_report
 from .report import Report
 from .report_data import STATES, PartitionReport
-from .segment_check import SegmentCheck, wanted
+from .segment_check import SegmentCheck, verify_request
 
 FileProgress = Callable[[str, int, int], None]
 REMOTE_THREADS = 8
@@ -46,7 +46,7 @@ def check_all(
     """The checks of each log's files, its .checkpoint files last, and what was found along the log. limit: max
     decompressed bytes of a payload; threads: see `verify`"""
     files_of = [(*log.all_segments, *log.checkpoints) for log in logs]
-    sizes = [sum(map(known_size, files)) for files in files_of]
+    sizes = [sum(map(size_or_zero, files)) for files in files_of]
     total, local = sum(sizes), all(map(is_local, logs))
     if local:  # as many logs as have an equal share of the bytes; what is left of the threads decodes
         readers = max(1, min(threads or 1, total // (max(sizes, default=0) or 1)))
@@ -71,7 +71,7 @@ def check_all(
                 of_log = along if file in log.segments else None
                 checked.append(SegmentCheck(file, limit, of_log, partial(tick, file), decoders))
                 if along is not None and checked[-1].is_unread:
-                    along.unread()
+                    along.mark_unread()
             return checked, None if along is None else along.finish()
         except Exception as error:
             failure[:] = [error]
@@ -82,7 +82,7 @@ def check_all(
         whole = len(files) < 2 or size <= share
         units += [(log, part, whole) for part in ([files] if whole else [[file] for file in files])]
     try:
-        found = list(in_order((partial(run, *unit) for unit in units), readers))
+        found = list(run_in_threads((partial(run, *unit) for unit in units), readers))
     except KeyboardInterrupt:
         failure[:] = [RuntimeError("interrupted")]
         raise
@@ -101,21 +101,21 @@ def _along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int,
     checked = {one.path: one for one in files}
     for segment in log.segments if sequences or is_local(log) or _has_index(log) else ():
         found = checked[segment.path]
-        known = wanted(limit) if found.damage or found.restored else asked(MARKERS, errors="skip")
+        known = verify_request(limit) if found.damage or found.restored else walk_request(MARKERS, errors="skip")
         rows = RowCheck(found.is_log)
-        along.begin(segment)
+        along.begin_segment(segment)
         try:
             with closing(walk([segment], known)) as steps:
                 for step in steps:
                     along.take(step, rows.take(step.rows)[0] if len(step) else 0)
         except (OSError, KafkaRecordError) as error:
-            if not of_one_file(error):
+            if not is_of_one_file(error):
                 along.stop(error)
                 break
-            along.unread()
+            along.mark_unread()
         else:
             _, _, _, largest, _ = rows.sums
-            along.end(largest)
+            along.end_segment(largest)
     return along.finish()
 
 

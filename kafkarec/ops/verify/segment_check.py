@@ -47,7 +47,7 @@ BytesRead = Callable[[int], None]
 
 
 @lru_cache
-def wanted(limit: int) -> DecodeRequest:
+def verify_request(limit: int) -> DecodeRequest:
     """What is read for all checks. limit: max decompressed bytes of a payload."""
     found = request(
         columns=CONTROL_COLUMNS,
@@ -84,21 +84,21 @@ class SegmentCheck:
         self._unread = self._last_position = self._end = 0
         self._preallocated = self._has_footer = False
         if along is not None:
-            along.begin(segment)
+            along.begin_segment(segment)
         try:
             self.size = segment.size
             with segment.opened() as source:
                 self.size = int(source.size)  # a broker may have written more since the folder was listed
                 rows = RowCheck(self.is_log)
                 try:
-                    with closing(walk([segment], wanted(limit), threads=threads)) as steps:
+                    with closing(walk([segment], verify_request(limit), threads=threads)) as steps:
                         for step in steps:
                             self._take(step, rows, along)
                             progress(self._end)
                 finally:
                     self.batches, self.records, self.good_bytes, largest, self.signs_of_cleaning = rows.sums
                 if along is not None:
-                    along.end(largest)
+                    along.end_segment(largest)
                 progress(self.size)
         except MissingCodecError:
             raise
@@ -121,7 +121,7 @@ class SegmentCheck:
         return "unreadable_file" in self.findings or "removed_meanwhile" in self.findings
 
     @property
-    def begin(self) -> int:
+    def base_offset_or_zero(self) -> int:
         """The base offset in the name of the segment; 0: it has none."""
         return self.base_offset or 0
 
@@ -231,8 +231,8 @@ class SegmentCheck:
             detail = "the last record is not a SNAPSHOT_FOOTER: the end is missing"
             self.findings.add("snapshot_incomplete", detail, self._last_position)
         first = self.offsets.first
-        if self.is_log and first is not None and first < self.begin:
-            detail = f"offset {first} in a file with base offset {self.begin}"
+        if self.is_log and first is not None and first < self.base_offset_or_zero:
+            detail = f"offset {first} in a file with base offset {self.base_offset_or_zero}"
             self.findings.add("offset_below_file_name", detail, offset=first)
 
     @property

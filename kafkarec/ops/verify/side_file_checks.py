@@ -29,10 +29,10 @@ from kafkarec.sidecars.index_entries import Entries
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
 from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
-from kafkarec.state.producers import ProducerStates, Taken
+from kafkarec.state.producers import EndedTransactions, ProducerStates
 
 from .finding_kinds import ANOMALY, NOTE
-from .findings import ReportFile
+from .findings import ReportFinding
 
 _MAX_WITHOUT_ENTRY = 1 << 20  # bytes at the end of a log; more are reported, at the usual index intervals
 _AHEAD = (
@@ -50,7 +50,7 @@ class IndexCheck(Generic[E]):
     effect_of_fall = ""
     by_time: bool
 
-    def __init__(self, index: Entries[E], report: ReportFile) -> None:
+    def __init__(self, index: Entries[E], report: ReportFinding) -> None:
         self._index: Entries[E] = index
         self._report = report
         columns = index.columns()
@@ -122,7 +122,7 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
     effect_of_fall = "; a search may find a wrong entry"
     by_time = False
 
-    def __init__(self, index: OffsetIndex, report: ReportFile) -> None:
+    def __init__(self, index: OffsetIndex, report: ReportFinding) -> None:
         super().__init__(index, report)
         self._waiting: list[tuple[int, OffsetEntry]] = []  # entries with an offset above their batch
         self._reached = 0  # the highest position of an entry
@@ -196,7 +196,7 @@ class TimeIndexCheck(IndexCheck[TimeEntry]):
     order_kind = "time_order"
     by_time = True
 
-    def __init__(self, index: TimeIndex, report: ReportFile) -> None:
+    def __init__(self, index: TimeIndex, report: ReportFinding) -> None:
         super().__init__(index, report)
         self._last_entry = index[-1] if len(index) else None
 
@@ -250,7 +250,7 @@ _FIRST_LINE = 3  # of the first entry
 class EpochCheckpointCheck:
     """Compares the entries with the batches. Call `add` with all batches of a log in order."""
 
-    def __init__(self, entries: Sequence[EpochEntry], report: ReportFile) -> None:
+    def __init__(self, entries: Sequence[EpochEntry], report: ReportFinding) -> None:
         self._report_file = report
         self._entries = entries
         self._at = -1  # index of the entry for the last batch
@@ -297,7 +297,7 @@ class TxnIndexCheck:
     """Checks a .txnindex. Call `add` with the segment's markers and aborted transactions, then `finish` with the
     entries."""
 
-    def __init__(self, report: ReportFile) -> None:
+    def __init__(self, report: ReportFinding) -> None:
         self._report = report
         self._expected: dict[tuple[int, int], AbortedTransaction] = {}
         self._abort_markers: set[tuple[int, int]] = set()
@@ -312,7 +312,7 @@ class TxnIndexCheck:
             self._expected[place] = ended
             self._lost.add(place)
 
-    def add(self, taken: Taken) -> None:
+    def add(self, taken: EndedTransactions) -> None:
         """Adds what ended in consecutive batches."""
         aborted = {(one.producer_id, one.last_offset): one for one in taken.aborted}
         self._expected |= aborted
@@ -392,7 +392,9 @@ _COMPARED = (
 )
 
 
-def check_snapshot(data: bytes, states: ProducerStates, report: ReportFile, *, complete: bool, cleaned: bool) -> None:
+def check_snapshot(
+    data: bytes, states: ProducerStates, report: ReportFinding, *, complete: bool, cleaned: bool
+) -> None:
     """Compares a snapshot with the producer states at its offset.
 
     complete   whether all batches of the log up to here were read

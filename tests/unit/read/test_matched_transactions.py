@@ -20,7 +20,7 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.isolation import match
-from kafkarec.read.walk import CHECKED_MARKERS, asked, walk
+from kafkarec.read.walk import CHECKED_MARKERS, walk, walk_request
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.steps import (
     ABORT,
@@ -46,7 +46,7 @@ def inputs_of(parts: Parts) -> list[FileInMemory]:
 
 
 def one_by_one(*want: Any, **options: Any) -> DecodeRequest:
-    found = asked(*want, **options)
+    found = walk_request(*want, **options)
     return found._replace(options=found.options._replace(chunk_bytes=1))
 
 
@@ -69,7 +69,7 @@ def in_small_steps(parts: Parts, *, raises: bool = False) -> dict[str, Any]:
     """The outcome, equal where each batch is a step."""
     found = outcome(parts, raises=raises)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(isolation, "asked", one_by_one)
+        patch.setattr(isolation, walk_request, one_by_one)
         assert outcome(parts, raises=raises) == found
     return found
 
@@ -200,7 +200,7 @@ def steps_of(parts: Parts) -> list[tuple[Step, bytes]]:
     """Each segment that has batches, in one step, with its bytes."""
     found = []
     for data, _ in parts:
-        found += [(one, data) for one in walk([data], asked(CHECKED_MARKERS, errors="skip")) if len(one)]
+        found += [(one, data) for one in walk([data], walk_request(CHECKED_MARKERS, errors="skip")) if len(one)]
     return found
 
 
@@ -213,7 +213,9 @@ def test_ends() -> None:
             producers.run(step.rows, step.chunk, 0, len(step), 0)
             assert (step.first_offset, step.last_offset, producers.max_timestamp) == ends
             of = zip(marks, *(kafkarec.scan(data).column(name) for name in ("producer_id", "last_offset")), strict=True)
-            assert step.ends() == {(_number(who), last) for (code, _), who, last in of if code in (ABORT, COMMIT)}
+            assert step.marker_keys() == {
+                (_number(who), last) for (code, _), who, last in of if code in (ABORT, COMMIT)
+            }
             found |= {code for code, _ in marks}
     assert found == {NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE}
 

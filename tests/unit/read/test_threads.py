@@ -254,7 +254,7 @@ def test_an_interrupt_leaves_calls_that_take_long() -> None:
     subprocesses.run(
         PREPARED
         + """
-from kafkarec.read.threads import in_order
+from kafkarec.read.threads import run_in_threads
 begun, never = threading.Event(), threading.Event()
 def call(number):
     if threading.current_thread() is threading.main_thread():
@@ -264,7 +264,7 @@ def call(number):
     never.wait(600)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
-    list(in_order((lambda: call(number) for number in range(9)), 2))
+    list(run_in_threads((lambda: call(number) for number in range(9)), 2))
 except KeyboardInterrupt:
     assert begun.is_set()
 else:

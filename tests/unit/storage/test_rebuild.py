@@ -12,7 +12,7 @@ from paths import VECTORS
 
 import kafkarec
 from kafkarec.sidecars import leader_epochs
-from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
+from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_side_files
 
 # The index interval of each topic.
 BROKER = {
@@ -29,7 +29,7 @@ SMALL = {".index", ".timeindex", ".txnindex", ".snapshot"}
 
 def rebuilt(folder: Path, interval: int = 4096) -> tuple[dict[str, bytes], list[RebuiltSideFiles]]:
     """Return all rebuilt files by name, and the opened source."""
-    parts = list(rebuild_log(kafkarec.open(folder), interval))
+    parts = list(rebuild_side_files(kafkarec.open(folder), interval))
     return {name: data for part in parts for name, data in part.files.items()}, parts
 
 
@@ -72,7 +72,7 @@ def test_a_transaction_that_begins_in_an_earlier_segment() -> None:
     """The segment alone, with the snapshot at its begin, is enough."""
     folder = VECTORS / "segments" / "txn-0"
     log = kafkarec.logs.logs_of(kafkarec.open(folder / f"{30:020d}.log"))[0]
-    made = {name: data for part in rebuild_log(log, 256) for name, data in part.files.items()}
+    made = {name: data for part in rebuild_side_files(log, 256) for name, data in part.files.items()}
     assert made[f"{30:020d}.txnindex"] == (folder / f"{30:020d}.txnindex").read_bytes()
     assert made[f"{293:020d}.snapshot"] == (folder / f"{293:020d}.snapshot").read_bytes()
 

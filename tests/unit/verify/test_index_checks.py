@@ -15,7 +15,7 @@ import kafkarec
 from kafkarec.ops.verify import side_file_checks
 from kafkarec.ops.verify.findings import Finding, SideFileFindings
 from kafkarec.ops.verify.side_file_checks import OffsetIndexCheck, TimeIndexCheck
-from kafkarec.read.walk import HEADERS, Buffer, asked, walk
+from kafkarec.read.walk import HEADERS, Buffer, walk, walk_request
 from kafkarec.sidecars import offset_index, time_index
 from kafkarec.sidecars.index_entries import Entries
 
@@ -97,7 +97,7 @@ def found(indexes: Indexes, pieces: Iterable[list[Batch]]) -> list[Finding]:
     end = 0
     for piece in pieces:
         begin, end = end, end + sum(len(batch.data) for batch in piece)
-        for step in walk([everything], asked(HEADERS), start=begin, stop=end):
+        for step in walk([everything], walk_request(HEADERS), start=begin, stop=end):
             offsets.add(step)
             times.add(step)
     offsets.finish(end, 9000, True)
