@@ -323,13 +323,13 @@ def test_only_a_few_calls_are_made_ahead() -> None:
 
     for threads in (1, 2, 4):
         made.clear()
-        results = helping.in_order((partial(call, number) for number in range(100)), threads)
+        results = helping.run_in_threads((partial(call, number) for number in range(100)), threads)
         for number in range(20):
             assert next(results) == number
             assert len(made) <= number + 2 * threads
         results.close()
         assert len(made) <= 20 + 2 * threads, "none after it is closed"
-        assert list(helping.in_order((partial(call, number) for number in range(50)), threads)) == list(range(50))
+        assert list(helping.run_in_threads((partial(call, number) for number in range(50)), threads)) == list(range(50))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -342,7 +342,7 @@ def test_errors_come_in_order(threads: int) -> None:
         yield fail
         raise AssertionError("wanted for later results only")
 
-    results = helping.in_order(calls(), threads)
+    results = helping.run_in_threads(calls(), threads)
     assert [next(results) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(LookupError):
         next(results)
@@ -351,7 +351,7 @@ def test_errors_come_in_order(threads: int) -> None:
         yield from (partial(int, number) for number in "01")
         raise OSError
 
-    results = helping.in_order(broken(), threads)
+    results = helping.run_in_threads(broken(), threads)
     assert [next(results), next(results)] == [0, 1]
     with pytest.raises(OSError):
         next(results)
@@ -363,9 +363,9 @@ def test_calls_in_order_within_calls_in_order() -> None:
     """With a single helper: no call waits for one that has not begun."""
 
     def inner(number: int) -> list[int]:
-        return list(helping.in_order((partial(int, number * k) for k in range(9)), 3))
+        return list(helping.run_in_threads((partial(int, number * k) for k in range(9)), 3))
 
-    found = list(helping.in_order((partial(inner, number) for number in range(30)), 3))
+    found = list(helping.run_in_threads((partial(inner, number) for number in range(30)), 3))
     assert found == [[number * k for k in range(9)] for number in range(30)]
 
 
