@@ -86,8 +86,7 @@ def test_only_the_segments_read_are_searched_for_markers(broker: Broker, monkeyp
 def test_an_open_transaction_before_the_start_hides_all_rows(broker: Broker, tmp_path: Path) -> None:
     broker.write(7)
     broker.write_in_transaction(5, 2)
-    while len(broker.log()) < 5:
-        broker.write(10)
+    broker.fill(5)
     rows: list[Any] = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
     assert rows == [] and walk(broker, 100).last_stable_offset == 7
     broker.end_transaction(5, commit=False)
