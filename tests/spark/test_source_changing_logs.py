@@ -20,7 +20,7 @@ import log_cleaning
 import pytest
 from log_cleaning import RepeatingThread
 from pyspark.sql.types import StructType
-from source_rows import Read, log_folder, read
+from source_rows import Read, log_folder, offsets_of, read
 from stream_broker import Broker
 from unlistable_folders import refuse_listing
 
@@ -72,7 +72,7 @@ def test_a_segment_that_grows_and_rolls_during_the_listing(broker: Broker, monke
             first = listed.segments[0]
             assert first.later_segment and first.size < os.path.getsize(first.path)
             before = len(broker.log())
-    offsets = log_cleaning.offsets(listed)  # type: ignore[arg-type]
+    offsets = offsets_of(listed)  # type: ignore[arg-type]
     assert offsets == list(range(len(offsets))) and len(offsets) >= int(broker.log()[-2].stem)
 
 
@@ -112,8 +112,8 @@ def test_segments_that_are_begun_and_deleted_during_the_listing(
 
     change_next_listing(monkeypatch, change)
     start, end = int(broker.log()[deleted].stem), broker.offsets[-1] + 1
-    assert log_cleaning.offsets(read(broker.root)) == list(range(start, int(begun[0].stem)))
-    assert log_cleaning.offsets(read(broker.root)) == list(range(start, end))
+    assert offsets_of(read(broker.root)) == list(range(start, int(begun[0].stem)))
+    assert offsets_of(read(broker.root)) == list(range(start, end))
 
 
 def before_listing(monkeypatch: pytest.MonkeyPatch, changes: dict[int, Callable[[], object]]) -> None:
@@ -151,7 +151,7 @@ def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
     paths = [str(archive.parent), str(broker.root)]
     given = {"paths": json.dumps(paths[::-1] if is_reversed else paths)}
     before_listing(monkeypatch, {listing_number: lambda: moved.rename(archive / moved.name) and None})
-    assert log_cleaning.offsets(Read(given, OFFSET).rows) == broker.offsets
+    assert offsets_of(Read(user_schema=OFFSET, **given).rows) == broker.offsets
     assert not moved.exists()
 
 
@@ -179,7 +179,7 @@ def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(
         return [replaced.name]
 
     before_listing(monkeypatch, {1: remove, 2: rename})
-    assert log_cleaning.offsets(read(broker.root, OFFSET)) == expected
+    assert offsets_of(read(broker.root, OFFSET)) == expected
 
 
 @pytest.mark.parametrize("step", range(7))
@@ -193,7 +193,7 @@ def test_every_step_of_a_segment_replacement(
     for _ in range(step):
         next(steps, None)
     monkeypatch.setattr(time, "sleep", lambda seconds: list(steps))
-    offsets = log_cleaning.offsets(read(broker.root, mode=mode))
+    offsets = offsets_of(read(broker.root, mode=mode))
     assert offsets == sorted(set(offsets)) and set(least) <= set(offsets) <= set(broker.offsets)
 
 
@@ -209,7 +209,7 @@ def test_an_interrupted_segment_replacement(
         next(steps)
     with pytest.raises(DataLoss, match=f"orders-0 has {name}.swap and no {name}: the replacement of that segment"):
         read(broker.root / below)
-    offsets = log_cleaning.offsets(read(broker.root / below, failOnDataLoss="false"))
+    offsets = offsets_of(read(broker.root / below, failOnDataLoss="false"))
     first, end = int(name[:20]), int(broker.log()[1].stem)
     assert offsets == [offset for offset in broker.offsets if not first <= offset < end]
     assert f"{name}.swap" in caplog.text
@@ -270,7 +270,7 @@ def test_a_segment_replaced_by_one_of_its_name_between_listing_and_planning(
     broker.fill(4)
     expected = broker.cleaned(1, 2)
     change_after_next_listing(monkeypatch, lambda: log_cleaning.clean(broker.log()[1:2]))
-    assert log_cleaning.offsets(read(broker.root, maxPartitionBytes=size)) == expected
+    assert offsets_of(read(broker.root, maxPartitionBytes=size)) == expected
 
 
 @pytest.mark.parametrize("options", [{}, {"startingTimestamp": "1"}, {"isolationLevel": "read_committed"}])
@@ -279,19 +279,8 @@ def test_retention_between_listing_and_planning(
 ) -> None:
     broker.fill(4)
     change_after_next_listing(monkeypatch, broker.delete_first)
-    offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes="500", **options))
+    offsets = offsets_of(read(broker.root, maxPartitionBytes="500", **options))
     assert offsets == broker.offsets and offsets[0] > 0
-
-
-class Planned:
-    """A planned job; `rows` runs it, whatever has happened since the planning."""
-
-    def __init__(self, root: Path, **source_options: str) -> None:
-        self.read = Read({"path": str(root), **source_options})
-
-    def offsets(self) -> list[int]:
-        batches = (batch for task in self.read.tasks for batch in self.read.reader.read(task))
-        return [row["offset"] for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("indexed", [False, True])
@@ -338,14 +327,14 @@ def test_read_committed_of_a_preallocated_file_that_is_written_to(
 
 def test_retention_between_planning_and_reading(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     broker.fill(4)
-    strict, lenient = (Planned(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
-    late_start = Planned(broker.root, startingOffsets=f'{{"orders": {{"0": {int(broker.log()[1].stem)}}}}}')
+    strict, lenient = (Read(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
+    late_start = Read(broker.root, startingOffsets=f'{{"orders": {{"0": {int(broker.log()[1].stem)}}}}}')
     path = broker.log()[0]
     start = broker.delete_first()
     with pytest.raises(DataLoss, match=f"data loss in orders-0: {path} no longer exists"):
-        strict.offsets()
+        strict.again()
     kept = broker.offsets
-    assert lenient.offsets() == kept == late_start.offsets() and kept[0] == start
+    assert offsets_of(lenient.again()) == kept == offsets_of(late_start.again()) and kept[0] == start
     assert f"{path} no longer exists; failOnDataLoss is false" in caplog.text
 
 
@@ -355,27 +344,27 @@ def test_a_log_that_is_cleaned_between_planning_and_reading(
     broker: Broker, caplog: pytest.LogCaptureFixture, size: str, begin: int, end: int
 ) -> None:
     broker.fill(6)
-    planned, lenient = (Planned(broker.root, maxPartitionBytes=size, failOnDataLoss=flag) for flag in ("true", "false"))
+    planned, lenient = (Read(broker.root, maxPartitionBytes=size, failOnDataLoss=flag) for flag in ("true", "false"))
     chosen, expected = broker.log()[begin:end], broker.cleaned(begin, end)
     first, next_base = int(chosen[0].stem), int(broker.log()[end].stem)
     log_cleaning.clean(chosen)
     with pytest.raises(DataLoss, match=f"data loss in orders-0: {chosen[0]} is another file than when the query was"):
-        planned.offsets()
-    assert lenient.offsets() == [offset for offset in broker.offsets if not first <= offset < next_base]
+        planned.again()
+    assert offsets_of(lenient.again()) == [offset for offset in broker.offsets if not first <= offset < next_base]
     assert all(f"data loss in orders-0: {path}" in caplog.text for path in chosen)
-    assert Planned(broker.root, maxPartitionBytes=size).offsets() == expected
+    assert offsets_of(read(broker.root, maxPartitionBytes=size)) == expected
 
 
 def test_a_log_truncated_and_rewritten_between_planning_and_reading(broker: Broker) -> None:
     broker.fill(4)
-    planned, lenient = (Planned(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
+    planned, lenient = (Read(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
     path = broker.log()[-1]
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(DataLoss, match=r"data loss in orders-0: .* when the query was planned"):
-        planned.offsets()
-    offsets = lenient.offsets()
+        planned.again()
+    offsets = offsets_of(lenient.again())
     assert offsets == list(range(len(offsets))) and int(path.stem) <= len(offsets) < len(broker.rows["orders", 0])
 
 
@@ -394,7 +383,7 @@ def test_every_load_of_a_growing_log_is_a_prefix_of_it(broker: Broker) -> None:
     with RepeatingThread(write):
         while len(lengths) < 12 or len(broker.log()) <= 20:
             last = broker.offsets[-1]
-            offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
+            offsets = offsets_of(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
             assert offsets == list(range(len(offsets))), "missing offsets"
             assert len(offsets) > last, "records written before the load are missing"
             lengths.append(len(offsets))
@@ -416,7 +405,7 @@ def test_every_load_of_a_log_being_cleaned_has_all_kept_records_or_fails(broker:
         while loads < 50:
             last = broker.offsets[-1]
             try:
-                offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
+                offsets = offsets_of(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
             except DataLoss as error:
                 assert re.search("is another file than|no longer exists", str(error))
                 continue

@@ -158,9 +158,9 @@ def test_an_unchanged_folder_is_not_opened(broker: Broker, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str) -> None:
+def test_a_file_that_is_preallocated_in_full(broker: Broker, monkeypatch: pytest.MonkeyPatch, isolation: str) -> None:
     wait = clock(monkeypatch)
-    broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
+    broker.segment_bytes = 1 << 20
     broker.writer(preallocate=True)
     query = Query(broker.root, isolationLevel=isolation)
     for _ in range(4):
@@ -169,7 +169,6 @@ def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest
         wait(3.5)
         assert not query.trigger() and not query.trigger()
     assert query.rows == broker.rows
-    broker.close()
 
 
 def test_a_segment_with_its_old_size_and_new_content_is_noticed(

@@ -6,7 +6,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import kafkarec
 
@@ -59,10 +58,6 @@ def clean_sometimes(segments: Sequence[Path], rng: random.Random) -> None:
     if len(segments) > 4 and rng.random() < 0.3:
         begin = rng.randrange(len(segments) - 3)
         clean(segments[begin : begin + rng.randint(1, 3)])
-
-
-def offsets(rows: list[dict[str, Any]]) -> list[int]:
-    return [row["offset"] for row in rows]
 
 
 class RepeatingThread:
