@@ -18,6 +18,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyspark
@@ -61,7 +62,8 @@ __all__ = [
 ]
 
 
-class Capability(NamedTuple):
+@dataclass
+class Capability:
     """present: whether this pyspark has it; since: the first Spark that has it."""
 
     present: bool

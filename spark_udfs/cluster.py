@@ -94,6 +94,11 @@ def as_result(value: Any) -> Any:
     return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], ["result"])
 
 
+def result_of(body: Callable[[Any], Any], argument: Any) -> Iterator[Any]:
+    """The body of a task with one result: what `body` returns for the splits or batches of the task."""
+    yield as_result(body(argument))
+
+
 def results(rows: Iterable[Any]) -> list[Any]:
     """On the driver: the values in the rows that `as_result` has made."""
     return [pickle.loads(row[0]) for row in rows]

@@ -153,7 +153,7 @@ def task_results(
     `what` for the job, unless the user has set a description."""
     if not tasks:
         return []
-    frame = over_tasks(spark, verb, tasks, chosen, partial(_result, body), cluster.RESULT)
+    frame = over_tasks(spark, verb, tasks, chosen, partial(cluster.result_of, body), cluster.RESULT)
     context = None if cluster.is_connect(spark) else spark.sparkContext
     if context is None or context.getLocalProperty(_DESCRIPTION):
         return cluster.results(frame.collect())
@@ -162,10 +162,6 @@ def task_results(
         return cluster.results(frame.collect())
     finally:
         context.setLocalProperty(_DESCRIPTION, None)
-
-
-def _result(body: Callable[[Splits], Any], splits: Splits) -> Iterator[Any]:
-    yield cluster.as_result(body(splits))
 
 
 # ---- count -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -53,16 +53,11 @@ def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:
     job = writing.writer(given, df.schema, "static" if mode == "overwrite" else None)
     messages: list[Any] = []
     try:
-        messages += cluster.results(df.mapInArrow(partial(_staged, job), cluster.RESULT).collect())
+        messages += cluster.results(df.mapInArrow(partial(cluster.result_of, job.write), cluster.RESULT).collect())
         job.commit(messages)
     except BaseException:
         job.abort(messages)
         raise
-
-
-def _staged(job: Any, batches: Iterator[Any]) -> Iterator[Any]:
-    """In a task: stages its rows; the result is the task's message."""
-    yield cluster.as_result(job.write(batches))
 
 
 def sweep(

@@ -16,13 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import fat_wheels
 import pytest
+import spark_submit
 import spark_versions
 import wheelhouse_check
 import wheelhouse_pack
 from paths import ROOT
 from source_session import spark_environment, spark_session  # noqa: F401
-from spark_submit import applications_removed
+from spark_submit import applications_removed, older_python
 
 import wheelhouse
 
@@ -55,6 +57,12 @@ def out(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.fixture(scope="session")
+def fake_fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small fat wheel; see fat_wheels."""
+    return fat_wheels.fat_wheel(tmp_path_factory.mktemp("fat"))
+
+
+@pytest.fixture(scope="session")
 def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fat wheel of the same kafkarec under another version."""
     folder = tmp_path_factory.mktemp("other_version")
@@ -79,6 +87,14 @@ def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bare_python() -> Iterator[str]:
     """The path of a Python of this version with pyspark, pyarrow and pandas only."""
     yield from environment(RUNNING)
+
+
+@pytest.fixture(scope="module", params=spark_submit.versions())
+def spark_version(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    """A version of Spark, such as 4.1, and the path of a Python that has it."""
+    python = older_python(request.param) or request.getfixturevalue("bare_python")
+    with applications_removed(python):
+        yield request.param, python
 
 
 @pytest.fixture(scope="session")

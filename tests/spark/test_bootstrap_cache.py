@@ -28,11 +28,7 @@ import os, signal
 from spark_udfs import bootstrap
 bootstrap._try_library = lambda folder, tree: os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-@pytest.fixture(scope="module")
-def fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fat_wheels.fat_wheel(tmp_path_factory.mktemp("fat"))
+UNPACKS_NOTHING = fat_wheels.program("from spark_udfs import bootstrap\nbootstrap._unpack = None")
 
 
 @pytest.fixture
@@ -63,11 +59,6 @@ def keys(root: Path) -> list[Path]:
     return [path for path in (root / OURS).iterdir() if path.is_dir() and ".tmp-" not in path.name]
 
 
-def hooked(code: str) -> str:
-    """The usual program with additional code between finding spark_udfs and using it."""
-    return fat_wheels.PROGRAM.replace("try:\n", code + "try:\n", 1)
-
-
 # ---- choice of the root ----
 
 
@@ -84,26 +75,26 @@ def hooked(code: str) -> str:
         ({}, "work"),
     ],
 )
-def test_roots_are_tried_in_order(fat: Path, tmp_path: Path, variables: dict[str, str], expected: str) -> None:
+def test_roots_are_tried_in_order(fake_fat: Path, tmp_path: Path, variables: dict[str, str], expected: str) -> None:
     (tmp_path / "work").mkdir()
     separators = {"SPARK_EXECUTOR_DIRS": ":"}
     environ = {
         name: separators.get(name, ",").join(str(tmp_path / part) for part in value.split(separators.get(name, ",")))
         for name, value in variables.items()
     }
-    outcome = fat_wheels.activate(fat, None, environ=environ, cwd=tmp_path / "work")
+    outcome = fat_wheels.activate(fake_fat, None, environ=environ, cwd=tmp_path / "work")
     assert outcome["path"].startswith(str(tmp_path / expected / OURS))
     assert stat.S_IMODE((tmp_path / expected / OURS).stat().st_mode) == 0o700
 
 
-def test_neither_home_nor_a_passwd_entry_is_needed(fat: Path, public_path: Path) -> None:
+def test_neither_home_nor_a_passwd_entry_is_needed(fake_fat: Path, public_path: Path) -> None:
     python = python_for_others()
-    shutil.copyfile(fat, public_path / fat.name)
+    shutil.copyfile(fake_fat, public_path / fake_fat.name)
     root = public_path / "root"
     root.mkdir()
     os.chmod(root, 0o777 | stat.S_ISVTX)
     outcome = fat_wheels.activate(
-        public_path / fat.name, root, python=python, cwd="/", user=23456, group=23456, extra_groups=[]
+        public_path / fake_fat.name, root, python=python, cwd="/", user=23456, group=23456, extra_groups=[]
     )
     assert outcome["path"].startswith(str(root / "kafkarec-cache-23456"))
 
@@ -149,35 +140,35 @@ def cache_is_open(root: Path) -> None:
         (cache_is_open, "is open to others (mode 0770)"),
     ],
 )
-def test_a_refused_root_is_skipped_with_its_reason(fat: Path, tmp_path: Path, prepare, message: str) -> None:
+def test_a_refused_root_is_skipped_with_its_reason(fake_fat: Path, tmp_path: Path, prepare, message: str) -> None:
     root = tmp_path / "root"
     prepare(root)
     work = tmp_path / "work"
     work.mkdir()
-    outcome = fat_wheels.activate(fat, root, cwd=work)
+    outcome = fat_wheels.activate(fake_fat, root, cwd=work)
     assert outcome["path"].startswith(str(work / OURS))
     assert message in outcome["notes"][0]
     assert str(root) in outcome["notes"][0]
 
 
-def test_a_folder_below_an_open_one_is_refused(fat: Path, tmp_path: Path) -> None:
+def test_a_folder_below_an_open_one_is_refused(fake_fat: Path, tmp_path: Path) -> None:
     open_to_all(tmp_path / "open")
     (tmp_path / "work").mkdir()
-    outcome = fat_wheels.activate(fat, tmp_path / "open" / "inner", cwd=tmp_path / "work")
+    outcome = fat_wheels.activate(fake_fat, tmp_path / "open" / "inner", cwd=tmp_path / "work")
     assert f"{tmp_path / 'open'} is writable by everybody" in outcome["notes"][0]
     assert not (tmp_path / "open" / "inner").exists()
 
 
-def test_roots_of_another_user_and_read_only_roots_are_skipped(fat: Path, public_path: Path) -> None:
+def test_roots_of_another_user_and_read_only_roots_are_skipped(fake_fat: Path, public_path: Path) -> None:
     python = python_for_others()
-    shutil.copyfile(fat, public_path / fat.name)
+    shutil.copyfile(fake_fat, public_path / fake_fat.name)
     foreign, read_only, work = (public_path / name for name in ("foreign", "read_only", "work"))
     for folder, owner, mode in ((foreign, 12345, 0o755), (read_only, NOBODY_UID, 0o555), (work, NOBODY_UID, 0o700)):
         folder.mkdir()
         os.chmod(folder, mode)
         os.chown(folder, owner, owner)
     outcome = fat_wheels.activate(
-        public_path / fat.name,
+        public_path / fake_fat.name,
         foreign,
         python=python,
         environ={"SPARK_LOCAL_DIRS": str(read_only)},
@@ -191,11 +182,11 @@ def test_roots_of_another_user_and_read_only_roots_are_skipped(fat: Path, public
     assert "is not writable" in outcome["notes"][1]
 
 
-def test_the_error_lists_each_root_with_its_reason(fat: Path, tmp_path: Path) -> None:
+def test_the_error_lists_each_root_with_its_reason(fake_fat: Path, tmp_path: Path) -> None:
     program = "import os, tempfile; tempfile.tempdir = os.getcwd()\n" + fat_wheels.PROGRAM
     plain_file(tmp_path / "file")
     open_to_all(tmp_path / "open")
-    outcome = fat_wheels.activate(fat, tmp_path / "file", program, cwd=tmp_path / "open")
+    outcome = fat_wheels.activate(fake_fat, tmp_path / "file", program, cwd=tmp_path / "open")
     lines = outcome["error"].splitlines()
     assert lines[0] == "no folder on this node can hold the unpacked files of kafkarec:"
     assert lines[1] == f"  {tmp_path / 'file'} (from KAFKAREC_CACHE): it is not a folder"
@@ -220,29 +211,31 @@ def tmpfs(folder: Path, options: str) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_noexec_root_is_skipped(fat: Path, tmp_path: Path) -> None:
-    with tmpfs(tmp_path / "noexec", "noexec,mode=0700") as root:
-        outcome = fat_wheels.activate(fat, root, cwd=tmp_path)
-        assert "a shared library cannot be loaded from it" in outcome["notes"][0]
-        assert outcome["path"].startswith(str(tmp_path / OURS))
-        assert [path.name for path in (root / OURS).iterdir() if path.is_dir()] == []
-
-
-def test_a_full_disk_is_skipped_and_left_clean(fat: Path, tmp_path: Path) -> None:
-    with tmpfs(tmp_path / "full", "size=32k,mode=0700") as root:
-        outcome = fat_wheels.activate(fat, root, cwd=tmp_path)
-        assert "No space left on device" in outcome["notes"][0]
-        assert outcome["path"].startswith(str(tmp_path / OURS))
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        ("noexec,mode=0700", "a shared library cannot be loaded from it"),
+        ("size=32k,mode=0700", "No space left on device"),
+    ],
+)
+def test_a_noexec_root_and_a_full_disk_are_skipped_and_left_clean(
+    fake_fat: Path, tmp_path: Path, options: str, note: str
+) -> None:
+    with tmpfs(tmp_path / "root", options) as root:
+        outcome = fat_wheels.activate(fake_fat, root, cwd=tmp_path)
+        assert note in outcome["notes"][0] and outcome["path"].startswith(str(tmp_path / OURS))
         assert [path.name for path in (root / OURS).iterdir() if path.is_dir()] == []
 
 
 # ---- one unpacking for several processes ----
 
 
-def test_sixteen_processes_make_one_folder(fat: Path, tmp_path: Path) -> None:
+def test_sixteen_processes_make_one_folder(fake_fat: Path, tmp_path: Path) -> None:
     options = fat_wheels.settings(tmp_path / "root")
     running = [
-        subprocess.Popen(fat_wheels.command(fat), stdout=subprocess.PIPE, text=True, env=options["env"], cwd=tmp_path)
+        subprocess.Popen(
+            fat_wheels.command(fake_fat), stdout=subprocess.PIPE, text=True, env=options["env"], cwd=tmp_path
+        )
         for _ in range(16)
     ]
     outcome = [json.loads(process.communicate(timeout=60)[0]) for process in running]
@@ -250,38 +243,36 @@ def test_sixteen_processes_make_one_folder(fat: Path, tmp_path: Path) -> None:
     assert [str(path) for path in keys(tmp_path / "root")] == [outcome[0]["path"]]
 
 
-def test_second_process_unpacks_nothing(fat: Path, tmp_path: Path) -> None:
-    first = fat_wheels.activate(fat, tmp_path / "root")
+def test_second_process_unpacks_nothing(fake_fat: Path, tmp_path: Path) -> None:
+    first = fat_wheels.activate(fake_fat, tmp_path / "root")
     before = {path: path.lstat().st_mtime_ns for path in Path(first["path"]).rglob("*")}
-    program = hooked("from spark_udfs import bootstrap\nbootstrap._unpack = None\n")
-    assert fat_wheels.activate(fat, tmp_path / "root", program)["path"] == first["path"]
+    assert fat_wheels.activate(fake_fat, tmp_path / "root", UNPACKS_NOTHING)["path"] == first["path"]
     assert {path: path.lstat().st_mtime_ns for path in Path(first["path"]).rglob("*")} == before
 
 
-def test_after_a_kill_in_the_middle_the_next_process_succeeds(fat: Path, tmp_path: Path) -> None:
+def test_after_a_kill_in_the_middle_the_next_process_succeeds(fake_fat: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    process = subprocess.run(fat_wheels.command(fat, hooked(KILLED)), **fat_wheels.settings(root))
+    process = subprocess.run(fat_wheels.command(fake_fat, fat_wheels.program(KILLED)), **fat_wheels.settings(root))
     assert process.returncode == -signal.SIGKILL
     assert len(list((root / OURS).glob("*.tmp-*"))) == 1
     assert keys(root) == []
-    assert fat_wheels.activate(fat, root)["source"] == "unpacked"
+    assert fat_wheels.activate(fake_fat, root)["source"] == "unpacked"
     assert list((root / OURS).glob("*.tmp-*")) == []
 
 
-def test_a_second_process_waits_for_the_one_that_unpacks(fat: Path, tmp_path: Path) -> None:
+def test_a_second_process_waits_for_the_one_that_unpacks(fake_fat: Path, tmp_path: Path) -> None:
     """The second process finds the lock taken, waits, and then uses the folder that the first process made."""
     root = tmp_path / "root"
-    slow = hooked(
+    slow = fat_wheels.program(
         "import time\nfrom spark_udfs import bootstrap\nplain = bootstrap.parts_of\n"
         "def slow(tree):\n    time.sleep(1)\n    return plain(tree)\nbootstrap.parts_of = slow\n"
     )
     options = fat_wheels.settings(root)
-    first = subprocess.Popen(fat_wheels.command(fat, slow), stdout=subprocess.PIPE, text=True, env=options["env"])
+    first = subprocess.Popen(fat_wheels.command(fake_fat, slow), stdout=subprocess.PIPE, text=True, env=options["env"])
     while not list(root.glob(f"{OURS}/*.tmp-*")):
         assert first.poll() is None
         time.sleep(0.01)
-    program = hooked("from spark_udfs import bootstrap\nbootstrap._unpack = None\n")
-    second = fat_wheels.activate(fat, root, program)
+    second = fat_wheels.activate(fake_fat, root, UNPACKS_NOTHING)
     assert second["path"] == json.loads(first.communicate(timeout=60)[0])["path"]
 
 
@@ -314,37 +305,37 @@ def removed(folder: Path) -> None:
         (removed, "'kafkarec/_version.py': expected 22 bytes, found no file"),
     ],
 )
-def test_a_changed_copy_is_unpacked_again(fat: Path, tmp_path: Path, damage, message: str) -> None:
+def test_a_changed_copy_is_unpacked_again(fake_fat: Path, tmp_path: Path, damage, message: str) -> None:
     """Cleaners of temporary folders remove old files."""
-    folder = Path(fat_wheels.activate(fat, tmp_path / "root")["path"])
+    folder = Path(fat_wheels.activate(fake_fat, tmp_path / "root")["path"])
     size = (folder / "kafkarec" / "_library.so").stat().st_size
     before = files(folder)
     damage(folder)
-    outcome = fat_wheels.activate(fat, tmp_path / "root")
+    outcome = fat_wheels.activate(fake_fat, tmp_path / "root")
     assert outcome["notes"] == [f"{folder} was unpacked again: {message.format(size=size, longer=size + 1)}"]
     assert outcome["path"] == str(folder) and files(folder) == before
     assert keys(tmp_path / "root") == [folder] and not list(folder.parent.glob("*.tmp-*"))
-    assert fat_wheels.activate(fat, tmp_path / "root")["notes"] == []
+    assert fat_wheels.activate(fake_fat, tmp_path / "root")["notes"] == []
 
 
 def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
 
-def test_same_size_but_other_bytes_are_found_by_verify(fat: Path, tmp_path: Path) -> None:
-    folder = Path(fat_wheels.activate(fat, tmp_path / "root")["path"])
+def test_same_size_but_other_bytes_are_found_by_verify(fake_fat: Path, tmp_path: Path) -> None:
+    folder = Path(fat_wheels.activate(fake_fat, tmp_path / "root")["path"])
     before = files(folder)
     library = folder / "kafkarec" / "_library.so"
     raw = bytearray(library.read_bytes())
     raw[-1] ^= 1
     library.write_bytes(raw)
-    assert fat_wheels.activate(fat, tmp_path / "root")["notes"] == []
+    assert fat_wheels.activate(fake_fat, tmp_path / "root")["notes"] == []
     for notes in ([f"{folder} was unpacked again: 'kafkarec/_library.so': found other bytes"], []):
-        assert fat_wheels.activate(fat, tmp_path / "root", environ={"KAFKAREC_VERIFY": "1"})["notes"] == notes
+        assert fat_wheels.activate(fake_fat, tmp_path / "root", environ={"KAFKAREC_VERIFY": "1"})["notes"] == notes
         assert files(folder) == before
 
 
-def test_the_import_opens_no_file_and_starts_no_thread(fat: Path, tmp_path: Path) -> None:
+def test_the_import_opens_no_file_and_starts_no_thread(fake_fat: Path, tmp_path: Path) -> None:
     program = (
         "import json, os, sys, threading\nsys.path.insert(0, sys.argv[1])\n"
         "before = set(os.listdir('/proc/self/fd'))\nimport spark_udfs.bootstrap\n"
@@ -353,4 +344,4 @@ def test_the_import_opens_no_file_and_starts_no_thread(fat: Path, tmp_path: Path
     )
     if not os.path.isdir("/proc/self/fd"):
         pytest.skip(f"no /proc on {sys.platform}: open files cannot be counted")
-    assert fat_wheels.activate(fat, tmp_path / "root", program) == [0, 1, []]
+    assert fat_wheels.activate(fake_fat, tmp_path / "root", program) == [0, 1, []]

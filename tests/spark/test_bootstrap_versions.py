@@ -11,11 +11,6 @@ import pytest
 import wheelhouse_pack
 
 
-@pytest.fixture(scope="module")
-def fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fat_wheels.fat_wheel(tmp_path_factory.mktemp("fat"))
-
-
 def installed(folder: Path, version: str, code: str = "") -> Path:
     """A kafkarec of some version, as pip installs it."""
     package = folder / f"site-{version}" / "kafkarec"
@@ -25,29 +20,26 @@ def installed(folder: Path, version: str, code: str = "") -> Path:
     return package.parent
 
 
-def before(code: str) -> str:
-    return fat_wheels.PROGRAM.replace("try:\n", code + "\ntry:\n", 1)
-
-
-def test_an_equal_installed_version_is_used_and_nothing_is_unpacked(fat: Path, tmp_path: Path) -> None:
-    site = installed(tmp_path, fat_wheels.VERSION)
-    outcome = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.append({str(site)!r})"))
-    assert (outcome["source"], outcome["path"]) == ("installed", str(site))
-    assert not (tmp_path / "root").exists()
-
-
-def test_another_installed_version_is_ignored(fat: Path, tmp_path: Path) -> None:
-    site = installed(tmp_path, "0.0.1")
-    outcome = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})"))
-    assert outcome["source"] == "unpacked"
-    assert outcome["file"].startswith(str(tmp_path / "root"))
-
-
-def test_an_equal_installed_version_that_cannot_be_imported_is_ignored(fat: Path, tmp_path: Path) -> None:
-    site = installed(tmp_path, fat_wheels.VERSION, "import a_module_that_is_missing")
-    outcome = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})"))
-    assert outcome["source"] == "unpacked"
-    assert "cannot be imported: No module named 'a_module_that_is_missing'" in outcome["notes"][0]
+@pytest.mark.parametrize(
+    ("version", "code", "then", "source", "notes"),
+    [
+        (fat_wheels.VERSION, "", "", "installed", ""),
+        (fat_wheels.VERSION, "", "import kafkarec", "imported before", ""),
+        ("0.0.1", "", "", "unpacked", ""),
+        (fat_wheels.VERSION, "import missing", "", "unpacked", "cannot be imported: No module named 'missing'"),
+    ],
+    ids=["equal", "equal and loaded", "another", "equal, cannot be imported"],
+)
+def test_an_equal_installed_version_is_used_and_nothing_is_unpacked(
+    fake_fat: Path, tmp_path: Path, version: str, code: str, then: str, source: str, notes: str
+) -> None:
+    site = installed(tmp_path, version, code)
+    outcome = fat_wheels.activate(
+        fake_fat, tmp_path / "root", fat_wheels.program(f"sys.path.insert(0, {str(site)!r})\n{then}")
+    )
+    assert outcome["source"] == source and notes in "".join(outcome["notes"])
+    assert (outcome["path"] == str(site)) == (source != "unpacked") != (tmp_path / "root").exists()
+    assert outcome["file"].startswith(outcome["path"])
 
 
 @pytest.mark.parametrize("has_its_own", [True, False])
@@ -58,7 +50,7 @@ def test_fsspec_is_that_of_the_executor_if_it_has_one(tmp_path: Path, has_its_ow
     if has_its_own:
         (tmp_path / "site" / "fsspec").mkdir(parents=True)
         (tmp_path / "site" / "fsspec" / "__init__.py").touch()
-    program = before(f"sys.path.append({str(tmp_path / 'site')!r})").replace(
+    program = fat_wheels.program(f"sys.path.append({str(tmp_path / 'site')!r})").replace(
         "import kafkarec\n", "import kafkarec, fsspec\n"
     )
     outcome = fat_wheels.activate(
@@ -70,17 +62,13 @@ def test_fsspec_is_that_of_the_executor_if_it_has_one(tmp_path: Path, has_its_ow
     assert outcome["file"].startswith(str(tmp_path / ("site" if has_its_own else "root")))
 
 
-def test_another_loaded_version_is_an_error_that_names_both(fat: Path, tmp_path: Path) -> None:
+def test_another_loaded_version_is_an_error_that_names_both(fake_fat: Path, tmp_path: Path) -> None:
     site = installed(tmp_path, "0.0.1")
-    outcome = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec"))
+    outcome = fat_wheels.activate(
+        fake_fat, tmp_path / "root", fat_wheels.program(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec")
+    )
     assert outcome["error"].startswith(f"kafkarec 0.0.1 is loaded already from {site}")
     assert f"needs {fat_wheels.VERSION}" in outcome["error"]
-
-
-def test_an_equal_loaded_version_is_used(fat: Path, tmp_path: Path) -> None:
-    site = installed(tmp_path, fat_wheels.VERSION)
-    program = before(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec")
-    assert fat_wheels.activate(fat, tmp_path / "root", program)["source"] == "imported before"
 
 
 def with_codec(folder: Path) -> Path:
@@ -98,27 +86,25 @@ def with_codec(folder: Path) -> Path:
 
 
 def loaded_codec(version: str) -> str:
-    return before(
+    return fat_wheels.program(
         "import types\nmodule = types.ModuleType('crc32c')\nmodule.__file__ = '/site/crc32c/__init__.py'\n"
         f"module.__version__ = {version!r}\nsys.modules['crc32c'] = module"
     )
 
 
-def test_a_loaded_dependency_that_is_new_enough_is_used(tmp_path: Path) -> None:
-    outcome = fat_wheels.activate(with_codec(tmp_path / "fat"), tmp_path / "root", loaded_codec("2.7.1"))
+def test_a_loaded_dependency_that_is_new_enough_is_used_and_an_older_one_is_an_error(tmp_path: Path) -> None:
+    carrying = with_codec(tmp_path / "fat")
+    outcome = fat_wheels.activate(carrying, tmp_path / "old", loaded_codec("2.6"))
+    assert outcome["error"].startswith("crc32c 2.6 is loaded already from /site/crc32c/__init__.py; ")
+    assert "needs 2.7 or later (spark_udfs contains 2.9)" in outcome["error"]
+    assert not (tmp_path / "old").exists()
+    outcome = fat_wheels.activate(carrying, tmp_path / "root", loaded_codec("2.7.1"))
     assert outcome["notes"] == ["crc32c 2.7.1 was imported before and stays"]
 
 
-def test_a_loaded_dependency_that_is_too_old_is_an_error(tmp_path: Path) -> None:
-    outcome = fat_wheels.activate(with_codec(tmp_path / "fat"), tmp_path / "root", loaded_codec("2.6"))
-    assert outcome["error"].startswith("crc32c 2.6 is loaded already from /site/crc32c/__init__.py; ")
-    assert "needs 2.7 or later (spark_udfs contains 2.9)" in outcome["error"]
-    assert not (tmp_path / "root").exists()
-
-
-def test_two_versions_share_one_root(fat: Path, tmp_path: Path) -> None:
+def test_two_versions_share_one_root(fake_fat: Path, tmp_path: Path) -> None:
     other = fat_wheels.fat_wheel(tmp_path / "other", "9.8.8")
-    outcome = [fat_wheels.activate(each, tmp_path / "root") for each in (fat, other, fat)]
+    outcome = [fat_wheels.activate(each, tmp_path / "root") for each in (fake_fat, other, fake_fat)]
     assert [each["notes"] for each in outcome] == [[], [], []]
     assert outcome[0]["path"] == outcome[2]["path"] != outcome[1]["path"]
 

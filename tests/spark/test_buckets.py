@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from paths import SEGMENTS
+from pyspark.errors import AnalysisException
 from pyspark.sql import types as T
 from s3server import BUCKET, WITH_INDEXES, Refusal, Server, running, without_s3fs
-from source_rows import Read, spoil
+from source_rows import Read, read, spoil
 from stream_engine import Query
 
 import kafkarec
@@ -30,6 +31,7 @@ def bucket() -> Iterator[Server]:
     with running("s3fs", "pyarrow") as server:
         server.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
         server.put(f"damaged/t-0/{0:020}.log", spoil(LOG, 3))
+        server.put(f"plain/orders-0/{0:020}.log", LOG)
         yield server
 
 
@@ -54,27 +56,41 @@ def storage_options(bucket: Server, spelling: str) -> str:
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_both_libraries_accept_both_spellings(bucket: Server, library: str, spelling: str) -> None:
-    source_options = {"path": f"s3a://{BUCKET}/kafka/txn-0", "storageOptions": storage_options(bucket, spelling)}
-    assert len(Read(source_options).rows) == 267
+    assert len(read(f"s3a://{BUCKET}/kafka/txn-0", storageOptions=storage_options(bucket, spelling))) == 267
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 def test_tasks_read_their_bytes_once_and_list_nothing(bucket: Server, library: str, level: str) -> None:
-    source_options = {
-        "path": f"s3://{BUCKET}/kafka/txn-0",
-        "storageOptions": storage_options(bucket, "fsspec"),
-        "isolationLevel": level,
-    }
+    source_options = {"storageOptions": storage_options(bucket, "fsspec"), "isolationLevel": level}
     for most, tasks in (("128m", 1), ("2500", 8)):
-        job = Read({**source_options, "maxPartitionBytes": most})
+        job = Read(url("kafka/txn-0"), maxPartitionBytes=most, **source_options)
         assert len(job.tasks) == tasks
         bucket.reset()
-        rows = sum(batch.num_rows for task in job.tasks for batch in job.reader.read(task))
-        assert rows == len(job.rows) and len(job.rows) == {"read_uncommitted": 267, "read_committed": 176}[level]
+        assert job.again() == job.rows and len(job.rows) == {"read_uncommitted": 267, "read_committed": 176}[level]
         pieces = max(tasks, 2)
         assert Counter(method for method, _, _ in bucket.requests) == {"HEAD": 2 * pieces, "GET": 2 * pieces}
         assert all(path.endswith(".log") for _, path, _ in bucket.requests)
         assert bucket.served == SIZE + 64 * pieces  # the head of a file shows whether it is a plain segment
+
+
+def test_keys_come_from_the_environment_and_missing_objects_are_reported(
+    bucket: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    assert len(read(f"s3a://{BUCKET}/kafka/txn-0")) == 267
+    for path in ("none", "kafka/none-*", "kafka/txn-0/none.log"):
+        with pytest.raises(AnalysisException, match=r"^\[PATH_NOT_FOUND\] Path does not exist: s3://"):
+            read(url(path))
+
+
+def test_an_object_without_an_index_is_one_task_by_default(bucket: Server) -> None:
+    options = {"storageOptions": json.dumps(bucket.options()), "maxPartitionBytes": "8000"}
+    bucket.reset()
+    one = Read(url("plain/orders-0"), **options)
+    assert len(one.tasks) == 1 and bucket.served < len(LOG) + 10_000
+    many = Read(url("plain/orders-0"), splitScan="true", **options)
+    assert len(many.tasks) > 3 and many.rows == one.rows and len(one.rows) == 865
 
 
 def test_messages_show_no_keys(bucket: Server, library: str) -> None:
@@ -84,10 +100,10 @@ def test_messages_show_no_keys(bucket: Server, library: str) -> None:
     parsed = options.parse({"path": "x", "storageOptions": '{"secret": "TOP"}'}, "read")
     assert "TOP" not in f"{parsed} {parsed.storageOptions}"
     with pytest.raises(kafkarec.RemoteError) as refused:
-        Read({"path": f"s3://an-id:TOP@{BUCKET}/kafka"})
+        read(f"s3://an-id:TOP@{BUCKET}/kafka")
     assert "a URL must not contain keys" in str(refused.value) and "TOP" not in str(refused.value)
     with pytest.raises(kafkarec.RemoteError, match="unexpected keyword argument 'secrt'") as wrong:
-        Read({"path": f"s3://{BUCKET}/kafka", "storageOptions": '{"secrt": "TOP"}'})
+        read(url("kafka"), storageOptions='{"secrt": "TOP"}')
     assert "TOP" not in str(wrong.value)
 
 
@@ -95,9 +111,7 @@ def test_messages_show_no_signature_of_a_url(bucket: Server, caplog: pytest.LogC
     caplog.set_level(logging.INFO, "spark_udfs")
     signed = bucket.presigned(f"damaged/t-0/{0:020}.log")
     assert "Signature" in signed
-    rows: list[dict[str, Any]] = Read(
-        {"path": signed, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad", "includeMetadata": "true"}
-    ).rows
+    rows = read(signed, mode="PERMISSIVE", columnNameOfCorruptRecord="bad", includeMetadata="true")
     plain = f"{bucket.url}/{BUCKET}/damaged/t-0/{0:020}.log"
     assert {row["_file_path"] for row in rows} == {plain}
     bad = [row["bad"] for row in rows if row["bad"]]
@@ -132,18 +146,17 @@ def test_a_stream_follows_an_object_that_is_replaced_by_a_longer_one(bucket: Ser
 
 
 def test_an_object_replaced_or_deleted_before_it_is_read(bucket: Server) -> None:
-    name, given = f"going/t-0/{0:020}.log", {"path": url("going"), "storageOptions": json.dumps(bucket.options())}
+    name, given = f"going/t-0/{0:020}.log", {"storageOptions": json.dumps(bucket.options())}
     bucket.put(name, LOG)
-    strict, lenient = Read(given), Read({**given, "failOnDataLoss": "false"})
+    strict, lenient = (Read(url("going"), failOnDataLoss=flag, **given) for flag in ("true", "false"))
     for change, message, left in (
         (lambda: bucket.put(name, LOG[:5169]), f"{url(name)} has 5169 bytes, and had {len(LOG)} when", LOG[:5169]),
         (lambda: bucket.remove(name), "", b""),
     ):
         change()
         with pytest.raises(DataLoss, match=rf"data loss in t-0: {message}"):
-            list(strict.reader.read(strict.tasks[0]))
-        rows = sum(batch.num_rows for task in lenient.tasks for batch in lenient.reader.read(task))
-        assert rows == len(kafkarec.decode(left))
+            strict.again()
+        assert len(lenient.again()) == len(kafkarec.decode(left))
 
 
 # ---- writing ------------------------------------------------------------------------------------------------

@@ -16,13 +16,12 @@ import pyarrow as pa
 import pytest
 from paths import ROOT, SEGMENTS
 from stream_broker import Broker
-from stream_engine import Query
+from stream_engine import Query, strict_and_lenient
 
 import kafkarec
 import spark_udfs
 from spark_udfs import arrow_in_pandas, capabilities, decoding, encoding, internal, read_functions, schema
 from spark_udfs.arrow_in_pandas import ArrowInPandas
-from spark_udfs.capabilities import Capability
 from spark_udfs.source import KafkarecDataSource, options
 from spark_udfs.source.listing import DataLoss
 
@@ -52,15 +51,8 @@ for feature in (capabilities.READ, capabilities.LATERAL):
 def lacking(monkeypatch: pytest.MonkeyPatch, **since: str) -> None:
     """pretends that this pyspark does not have these capabilities"""
     for name, version in since.items():
-        for feature in [each for each in vars(capabilities).values() if isinstance(each, capabilities.Feature)]:
-            if feature.needs is getattr(capabilities, name):
-                changed = feature._replace(needs=Capability(False, version))
-                (constant,) = (key for key, each in vars(capabilities).items() if each is feature)
-                monkeypatch.setattr(capabilities, constant, changed)
-        for option, feature in capabilities._OPTIONS.items():
-            if feature.needs is getattr(capabilities, name):
-                monkeypatch.setitem(capabilities._OPTIONS, option, feature._replace(needs=Capability(False, version)))
-        monkeypatch.setattr(capabilities, name, Capability(False, version))
+        monkeypatch.setattr(getattr(capabilities, name), "present", False)
+        monkeypatch.setattr(getattr(capabilities, name), "since", version)
 
 
 def test_this_pyspark_has_everything() -> None:
@@ -175,9 +167,7 @@ def test_a_simple_stream_begins_at_the_end_that_the_query_saw(broker: Broker) ->
 def test_a_simple_stream_reports_a_truncated_log(broker: Broker, restarted: bool) -> None:
     for _ in range(3):
         broker.write(5)
-    strict, lenient = Query(broker.root), Query(broker.root, failOnDataLoss="false")
-    for query in (strict, lenient):
-        query.run()
+    strict, lenient = strict_and_lenient(broker.root)
     broker.truncate(5)
     for query in (strict, lenient):
         if restarted:

@@ -6,42 +6,32 @@ it all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import doc_spark
 import pytest
 from paths import VECTORS
-from spark_submit import ONE_EXECUTOR, Application, applications_removed, executor_stderr, older_python
+from spark_submit import ONE_EXECUTOR, Application, executor_stderr
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-NEWEST = list(doc_spark.RELEASES)[-1]
-VERSIONS = [version for version in doc_spark.RELEASES if (version != NEWEST) == bool(older_python(version))]
 
 
 class Run(NamedTuple):
     """What the application read, and what its executors logged."""
 
-    version: str
     cases: dict[str, dict[str, Any]]
     early: list[int]
     stderr: str
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def run(request: pytest.FixtureRequest, fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    version = request.param
-    python = older_python(version) or request.getfixturevalue("bare_python")
-    folder = tmp_path_factory.mktemp("causes")
-    with applications_removed(python):
-        arguments = (str(VECTORS), str(folder / "work"))
-        twice = {"spark.task.maxFailures": "2"}
-        words = ("causes.py", fat, python, folder, *arguments)
-        found = Application(*words, master=ONE_EXECUTOR, **twice).result()
-        (folder / "log.txt").write_text(found["log"])
-        yield Run(version, found["cases"], found["early"], executor_stderr(python))
+@pytest.fixture(scope="module")
+def run(spark_version: tuple[str, str], fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    (_, python), folder = spark_version, tmp_path_factory.mktemp("causes")
+    twice = {"spark.task.maxFailures": "2"}
+    words = ("causes.py", fat, python, folder, str(VECTORS), str(folder / "work"))
+    found = Application(*words, master=ONE_EXECUTOR, **twice).result()
+    (folder / "log.txt").write_text(found["log"])
+    return Run(found["cases"], found["early"], executor_stderr(python))
 
 
 def lines_before(message: str | None, cause: str) -> int:

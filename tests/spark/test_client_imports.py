@@ -5,10 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
 from paths import ROOT
-
-pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 import spark_udfs
 

@@ -14,7 +14,7 @@ from damage_reports import Frames, nothing_is_shipped  # noqa: F401
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paths import SEGMENTS
-from source_rows import Read, log_folder, repeated, spoil
+from source_rows import Read, flipped, log_folder, repeated, spoil
 
 import kafkarec
 import spark_udfs
@@ -33,7 +33,7 @@ def count(path: Any, **options: Any) -> read_functions.RecordCount:
 
 def read(path: Any, **options: Any) -> dict[str, int]:
     """The records of each partition by the data source."""
-    rows = Read(texts(path if isinstance(path, list) else str(path), options)).rows
+    rows = Read(**texts(path if isinstance(path, list) else str(path), options)).rows
     return dict(Counter(f"{row['topic']}-{row['partition']}" for row in rows))
 
 
@@ -180,9 +180,7 @@ def test_what_only_decoding_shows(tmp_path: Path) -> None:
 def test_without_checksums_a_damaged_payload_is_counted(tmp_path: Path) -> None:
     batches = kafkarec.scan(TXN)
     last = batches[-1]
-    data = bytearray(TXN)
-    data[last["position"] + last["size_in_bytes"] - 1] ^= 1
-    log_folder(tmp_path / "t-0", (0, bytes(data)))
+    log_folder(tmp_path / "t-0", (0, flipped(TXN, last["position"] + last["size_in_bytes"] - 1)))
     with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
         count(tmp_path)
     assert count(tmp_path, checkCrcs=False) == 30
@@ -214,6 +212,3 @@ def test_what_a_count_leaves_out_is_told_on_the_driver(tmp_path: Path, caplog: p
 def test_wrong_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         count(SEGMENTS / "txn-0", **options)
-
-
-# ---- buckets

@@ -10,19 +10,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as ds
 import pytest
+from damage_reports import Frames, nothing_is_shipped  # noqa: F401
 from long_run import LONG
+from publish_jobs import (
+    UNFINISHED,
+    an_hour_later,
+    begun,
+    content,
+    dying,
+    left,
+    numbered,
+    on_disk,
+    publish,
+    publisher,
+    stage,
+)
 
 import kafkarec
 import spark_udfs
-
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-
-import pyarrow.dataset as ds
-from damage_reports import Frames, nothing_is_shipped  # noqa: F401
-from publish_jobs import an_hour_later, begun, content, dying, left, numbered, on_disk, publish, publisher, stage
-
 from spark_udfs.source import folders, publishing
 
 pytestmark = pytest.mark.slow
@@ -66,7 +73,7 @@ class Partitions:
         return there | {"t-1": [*there["t-1"], (len(there["t-1"]), "z")], "t-3": numbered("y")}
 
     def read(self) -> Any:
-        return content(self.out, unfinished=True)
+        return content(self.out, UNFINISHED)
 
     def last_done(self) -> str | None:
         success = on_disk(self.out) / "_SUCCESS"

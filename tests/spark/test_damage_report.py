@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from damage_reports import Frames, nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
-from source_rows import log_folder, read, repeated, spoil
+from source_rows import flipped, log_folder, read, repeated, spoil
 
 import kafkarec
 from spark_udfs import count, damage, damage_report, schema
@@ -48,7 +48,7 @@ def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path: Pa
 def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_RANGES", 2)
     batches = [bytes(batch.raw) for batch in kafkarec.batches(TXN)]
-    bad = [raw[:-1] + bytes([raw[-1] ^ 1]) if number % 2 else raw for number, raw in enumerate(batches)]
+    bad = [flipped(raw) if number % 2 else raw for number, raw in enumerate(batches)]
     log_folder(tmp_path / "orders-0", (0, b"".join(bad)))
     result = damage_report(Frames(), str(tmp_path))
     assert len(result.rows) == 2 and result.left_out == result.files[0]["damaged"] - 2 == len(batches) // 2 - 2
@@ -115,7 +115,7 @@ def test_the_driver_tells_missing_segments(tmp_path: Path, caplog: pytest.LogCap
     call = f"spark_udfs.damage_report(spark, {str(tmp_path)!r})"
     text = f"offsets 30 to 59 are missing before the next segment, {60:020}.log: lost, unless the topic is compacted"
     assert driver_warnings(caplog, tmp_path, maxPartitionBytes=size) == [f"{folder}/{0:020}.log: {text}; {call}"]
-    log_folder(folder, (0, TXN[:-1] + bytes([TXN[-1] ^ 1])))
+    log_folder(folder, (0, flipped(TXN)))
     assert driver_warnings(caplog, tmp_path, maxPartitionBytes=size) == []
 
 
@@ -149,7 +149,7 @@ def test_missing_offsets_of_a_compacted_topic_are_listed_as_normal(
 
 def test_damage_at_a_segments_end_is_no_missing_segment(tmp_path: Path) -> None:
     without_the_second(tmp_path / "orders-0")
-    log_folder(tmp_path / "orders-0", (0, TXN[:-1] + bytes([TXN[-1] ^ 1])))
+    log_folder(tmp_path / "orders-0", (0, flipped(TXN)))
     assert [row["reason"] for row in report(tmp_path).rows] == ["crc_mismatch"]
 
 

@@ -7,19 +7,16 @@ from typing import Any
 import golden
 import pyarrow as pa
 import pytest
+from arrow_values import decode
+from source_rows import flipped
 
 import kafkarec
-from spark_udfs import decoding, encoding, function_options
+from spark_udfs import encoding
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # Their wrapper gives each record the same offset, which no written batch can have.
 NOT_RISING = {"v1-wrapper-all-inner-offsets-zero"}
 READABLE = [case for case in golden.vectors() if case.name not in NOT_RISING]
-
-
-def decoded(values: list[bytes | None], mode: str = "FAILFAST") -> pa.ListArray:
-    options = function_options.make(mode=mode)
-    return pa.concat_arrays(decoding.decode_values(pa.array(values, pa.binary()), options))
 
 
 def encoded(list_array: pa.Array, **options: Any) -> list[bytes | None]:
@@ -38,10 +35,10 @@ def records_of(rows: list[dict[str, Any] | None], **types: pa.DataType) -> pa.Li
 def test_decode_of_encode_returns_the_same_rows(codec: str) -> None:
     """All vectors in one column, as in a job. Only magic 0's lack of a timestamp type cannot be expressed in magic
     2."""
-    list_array = decoded([None, *(case.bytes for case in READABLE), b""])
+    list_array = decode([None, *(case.bytes for case in READABLE), b""])
     encoded_again = encoded(list_array, compression=codec)
     assert (encoded_again[0], encoded_again[-1]) == (None, b"")
-    again = decoded(encoded_again)
+    again = decode(encoded_again)
     assert len(again.values) == len(list_array.values) > 1000
     expected, actual = list_array.to_pylist(), again.to_pylist()
     for case, one, other in zip(READABLE, expected[1:-1], actual[1:-1], strict=True):
@@ -99,13 +96,11 @@ def test_the_error_names_value_and_row(rows: list[dict[str, Any] | None], messag
 
 def test_damage_of_a_permissive_decode_is_refused_and_can_be_filtered() -> None:
     case = golden.vector("v2-none-logappend")
-    bad = bytearray(case.bytes)
-    bad[-1] ^= 1
-    list_array = decoded([case.bytes + bytes(bad)], "PERMISSIVE")
+    list_array = decode([case.bytes + flipped(case.bytes)], "PERMISSIVE")
     with pytest.raises(ValueError, match="record 5: _corrupt_record is set"):
         encoded(list_array)
     kept = pa.array([[row for row in list_array.to_pylist()[0] if row["_corrupt_record"] is None]], list_array.type)
-    assert decoded(encoded(kept)).equals(kept)
+    assert decode(encoded(kept)).equals(kept)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +171,6 @@ def test_options_set_fields_of_the_batches() -> None:
     ],
 )
 def test_wrong_arguments_are_refused(arguments: tuple[list[str], ...], error: type[Exception], message: str) -> None:
-    list_array = decoded([READABLE[0].bytes] * 2)
+    list_array = decode([READABLE[0].bytes] * 2)
     with pytest.raises(error, match=message):
         list(encoding.kafka_encode(iter([(list_array, *map(pa.array, arguments))])))

@@ -9,8 +9,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import golden
+import pyarrow as pa
 import pytest
+from arrow_values import GOOD, decode, scan
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
 from source_rows import Read, log_folder, read, repeated
@@ -34,6 +35,11 @@ def damage_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [json.loads(row[schema.CORRUPT]) for row in rows if row[schema.CORRUPT]]
 
 
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the tasks warn of."""
+    return [each.message for each in caplog.records if each.levelno == logging.WARNING and each.module == "reading"]
+
+
 @pytest.mark.parametrize("left", CUTS)
 @pytest.mark.parametrize("split", ["4k", "1g"])
 def test_a_cut_log_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, left: int, split: str) -> None:
@@ -42,9 +48,7 @@ def test_a_cut_log_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, lef
     with caplog.at_level(logging.INFO, "spark_udfs"):
         rows = read(tmp_path, mode="FAILFAST", **given)
     assert len(rows) == OFFSET and not damage_of(rows)
-    (warning,) = [
-        each.message for each in caplog.records if each.levelno == logging.WARNING and each.module == "reading"
-    ]
+    (warning,) = told(caplog)
     file = str(folder / f"{0:020}.log")
     text, _, fields = warning.partition(": ")
     said = json.loads(fields)
@@ -64,20 +68,12 @@ def test_a_cut_log_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, lef
     strict = read(tmp_path, mode="PERMISSIVE", endOfLog="strict", **given)
     assert strict[:-1] == rows
     (damage,) = damage_of(strict)
-    assert {name: damage[name] for name in ("path", "position", "length", "lost_from", "lost_to", "reason")} == {
-        "path": file,
-        "position": AT,
-        "length": left,
-        "lost_from": OFFSET,
-        "lost_to": None,
-        "reason": "length_beyond_end",
-    }
+    found = [damage[name] for name in ("path", "position", "length", "lost_from", "lost_to", "reason")]
+    assert found == [file, AT, left, OFFSET, None, "length_beyond_end"]
     caplog.clear()
     with caplog.at_level(logging.INFO, "spark_udfs"):
         assert read(tmp_path, mode="DROPMALFORMED", endOfLog="strict", **given) == rows
-    assert [
-        each.message[:9] for each in caplog.records if each.levelno == logging.WARNING and each.module == "reading"
-    ] == ["damaged: "]
+    assert [each[:9] for each in told(caplog)] == ["damaged: "]
 
 
 @pytest.mark.parametrize("left", CUTS)
@@ -146,15 +142,14 @@ def test_an_earlier_segment_that_is_cut_is_damage_in_both(tmp_path: Path, end_of
 
 
 @pytest.mark.parametrize("view", ["records", "batches"])
-@pytest.mark.parametrize(("end", "is_told"), [(OFFSET - 300, False), (OFFSET - 1, False), (OFFSET, False)])
+@pytest.mark.parametrize("end", [OFFSET - 300, OFFSET - 1, OFFSET])
 def test_offsets_that_end_before_it_are_complete(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, view: str, end: int, is_told: bool
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, view: str, end: int
 ) -> None:
     log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
     given = {"endOfLog": "strict", "view": view, "mode": "PERMISSIVE"} | CORRUPT
-    with caplog.at_level(logging.WARNING, "spark_udfs"):
-        rows = read(tmp_path, endingOffsets=json.dumps({"orders": {"0": end}}), **given)
-    assert len(damage_of(rows)) == is_told and not caplog.records
+    rows = read(tmp_path, endingOffsets=json.dumps({"orders": {"0": end}}), **given)
+    assert not damage_of(rows) and not caplog.records
     assert damage_of(read(tmp_path, startingOffsets=json.dumps({"orders": {"0": end}}), **given))
 
 
@@ -165,11 +160,11 @@ def test_read_committed_tells_it_behind_an_open_transaction(tmp_path: Path, left
     cut = max(markers, key=lambda each: each["position"])["position"] + left
     log_folder(tmp_path / "txn-0", (0, TXN[0]), (30, TXN[1][:cut]))
     given = {"isolationLevel": "read_committed", "mode": "PERMISSIVE", "endOfLog": "strict"} | CORRUPT
-    job = Read({"path": str(tmp_path), **given})
+    job = Read(tmp_path, **given)
     (damage,) = damage_of(job.rows)
     assert (damage["position"], damage["length"]) == (cut - left, left)
     assert damage["lost_from"] == 292, "the last offset of the log, not that of the last record that is returned"
-    stable = min(split.uncommitted.last_stable_offset for task in job.tasks for split in task.value)
+    stable = min(split.uncommitted.last_stable_offset for split in job.splits)
     assert stable < 292
     assert not damage_of(read(tmp_path, endingOffsets=json.dumps({"txn": {"0": stable - 1}}), **given))
     with pytest.raises(kafkarec.CorruptRecordError, match="ends in mid-batch"):
@@ -187,17 +182,7 @@ def test_a_stream_takes_the_tail_only() -> None:
 # ---- values ---------------------------------------------------------------------------------------------------------
 
 NAMES = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
-GOOD = golden.vector("v2-none-logappend").bytes
 CUT_VALUES = [GOOD + GOOD[:left] for left in (1, 11, 12, 16, 17, 60, 61, len(GOOD) - 1)]
-
-
-def decoded(values: list[bytes | None], **given: Any) -> list[Any]:
-    import pyarrow as pa
-
-    pieces = list(decoding.decode_values(pa.array(values, pa.binary()), function_options.make(**given)))
-    for piece in pieces:
-        piece.validate(full=True)
-    return pa.concat_arrays(pieces).to_pylist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("value", CUT_VALUES, ids=len)
@@ -205,9 +190,9 @@ def decoded(values: list[bytes | None], **given: Any) -> list[Any]:
 def test_a_cut_value_is_damage_if_strict(value: bytes, piece: int) -> None:
     left = len(value) - len(GOOD)
     values = [GOOD, None, value, b"", GOOD[:30], GOOD]
-    tail = decoded(values, max_output_bytes=piece)
+    tail = decode(values, max_output_bytes=piece).to_pylist()
     assert [None if each is None else len(each) for each in tail] == [5, None, 5, 0, 0, 5]
-    strict = decoded(values, mode="PERMISSIVE", end_of_log="strict", max_output_bytes=piece)
+    strict = decode(values, "PERMISSIVE", end_of_log="strict", max_output_bytes=piece).to_pylist()
     assert [None if each is None else len(each) for each in strict] == [5, None, 6, 0, 1, 5]
     damage = json.loads(strict[2].pop()[schema.CORRUPT])
     assert strict[2] == tail[2]
@@ -217,7 +202,7 @@ def test_a_cut_value_is_damage_if_strict(value: bytes, piece: int) -> None:
     with pytest.raises(
         kafkarec.CorruptRecordError, match=f"at byte {len(GOOD)}.*: .*left {left}, the value ends"
     ) as one:
-        decoded(values, end_of_log="strict", max_output_bytes=piece)
+        decode(values, end_of_log="strict", max_output_bytes=piece)
     notes = " ".join(one.value.__notes__)
     assert "in row 2 of an input batch of 6" in notes or "in row 0" in notes
     assert "end_of_log='tail'" in notes
@@ -225,8 +210,6 @@ def test_a_cut_value_is_damage_if_strict(value: bytes, piece: int) -> None:
 
 @pytest.mark.parametrize("value", CUT_VALUES, ids=len)
 def test_explode_and_the_table_function_have_it(value: bytes) -> None:
-    import pyarrow as pa
-
     chosen = function_options.make(mode="PERMISSIVE", end_of_log="strict")
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([value])], ["name", "value"])
     exploded = pa.Table.from_batches(decoding.Explode(function_options.to_literal(chosen))(iter([batch])))
@@ -240,18 +223,12 @@ def test_explode_and_the_table_function_have_it(value: bytes) -> None:
 
 @pytest.mark.parametrize("value", CUT_VALUES, ids=len)
 def test_scan_has_it(value: bytes) -> None:
-    import pyarrow as pa
-
-    def scanned(literal: str) -> list[Any]:
-        arrays = (pa.array([value, GOOD], pa.binary()), pa.array([literal] * 2))
-        return pa.concat_arrays(decoding.kafka_scan(iter([arrays]))).to_pylist()  # type: ignore[no-any-return]
-
-    assert [len(each) for each in scanned("FAILFAST")] == [1, 1]
-    first, second = scanned('{"mode": "permissive", "end_of_log": "Strict"}')
+    assert [len(each) for each in scan([value, GOOD])] == [1, 1]
+    first, second = scan([value, GOOD], '{"mode": "permissive", "end_of_log": "Strict"}')
     assert [len(first), len(second)] == [2, 1]
     assert json.loads(first[1][schema.CORRUPT])["position"] == len(GOOD)
     with pytest.raises(kafkarec.CorruptRecordError, match="the value ends in mid-batch"):
-        scanned('{"end_of_log": "strict"}')
+        scan([value, GOOD], '{"end_of_log": "strict"}')
 
 
 def test_wrong_ends_are_refused() -> None:

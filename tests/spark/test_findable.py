@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from paths import ROOT
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 from spark_udfs import cluster
 
 NAME = "spark_udfs-0-12345678.zip"

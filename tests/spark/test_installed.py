@@ -21,8 +21,6 @@ from spark_submit import Application
 import kafkarec
 from spark_udfs import bootstrap
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 RECORDS = sum(len(kafkarec.open(path).read()) for path in (SEGMENTS / "txn-0").glob("*.log"))
 
 

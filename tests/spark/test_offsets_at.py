@@ -12,7 +12,7 @@ from typing import Any
 import builders
 import pytest
 from paths import SEGMENTS
-from source_rows import Read, log_folder, spoil
+from source_rows import log_folder, offsets_of, read, spoil
 
 import kafkarec
 import spark_udfs
@@ -58,11 +58,11 @@ def test_reading_from_these_offsets_is_reading_from_that_time(tmp_path: Path) ->
     found = offsets_at(tmp_path, MS + 800)
     assert found == {"orders": {0: 800, 1: 800, 2: 5000}}
     both = [
-        sorted(row["offset"] for row in Read({"path": str(tmp_path), **options}).rows)
+        sorted(offsets_of(read(tmp_path, **options)))
         for options in ({"startingOffsets": json.dumps(found)}, {"startingTimestamp": str(MS + 800)})
     ]
     assert both[0] == both[1] and len(both[0]) == 200 + 700 + 1000
-    before = Read({"path": str(tmp_path), "endingOffsets": json.dumps(found)}).rows
+    before = read(tmp_path, endingOffsets=json.dumps(found))
     assert len(before) + len(both[0]) == 3000
 
 
@@ -73,8 +73,7 @@ def test_a_partition_without_a_record_that_late_has_its_end(tmp_path: Path) -> N
     log_folder(tmp_path / "t-2", (0, builders.good_batch(3, base_offset=0, base_timestamp=-1)))
     found = offsets_at(tmp_path, MS + 10)
     assert found == {"t": {0: 17, 1: 40, 2: 3}}
-    options = {"path": str(tmp_path), "startingOffsets": json.dumps(found)}
-    assert Read(options).rows == []
+    assert read(tmp_path, startingOffsets=json.dumps(found)) == []
 
 
 @pytest.mark.parametrize(

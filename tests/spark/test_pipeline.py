@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
-import worker_daemon
 from long_run import MINUTES
 from paths import ROOT
-from spark_submit import quick_conf
+from spark_submit import command, environment, quick_conf
 
 import kafkarec
 from spark_udfs import decoding
-
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-import pyarrow.parquet as pq
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
@@ -27,15 +23,9 @@ PIPELINE = ROOT / "examples" / "pipeline.py"
 
 def run(fat: Path, python: str, folder: Path) -> str:
     """As `make pipeline` runs it; returns what it printed."""
-    command = [str(Path(python).parent / "spark-submit"), "--master", "local[2]", "--py-files", str(fat)]
-    for key, value in quick_conf(python).items():
-        command += ["--conf", f"{key}={value}"]
-    keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
-    env = {name: value for name, value in os.environ.items() if name in keep}
-    workers = worker_daemon.python(folder, python)
-    env |= {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder)}
-    command += [str(PIPELINE), str(folder / "tables")]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=500, check=False)
+    words = ("--py-files", str(fat), str(PIPELINE), str(folder / "tables"))
+    submit, env = command(python, "local[2]", quick_conf(python), *words), environment(folder, python)
+    done = subprocess.run(submit, cwd=folder, env=env, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -12,14 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-import kafkarec
-
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-
 from publish_jobs import (
     NOW,
+    UNFINISHED,
     Dying,
     begun,
     content,
@@ -36,6 +31,7 @@ from publish_jobs import (
     table,
 )
 
+import kafkarec
 from spark_udfs.source import buckets, folders, publishing, staging
 from spark_udfs.source.options import StorageOptions
 from spark_udfs.source.publishing import UnfinishedCommit
@@ -129,7 +125,7 @@ def test_a_reader_during_an_overwrite_in_a_bucket_finds_the_start_of_the_old_or_
         original = getattr(Dying, verb)
 
         def call(*words: Any) -> Any:
-            found.append(content(store, unfinished=True).get("t-0", []))
+            found.append(content(store, UNFINISHED).get("t-0", []))
             there = objects(store).keys()
             assert all(name.replace(".log", ".index") in there for name in there if name.endswith(".log"))
             return original(*words)
@@ -362,7 +358,7 @@ def test_a_foreign_write_after_the_commit_is_not_overwritten(out: str, monkeypat
         publisher(made).abort(made)
     with pytest.raises(UnfinishedCommit, match="nothing of this job is written; an earlier job, job-2 is committed"):
         publish(out, "job-3", {"t-1": ["c"]})
-    assert content(out, unfinished=True) == {"t-0": numbered("a", "somebody else's")}
+    assert content(out, UNFINISHED) == {"t-0": numbered("a", "somebody else's")}
     foreign.unlink()
     publish(out, "job-4", {"t-1": ["c"]})
     assert content(out) == {"t-0": numbered("a", "b"), "t-1": numbered("c")}

@@ -7,9 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 from pyspark.errors import AnalysisException
 
 from spark_udfs import registration

@@ -8,9 +8,8 @@ import json
 import os
 import random
 import re
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ import log_cleaning
 import pytest
 from log_cleaning import RepeatingThread
 from pyspark.sql.types import StructType
-from source_rows import Read, log_folder, read
+from source_rows import Read, log_folder, offsets_of, read
 from stream_broker import Broker
 from unlistable_folders import refuse_listing
 
@@ -33,10 +32,6 @@ from spark_udfs.source.listing import DataLoss
 from spark_udfs.source.paths import finder
 
 OFFSET = StructType().add("offset", "long")  # without options: folders are listed for the plan only
-
-
-def third(offset: int) -> bool:
-    return offset % 3 == 0
 
 
 def change_next_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Any]], list[Any]]) -> None:
@@ -77,7 +72,7 @@ def test_a_segment_that_grows_and_rolls_during_the_listing(broker: Broker, monke
             first = listed.segments[0]
             assert first.later_segment and first.size < os.path.getsize(first.path)
             before = len(broker.log())
-    offsets = log_cleaning.offsets(listed)  # type: ignore[arg-type]
+    offsets = offsets_of(listed)  # type: ignore[arg-type]
     assert offsets == list(range(len(offsets))) and len(offsets) >= int(broker.log()[-2].stem)
 
 
@@ -100,8 +95,7 @@ def test_segments_that_are_begun_and_deleted_during_the_listing(
     """The first names are read at once, without a second listing: of two new segments it may have the last one only.
     is_named: the deleted one was there still when the folder's names were read, but not for its `stat`."""
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("listed again"))
-    while len(broker.log()) < 5:
-        broker.write(10)
+    broker.fill(5)
     begun = broker.log()[3:]
     for path in begun:
         path.rename(tmp_path / path.name)
@@ -117,9 +111,9 @@ def test_segments_that_are_begun_and_deleted_during_the_listing(
         return sorted([each for each in entries if each.name not in {path.name for path in gone}] + new)
 
     change_next_listing(monkeypatch, change)
-    start, end = int(broker.log()[deleted].stem), broker.rows["orders", 0][-1][0] + 1
-    assert log_cleaning.offsets(read(broker.root)) == list(range(start, int(begun[0].stem)))
-    assert log_cleaning.offsets(read(broker.root)) == list(range(start, end))
+    start, end = int(broker.log()[deleted].stem), broker.offsets[-1] + 1
+    assert offsets_of(read(broker.root)) == list(range(start, int(begun[0].stem)))
+    assert offsets_of(read(broker.root)) == list(range(start, end))
 
 
 def before_listing(monkeypatch: pytest.MonkeyPatch, changes: dict[int, Callable[[], object]]) -> None:
@@ -148,8 +142,7 @@ def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
     listing_number: int,
 ) -> None:
     """To the archive that holds what is before it, while both folders are listed."""
-    while len(broker.log()) < 4:
-        broker.write(10)
+    broker.fill(4)
     archive = tmp_path / "archive" / "orders-0"
     archive.mkdir(parents=True)
     for path in broker.log()[:archived]:
@@ -158,7 +151,7 @@ def test_a_segment_that_is_moved_to_another_folder_of_its_partition(
     paths = [str(archive.parent), str(broker.root)]
     given = {"paths": json.dumps(paths[::-1] if is_reversed else paths)}
     before_listing(monkeypatch, {listing_number: lambda: moved.rename(archive / moved.name) and None})
-    assert log_cleaning.offsets(Read(given, OFFSET).rows) == [offset for offset, _ in broker.rows["orders", 0]]
+    assert offsets_of(Read(user_schema=OFFSET, **given).rows) == broker.offsets
     assert not moved.exists()
 
 
@@ -168,10 +161,9 @@ def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(
 ) -> None:
     """The listing between them has no name of it. is_shown: the last names are the first ones, and no .deleted is left;
     else they have neither the old name of the file nor the new one, as it is renamed meanwhile."""
-    while len(broker.log()) < 4:
-        broker.write(10)
-    replaced, after = broker.log()[number : number + 2]
-    steps = log_cleaning.steps([replaced], third)
+    broker.fill(4)
+    replaced, expected = broker.log()[number], broker.cleaned(number, number + 1)
+    steps = log_cleaning.steps([replaced])
 
     def remove() -> None:
         for _ in range(3):
@@ -187,32 +179,22 @@ def test_a_segment_that_is_replaced_between_the_first_names_and_the_last(
         return [replaced.name]
 
     before_listing(monkeypatch, {1: remove, 2: rename})
-    everything, span = (
-        (offset for offset, _ in broker.rows["orders", 0]),
-        range(int(replaced.stem), int(after.stem) - 1),
-    )
-    assert log_cleaning.offsets(read(broker.root, OFFSET)) == [
-        each for each in everything if each not in span or third(each)
-    ]
+    assert offsets_of(read(broker.root, OFFSET)) == expected
 
 
 @pytest.mark.parametrize("step", range(7))
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
-def test_every_step_of_a_segment_replacement(broker: Broker, step: int, mode: str) -> None:
-    while len(broker.log()) < 5:
-        broker.write(10)
-    steps = log_cleaning.steps(broker.log()[1:3], third)
+def test_every_step_of_a_segment_replacement(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, step: int, mode: str
+) -> None:
+    """The cleaner goes on when the listing waits for it."""
+    broker.fill(5)
+    steps, least = log_cleaning.steps(broker.log()[1:3]), broker.cleaned(1, 3)
     for _ in range(step):
         next(steps, None)
-    rest_of_steps = threading.Timer(0.05, lambda: list(steps))
-    rest_of_steps.start()
-    offsets = log_cleaning.offsets(read(broker.root, mode=mode))
-    rest_of_steps.join()
-    first, end = (int(path.stem) for path in (broker.log()[1], broker.log()[2]))
-    expected = [offset for offset, _ in broker.rows["orders", 0]]
-    assert offsets == sorted(set(offsets)) and set(offsets) <= set(expected)
-    missing = set(expected) - set(offsets)
-    assert all(first <= offset < end and not third(offset) for offset in missing)
+    monkeypatch.setattr(time, "sleep", lambda seconds: list(steps))
+    offsets = offsets_of(read(broker.root, mode=mode))
+    assert offsets == sorted(set(offsets)) and set(least) <= set(offsets) <= set(broker.offsets)
 
 
 @pytest.mark.parametrize("below", ["", "orders-0", "orders-*", "orders-0/*.log", "orders-{0,1}/0*"])
@@ -220,17 +202,16 @@ def test_an_interrupted_segment_replacement(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, below: str
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    while len(broker.log()) < 4:
-        broker.write(10)
+    broker.fill(4)
     name = broker.log()[1].name
-    steps = log_cleaning.steps(broker.log()[1:2], third)
+    steps = log_cleaning.steps(broker.log()[1:2])
     for _ in range(3):
         next(steps)
     with pytest.raises(DataLoss, match=f"orders-0 has {name}.swap and no {name}: the replacement of that segment"):
         read(broker.root / below)
-    offsets = log_cleaning.offsets(read(broker.root / below, failOnDataLoss="false"))
+    offsets = offsets_of(read(broker.root / below, failOnDataLoss="false"))
     first, end = int(name[:20]), int(broker.log()[1].stem)
-    assert offsets == [offset for offset, _ in broker.rows["orders", 0] if not first <= offset < end]
+    assert offsets == [offset for offset in broker.offsets if not first <= offset < end]
     assert f"{name}.swap" in caplog.text
 
 
@@ -286,35 +267,20 @@ def change_after_next_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[
 def test_a_segment_replaced_by_one_of_its_name_between_listing_and_planning(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
-    while len(broker.log()) < 4:
-        broker.write(10)
-    first, next_base = (int(path.stem) for path in broker.log()[1:3])
-    change_after_next_listing(monkeypatch, lambda: log_cleaning.clean(broker.log()[1:2], third))
-    offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=size))
-    everything = (offset for offset, _ in broker.rows["orders", 0])
-    assert offsets == [each for each in everything if not first <= each < next_base - 1 or third(each)]
+    broker.fill(4)
+    expected = broker.cleaned(1, 2)
+    change_after_next_listing(monkeypatch, lambda: log_cleaning.clean(broker.log()[1:2]))
+    assert offsets_of(read(broker.root, maxPartitionBytes=size)) == expected
 
 
 @pytest.mark.parametrize("options", [{}, {"startingTimestamp": "1"}, {"isolationLevel": "read_committed"}])
 def test_retention_between_listing_and_planning(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
 ) -> None:
-    while len(broker.log()) < 4:
-        broker.write(10)
+    broker.fill(4)
     change_after_next_listing(monkeypatch, broker.delete_first)
-    offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes="500", **options))
-    assert offsets == [offset for offset, _ in broker.rows["orders", 0]] and offsets[0] > 0
-
-
-class Planned:
-    """A planned job; `rows` runs it, whatever has happened since the planning."""
-
-    def __init__(self, root: Path, **source_options: str) -> None:
-        self.read = Read({"path": str(root), **source_options})
-
-    def offsets(self) -> list[int]:
-        batches = (batch for task in self.read.tasks for batch in self.read.reader.read(task))
-        return [row["offset"] for batch in batches for row in batch.to_pylist()]
+    offsets = offsets_of(read(broker.root, maxPartitionBytes="500", **options))
+    assert offsets == broker.offsets and offsets[0] > 0
 
 
 @pytest.mark.parametrize("indexed", [False, True])
@@ -360,16 +326,15 @@ def test_read_committed_of_a_preallocated_file_that_is_written_to(
 
 
 def test_retention_between_planning_and_reading(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    while len(broker.log()) < 4:
-        broker.write(10)
-    strict, lenient = (Planned(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
-    late_start = Planned(broker.root, startingOffsets=f'{{"orders": {{"0": {int(broker.log()[1].stem)}}}}}')
+    broker.fill(4)
+    strict, lenient = (Read(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
+    late_start = Read(broker.root, startingOffsets=f'{{"orders": {{"0": {int(broker.log()[1].stem)}}}}}')
     path = broker.log()[0]
     start = broker.delete_first()
     with pytest.raises(DataLoss, match=f"data loss in orders-0: {path} no longer exists"):
-        strict.offsets()
-    kept = [offset for offset, _ in broker.rows["orders", 0]]
-    assert lenient.offsets() == kept == late_start.offsets() and kept[0] == start
+        strict.again()
+    kept = broker.offsets
+    assert offsets_of(lenient.again()) == kept == offsets_of(late_start.again()) and kept[0] == start
     assert f"{path} no longer exists; failOnDataLoss is false" in caplog.text
 
 
@@ -378,32 +343,28 @@ def test_retention_between_planning_and_reading(broker: Broker, caplog: pytest.L
 def test_a_log_that_is_cleaned_between_planning_and_reading(
     broker: Broker, caplog: pytest.LogCaptureFixture, size: str, begin: int, end: int
 ) -> None:
-    while len(broker.log()) < 6:
-        broker.write(10)
-    planned, lenient = (Planned(broker.root, maxPartitionBytes=size, failOnDataLoss=flag) for flag in ("true", "false"))
-    chosen = broker.log()[begin:end]
+    broker.fill(6)
+    planned, lenient = (Read(broker.root, maxPartitionBytes=size, failOnDataLoss=flag) for flag in ("true", "false"))
+    chosen, expected = broker.log()[begin:end], broker.cleaned(begin, end)
     first, next_base = int(chosen[0].stem), int(broker.log()[end].stem)
-    log_cleaning.clean(chosen, third)
+    log_cleaning.clean(chosen)
     with pytest.raises(DataLoss, match=f"data loss in orders-0: {chosen[0]} is another file than when the query was"):
-        planned.offsets()
-    everything = [offset for offset, _ in broker.rows["orders", 0]]
-    assert lenient.offsets() == [offset for offset in everything if not first <= offset < next_base]
+        planned.again()
+    assert offsets_of(lenient.again()) == [offset for offset in broker.offsets if not first <= offset < next_base]
     assert all(f"data loss in orders-0: {path}" in caplog.text for path in chosen)
-    again = Planned(broker.root, maxPartitionBytes=size).offsets()
-    assert again == [offset for offset in everything if not first <= offset < next_base - 1 or third(offset)]
+    assert offsets_of(read(broker.root, maxPartitionBytes=size)) == expected
 
 
 def test_a_log_truncated_and_rewritten_between_planning_and_reading(broker: Broker) -> None:
-    while len(broker.log()) < 4:
-        broker.write(10)
-    planned, lenient = (Planned(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
+    broker.fill(4)
+    planned, lenient = (Read(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
     path = broker.log()[-1]
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(DataLoss, match=r"data loss in orders-0: .* when the query was planned"):
-        planned.offsets()
-    offsets = lenient.offsets()
+        planned.again()
+    offsets = offsets_of(lenient.again())
     assert offsets == list(range(len(offsets))) and int(path.stem) <= len(offsets) < len(broker.rows["orders", 0])
 
 
@@ -421,45 +382,34 @@ def test_every_load_of_a_growing_log_is_a_prefix_of_it(broker: Broker) -> None:
     lengths: list[int] = []
     with RepeatingThread(write):
         while len(lengths) < 12 or len(broker.log()) <= 20:
-            last = broker.rows["orders", 0][-1][0]
-            offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
+            last = broker.offsets[-1]
+            offsets = offsets_of(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
             assert offsets == list(range(len(offsets))), "missing offsets"
             assert len(offsets) > last, "records written before the load are missing"
             lengths.append(len(offsets))
     assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
 
 
-def clean_and_truncate(broker: Broker, rng: random.Random) -> Iterator[None]:
-    """At intervals a cleaner replaces some segments by one, and retention deletes the first segment."""
-    while True:
-        broker.write(rng.randint(1, 9))
-        segments = broker.log()
-        if len(segments) > 4 and rng.random() < 0.3:
-            begin = rng.randrange(len(segments) - 3)
-            log_cleaning.clean(segments[begin : begin + rng.randint(1, 3)], third)
-        yield
-
-
 def test_every_load_of_a_log_being_cleaned_has_all_kept_records_or_fails(broker: Broker) -> None:
     rng = random.Random(11)
     for _ in range(100):
         broker.write(5)
-    steps = clean_and_truncate(broker, rng)
 
     def step() -> None:
-        next(steps)
+        broker.write(rng.randint(1, 9))
+        log_cleaning.clean_sometimes(broker.log(), rng)
         time.sleep(0.02)
 
     loads = 0
     with RepeatingThread(step):
         while loads < 50:
-            last = broker.rows["orders", 0][-1][0]
+            last = broker.offsets[-1]
             try:
-                offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
+                offsets = offsets_of(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
             except DataLoss as error:
                 assert re.search("is another file than|no longer exists", str(error))
                 continue
             assert offsets == sorted(set(offsets)), "doubled or out of order"
-            kept = [offset for offset in range(max(last, offsets[-1]) + 1) if third(offset)]
-            assert [offset for offset in offsets if third(offset)] == kept, "missing offsets"
+            kept = list(filter(log_cleaning.third, range(max(last, offsets[-1]) + 1)))
+            assert list(filter(log_cleaning.third, offsets)) == kept, "missing offsets"
             loads += 1

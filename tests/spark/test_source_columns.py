@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from paths import SEGMENTS
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_type
 from source_rows import LOGS, log_folder, read, spoil
 
 import kafkarec
@@ -43,6 +44,18 @@ def test_types_are_those_of_spark() -> None:
     for column in (*columns.RECORDS, *columns.METADATA, *columns.BATCHES):
         field = columns.struct((column,)).fields[0]
         assert field.dataType.simpleString() == column.type and field.nullable
+    for table in (schema.RECORD_COLUMNS, schema.BATCH_COLUMNS):  # so that nothing is cast
+        ours, sparks = schema.arrow_result(table), to_arrow_type(T.ArrayType(columns.struct(table)), timezone="UTC")
+        assert ours.equals(sparks, check_metadata=True) and str(ours) == str(sparks)
+
+
+def test_names_and_types_of_the_kafka_source() -> None:
+    """org.apache.spark.sql.kafka010.KafkaRecordToRowConverter.schemaWithHeaders, plus the corrupt record."""
+    assert schema.sql_struct(schema.RECORD_COLUMNS) == (
+        "struct<topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,key:binary,value:binary,"
+        "headers:array<struct<key:string,value:binary>>,_corrupt_record:string>"
+    )
+    assert set(schema.sources(schema.BATCH_COLUMNS)) == set(kafkarec.scan(b"").schema.names)
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)

@@ -9,8 +9,7 @@ from typing import Any
 
 import counted_files
 import pytest
-from log_cleaning import offsets
-from source_rows import read
+from source_rows import offsets_of, read
 from stream_broker import Broker
 from stream_engine import Query
 
@@ -54,7 +53,7 @@ def test_every_start_offset(broker: Broker, seed: int, still_open: bool) -> None
     for start in sorted({0, end, *rng.sample(range(end), 15)}):
         assert walk(broker, start).last_stable_offset == whole.last_stable_offset
         start_option = json.dumps({"orders": {"0": start}})
-        returned = offsets(read(broker.root, isolationLevel="read_committed", startingOffsets=start_option))
+        returned = offsets_of(read(broker.root, isolationLevel="read_committed", startingOffsets=start_option))
         assert returned == [offset for offset, _ in visible if offset >= start]
 
 
@@ -86,10 +85,9 @@ def test_only_the_segments_read_are_searched_for_markers(broker: Broker, monkeyp
 def test_an_open_transaction_before_the_start_hides_all_rows(broker: Broker, tmp_path: Path) -> None:
     broker.write(7)
     broker.write_in_transaction(5, 2)
-    while len(broker.log()) < 5:
-        broker.write(10)
+    broker.fill(5)
     rows: list[Any] = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
     assert rows == [] and walk(broker, 100).last_stable_offset == 7
     broker.end_transaction(5, commit=False)
     rows = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
-    assert offsets(rows) == [offset for offset, _ in broker.visible() if offset >= 100]
+    assert offsets_of(rows) == [offset for offset, _ in broker.visible() if offset >= 100]

@@ -1,4 +1,4 @@
-"""The paths of `load`: several, and URLs; the errors of wrong paths; what the driver logs of them. Which logs a path
+"""The paths of `load`: several; the errors of wrong paths; what the driver logs of them. Which logs a path
 names: tests/unit/storage/test_find.py."""
 
 from __future__ import annotations
@@ -6,14 +6,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from paths import SEGMENTS
 from pyspark.errors import AnalysisException
-from s3server import BUCKET, WITH_INDEXES, Server, running
 from source_rows import Read, log_folder, read
 from tiered_names import SEGMENT_ID, TOPIC_ID
 
@@ -24,7 +22,7 @@ LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 
 def counts(*paths: Path | str, **options: str) -> dict[Any, int]:
     where = {"path": str(paths[0])} if len(paths) == 1 else {"paths": json.dumps([str(each) for each in paths])}
-    return dict(Counter(row["topic"] for row in Read({**where, **options}).rows))
+    return dict(Counter(row["topic"] for row in Read(**where, **options).rows))
 
 
 def test_an_empty_folder_has_no_rows_and_other_folders_are_refused(tmp_path: Path) -> None:
@@ -60,7 +58,7 @@ def test_a_missing_path_is_reported_as_spark_reports_it(path: str, message: str)
     with pytest.raises(AnalysisException, match=message):
         read(path)
     with pytest.raises(AnalysisException, match=message):
-        Read({"paths": json.dumps([str(SEGMENTS), path])})
+        Read(paths=json.dumps([str(SEGMENTS), path]))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +78,7 @@ def test_a_scheme_that_is_not_supported_says_what_to_do(path: str, why: str) -> 
 
 def test_no_path_and_index_files_are_refused() -> None:
     with pytest.raises(ValueError, match=r"kafkarec needs a path: \.load"):
-        Read({})
+        Read()
     with pytest.raises(ValueError, match=r"is an offset index and holds no records; name its \.log file"):
         read(SEGMENTS / "txn-0" / f"{0:020}.index")
 
@@ -94,41 +92,6 @@ def test_a_plugins_store_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "env=prod", folder.parent, folder, tmp_path / "*" / "*"):
         with pytest.raises(ValueError, match=r"store of Aiven's .* does not read these yet"):
             read(path)
-
-
-# ---- URLs -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[Server]:
-    with running("s3fs", "pyarrow") as server:
-        server.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
-        server.put("plain/orders-0/00000000000000000000.log", LOG)
-        yield server
-
-
-def test_keys_come_from_the_environment_and_missing_objects_are_reported(
-    bucket: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    assert counts(f"s3a://{BUCKET}/kafka/txn-0") == {"txn": 267}
-    for path in ("none", "kafka/none-*", "kafka/txn-0/none.log"):
-        with pytest.raises(AnalysisException, match=r"^\[PATH_NOT_FOUND\] Path does not exist: s3://"):
-            counts(f"s3://{BUCKET}/{path}")
-
-
-def test_an_object_without_an_index_is_one_task_by_default(bucket: Server) -> None:
-    options = {
-        "storageOptions": json.dumps(bucket.options()),
-        "path": f"s3://{BUCKET}/plain/orders-0",
-        "maxPartitionBytes": "8000",
-    }
-    bucket.reset()
-    one = Read(options)
-    assert len(one.tasks) == 1 and bucket.served < len(LOG) + 10_000
-    many = Read({**options, "splitScan": "true"})
-    assert len(many.tasks) > 3 and many.rows == one.rows and len(one.rows) == 865
 
 
 # ---- what the driver's log says -----------------------------------------------------------------------------------

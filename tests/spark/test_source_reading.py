@@ -57,9 +57,9 @@ def same(rows: list[dict[str, Any]], expected_rows: list[Any]) -> None:
 @pytest.mark.parametrize("path", LOGS, ids=names)
 @pytest.mark.parametrize("size", ["4000", "300", "1"])
 def test_rows_of_many_splits_equal_those_of_the_file(path: Path, size: str) -> None:
-    job = Read({"path": str(path), "maxPartitionBytes": size, **EVERYTHING})
+    job = Read(path, maxPartitionBytes=size, **EVERYTHING)
     assert job.rows == local(path)
-    splits = [split for task in job.tasks for split in task.value]
+    splits = job.splits
     assert splits[0].begin == 0 and splits[-1].end == path.stat().st_size
     assert [each.end for each in splits[:-1]] == [each.begin for each in splits[1:]]
     if size == "1":
@@ -93,9 +93,9 @@ def test_arrow_batches_have_a_limited_size_and_number_of_rows(tmp_path: Path) ->
     value = bytes(3 << 20)
     data = kafkarec.encode([(i, 1, None, value, []) for i in range(30)], compression="zstd", batch_size=1 << 30)
     path = log_folder(tmp_path / "large-0", (0, data))
-    sizes = [batch.nbytes for batch in Read({"path": str(path), "maxDecompressedBytes": "1g"}).batches]
+    sizes = [batch.nbytes for batch in Read(path, maxDecompressedBytes="1g").batches]
     assert len(sizes) == 2 and max(sizes) <= 64 << 20
-    rows = [batch.num_rows for batch in Read({"path": str(SEGMENTS / "txn-0"), "maxRecordsPerBatch": "100"}).batches]
+    rows = [batch.num_rows for batch in Read(SEGMENTS / "txn-0", maxRecordsPerBatch="100").batches]
     assert rows == [30, 100, 100, 37]
 
 
@@ -106,21 +106,21 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
     for size in ("1g", "20000"):
         path.write_bytes(data[:cut])
         before = read(path)
-        source = Read({"path": str(path), "maxPartitionBytes": size})
+        source = Read(path, maxPartitionBytes=size)
         path.write_bytes(data)
-        grown = [row for task in source.tasks for batch in source.reader.read(task) for row in batch.to_pylist()]
+        grown = source.again()
         assert grown == before
         path.write_bytes(data[: cut // 2])
         with pytest.raises(DataLoss, match="when the query was planned: it was truncated"):
-            [batch for task in source.tasks for batch in source.reader.read(task)]
+            source.again()
         source.reader.options = replace(source.reader.options, failOnDataLoss=False)
-        less = [row for task in source.tasks for batch in source.reader.read(task) for row in batch.to_pylist()]
+        less = source.again()
         assert less and less == before[: len(less)]
         path.unlink()
-        assert [batch for task in source.tasks for batch in source.reader.read(task)] == []
+        assert source.again() == []
         source.reader.options = replace(source.reader.options, failOnDataLoss=True)
         with pytest.raises(DataLoss, match=f"live-0: {path} no longer exists"):
-            [batch for task in source.tasks for batch in source.reader.read(task)]
+            source.again()
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -135,12 +135,12 @@ def test_large_segments_are_split_at_index_entries_or_headers(indexed: bool, tmp
                 last = batch.position
         path.with_suffix(".index").write_bytes(entries)
     whole = read(path)
-    job = Read({"path": str(path), "maxPartitionBytes": "150000"})
-    splits = [split for task in job.tasks for split in task.value]
+    job = Read(path, maxPartitionBytes="150000")
+    splits = job.splits
     assert job.rows == whole and len(whole) == 40 * 865
     assert len(data) // 170_000 <= len(splits) <= len(data) // 150_000 + 1
     assert all(120_000 <= split.end - split.begin < 170_000 for split in splits[:-1])
     ends = {"startingOffsets": '{"orders": {"0": 20000}}', "endingOffsets": '{"orders": {"0": 21000}}'}
-    narrow = Read({"path": str(path), "maxPartitionBytes": "150000", **ends})
+    narrow = Read(path, maxPartitionBytes="150000", **ends)
     assert [row["offset"] for row in narrow.rows] == list(range(20000, 21000))
     assert len(narrow.tasks) < 4 or not indexed

@@ -5,22 +5,17 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
 from paths import SEGMENTS
-from source_rows import log_folder, read
+from source_rows import log_folder, offsets_of, read
 
 import kafkarec
 
 TXN = SEGMENTS / "txn-0"
 SPLITS = {"maxPartitionBytes": "700"}
 ALL_CODECS = SEGMENTS / "all-codecs-0"
-
-
-def offsets(rows: list[dict[str, Any]]) -> list[int]:
-    return [row["offset"] for row in rows]
 
 
 # ---- partitions -------------------------------------------------------------------------------------------
@@ -80,7 +75,7 @@ def test_offsets_can_be_limited(start: int, end: int, splits: dict[str, str]) ->
     }
     log = kafkarec.open(TXN)
     expected = [each.offset for each in log.read(start_offset=max(start, 0), end_offset=None if end < 0 else end)]
-    assert offsets(read(TXN, **options, **splits)) == expected
+    assert offsets_of(read(TXN, **options, **splits)) == expected
 
 
 @pytest.mark.parametrize(
@@ -156,11 +151,11 @@ def test_a_time_selects_the_first_offset_at_or_after_it(splits: dict[str, str], 
         "endingOffsetsByTimestamp": json.dumps({"t": {"0": last}}),
     }
     expected = list(range(start, end))
-    assert offsets(read(tmp_path, **by_partition, **splits)) == expected
+    assert offsets_of(read(tmp_path, **by_partition, **splits)) == expected
     both = {"startingTimestamp": str(first), "endingTimestamp": str(last), "startingOffsets": '{"t": {"0": 5}}'}
-    assert offsets(read(tmp_path, **both, **splits)) == expected
+    assert offsets_of(read(tmp_path, **both, **splits)) == expected
     to_the_end = read(tmp_path, startingTimestamp=str(first), endingTimestamp=str(last + 1))
-    assert offsets(to_the_end) == list(range(start, 400))
+    assert offsets_of(to_the_end) == list(range(start, 400))
     message = r"t-0 has no record at or after \S+\+00:00 \(\d+ ms\); startingOffsetsByTimestampStrategy=latest"
     with pytest.raises(ValueError, match=message):
         read(tmp_path, startingTimestamp=str(last + 1))
@@ -175,7 +170,7 @@ def test_ranges_of_segments_with_exchanged_names_are_refused(tmp_path: Path) -> 
     """Names say which segments have a range, and in which order transactions end."""
     datas = [builders.batch(builders.records(10), base_offset=base) for base in (0, 10, 20)]
     folder = log_folder(tmp_path / "orders-0", *zip((0, 20, 10), datas, strict=True))
-    assert sorted(offsets(read(folder))) == list(range(30))
+    assert sorted(offsets_of(read(folder))) == list(range(30))
     for options in (
         {"startingOffsets": '{"orders": {"0": 12}}'},
         {"endingOffsets": '{"orders": {"0": 12}}'},
@@ -191,7 +186,7 @@ def test_ranges_of_segments_with_exchanged_names_are_refused(tmp_path: Path) -> 
 def test_read_committed_returns_the_records_of_a_consumer(topic: str, size: str, option: str) -> None:
     consumed = json.loads((SEGMENTS / topic / "read_committed.json").read_text())
     rows = read(SEGMENTS / topic, **{option: "read_committed", "maxPartitionBytes": size})
-    assert offsets(rows) == [record["offset"] for record in consumed["records"]]
+    assert offsets_of(rows) == [record["offset"] for record in consumed["records"]]
 
 
 def transactions(seed: int) -> bytes:
@@ -229,7 +224,7 @@ def test_transactions_across_splits_and_segments(seed: int, tmp_path: Path) -> N
     expected = [each.offset for each in kafkarec.open(folder).read(isolation="read_committed")]
     assert 0 < len(expected) < len(kafkarec.open(folder).read())
     for size in ("1g", "1000", "1"):
-        assert offsets(read(folder, isolationLevel="read_committed", maxPartitionBytes=size)) == expected
+        assert offsets_of(read(folder, isolationLevel="read_committed", maxPartitionBytes=size)) == expected
     some = read(
         folder,
         isolationLevel="read_committed",
@@ -237,4 +232,4 @@ def test_transactions_across_splits_and_segments(seed: int, tmp_path: Path) -> N
         startingOffsets='{"t": {"0": 50}}',
         endingOffsets='{"t": {"0": 100}}',
     )
-    assert offsets(some) == [each for each in expected if 50 <= each < 100]
+    assert offsets_of(some) == [each for each in expected if 50 <= each < 100]

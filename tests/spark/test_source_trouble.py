@@ -18,7 +18,7 @@ import pytest
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from fake_file import FakeFile
 from paths import SEGMENTS
-from source_rows import Read, log_folder, read, repeated
+from source_rows import log_folder, read, repeated
 
 import kafkarec
 from kafkarec.sources import folders
@@ -224,7 +224,7 @@ def test_the_line_of_a_task_counts_what_it_read(folder: Path, view: str, caplog:
     size = sum(path.stat().st_size for path in folder.glob("*.log"))
     line = f"files=3 bytes={size} batches=2 records=40 damaged=1 incomplete=0 seconds="
     with caplog.at_level(logging.INFO, "spark_udfs"):
-        Read({"path": str(folder), "mode": "PERMISSIVE", "view": view})
+        read(folder, mode="PERMISSIVE", view=view)
         report(folder)
     lines = [each for each in caplog.messages if each.startswith("kafkarec ") and "planned" not in each]
     assert [each.partition(line)[0] for each in lines] == ["kafkarec read ", "kafkarec damage_report "]
@@ -235,9 +235,9 @@ def test_the_line_of_a_task_counts_what_it_read(folder: Path, view: str, caplog:
 def test_a_missing_library_is_no_damage_in_any_mode(mode: str) -> None:
     """A worker that starts in a checkout has kafkarec from there, without the wheel's libraries."""
     code = (
-        "import sys\nsys.modules['isal'] = None\nfrom damage_reports import report\nfrom source_rows import Read\n"
+        "import sys\nsys.modules['isal'] = None\nfrom damage_reports import report\nfrom source_rows import read\n"
         "from spark_udfs import cluster\ncluster.ship = lambda spark: None\nmode, path = sys.argv[1:]\n"
-        "report(path) if mode == 'damage_report' else Read({'path': path, 'mode': mode}).rows\n"
+        "report(path) if mode == 'damage_report' else read(path, mode=mode)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     words = [sys.executable, "-c", code, mode, str(SEGMENTS / "all-codecs-0")]

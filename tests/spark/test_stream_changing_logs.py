@@ -22,15 +22,6 @@ import kafkarec
 from spark_udfs.source.listing import DataLoss
 
 
-def third(offset: int) -> bool:
-    return offset % 3 == 0
-
-
-def fill(broker: Broker, segments: int = 6) -> None:
-    while len(broker.log()) < segments:
-        broker.write(10)
-
-
 def planned(query: Query, start: int, end: int) -> list[Any]:
     tasks: list[Any] = query.reader.partitions({"orders": {"0": start}}, {"orders": {"0": end}})
     return tasks
@@ -48,53 +39,49 @@ def got(query: Query, tasks: list[Any]) -> list[int]:
 def test_a_replaced_segment_fails_a_task_and_is_read_by_the_batch_that_repeats_it(
     broker: Broker, size: str, begin: int, end: int
 ) -> None:
-    fill(broker)
+    broker.fill(6)
     query = Query(broker.root, maxPartitionBytes=size)
-    start, stop = 17, broker.rows["orders", 0][-1][0] - 5
+    start, stop = 17, broker.offsets[-1] - 5
     query.trigger()
     tasks = planned(query, start, stop)
     assert got(query, tasks) == list(range(start, stop))
-    chosen = broker.log()[begin:end]
-    first, next_base = int(chosen[0].stem), int(broker.log()[end].stem)
-    log_cleaning.clean(chosen, third)
-    expected = [each for each in range(start, stop) if not first <= each < next_base - 1 or third(each)]
+    chosen, cleaned = broker.log()[begin:end], broker.cleaned(begin, end)
+    log_cleaning.clean(chosen)
     with pytest.raises(DataLoss, match=f"data loss in orders-0: {chosen[0]} is another file than when the query was"):
         got(query, tasks)
     query.restart()
-    assert got(query, planned(query, start, stop)) == expected
+    assert got(query, planned(query, start, stop)) == [each for each in cleaned if start <= each < stop]
 
 
 def test_a_segment_replaced_by_one_of_its_name_between_two_plans(broker: Broker) -> None:
     """The folder has the same names as before, so only opening the file shows that the listing is too old."""
-    fill(broker)
+    broker.fill(6)
     query = Query(broker.root, maxPartitionBytes="500")
     query.trigger()
-    stop = broker.rows["orders", 0][-1][0] - 5
+    stop = broker.offsets[-1] - 5
     planned(query, 0, stop)
-    first, next_base = (int(path.stem) for path in broker.log()[1:3])
-    log_cleaning.clean(broker.log()[1:2], third)
-    expected = [each for each in range(stop) if not first <= each < next_base - 1 or third(each)]
-    assert got(query, planned(query, 0, stop)) == expected
+    cleaned = broker.cleaned(1, 2)
+    log_cleaning.clean(broker.log()[1:2])
+    assert got(query, planned(query, 0, stop)) == [each for each in cleaned if each < stop]
 
 
 def test_the_active_segment_is_rolled_and_cleaned(broker: Broker) -> None:
-    fill(broker, 3)
+    broker.fill(3)
     query = Query(broker.root)
     query.trigger()
-    stop = broker.rows["orders", 0][-1][0] + 1
+    stop = broker.offsets[-1] + 1
     tasks = planned(query, 5, stop)
-    fill(broker, 5)
-    chosen = broker.log()[1:4]
-    first = int(chosen[0].stem)
-    log_cleaning.clean(chosen, third)
+    broker.fill(5)
+    chosen, cleaned = broker.log()[1:4], broker.cleaned(1, 4)
+    log_cleaning.clean(chosen)
     with pytest.raises(DataLoss, match=f"data loss in orders-0: {chosen[0]} is another file than when the query was"):
         got(query, tasks)
     query.restart()
-    assert got(query, planned(query, 5, stop)) == [each for each in range(5, stop) if each < first or third(each)]
+    assert got(query, planned(query, 5, stop)) == [each for each in cleaned if 5 <= each < stop]
 
 
 def test_retention_while_a_micro_batch_runs(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    fill(broker)
+    broker.fill(6)
     strict, lenient = Query(broker.root), Query(broker.root, failOnDataLoss="false")
     tasks = {}
     for query in (strict, lenient):
@@ -110,7 +97,7 @@ def test_retention_while_a_micro_batch_runs(broker: Broker, caplog: pytest.LogCa
 
 def test_a_cleaner_that_runs_all_the_time(broker: Broker) -> None:
     rng = random.Random(5)
-    fill(broker)
+    broker.fill(6)
     query = Query(broker.root, maxOffsetsPerTrigger="150", maxPartitionBytes="900")
 
     def step() -> None:
@@ -119,9 +106,7 @@ def test_a_cleaner_that_runs_all_the_time(broker: Broker) -> None:
             time.sleep(0.05)
             return
         broker.write(rng.randint(1, 9))
-        if len(segments) > 4 and rng.random() < 0.3:
-            begin = rng.randrange(len(segments) - 3)
-            log_cleaning.clean(segments[begin : begin + rng.randint(1, 3)], third)
+        log_cleaning.clean_sometimes(segments, rng)
         time.sleep(0.005)
 
     with RepeatingThread(step):
@@ -139,8 +124,8 @@ def test_a_cleaner_that_runs_all_the_time(broker: Broker) -> None:
     query.run()
     offsets = [offset for offset, _ in query.rows["orders", 0]]
     assert offsets == sorted(set(offsets))
-    last = broker.rows["orders", 0][-1][0]
-    assert [each for each in offsets if third(each)] == [each for each in range(last + 1) if third(each)]
+    kept = list(filter(log_cleaning.third, broker.offsets))
+    assert list(filter(log_cleaning.third, offsets)) == kept
 
 
 # ---- unchanged folders ----------------------------------------------------------------------------------------------
@@ -173,9 +158,9 @@ def test_an_unchanged_folder_is_not_opened(broker: Broker, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str) -> None:
+def test_a_file_that_is_preallocated_in_full(broker: Broker, monkeypatch: pytest.MonkeyPatch, isolation: str) -> None:
     wait = clock(monkeypatch)
-    broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
+    broker.segment_bytes = 1 << 20
     broker.writer(preallocate=True)
     query = Query(broker.root, isolationLevel=isolation)
     for _ in range(4):
@@ -184,14 +169,13 @@ def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest
         wait(3.5)
         assert not query.trigger() and not query.trigger()
     assert query.rows == broker.rows
-    broker.close()
 
 
 def test_a_segment_with_its_old_size_and_new_content_is_noticed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait = clock(monkeypatch)
-    fill(broker, 2)
+    broker.fill(2)
     query = Query(broker.root)
     query.run()
     wait(3.5)

@@ -79,8 +79,8 @@ def test_half_a_batch_in_an_empty_log_is_awaited(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
-def test_a_preallocated_file_is_followed(tmp_path: Path) -> None:
-    broker = Broker(tmp_path / "data", segment_bytes=4 << 20)
+def test_a_preallocated_file_is_followed(broker: Broker) -> None:
+    broker.segment_bytes = 4 << 20
     broker.writer(preallocate=True)
     broker.write(10)
     query = Query(broker.root)
@@ -89,7 +89,6 @@ def test_a_preallocated_file_is_followed(tmp_path: Path) -> None:
         broker.write(7)
     query.run()
     assert query.rows == broker.rows
-    broker.close()
 
 
 def test_new_partitions_begin_at_their_start(broker: Broker) -> None:
@@ -280,8 +279,8 @@ def test_lag_of_a_query(broker: Broker) -> None:
     assert query.texts()[-1] == {"orders": {"0": 30}}
 
 
-def test_large_segments_are_split_into_tasks(tmp_path: Path) -> None:
-    broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
+def test_large_segments_are_split_into_tasks(broker: Broker) -> None:
+    broker.segment_bytes = 1 << 20
     for _ in range(100):
         broker.write(10)
     query = Query(broker.root, maxPartitionBytes="1000")
@@ -292,7 +291,6 @@ def test_large_segments_are_split_into_tasks(tmp_path: Path) -> None:
     returned = [row["offset"] for task in tasks for row in query._task(task)]
     assert returned == list(range(500, 900))
     assert len(query.reader.partitions({"orders": {"0": 900}}, {"orders": {"0": 900}})) == 0
-    broker.close()
 
 
 # ---- AvailableNow ---------------------------------------------------------------------------------------------------

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
-import logging
 import random
+import re
 from pathlib import Path
 
 import pytest
+from source_rows import flipped
 from stream_broker import Broker
-from stream_engine import Query
+from stream_engine import Query, strict_and_lenient
 
 import kafkarec
 from spark_udfs.source.listing import DataLoss
+
+TELLS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
 
 # ---- lost offsets ---------------------------------------------------------------------------------------------------
 
@@ -22,6 +25,17 @@ def filled(broker: Broker) -> Query:
     for _ in range(40):
         broker.write(10)
     return Query(broker.root, maxOffsetsPerTrigger="100")
+
+
+def is_lost(strict: Query, lenient: Query, message: str, caplog: pytest.LogCaptureFixture) -> int:
+    """The one query fails, also when it is started again; the other one logs it and goes on: return its batches."""
+    for _ in range(2):
+        with pytest.raises(DataLoss, match=re.escape(message)):
+            strict.trigger()
+        strict.restart()
+    batches = lenient.run()
+    assert message in caplog.text
+    return batches
 
 
 def test_retention_of_records_already_read_is_no_loss(broker: Broker) -> None:
@@ -41,14 +55,7 @@ def test_retention_of_unread_records_is_a_loss(broker: Broker, caplog: pytest.Lo
     for each in (strict, lenient):
         each.trigger()
     start = broker.delete_first()
-    message = f"orders-0: the next offset is 10, and the log begins at offset {start}"
-    for _ in range(2):
-        with pytest.raises(DataLoss, match=message):
-            strict.trigger()
-        strict.restart()
-    with caplog.at_level(logging.WARNING, "spark_udfs"):
-        lenient.run()
-    assert message in caplog.text
+    is_lost(strict, lenient, f"orders-0: the next offset is 10, and the log begins at offset {start}", caplog)
     assert lenient.rows["orders", 0][10:] == broker.rows["orders", 0]
     assert query.run() and query.rows == broker.rows  # a query that has read nothing yet begins at the start of the log
 
@@ -65,7 +72,7 @@ def test_a_missing_segment_is_told_once_by_driver_and_task(
     broker: Broker, caplog: pytest.LogCaptureFixture, most: str
 ) -> None:
     filled(broker)
-    segments = sorted((broker.root / "orders-0").glob("*.log"))
+    segments = broker.log()
     segments[1].unlink()
     first, last = int(segments[1].stem), int(segments[2].stem) - 1
     strict = Query(broker.root, startingOffsets=json.dumps({"orders": {"0": first}}))
@@ -85,7 +92,7 @@ def test_a_segment_missing_behind_a_compressed_one_is_told_by_the_task(
     broker: Broker, caplog: pytest.LogCaptureFixture, most: str
 ) -> None:
     filled(broker)
-    before, missing, after, *_ = sorted((broker.root / "orders-0").glob("*.log"))
+    before, missing, after, *_ = broker.log()
     missing.unlink()
     before = packed(before)
     first, last = int(missing.stem), int(after.stem) - 1
@@ -106,23 +113,19 @@ def test_a_segment_that_is_not_there_yet_is_a_loss(
 ) -> None:
     """A stream that has read to the end of a segment, and finds a later one than the next."""
     filled(broker)
-    folder, later = broker.root / "orders-0", broker.root / "later"
+    later = broker.root / "later"
     later.mkdir()
-    segments = sorted(folder.glob("*.log"))
+    segments = broker.log()
     for path in segments[1:]:
         path.rename(later / path.name)
     if is_packed:
         packed(segments[0])
-    strict, lenient = Query(broker.root), Query(broker.root, failOnDataLoss="false")
-    for each in (strict, lenient):
-        each.run()
+    strict, lenient = strict_and_lenient(broker.root)
     (later / segments[2].name).rename(segments[2])
     first, last = int(segments[1].stem), int(segments[2].stem) - 1
     message = f"orders-0: the next offset is {first}, which no segment has: {first} to {last} are missing between two"
-    with pytest.raises(DataLoss, match=message):
-        strict.trigger()
-    lenient.run()
-    assert message in caplog.text and lenient.rows["orders", 0][first] == broker.rows["orders", 0][last + 1]
+    is_lost(strict, lenient, message, caplog)
+    assert lenient.rows["orders", 0][first] == broker.rows["orders", 0][last + 1]
     (later / segments[1].name).rename(segments[1])
     strict.restart()
     strict.run()
@@ -133,11 +136,9 @@ def test_a_segment_that_is_not_there_yet_is_a_loss(
 @pytest.mark.parametrize("most", ["1", "5", "9", "13", "59"])
 def test_a_limit_ends_no_batch_between_damage_and_missing_offsets(broker: Broker, most: str) -> None:
     filled(broker)
-    first, second, third, *_ = sorted((broker.root / "orders-0").glob("*.log"))
+    first, second, third, *_ = broker.log()
     second.unlink()
-    data = bytearray(first.read_bytes())
-    data[-1] ^= 1  # of the last batch
-    first.write_bytes(data)
+    first.write_bytes(flipped(first.read_bytes()))  # the last batch
     query = Query(broker.root, maxOffsetsPerTrigger=most, mode="PERMISSIVE")
     query.run()
     good = kafkarec.open(first).read(errors="skip")
@@ -145,48 +146,33 @@ def test_a_limit_ends_no_batch_between_damage_and_missing_offsets(broker: Broker
 
 
 @pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
-def test_a_truncated_end_is_a_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_bytes: int) -> None:
-    broker = Broker(tmp_path / "cut", segment_bytes)
-    strict = filled(broker)
-    lenient = Query(broker.root, failOnDataLoss="false")
-    for each in (strict, lenient):
-        each.run()
+def test_a_truncated_end_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture, segment_bytes: int) -> None:
+    broker.segment_bytes = segment_bytes
+    filled(broker)
+    strict, lenient = strict_and_lenient(broker.root)
     before = list(broker.rows["orders", 0])
     broker.truncate(330)
-    message = "orders-0: the next offset is 400, and the log ends at offset 330"
-    with pytest.raises(DataLoss, match=message):
-        strict.trigger()
-    strict.restart()
-    with pytest.raises(DataLoss, match=message):
-        strict.trigger()
-    with caplog.at_level(logging.WARNING, "spark_udfs"):
-        assert lenient.run() == 1
-    assert caplog.text.count(message) == 1 and caplog.text.count("data loss") == 1
-    assert lenient.texts()[-1] == {"orders": {"0": 330}}
+    assert is_lost(strict, lenient, "orders-0: the next offset is 400, and the log ends at offset 330", caplog) == 1
+    assert caplog.text.count("data loss") == 1 and lenient.texts()[-1] == {"orders": {"0": 330}}
     for _ in range(3):
         broker.write(10)
         lenient.run()
     assert lenient.rows["orders", 0] == before + broker.rows["orders", 0][330:]
-    broker.close()
 
 
 def test_a_truncated_and_rewritten_log_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    broker = Broker(broker.root, segment_bytes=1 << 20)
-    strict = filled(broker)
-    lenient = Query(broker.root, failOnDataLoss="false")
-    for each in (strict, lenient):
-        each.run()
+    broker.segment_bytes = 1 << 20
+    filled(broker)
+    strict, lenient = strict_and_lenient(broker.root)
     broker.truncate(330)
     for _ in range(20):
         broker.write(11)
     message = "orders-0: the next offset is 400, and the log was truncated before it and written again"
     with pytest.raises(DataLoss, match=message):
         strict.trigger()
-    with caplog.at_level(logging.WARNING, "spark_udfs"):
-        lenient.run()
+    lenient.run()
     assert message in caplog.text
     assert lenient.rows["orders", 0][400:] == [row for row in broker.rows["orders", 0] if row[0] >= 400]
-    broker.close()
 
 
 def test_the_deleted_batch_of_a_restart_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
@@ -201,28 +187,20 @@ def test_the_deleted_batch_of_a_restart_is_a_loss(broker: Broker, caplog: pytest
     message = f"orders-0: the batch begins at 100, and the log begins at offset {start}"
     with pytest.raises(DataLoss, match=message):
         queries[0].restart()
-    with caplog.at_level(logging.WARNING, "spark_udfs"):
-        queries[1].restart()
+    queries[1].restart()
     assert message in caplog.text
     queries[1].run()
     assert queries[1].rows == broker.rows
 
 
 def test_a_deleted_partition_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    queries = [filled(broker), Query(broker.root, failOnDataLoss="false")]
+    filled(broker)
     broker.write(5, partition=1)
-    for each in queries:
-        each.run()
+    queries = strict_and_lenient(broker.root)
     broker.writers.pop(("orders", 1)).close()
     (broker.root / "orders-1").rename(broker.root / f"orders-1.{'a' * 32}-delete")
-    message = r"orders-1 (next offset 5): no segments are left"
-    with pytest.raises(DataLoss) as failure:
-        queries[0].trigger()
-    assert message in str(failure.value)
     broker.write(10)
-    with caplog.at_level(logging.WARNING, "spark_udfs"):
-        queries[1].run()
-    assert message in caplog.text
+    is_lost(*queries, "orders-1 (next offset 5): no segments are left", caplog)
     assert queries[1].texts()[-1] == {"orders": {"0": 410}}
     assert queries[1].rows["orders", 0] == broker.rows["orders", 0]
 
@@ -230,10 +208,16 @@ def test_a_deleted_partition_is_a_loss(broker: Broker, caplog: pytest.LogCapture
 # ---- damage ---------------------------------------------------------------------------------------------------------
 
 
+def damage(path: Path | str, position: int) -> None:
+    """Write over some bytes of the records of the batch there."""
+    with open(path, "r+b") as file:
+        file.seek(position + 70)
+        file.write(b"\xff\xfe\xfd\xfc")
+
+
 def test_damage_is_reported_once_and_all_else_is_read(broker: Broker) -> None:
     broker.write(10)
-    tells = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
-    query, limited = Query(broker.root, **tells), Query(broker.root, maxOffsetsPerTrigger="10", **tells)
+    query, limited = Query(broker.root, **TELLS), Query(broker.root, maxOffsetsPerTrigger="10", **TELLS)
     query.run()
     limited.run()
     lost = []
@@ -242,9 +226,7 @@ def test_damage_is_reported_once_and_all_else_is_read(broker: Broker) -> None:
         path, position, base = writer.segments[-1].path, writer.position, writer.next_offset
         broker.write(10)
         if number % 7 == 3 and writer.segments[-1].path == path:
-            with open(path, "r+b") as file:
-                file.seek(position + 70)
-                file.write(b"\xff\xfe\xfd\xfc")
+            damage(path, position)
             lost.append(range(base, base + 10))
             assert query.run() == 0  # the last batch of a live log: it may be half written
             assert limited.run() == 0
@@ -259,8 +241,7 @@ def test_damage_is_reported_once_and_all_else_is_read(broker: Broker) -> None:
     good = [row for row in broker.rows["orders", 0] if not any(row[0] in each for each in lost)]
     for each in (query, limited):
         assert each.rows["orders", 0] == good
-        assert len(lost) > 2 and len(each.damage) == len(lost)
-        assert len({(report["path"], report["position"]) for report in map(json.loads, each.damage)}) == len(lost)
+        assert len(lost) > 2 and len(places(each)) == len({*places(each)}) == len(lost)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -277,9 +258,8 @@ def test_micro_batches_have_the_damage_of_one_read(tmp_path: Path, seed: int, se
             at, size = rng.choice([(8, 4), (16, 1), (17, 4), (65, 3)])  # its length, magic, checksum, records
             data[batch.position + at : batch.position + at + size] = rng.randbytes(size)
         path.write_bytes(data)
-    tells = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
     whole, *limited = (
-        Query(broker.root, **tells, **limit)
+        Query(broker.root, **TELLS, **limit)
         for limit in ({}, {"maxOffsetsPerTrigger": "7"}, {"maxBytesPerTrigger": "1k"}, {"maxOffsetsPerTrigger": "90"})
     )
     whole.run()
@@ -288,34 +268,31 @@ def test_micro_batches_have_the_damage_of_one_read(tmp_path: Path, seed: int, se
             if rng.random() < 0.3:
                 query.restart()
         assert query.rows == whole.rows
-        assert [_place(each) for each in query.damage] == [_place(each) for each in whole.damage]
+        assert places(query) == places(whole)
 
 
-def _place(damage: str) -> tuple[str, int]:
-    report = json.loads(damage)
-    return report["path"], report["position"]
+def places(query: Query) -> list[tuple[str, int]]:
+    """Where the damage is that a query has reported."""
+    return [(each["path"], each["position"]) for each in map(json.loads, query.damage)]
 
 
 def test_failfast_fails_at_damage_before_the_end(broker: Broker) -> None:
-    broker = Broker(broker.root, segment_bytes=1 << 20)
+    broker.segment_bytes = 1 << 20
     for _ in range(3):
         broker.write(10)
     query = Query(broker.root)
     query.run()
     position = broker.writer().position
     broker.write(10)
-    with open(broker.log()[-1], "r+b") as file:
-        file.seek(position + 70)
-        file.write(b"\xff\xfe\xfd\xfc")
+    damage(broker.log()[-1], position)
     broker.write(10)
     with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
         query.trigger()
-    broker.close()
 
 
 def test_damage_at_the_end_of_a_segment_is_reported_after_a_restart(broker: Broker) -> None:
     broker.write(10)
-    query = Query(broker.root, mode="PERMISSIVE", columnNameOfCorruptRecord="_corrupt_record")
+    query = Query(broker.root, **TELLS)
     while len(broker.log()) == 1:
         query.run()
         broker.write(10)

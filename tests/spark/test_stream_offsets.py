@@ -21,12 +21,6 @@ def test_equal_offsets_have_one_text() -> None:
     assert texts == {'{"a": {"0": 2}, "b": {"2": 1, "10": 0}, "c.d": {"7": 3}}'}
 
 
-def test_offsets_are_parsed_from_text() -> None:
-    offsets = {key: number for number, key in enumerate(KEYS)}
-    assert from_json(json.loads(json.dumps(to_json(offsets)))) == offsets
-    assert from_json({}) == {} and to_json({}) == {}
-
-
 @pytest.mark.parametrize(
     "text", [{"a": 3}, {"a": {"x": 3}}, {"a": {"0": "3"}}, {"a": {"0": None}}, [1], {"a": {"0": True}}]
 )

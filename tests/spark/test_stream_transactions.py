@@ -43,8 +43,7 @@ def test_an_aborted_transaction_is_left_out_also_from_its_middle(broker: Broker)
 
 def test_a_transaction_that_began_several_segments_before(broker: Broker) -> None:
     broker.write_in_transaction(7, 5)
-    while len(broker.log()) < 3:
-        broker.write(5)
+    broker.fill(3)
     begin = broker.writer().next_offset
     starting = json.dumps({"orders": {"0": begin}})
     query = Query(broker.root, isolationLevel="read_committed", startingOffsets=starting)

@@ -10,22 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import builders
-import pytest
-from damage_reports import Frames, nothing_is_shipped  # noqa: F401
-from paths import SEGMENTS
-from source_rows import Read, log_folder
-
-import kafkarec
-import spark_udfs
-
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import pytest
+from damage_reports import Frames, nothing_is_shipped  # noqa: F401
+from paths import SEGMENTS
+from source_rows import flipped, log_folder, read
 
+import kafkarec
+import spark_udfs
 from spark_udfs import cluster
 from spark_udfs.source import publishing
 from spark_udfs.source.listing import DataLoss
@@ -52,7 +47,7 @@ def files(out: Path | str) -> list[str]:
 
 
 def expected(source: Path, **options: str) -> list[dict[str, Any]]:
-    found = Read({"path": str(source), **options}).rows
+    found = read(source, **options)
     for row in found:
         row["date"] = None if row["timestamp"] is None else row["timestamp"].date().isoformat()
     return sorted(found, key=lambda row: (str(row["topic"]), row["partition"], row["offset"]))
@@ -74,6 +69,11 @@ def source(tmp_path: Path) -> Path:
     grown(tmp_path / "source", "a", "b", "c")
     grown(tmp_path / "source", "d", partition=1)
     return tmp_path / "source"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "table"
 
 
 @pytest.fixture(autouse=True)
@@ -99,12 +99,12 @@ ALL = ["t-0 0 a", "t-0 1 b", "t-0 2 c", "t-1 0 d"]
     ],
     ids=str,
 )
-def test_the_rows_are_those_of_the_source(tmp_path: Path, options: dict[str, str]) -> None:
-    written = write(SEGMENTS, tmp_path / "table", **options)
-    assert rows(tmp_path / "table") == expected(SEGMENTS, **options) != []
-    assert (written.rows, sorted(written.files)) == (len(rows(tmp_path / "table")), files(tmp_path / "table"))
-    assert written.bytes == sum((tmp_path / "table" / name).stat().st_size for name in written.files)
-    assert not (tmp_path / "table" / "_temporary").exists()
+def test_the_rows_are_those_of_the_source(out: Path, options: dict[str, str]) -> None:
+    written = write(SEGMENTS, out, **options)
+    assert rows(out) == expected(SEGMENTS, **options) != []
+    assert (written.rows, sorted(written.files)) == (len(rows(out)), files(out))
+    assert written.bytes == sum((out / name).stat().st_size for name in written.files)
+    assert not (out / "_temporary").exists()
 
 
 def with_odd_values(folder: Path) -> Path:
@@ -123,9 +123,9 @@ def with_odd_values(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("by", [("topic", "date"), ("region", "topic", "date"), ()], ids=str)
-def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path: Path, by: tuple[str, ...]) -> None:
+def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path: Path, out: Path, by: tuple[str, ...]) -> None:
     polars = pytest.importorskip("polars", reason="polars is not installed")
-    source, out = with_odd_values(tmp_path / "source"), str(tmp_path / "table")
+    source = with_odd_values(tmp_path / "source")
     write(source, out, partition_by=by)
     names = ["region", "topic", "partition", "offset", "timestamp", *(["date"] if by else [])]
     columns = ", ".join(f'"{name}"' for name in names).replace('"timestamp"', "epoch_ms(timestamp)")
@@ -156,38 +156,38 @@ def test_duckdb_polars_and_pyarrow_read_the_same_rows(tmp_path: Path, by: tuple[
         assert [time for time in day if day[time] is None] == [253_402_300_800_000, -62_135_596_800_001]
 
 
-def test_partitions_of_a_task_share_files_in_their_order(tmp_path: Path) -> None:
+def test_partitions_of_a_task_share_files_in_their_order(tmp_path: Path, out: Path) -> None:
     for number in range(20):
         grown(tmp_path / "source", "a", "b", partition=number)
-    written = write(tmp_path / "source", tmp_path / "table")
+    written = write(tmp_path / "source", out)
     assert written.rows == 40 and len(written.files) == 2
     for name in written.files:
-        table = pq.ParquetFile(tmp_path / "table" / name).read(["partition", "offset"]).to_pylist()
+        table = pq.ParquetFile(out / name).read(["partition", "offset"]).to_pylist()
         assert [(row["partition"], row["offset"]) for row in table] == [
             (number, table[0]["offset"]) for number in range(20)
         ]
 
 
 @pytest.mark.parametrize("by", [(), "topic", ["date"], ("date", "topic"), ("partition", "date")], ids=str)
-def test_other_partition_columns(source: Path, tmp_path: Path, by: Any) -> None:
-    write(source, tmp_path / "table", partition_by=by, columns=["topic", "partition", "offset", "value"])
+def test_other_partition_columns(source: Path, out: Path, by: Any) -> None:
+    write(source, out, partition_by=by, columns=["topic", "partition", "offset", "value"])
     names = [by] if isinstance(by, str) else list(by)
-    for name in files(tmp_path / "table"):
+    for name in files(out):
         assert [part.partition("=")[0] for part in name.split("/")[:-1]] == names
         inside = [each for each in ("topic", "partition", "offset", "value") if each not in names]
-        assert pq.ParquetFile(tmp_path / "table" / name).schema_arrow.names == inside
-    table = ds.dataset(tmp_path / "table", partitioning="hive").to_table()
+        assert pq.ParquetFile(out / name).schema_arrow.names == inside
+    table = ds.dataset(out, partitioning="hive").to_table()
     assert sorted(table["value"].to_pylist()) == [b"a", b"b", b"c", b"d"]
     assert set(names) <= set(table.schema.names)
-    write(source, tmp_path / "table", partition_by=by, columns=["topic", "partition", "offset", "value"])
-    assert ds.dataset(tmp_path / "table").count_rows() == 4
+    write(source, out, partition_by=by, columns=["topic", "partition", "offset", "value"])
+    assert ds.dataset(out).count_rows() == 4
 
 
-def test_keys_of_folders_are_columns_and_date_is_theirs_if_they_have_it(tmp_path: Path) -> None:
+def test_keys_of_folders_are_columns_and_date_is_theirs_if_they_have_it(tmp_path: Path, out: Path) -> None:
     for day in ("2026-11-01", "2026-11-02"):
         grown(tmp_path / "arch" / "region=eu west" / f"date={day}", day, topic=f"t{day[-1]}")
-    write(tmp_path / "arch", tmp_path / "table", partition_by=("topic", "region", "date"))
-    assert [name.rpartition("/")[0] for name in files(tmp_path / "table")] == [
+    write(tmp_path / "arch", out, partition_by=("topic", "region", "date"))
+    assert [name.rpartition("/")[0] for name in files(out)] == [
         "topic=t1/region=eu west/date=2026-11-01",
         "topic=t2/region=eu west/date=2026-11-02",
     ]
@@ -199,23 +199,22 @@ def test_keys_of_folders_are_columns_and_date_is_theirs_if_they_have_it(tmp_path
     }
 
 
-def test_values_as_text(source: Path, tmp_path: Path) -> None:
-    write(source, tmp_path / "table", value_as="utf8")
-    assert {row["value"] for row in rows(tmp_path / "table")} == {"a", "b", "c", "d"}
+def test_values_as_text(source: Path, out: Path) -> None:
+    write(source, out, value_as="utf8")
+    assert {row["value"] for row in rows(out)} == {"a", "b", "c", "d"}
     with pytest.raises(ValueError, match=r"columns key binary, .*value string; not with .*value binary"):
-        write(source, tmp_path / "table")
+        write(source, out)
     with kafkarec.SegmentWriter(source / "t-1") as writer:
         writer.write([(0, DAY, None, b"ok", []), (1, DAY, None, b"no \xff", [])])
     with pytest.raises(ValueError, match=r"t-1, offset 2: byte 3 of the value is not UTF-8"):
-        write(source, tmp_path / "table", value_as="utf8")
-    assert len(rows(tmp_path / "table")) == 4 and not (tmp_path / "table" / "_temporary").exists()
+        write(source, out, value_as="utf8")
+    assert len(rows(out)) == 4 and not (out / "_temporary").exists()
 
 
 # ---- append, overwrite, errorifexists
 
 
-def test_append_adds_what_the_table_has_not(source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    out = tmp_path / "table"
+def test_append_adds_what_the_table_has_not(source: Path, out: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "spark_udfs")
     first = write(source, out)
     assert first.offsets == {"t": {0: [0, 3], 1: [0, 1]}}
@@ -232,8 +231,7 @@ def test_append_adds_what_the_table_has_not(source: Path, tmp_path: Path, caplog
     assert json.loads((out / "_table.json").read_text())["offsets"] == {"t": {"0": 5, "1": 1}, "u": {"0": 1}}
 
 
-def test_partitions_that_are_not_chosen_keep_their_offsets(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "table"
+def test_partitions_that_are_not_chosen_keep_their_offsets(source: Path, out: Path) -> None:
     write(source, out, assign={"t": [1]})
     write(source, out, assign={"t": [0]}, endingOffsets={"t": {"0": 2}})
     assert values(out) == [*ALL[:2], ALL[3]]
@@ -241,8 +239,7 @@ def test_partitions_that_are_not_chosen_keep_their_offsets(source: Path, tmp_pat
     assert values(out) == ALL
 
 
-def test_overwrite_and_errorifexists(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "table"
+def test_overwrite_and_errorifexists(source: Path, out: Path) -> None:
     write(source, out, mode="errorifexists")
     with pytest.raises(ValueError, match="is a table already; mode 'append' adds what it lacks"):
         write(source, out, mode="errorifexists")
@@ -254,24 +251,24 @@ def test_overwrite_and_errorifexists(source: Path, tmp_path: Path) -> None:
     assert values(out) == ALL
 
 
-def test_folders_that_readers_ignore_are_refused(tmp_path: Path) -> None:
+def test_folders_that_readers_ignore_are_refused(tmp_path: Path, out: Path) -> None:
     grown(tmp_path / "source" / "_region=a", "a")
     with pytest.raises(ValueError, match=r"partition_by=\('_region',\): readers ignore folders .* begin with '_'"):
-        write(tmp_path / "source", tmp_path / "table", partition_by="_region")
-    write(tmp_path / "source", tmp_path / "table")
-    assert [row["_region"] for row in rows(tmp_path / "table")] == ["a"]
+        write(tmp_path / "source", out, partition_by="_region")
+    write(tmp_path / "source", out)
+    assert [row["_region"] for row in rows(out)] == ["a"]
 
 
-def test_an_empty_log_makes_an_empty_table(tmp_path: Path) -> None:
+def test_an_empty_log_makes_an_empty_table(tmp_path: Path, out: Path) -> None:
     log_folder(tmp_path / "source" / "t-0", (5, b""))
-    assert write(tmp_path / "source", tmp_path / "table").rows == 0
+    assert write(tmp_path / "source", out).rows == 0
     with kafkarec.SegmentWriter(tmp_path / "source" / "t-0") as writer:
         writer.write([(0, DAY, None, b"a", [])])
-    assert write(tmp_path / "source", tmp_path / "table").offsets == {"t": {0: [5, 6]}}
+    assert write(tmp_path / "source", out).offsets == {"t": {0: [5, 6]}}
 
 
 def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, out: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The marker comes with a later call."""
     batches, offset = [], 0
@@ -281,7 +278,6 @@ def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told
         batches.append(builders.batch(builders.records(count), base_offset=offset, **options))
         offset += count
     log_folder(tmp_path / "source" / "t-0", (0, b"".join(batches)))
-    out = tmp_path / "table"
     first = write(tmp_path / "source", out, isolationLevel="read_committed")
     assert first.offsets == {"t": {0: [0, 2]}} and first.rows == 2
     (note,) = first.notes
@@ -299,8 +295,7 @@ def test_aborted_records_are_left_out_and_an_open_transaction_blocks_and_is_told
 # ---- logs that are not those of the table any more
 
 
-def test_a_log_that_is_shorter_than_the_table(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "table"
+def test_a_log_that_is_shorter_than_the_table(source: Path, out: Path) -> None:
     write(source, out)
     shutil.rmtree(source / "t-0")
     grown(source, "A")
@@ -314,8 +309,7 @@ def test_a_log_that_is_shorter_than_the_table(source: Path, tmp_path: Path) -> N
     assert sorted(values(out)) == sorted([*ALL, "t-0 1 B"])
 
 
-def test_a_log_that_begins_after_the_table(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "table"
+def test_a_log_that_begins_after_the_table(source: Path, out: Path) -> None:
     write(source, out)
     shutil.rmtree(source / "t-0")
     with kafkarec.SegmentWriter(source / "t-0", start_offset=9) as writer:
@@ -326,9 +320,8 @@ def test_a_log_that_begins_after_the_table(source: Path, tmp_path: Path) -> None
     assert values(out) == [*ALL[:3], "t-0 9 x", ALL[3]]
 
 
-def test_append_does_not_go_back_and_says_so(source: Path, tmp_path: Path) -> None:
+def test_append_does_not_go_back_and_says_so(source: Path, out: Path) -> None:
     """The first two calls begin inside of one partition."""
-    out = tmp_path / "table"
     chosen = {"startingOffsets": {"t": {"0": 2}}, "assign": {"t": [0]}}
     assert write(source, out, **chosen).notes == ()
     assert write(source, out, **chosen).notes == ()
@@ -340,8 +333,8 @@ def test_append_does_not_go_back_and_says_so(source: Path, tmp_path: Path) -> No
     assert write(source, out, mode="overwrite").notes == write(source, out).notes == ()
 
 
-def test_folders_that_where_leaves_out_between_two_calls(tmp_path: Path) -> None:
-    source, out = tmp_path / "source", tmp_path / "table"
+def test_folders_that_where_leaves_out_between_two_calls(tmp_path: Path, out: Path) -> None:
+    source = tmp_path / "source"
     for number in range(3):
         with kafkarec.SegmentWriter(source / f"day={number}" / "t-0", start_offset=number) as writer:
             writer.write([(0, DAY, None, b"x", [])])
@@ -355,12 +348,11 @@ def test_folders_that_where_leaves_out_between_two_calls(tmp_path: Path) -> None
 # ---- damage
 
 
-def test_damage(tmp_path: Path) -> None:
-    source, out = tmp_path / "source", tmp_path / "table"
+def test_damage(tmp_path: Path, out: Path) -> None:
+    source = tmp_path / "source"
     data = [builders.good_batch(3, base_offset=3 * number) for number in range(4)]
-    bad = bytearray(b"".join(data))
-    bad[len(data[0]) + 80] ^= 1
-    log_folder(source / "t-0", (0, bytes(bad)))
+    bad = flipped(b"".join(data), len(data[0]) + 80)
+    log_folder(source / "t-0", (0, bad))
     with pytest.raises(kafkarec.KafkaRecordError):
         write(source, out)
     assert files(out) == [] and not (out / "_temporary").exists()
@@ -374,7 +366,7 @@ def test_damage(tmp_path: Path) -> None:
         quarantined = [json.loads(line) for path in out.glob("_quarantine/*.json") for line in path.open()]
         assert damage in quarantined
     before = len(list(out.glob("_quarantine/*.json")))
-    log_folder(source / "t-0", (0, bytes(bad) + builders.good_batch(1, base_offset=12)))
+    log_folder(source / "t-0", (0, bad + builders.good_batch(1, base_offset=12)))
     again = write(source, out)  # in FAILFAST, too: the damage is before the table's end
     assert (again.rows, again.damage) == (1, ()) and len(list(out.glob("_quarantine/*.json"))) == before
 
@@ -406,13 +398,13 @@ def test_damage(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_wrong_arguments_write_nothing(source: Path, tmp_path: Path, options: dict[str, Any], text: str) -> None:
+def test_wrong_arguments_write_nothing(source: Path, out: Path, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        write(source, tmp_path / "table", **options)
-    assert not (tmp_path / "table").exists()
+        write(source, out, **options)
+    assert not out.exists()
 
 
-def test_a_folder_with_something_else_is_refused(source: Path, tmp_path: Path) -> None:
+def test_a_folder_with_something_else_is_refused(source: Path, tmp_path: Path, out: Path) -> None:
     with pytest.raises(ValueError, match="holds t-0, and no table that write_table has made"):
         write(source, source)
     (tmp_path / "other").mkdir()
@@ -420,9 +412,9 @@ def test_a_folder_with_something_else_is_refused(source: Path, tmp_path: Path) -
     for mode in ("append", "overwrite"):
         with pytest.raises(ValueError, match=r"holds part-00000\.parquet"):
             write(source, tmp_path / "other", mode=mode)
-    write(source, tmp_path / "table")
+    write(source, out)
     with pytest.raises(ValueError, match=r"holds another table \(_table\.json\)"):
-        publishing.resolve(str(tmp_path / "table"), {})
+        publishing.resolve(str(out), {})
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError, match="is a file"):
         write(source, tmp_path / "file")
@@ -430,9 +422,9 @@ def test_a_folder_with_something_else_is_refused(source: Path, tmp_path: Path) -
 
 def test_no_table_is_written_into_a_folder_that_is_read(source: Path) -> None:
     """A broker does not start where a folder of its data folder is not named topic-partition."""
-    for read, out in ((source, "table"), (source, "t-0/table"), (source / "t-1", "t-1/table")):
+    for given, out in ((source, "table"), (source, "t-0/table"), (source / "t-1", "t-1/table")):
         with pytest.raises(ValueError, match=r"/table is in .*, one of the inputs: nothing is written there"):
-            write(read, source / out)
+            write(given, source / out)
     (source / "meta.properties").touch()
     with pytest.raises(ValueError, match=r"/table is in .*, the data folder that holds .*: nothing is written there"):
         write(source / "t-0", source / "table")
@@ -455,8 +447,7 @@ class Meanwhile(Frames):
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 @pytest.mark.parametrize("is_new", [True, False])
-def test_of_two_drivers_one_gets_a_conflict(source: Path, tmp_path: Path, mode: str, is_new: bool) -> None:
-    out = tmp_path / "table"
+def test_of_two_drivers_one_gets_a_conflict(source: Path, out: Path, mode: str, is_new: bool) -> None:
     if not is_new:
         write(source, out)
         grown(source, "e")
@@ -478,8 +469,7 @@ def conflicts() -> None:
     raise spark_udfs.Conflict("the table has changed")
 
 
-def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "table"
+def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(source: Path, out: Path) -> None:
     write(source, out)
     grown(source, "e")
     other = Meanwhile((out / "_table.json").unlink)
@@ -492,8 +482,7 @@ def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(sour
         cluster.call(InTasks(), conflicts)
 
 
-def test_staged_files_of_another_machine_are_told(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "table"
+def test_staged_files_of_another_machine_are_told(source: Path, out: Path) -> None:
     other = Meanwhile(lambda: [path.unlink() for path in out.rglob("*.staged")])
     with pytest.raises(FileNotFoundError, match="must be a folder that the driver and all executors share"):
         spark_udfs.write_table(other, str(source), str(out))

@@ -8,13 +8,14 @@ from typing import Any
 import golden
 import pyarrow as pa
 import pytest
+from arrow_values import GOOD
 from pyspark.sql.types import BinaryType, BooleanType, StringType
 from pyspark.sql.udtf import AnalyzeArgument
+from source_rows import flipped
 
 import kafkarec
 from spark_udfs import decoding, function_options, schema, udtf
 
-GOOD = golden.vector("v2-none-logappend").bytes
 NAMES = [column.name for column in schema.RECORD_COLUMNS]
 
 
@@ -40,9 +41,8 @@ def test_rows_equal_those_of_kafka_decode(case: golden.Case) -> None:
 
 
 def test_damage_has_its_position() -> None:
-    bad = bytearray(GOOD)
-    bad[-1] ^= 1
-    value = bytes(bad) + GOOD + bytes(bad) + bytes(bad) + GOOD
+    bad = flipped(GOOD)
+    value = bad + GOOD + bad + bad + GOOD
     options = function_options.make(mode="permissive")
     rows = rows_of_udtf(value, options)
     assert rows == rows_of_kafka_decode(value, options)

@@ -8,7 +8,6 @@ tools/spark_versions made) all others.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,13 @@ import golden
 import pytest
 from paths import ROOT, SEGMENTS, VECTORS
 from spark_rows import micros, record_row, value_rows
-from spark_submit import ONE_EXECUTOR, WITH_CODEGEN, Application, applications_removed, older_python
+from spark_submit import ONE_EXECUTOR, WITH_CODEGEN, Application
 
 import kafkarec
 from spark_udfs import decoding, internal, schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-NEWEST = list(doc_spark.RELEASES)[-1]
-VERSIONS = [version for version in doc_spark.RELEASES if (version != NEWEST) == bool(older_python(version))]
 RISING = (
     "v2-none-logappend",
     "v2-gzip-headers",
@@ -54,18 +51,15 @@ class Run:
         return self.steps[step]["rows"]
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def run(request: pytest.FixtureRequest, fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    version = request.param
-    python = older_python(version) or request.getfixturevalue("bare_python")
-    folder = tmp_path_factory.mktemp("versions")
-    with applications_removed(python):
-        once = WITH_CODEGEN | {"spark.task.maxFailures": "1"}  # what fails here fails again
-        words = ("versions.py", fat, python, folder, str(VECTORS), str(folder / "work"))
-        steps = Application(*words, master=ONE_EXECUTOR, **once).result()
+@pytest.fixture(scope="module")
+def run(spark_version: tuple[str, str], fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    (version, python), folder = spark_version, tmp_path_factory.mktemp("versions")
+    once = WITH_CODEGEN | {"spark.task.maxFailures": "1"}  # what fails here fails again
+    words = ("versions.py", fat, python, folder, str(VECTORS), str(folder / "work"))
+    steps = Application(*words, master=ONE_EXECUTOR, **once).result()
     log = steps.pop("log")
     (folder / "log.txt").write_text(log)
-    yield Run(version, steps, folder / "work", log)
+    return Run(version, steps, folder / "work", log)
 
 
 def of_values(**options: Any) -> dict[str, Any]:
@@ -319,7 +313,7 @@ def line_of(step: str) -> doc_spark.Line:
 
 def test_the_newest_release_is_that_of_the_other_tests() -> None:
     lock = (ROOT / "requirements" / "executor.txt").read_text()
-    assert f"pyspark=={doc_spark.RELEASES[NEWEST]} " in lock
+    assert f"pyspark=={list(doc_spark.RELEASES.values())[-1]} " in lock
 
 
 def test_docs_show_the_table() -> None:

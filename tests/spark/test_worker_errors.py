@@ -13,9 +13,6 @@ from typing import Any
 
 import pytest
 from paths import SEGMENTS
-
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 from pyspark import util
 
 import kafkarec
@@ -36,6 +33,14 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     errors.hide_traceback(False)
 
 
+def wrong_option() -> Exception:
+    return caught(lambda: cause_first(options.whole)("no"))
+
+
+def mistake() -> Exception:
+    return caught(lambda: cause_first(function_options.to_literal)({}))  # type: ignore[arg-type]
+
+
 def caught(action: Any) -> Exception:
     try:
         action()
@@ -45,66 +50,59 @@ def caught(action: Any) -> Exception:
 
 
 @pytest.mark.parametrize(
-    "action",
+    ("explained", "action"),
     [
-        lambda: kafkarec.decode(b"x" * 100),
-        lambda: options.parse({"mode": "no"}, "read"),
-        lambda: options.parse({"maxPartitionBytes": "no"}, "read"),
-        lambda: next(decoding.arrays_of(iter([()]), "f(a)", 1, 1)),
-        lambda: encoding.make({"compression": "zip"}),
-        lambda: columns.struct(columns.chosen(options.parse({"columns": "ofset"}, "read"))),
-        lambda: os.stat("/missing"),
+        (True, lambda: kafkarec.decode(b"x" * 100)),
+        (True, lambda: options.parse({"mode": "no"}, "read")),
+        (True, lambda: options.parse({"maxPartitionBytes": "no"}, "read")),
+        (True, lambda: next(decoding.arrays_of(iter([()]), "f(a)", 1, 1))),
+        (True, lambda: encoding.make({"compression": "zip"})),
+        (True, lambda: columns.struct(columns.chosen(options.parse({"columns": "ofset"}, "read")))),
+        (True, lambda: os.stat("/missing")),
+        (False, lambda: function_options.make(None)),  # type: ignore[call-arg]
+        (False, lambda: options.whole(None)),  # type: ignore[arg-type]
+        (False, lambda: json.loads("{")),
+        (False, lambda: function_options.to_literal({})),  # type: ignore[arg-type]
+        (False, lambda: b"\xff".decode()),
+        (False, lambda: [][0]),
     ],
 )
-def test_errors_of_input_options_and_paths_are_explained(action: Any) -> None:
-    assert is_explained(caught(action))
-
-
-@pytest.mark.parametrize(
-    "action",
-    [
-        lambda: function_options.make(None),  # type: ignore[call-arg]
-        lambda: options.whole(None),  # type: ignore[arg-type]
-        lambda: json.loads("{"),
-        lambda: function_options.to_literal({}),  # type: ignore[arg-type]
-        lambda: b"\xff".decode(),
-        lambda: [][0],
-    ],
-)
-def test_mistakes_of_code_are_not(action: Any) -> None:
-    assert not is_explained(caught(action))
+def test_errors_of_input_options_and_paths_are_explained_and_mistakes_of_code_are_not(
+    explained: bool, action: Any
+) -> None:
+    assert is_explained(caught(action)) == explained
 
 
 def test_a_worker_hides_the_traceback_of_what_is_explained(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "must be" in str(caught(lambda: cause_first(options.whole)("no")))
+    assert "must be" in str(wrong_option())
     assert os.environ[HIDE] == "1"
-    caught(lambda: cause_first(function_options.to_literal)({}))  # type: ignore[arg-type]
+    mistake()
     assert HIDE not in os.environ
     monkeypatch.setenv(errors.KEEP, "1")
-    caught(lambda: cause_first(options.whole)("no"))
+    wrong_option()
     assert HIDE not in os.environ
 
 
 def test_a_setting_of_the_user_stays(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HIDE, "true")
-    caught(lambda: cause_first(options.whole)("no"))
-    caught(lambda: cause_first(function_options.to_literal)({}))  # type: ignore[arg-type]
+    wrong_option()
+    mistake()
     assert os.environ[HIDE] == "true"
 
 
 def test_a_spark_that_cannot_hide_it_gets_no_frames(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in Spark 3.5, whose worker calls traceback.format_exc()."""
     monkeypatch.delattr(util, "handle_worker_exception")
-    caught(lambda: cause_first(options.whole)("no"))
+    wrong_option()
     assert sys.tracebacklimit == 0
     assert HIDE not in os.environ
-    caught(lambda: cause_first(function_options.to_literal)({}))  # type: ignore[arg-type]
+    mistake()
     assert not hasattr(sys, "tracebacklimit")
 
 
 def test_an_application_is_left_alone() -> None:
     assert not errors.in_worker()
-    caught(lambda: cause_first(options.whole)("no"))
+    wrong_option()
     assert HIDE not in os.environ
     assert not hasattr(sys, "tracebacklimit")
 

@@ -10,17 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-import kafkarec
-
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-
 import pyarrow as pa
+import pytest
 from publish_jobs import NOW, content, left, numbered, records
 from pyspark.sql.pandas.types import from_arrow_schema
 
+import kafkarec
 from spark_udfs import write_log
 from spark_udfs.source import KafkarecDataSource
 from spark_udfs.source.rows_by_partition import murmur2

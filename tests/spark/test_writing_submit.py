@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from long_run import MINUTES
+from publish_jobs import records
 from s3server import BUCKET, Server, running
 from spark_submit import Application
-
-import kafkarec
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
@@ -39,41 +38,30 @@ def written(
     return folder / "out", results
 
 
-def expected_record(number: int) -> tuple[Any, ...]:
-    headers = [("h", str(number).encode())]
-    return NOW + number, str(number % 1000).encode(), b"value %d" % number, headers
+def expected(partition: int) -> list[tuple[Any, ...]]:
+    """The records of a partition: offset, timestamp, key, value, headers."""
+    return [
+        (each, NOW + each, str(each % 1000).encode(), b"value %d" % each, [("h", str(each).encode())])
+        for each in range(partition, COUNT, 4)
+    ]
 
 
-def content(path: Path | str, storage: dict[str, Any] | None = None, gaps: str = "") -> list[list[Any]]:
-    """The records of each partition; every log is verified. gaps: the kind of finding permitted between jobs."""
-    records = []
-    for partition in range(4):
-        with kafkarec.open(f"{path}/t-{partition}", storage_options=storage) as log:
-            report = log.verify()
-            errors = {one.kind for one in report.findings if one.severity == "error"}
-            assert errors <= {gaps} and not report.damage, report
-            records.append(list(log.read()))
-    return records
+EXPECTED = {f"t-{partition}": expected(partition) for partition in range(4)}
 
 
 def test_write_log_keeps_every_offset(written: tuple[Path, dict[str, Any]]) -> None:
-    for partition, records in enumerate(content(written[0] / "log")):
-        actual = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in records]
-        assert actual == [(number, *expected_record(number)) for number in range(partition, COUNT, 4)]
+    assert records(written[0] / "log") == EXPECTED
 
 
 def test_a_bucket_keeps_every_offset_of_two_jobs(written: tuple[Path, dict[str, Any]], bucket: Server) -> None:
-    for partition, records in enumerate(content(f"s3://{BUCKET}/out", bucket.options(), "segment_gap")):
-        actual = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in records]
-        assert actual == [(number, *expected_record(number)) for number in range(partition, COUNT, 4)]
+    assert records(f"s3://{BUCKET}/out", "segment_gap", storage_options=bucket.options()) == EXPECTED
     assert written[1]["bucket"] == [COUNT, COUNT * (COUNT - 1) // 2, COUNT]
 
 
 def test_a_stream_stores_each_record_once_under_offsets_without_gaps(written: tuple[Path, dict[str, Any]]) -> None:
-    for partition, records in enumerate(content(written[0] / "stream")):
-        assert [one.offset for one in records] == list(range(COUNT // 4))
-        actual = sorted((one.timestamp, one.key, one.value, one.headers) for one in records)
-        assert actual == [expected_record(number) for number in range(partition, COUNT, 4)]
+    for name, rows in records(written[0] / "stream").items():
+        assert [row[0] for row in rows] == list(range(COUNT // 4))
+        assert sorted(row[1:] for row in rows) == [row[1:] for row in EXPECTED[name]]
 
 
 def test_files_staged_by_killed_executors_are_removed(written: tuple[Path, dict[str, Any]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -11,8 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import worker_daemon
-from spark_submit import APPLICATIONS, MASTER, quick_conf
+from spark_submit import APPLICATIONS, MASTER, command, environment, quick_conf
 
 CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SECONDS = 120
@@ -25,14 +23,10 @@ class Server:
         folder.mkdir(parents=True, exist_ok=True)
         settings = {name: value for name, value in quick_conf(python).items() if name != "spark.log.level"}
         settings |= {"spark.connect.grpc.binding.port": "0", "spark.connect.grpc.binding.address": "127.0.0.1"}
-        command = [str(Path(python).parent / "spark-submit"), "--master", MASTER, "--class", CLASS]
-        for name, value in settings.items():
-            command += ["--conf", f"{name}={value}"]
-        workers = worker_daemon.python(folder, python)
-        environ = environment(folder) | {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": python}
+        words, environ = command(python, MASTER, settings, "--class", CLASS), environment(folder, python)
         self.log = folder / "server.txt"
         with self.log.open("wb") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=folder, env=environ)
+            self.process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT, cwd=folder, env=environ)
 
     @property
     def url(self) -> str:
@@ -60,10 +54,10 @@ class Client:
     def __init__(self, name: str, fat: Path, folder: Path, url: str, *arguments: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.out, self.log = folder / "result.json", folder / "log.txt"
-        command = [sys.executable, str(APPLICATIONS / name), str(self.out), url, *arguments]
+        words = [sys.executable, str(APPLICATIONS / name), str(self.out), url, *arguments]
         environ = environment(folder) | {"PYTHONPATH": str(fat), "KAFKAREC_CACHE": str(folder / "cache")}
         with self.log.open("wb") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=folder, env=environ)
+            self.process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT, cwd=folder, env=environ)
 
     def result(self) -> Any:
         try:
@@ -72,8 +66,3 @@ class Client:
             self.process.kill()
         assert status == 0, self.log.read_text(errors="replace")[-6000:]
         return json.loads(self.out.read_text())
-
-
-def environment(folder: Path) -> dict[str, str]:
-    keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
-    return {name: value for name, value in os.environ.items() if name in keep} | {"HOME": str(folder)}

@@ -7,12 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import kafkarec
-
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 
 BATCHES, ROWS, KEYS = 6, 600, 7
 

@@ -35,6 +35,11 @@ print(json.dumps(output))
 """
 
 
+def program(code: str) -> str:
+    """PROGRAM with more code between finding spark_udfs and using it."""
+    return PROGRAM.replace("try:\n", f"{code}\ntry:\n", 1)
+
+
 def a_shared_library() -> bytes:
     """Return the bytes of a real extension module of this interpreter, for the bootstrap to load."""
     spec = importlib.util.find_spec("crc32c._crc32c")
@@ -71,17 +76,17 @@ def edited(fat: Path, target: Path, name: str, edit: Callable[[bytes], bytes | N
     return wheelhouse_pack.write_wheel(target, files, dist_info)
 
 
-def activate(fat: Path, root: Path | None, program: str = PROGRAM, **options: Any) -> dict[str, Any]:
+def activate(fat: Path, root: Path | None, code: str = PROGRAM, **options: Any) -> dict[str, Any]:
     """Run the bootstrap in a new process and return its JSON output."""
     python = options.pop("python", sys.executable)
-    done = subprocess.run(command(fat, program, python), **settings(root, **options))
+    done = subprocess.run(command(fat, code, python), **settings(root, **options))
     assert done.stdout.strip(), done.stderr
     output: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return output
 
 
-def command(fat: Path, program: str = PROGRAM, python: str = sys.executable) -> list[str]:
-    return [python, "-I", "-S", "-c", program, str(fat)]
+def command(fat: Path, code: str = PROGRAM, python: str = sys.executable) -> list[str]:
+    return [python, "-I", "-S", "-c", code, str(fat)]
 
 
 def settings(root: Path | None, environ: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import kafkarec
 
 SIDECARS = (".index", ".timeindex")
 
 
-def rewritten(paths: Sequence[Path], kept: Callable[[int], bool]) -> bytes:
+def third(offset: int) -> bool:
+    """Whether the cleaner keeps a record."""
+    return offset % 3 == 0
+
+
+def rewritten(paths: Sequence[Path]) -> bytes:
     """Return the kept records of these segments, with their offsets; like the cleaner, always keep the last record."""
     rows = [
         (each.offset, each.timestamp, each.key, each.value, each.headers)
         for path in paths
         for each in kafkarec.open(path).read()
     ]
-    return bytes(kafkarec.encode([row for row in rows if kept(row[0]) or row is rows[-1]], batch_size=200))
+    return bytes(kafkarec.encode([row for row in rows if third(row[0]) or row is rows[-1]], batch_size=200))
 
 
-def steps(paths: Sequence[Path], kept: Callable[[int], bool]) -> Iterator[None]:
+def steps(paths: Sequence[Path]) -> Iterator[None]:
     """As UnifiedLog.replaceSegments, replace segments by one with the first's name; yield after each file operation."""
     target = paths[0]
-    data = rewritten(paths, kept)
+    data = rewritten(paths)
     cleaned, swap = (target.with_name(f"{target.name}{suffix}") for suffix in (".cleaned", ".swap"))
     cleaned.write_bytes(data)
     yield
@@ -43,17 +48,16 @@ def steps(paths: Sequence[Path], kept: Callable[[int], bool]) -> Iterator[None]:
         path.unlink()
 
 
-def clean(paths: Sequence[Path], kept: Callable[[int], bool]) -> None:
-    for _ in steps(paths, kept):
+def clean(paths: Sequence[Path]) -> None:
+    for _ in steps(paths):
         pass
 
 
-def log(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.log"))
-
-
-def offsets(rows: list[dict[str, Any]]) -> list[int]:
-    return [row["offset"] for row in rows]
+def clean_sometimes(segments: Sequence[Path], rng: random.Random) -> None:
+    """Clean up to three of them, but not the last one, in three of ten calls."""
+    if len(segments) > 4 and rng.random() < 0.3:
+        begin = rng.randrange(len(segments) - 3)
+        clean(segments[begin : begin + rng.randint(1, 3)])
 
 
 class RepeatingThread:

@@ -21,13 +21,15 @@ EVERYTHING = {"includeHeaders": "true", "columnNameOfCorruptRecord": schema.CORR
 
 
 class Read:
-    """The result of a read job: `rows` as dicts in order, `batches` as Spark gets them, `tasks` with their splits."""
+    """The result of a read job: `rows` as dicts in order, `batches` as Spark gets them, `tasks` with their `splits`."""
 
-    def __init__(self, given: dict[str, str], user_schema: StructType | None = None) -> None:
-        source = KafkarecDataSource({name.lower(): value for name, value in given.items()})
+    def __init__(self, path: Path | str | None = None, /, user_schema: StructType | None = None, **given: str) -> None:
+        where = {} if path is None else {"path": str(path)}
+        source = KafkarecDataSource({name.lower(): value for name, value in (where | given).items()})
         struct = user_schema or source.schema()
         self.reader = source.reader(struct)
         self.tasks = self.reader.partitions()
+        self.splits = [split for task in self.tasks for split in task.value]
         travelled = pickle.loads(pickle.dumps(self.reader))
         wanted = to_arrow_schema(struct, timezone="UTC")
         self.batches: list[pa.RecordBatch] = []
@@ -38,9 +40,17 @@ class Read:
                 self.batches.append(batch)
         self.rows = pa.Table.from_batches(self.batches, wanted).to_pylist()
 
+    def again(self) -> list[dict[str, Any]]:
+        """The rows when the planned tasks run now."""
+        return [row for task in self.tasks for batch in self.reader.read(task) for row in batch.to_pylist()]
+
 
 def read(path: Path | str, /, user_schema: StructType | None = None, **given: str) -> list[dict[str, Any]]:
-    return Read({"path": str(path), **given}, user_schema).rows
+    return Read(path, user_schema, **given).rows
+
+
+def offsets_of(rows: list[dict[str, Any]]) -> list[int]:
+    return [row["offset"] for row in rows]
 
 
 def expected(record: kafkarec.Record, topic: str | None, partition: int | None) -> dict[str, Any]:
@@ -66,6 +76,13 @@ def spoil(data: bytes, seed: int, count: int = 2) -> bytes:
     for _ in range(count):
         spoiled[chance.randrange(len(spoiled))] ^= 1 << chance.randrange(8)
     return bytes(spoiled)
+
+
+def flipped(data: bytes, at: int = -1) -> bytes:
+    """Return the bytes with one bit of one of them flipped."""
+    flipped_data = bytearray(data)
+    flipped_data[at] ^= 1
+    return bytes(flipped_data)
 
 
 def log_folder(folder: Path, *segments: tuple[int, bytes]) -> Path:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import doc_spark
 import worker_daemon
 from jvm_oracle import tool
 from paths import ROOT, SUPPORT
@@ -33,6 +34,21 @@ WITH_CODEGEN = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.facto
 PLAIN_CONF |= {f"spark.{side}.extraJavaOptions": QUICK_JVM for side in ("driver", "executor")}
 
 
+def command(python: str, master: str, conf: Mapping[str, str], *words: str) -> list[str]:
+    """spark-submit of a Python's Spark."""
+    settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    return [str(Path(python).parent / "spark-submit"), "--master", master, *settings, *words]
+
+
+def environment(folder: Path, python: str | None = None) -> dict[str, str]:
+    """A user's environment, whose home is the folder; with a Python for Spark's driver and its workers."""
+    keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
+    env = {name: value for name, value in os.environ.items() if name in keep} | {"HOME": str(folder)}
+    if python is not None:
+        env |= {"PYSPARK_PYTHON": worker_daemon.python(folder, python), "PYSPARK_DRIVER_PYTHON": python}
+    return env
+
+
 @functools.cache
 def quick_conf(python: str) -> dict[str, str]:
     """PLAIN_CONF; in the set-up's environment, which has most applications, with an archive of Spark's classes that is
@@ -48,10 +64,10 @@ def quick_conf(python: str) -> dict[str, str]:
         packed.unlink(missing_ok=True)
     if not archive.exists():
         made = archive.with_name(f"{archive.name}.{os.getpid()}")
-        options = f"spark.driver.extraJavaOptions={QUICK_JVM} -XX:ArchiveClassesAtExit={made}"
-        command = [str(Path(python).parent / "spark-submit"), "--master", "local[1]", "--conf", options]
+        options = {"spark.driver.extraJavaOptions": f"{QUICK_JVM} -XX:ArchiveClassesAtExit={made}"}
         env = os.environ | {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
-        done = subprocess.run([*command, str(application)], env=env, capture_output=True, check=False)
+        words = command(python, "local[1]", options, str(application))
+        done = subprocess.run(words, env=env, capture_output=True, check=False)
         assert done.returncode == 0 and made.exists(), done.stderr.decode()
         made.replace(archive)
     options = f"{QUICK_JVM} -XX:SharedArchiveFile={archive}"
@@ -76,6 +92,12 @@ def older_python(version: str) -> str | None:
     return f"{folder}/{version}/bin/python" if folder else None
 
 
+def versions() -> list[str]:
+    """The newest Spark, that of the other tests; with KAFKAREC_SPARK_ENVIRONMENTS all others."""
+    *older, newest = doc_spark.RELEASES
+    return older if older_python(newest) else [newest]
+
+
 class Application:
     """Starts spark-submit without waiting for it; `result()` waits and returns the JSON that the application wrote.
 
@@ -98,20 +120,14 @@ class Application:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.out = folder / "result.json"
-        command = [str(Path(python).parent / "spark-submit"), "--master", master]
-        command += [] if fat is None else ["--py-files", str(fat)]
-        if jars:
-            command += ["--jars", ",".join(map(str, jars))]
-        for key, value in (quick_conf(python) | conf).items():
-            command += ["--conf", f"{key}={value}"]
-        command += [str(APPLICATIONS / name), str(self.out), *arguments]
-        keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
-        env = {name: value for name, value in os.environ.items() if name in keep}
-        workers = worker_daemon.python(folder, python)
-        env |= {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder), **(environ or {})}
-        env |= {"SPARK_LAUNCHER_OPTS": QUICK_JVM}
+        words = [] if fat is None else ["--py-files", str(fat)]
+        words += ["--jars", ",".join(map(str, jars))] if jars else []
+        words = command(
+            python, master, quick_conf(python) | conf, *words, str(APPLICATIONS / name), str(self.out), *arguments
+        )
+        env = environment(folder, python) | {**(environ or {}), "SPARK_LAUNCHER_OPTS": QUICK_JVM}
         self.log = (folder / "log.txt").open("w+")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=env)
+        self.process = subprocess.Popen(words, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=env)
 
     def kill(self) -> None:
         """Kill the driver and all that it has started."""

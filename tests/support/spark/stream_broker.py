@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import log_cleaning
 from stream_engine import Row
 
 import kafkarec
@@ -43,6 +44,21 @@ class Broker:
         data, rows = self.batch(count, topic, partition, **options)
         self.writer(topic, partition).append(data)
         self.rows[topic, partition] += rows
+
+    def fill(self, segments: int) -> None:
+        """Write until the log of orders-0 has so many segments."""
+        while len(self.log()) < segments:
+            self.write(10)
+
+    @property
+    def offsets(self) -> list[int]:
+        """Those of orders-0."""
+        return [offset for offset, _ in self.rows["orders", 0]]
+
+    def cleaned(self, begin: int, end: int) -> list[int]:
+        """The offsets that orders-0 has when these segments are cleaned."""
+        first, then = (int(self.log()[number].stem) for number in (begin, end))
+        return [each for each in self.offsets if not first <= each < then - 1 or log_cleaning.third(each)]
 
     def begin_batch(self, count: int, topic: str = "orders", partition: int = 0, cut: int = 1, zeros: int = 0) -> Any:
         """Write the first bytes of a batch, followed by zeros; return a function that writes the rest."""

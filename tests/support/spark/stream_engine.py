@@ -102,6 +102,14 @@ class Query:
         raise AssertionError(f"still going on after {most} batches: {self.log[-3:]}")
 
 
+def strict_and_lenient(path: Path | str) -> tuple[Query, Query]:
+    """Two queries that have read all: the one fails at a loss of data, the other one goes on."""
+    strict, lenient = (Query(path, failOnDataLoss=flag) for flag in ("true", "false"))
+    strict.run()
+    lenient.run()
+    return strict, lenient
+
+
 class Reads:
     """What this process has read while the `with` statement ran: the paths that it opened, and how many bytes."""
 
