@@ -15,7 +15,7 @@ import golden
 import pytest
 from command import Here, own_process
 from paths import SEGMENTS
-from plain_logs import batch, log
+from plain_logs import batch, flip, log
 
 import kafkarec
 
@@ -45,9 +45,7 @@ def test_both_parts_together_are_what_skip_prints(run: Here, tmp_path: Path, iso
     """The second part knows the transactions that begin before it."""
     shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
     (row,) = run("scan", tmp_path / "txn-0", "--from-offset", base_offset, "-n", 1, "--format", "json").rows
-    data = bytearray(Path(row["file"]).read_bytes())
-    data[row["position"] + 65] ^= 1
-    Path(row["file"]).write_bytes(data)
+    flip(Path(row["file"]), row["position"] + 65)
     options = ["--isolation", isolation, "--columns", "offset"]
     first = run("cat", tmp_path / "txn-0", *options)
     command = shlex.split(first.complaint.partition("continue with: ")[2])

@@ -69,7 +69,7 @@ def test_replicas_complete_each_other(tmp_path: Path) -> None:
     parts = [batch(i * 10, 10) for i in range(9)]
 
     def hit(*which: int) -> list[bytes]:
-        return [p[:80] + bytes([p[80] ^ 1]) + p[81:] if i in which else p for i, p in enumerate(parts)]
+        return [builders.flipped(part, 80) if i in which else part for i, part in enumerate(parts)]
 
     a = log(tmp_path / "a" / "orders-0", hit(1, 2, 8)[:5], hit(1, 2, 8)[5:])
     b = log(tmp_path / "b" / "orders-0", hit(2, 5)[:3], hit(2, 5)[3:])
@@ -91,7 +91,7 @@ def test_wrapper_messages_complete_each_other(tmp_path: Path, magic: int) -> Non
         parts.append(builders.wrapper(inner, magic=magic, codec="gzip", offset=first + 4))
     sources = []
     for name, hit in {"a": 1, "b": 3, "c": 0}.items():
-        data = [part[:30] + bytes([part[30] ^ 1]) + part[31:] if n == hit else part for n, part in enumerate(parts)]
+        data = [builders.flipped(part, 30) if n == hit else part for n, part in enumerate(parts)]
         sources.append(tmp_path / name / "orders-0")
         sources[-1].mkdir(parents=True)
         (sources[-1] / f"{0:020}.log").write_bytes(b"".join(data))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import builders
 import pytest
+from builders import flipped
 from paths import SEGMENTS
 from plain_logs import batch, log
 from salvage_runs import FOLDERS, LOGS, copied, rows, set_aside
@@ -88,9 +89,7 @@ def test_random_damage(path: Path, damage: Callable[[Bytes, random.Random], None
 
 def test_damage_is_listed_with_the_lost_offsets(tmp_path: Path) -> None:
     parts = [batch(0, 10), batch(10, 10), batch(20, 10), batch(30, 5)]
-    spoiled = bytearray(parts[1])
-    spoiled[80] ^= 1
-    source = log(tmp_path / "orders-0", [parts[0], bytes(spoiled), parts[2], parts[3][:-1]])
+    source = log(tmp_path / "orders-0", [parts[0], flipped(parts[1], 80), parts[2], parts[3][:-1]])
     report = salvage(source, tmp_path / "out")
     (one,) = report.partitions
     assert (one.batches, one.records, one.start_offset, one.next_offset) == (2, 20, 0, 30)
@@ -105,14 +104,11 @@ def test_damage_is_listed_with_the_lost_offsets(tmp_path: Path) -> None:
 
 
 def test_lost_offsets_at_segment_borders_and_ends(tmp_path: Path) -> None:
-    def hit(data: bytes) -> bytes:
-        return data[:80] + bytes([data[80] ^ 1]) + data[81:]
-
     source = log(
         tmp_path / "orders-0",
-        [hit(batch(100, 10)), batch(110, 10), hit(batch(120, 10))],
-        [hit(batch(130, 10)), batch(140, 10)],
-        [batch(150, 10), hit(batch(160, 10))],
+        [flipped(batch(100, 10), 80), batch(110, 10), flipped(batch(120, 10), 80)],
+        [flipped(batch(130, 10), 80), batch(140, 10)],
+        [batch(150, 10), flipped(batch(160, 10), 80)],
     )
     (one,) = salvage(source, tmp_path / "out").partitions
     assert one.lost == [(100, 109), (120, 139), (160, None)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import builders
 import pytest
 import reading
 from command import Here
@@ -55,7 +56,7 @@ def first_batch(data: bytes) -> int:
         (WHOLE[:-1], None, ["length_beyond_end"]),
         (WHOLE[: first_batch(WHOLE)], first_batch(WHOLE), []),  # whole batches without the footer
         (WHOLE + bytes(4096), len(WHOLE), ["length_beyond_end"]),
-        (WHOLE[:80] + bytes([WHOLE[80] ^ 1]) + WHOLE[81:], None, ["crc_mismatch"]),
+        (builders.flipped(WHOLE, 80), None, ["crc_mismatch"]),
         (b"", 0, ["length_beyond_end"]),
         (b"rubbish" * 9, 0, ["unsupported_magic"]),
     ],

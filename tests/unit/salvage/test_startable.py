@@ -130,7 +130,7 @@ def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
                 else produced(base, size, transactional=random_.random() < 0.6, producer_id=producer)
             )
             if random_.random() < 0.2:
-                parts[-1] = parts[-1][:50] + bytes([parts[-1][50] ^ 1]) + parts[-1][51:]
+                parts[-1] = builders.flipped(parts[-1], 50)
             base += 1 if ended else size
         cuts = sorted(random_.sample(range(1, len(parts)), random_.randrange(3)))
         segments = [parts[low:high] for low, high in pairwise([0, *cuts, len(parts)])]

@@ -40,7 +40,7 @@ def test_a_checksum_is_valid_for_the_whole_unchanged_batch_only(tmp_path: Path, 
     assert not raw_batches.has_valid_checksum(log, start, log.size - 1)
     assert not raw_batches.has_valid_checksum(log, start, start + 16)
     assert not raw_batches.has_valid_checksum(log, start, log.size + 1), "the file ends before the batch"
-    for changed in (raw[:-1] + bytes([raw[-1] ^ 1]), builders.patched(raw, 16, b"\x03")):
+    for changed in (builders.flipped(raw), builders.patched(raw, 16, b"\x03")):
         log = segment(tmp_path, SECOND, changed)
         assert not raw_batches.has_valid_checksum(log, start, log.size)
 
