@@ -26,7 +26,6 @@ OF_INNER_MODULES = {
     "unit/internal_topics/test_golden.py": "which topics are compacted, a table of its own",
     "unit/read/test_matched_transactions.py": "all tables of the match of markers, read in steps of any size",
     "unit/read/test_threads.py": "helpers that cannot be started, or are busy",
-    "unit/salvage/test_salvage.py": "the longest ascending sequence, compared with a slow search",
     "unit/state/test_index_builders.py": "index entries for batches that no broker writes",
     "unit/state/test_producers.py": "producers after random rows, compared with a slow implementation",
     "unit/state/test_transactions.py": "evidence of side files that contradicts the batches",
@@ -35,7 +34,6 @@ OF_INNER_MODULES = {
     "unit/storage/test_rebuild.py": "side files from batches, step by step, also while the disk fails",
     "unit/storage/test_tiered.py": "that random bytes are no batch",
     "unit/verify/test_audit.py": "each kind of the audit, compared with a slow walk",
-    "unit/verify/test_index_checks.py": "the usual way to check an index, compared with the slow one",
 }
 # A patch of a name with an underscore, by pytest or unittest.mock, and the files with one.
 PRIVATE_PATCH = re.compile(r"""\b(?:setattr|patch)\(\s*(?:[\w.]+,\s*)?["'](?:[\w.]+\.)?_[A-Za-z]\w*["']""")
@@ -45,7 +43,6 @@ WITH_PRIVATE_PATCHES = {
     "unit/compact/test_dirty_keys.py": "less memory than 64 MiB",
     "unit/convert/test_convert.py": "runs of a few bytes",
     "unit/read/test_threads.py": "a process has one helper, or two",
-    "unit/verify/test_index_checks.py": "the slow way to check",
 }
 
 
