@@ -27,11 +27,9 @@ DAMAGED_BATCH = BATCHES[3]
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
     """A log with one flipped byte in the payload of its fourth batch."""
-    data = bytearray(CODECS.read_bytes())
-    data[DAMAGED_BATCH["position"] + 70] ^= 0xFF
     path = tmp_path / "orders-7" / CODECS.name
     path.parent.mkdir()
-    path.write_bytes(data)
+    path.write_bytes(builders.flipped(CODECS.read_bytes(), DAMAGED_BATCH["position"] + 70, 0xFF))
     return path
 
 
@@ -122,9 +120,8 @@ def test_damage_and_an_unreadable_file_in_one_run(damaged: Path, tmp_path: Path)
 
 def test_a_search_that_ends_at_its_limit_is_said(run: Here, tmp_path: Path) -> None:
     """Headers that claim large batches use up its work: what is left may be good. Behind them it goes on."""
-    header = bytearray(builders.batch([builders.record(value=bytes(14_000))], base_offset=7)[:100])
-    header[17] ^= 1
-    parts = [batch(0, 5), b"\xff" * 40, bytes(header) * 3000, *(batch(10 + 5 * each, 5) for each in range(900))]
+    header = builders.flipped(builders.batch([builders.record(value=bytes(14_000))], base_offset=7)[:100], 17)
+    parts = [batch(0, 5), b"\xff" * 40, header * 3000, *(batch(10 + 5 * each, 5) for each in range(900))]
     folder = log(tmp_path / "orders-0", parts)
     end = len(parts[0]) + 40 + 300_000
     for words in (("verify", folder), ("salvage", folder, "-o", tmp_path / "out")):
