@@ -16,7 +16,7 @@ import kafkarec
 from kafkarec.ops.diff import Difference, compare
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.state import epoch_history
-from kafkarec.state.epoch_history import EpochHistory, EpochStep, truncation
+from kafkarec.state.epoch_history import EpochHistory, truncation
 from kafkarec.write.stamping import stamp
 
 
@@ -142,23 +142,6 @@ def test_differences_of_random_histories_are_found(tmp_path: Path) -> None:
 
 def entries(*pairs: tuple[int, int], end: int) -> EpochHistory:
     return EpochHistory(tuple(EpochEntry(*pair) for pair in pairs), end, "test")
-
-
-def test_the_leader_is_asked_until_both_have_the_epoch() -> None:
-    a = entries((0, 0), (1, 10), end=15)
-    b = entries((0, 0), (2, 12), end=20)
-    assert truncation(a, b) == (10, (EpochStep(1, 0, 12, 10),))
-    assert truncation(b, a) == (10, (EpochStep(2, 1, 15, 12), EpochStep(0, 0, 10, 10)))
-
-
-def test_without_epochs_the_lower_end_counts() -> None:
-    assert truncation(entries(end=20), entries(end=15)) == (15, ())
-    assert truncation(entries((3, 0), end=20), entries(end=15)).offset == 15
-    assert truncation(entries(end=9), entries((3, 0), end=15)) == (9, ())
-
-
-def test_epochs_below_the_leaders_first_one() -> None:
-    assert truncation(entries((1, 0), end=50), entries((4, 30), end=90)).offset == 30
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.data())
