@@ -177,11 +177,9 @@ class TestNothingToPrint:
 
 def damaged(folder: Path) -> Path:
     """A log with one flipped byte in the payload of its fourth batch, which has the offsets 129 to 171."""
-    (name,) = CODECS.glob("*.log")
-    data = bytearray(name.read_bytes())
-    data[7755 + 70] ^= 0xFF
-    path = folder / name.name
-    path.write_bytes(data)
+    (log,) = CODECS.glob("*.log")
+    path = folder / log.name
+    path.write_bytes(builders.flipped(log.read_bytes(), 7755 + 70, 0xFF))
     return path
 
 

@@ -37,7 +37,7 @@ def test_on_loss_raise_writes_all_or_nothing_to_a_pipe() -> None:
     ran = own_process(*arguments, stdin=CODEC_LOG.read_bytes())
     assert ran.status == 0 and kafkarec.scan(ran.out).column("compression") == ["none"] * 25
     hurt = CODEC_LOG.read_bytes()
-    ran = own_process(*arguments, stdin=hurt[:-1] + bytes([hurt[-1] ^ 1]))
+    ran = own_process(*arguments, stdin=builders.flipped(hurt))
     assert ran.status == 1 and ran.out == b"" and "[crc_mismatch]; nothing is written." in ran.err
 
 

@@ -15,7 +15,7 @@ import golden
 import pytest
 from command import Here, own_process
 from paths import SEGMENTS
-from plain_logs import batch, log
+from plain_logs import batch, flip, log
 
 import kafkarec
 
@@ -27,11 +27,9 @@ DAMAGED_BATCH = BATCHES[3]
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
     """A log with one flipped byte in the payload of its fourth batch."""
-    data = bytearray(CODECS.read_bytes())
-    data[DAMAGED_BATCH["position"] + 70] ^= 0xFF
     path = tmp_path / "orders-7" / CODECS.name
     path.parent.mkdir()
-    path.write_bytes(data)
+    path.write_bytes(builders.flipped(CODECS.read_bytes(), DAMAGED_BATCH["position"] + 70, 0xFF))
     return path
 
 
@@ -45,9 +43,7 @@ def test_both_parts_together_are_what_skip_prints(run: Here, tmp_path: Path, iso
     """The second part knows the transactions that begin before it."""
     shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
     (row,) = run("scan", tmp_path / "txn-0", "--from-offset", base_offset, "-n", 1, "--format", "json").rows
-    data = bytearray(Path(row["file"]).read_bytes())
-    data[row["position"] + 65] ^= 1
-    Path(row["file"]).write_bytes(data)
+    flip(Path(row["file"]), row["position"] + 65)
     options = ["--isolation", isolation, "--columns", "offset"]
     first = run("cat", tmp_path / "txn-0", *options)
     command = shlex.split(first.complaint.partition("continue with: ")[2])
@@ -124,9 +120,8 @@ def test_damage_and_an_unreadable_file_in_one_run(damaged: Path, tmp_path: Path)
 
 def test_a_search_that_ends_at_its_limit_is_said(run: Here, tmp_path: Path) -> None:
     """Headers that claim large batches use up its work: what is left may be good. Behind them it goes on."""
-    header = bytearray(builders.batch([builders.record(value=bytes(14_000))], base_offset=7)[:100])
-    header[17] ^= 1
-    parts = [batch(0, 5), b"\xff" * 40, bytes(header) * 3000, *(batch(10 + 5 * each, 5) for each in range(900))]
+    header = builders.flipped(builders.batch([builders.record(value=bytes(14_000))], base_offset=7)[:100], 17)
+    parts = [batch(0, 5), b"\xff" * 40, header * 3000, *(batch(10 + 5 * each, 5) for each in range(900))]
     folder = log(tmp_path / "orders-0", parts)
     end = len(parts[0]) + 40 + 300_000
     for words in (("verify", folder), ("salvage", folder, "-o", tmp_path / "out")):

@@ -80,10 +80,8 @@ def test_a_wrong_field_and_its_row_are_marked(run: Here, tmp_path: Path, data: b
 
 
 def test_a_restored_field_is_marked(run: Here, tmp_path: Path) -> None:
-    data = bytearray(LOG.read_bytes())
-    at = explain(bytes(data)).size
-    data[at] ^= 0x40  # the second batch's base offset
-    (tmp_path / LOG.name).write_bytes(data)
+    at = explain(LOG.read_bytes()).size  # of the second batch: its base offset
+    (tmp_path / LOG.name).write_bytes(builders.flipped(LOG.read_bytes(), at, 0x40))
     text = page(run, tmp_path / "x.html", tmp_path / LOG.name, "--at", at, status=1)
     assert "<p>RESTORED" in text
     assert [cells[:13] for _, classes, _, cells in FIELD.findall(text) if "wrong" in classes] == ["<i>40</i><i>0"]

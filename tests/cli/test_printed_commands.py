@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from command import Here
 from paths import SEGMENTS
-from plain_logs import batch, log
+from plain_logs import batch, flip, log
 
 import kafkarec
 from kafkarec.support.command_line import command, quoted
@@ -47,20 +47,14 @@ def tried(script: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(["sh", "-c", script], cwd=folder, capture_output=True, check=False)
 
 
-def flipped(path: Path, at: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[at] ^= 0x10
-    path.write_bytes(data)
-
-
 def data_folder(path: Path) -> Path:
     """A data folder of three partitions: two damaged, one with a damaged index and a hanging transaction."""
     path.mkdir()
     for name in ("all-codecs-0", "txn-0", "compacted-0"):
         shutil.copytree(SEGMENTS / name, path / name, ignore=shutil.ignore_patterns("*.json", "*.txt"))
-    flipped(path / "all-codecs-0" / f"{0:020}.log", 9000)
-    flipped(path / "txn-0" / f"{30:020}.log", 6000)
-    flipped(path / "compacted-0" / f"{0:020}.timeindex", 5)
+    flip(path / "all-codecs-0" / f"{0:020}.log", 9000, 0x10)
+    flip(path / "txn-0" / f"{30:020}.log", 6000, 0x10)
+    flip(path / "compacted-0" / f"{0:020}.timeindex", 5, 0x10)
     return path
 
 
@@ -128,7 +122,7 @@ def test_of_salvage(run: Here, tmp_path: Path, name: str, options: tuple[str, ..
 @pytest.mark.parametrize("verb", ["ls", "txn", "study", "explain", "scan", "cat", "dump"])
 def test_of_other_verbs(run: Here, tmp_path: Path, verb: str) -> None:
     dead = data_folder(tmp_path / "a disk")
-    flipped(dead / "txn-0" / f"{0:020}.log", 900)
+    flip(dead / "txn-0" / f"{0:020}.log", 900, 0x10)
     for path in (".", "..") if verb in ("ls", "txn", "study") else (".",):
         assert_all_work(run, dead / "txn-0", dead, verb, path)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command import ENVIRONMENT, Here
 from paths import SEGMENTS
+from plain_logs import exchange
 
 from kafkarec.cli import reindex
 
@@ -91,10 +92,8 @@ def test_segments_with_each_others_names_are_refused(
 ) -> None:
     """A broker takes the files of a segment by its name."""
     shutil.copytree(TXN, tmp_path / "a-0")
-    first, last = (tmp_path / "a-0" / f"{base:020}.log" for base in (0, 30))
-    first.rename(tmp_path / "x")
-    last.rename(first)
-    (tmp_path / "x").rename(last)
+    first = tmp_path / "a-0" / f"{0:020}.log"
+    exchange(tmp_path / "a-0", 0, 30)
     monkeypatch.chdir(tmp_path)
     ran = run("reindex", "a-0", *options)
     why = f"names of segments contradict their offsets, {first.name} begins with 30"

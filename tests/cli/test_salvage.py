@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from builders import flipped
 from command import Here, interruptible, own_process
 from paths import SEGMENTS
-from plain_logs import batch, log
+from plain_logs import batch, flip, log
 from witness_folders import golden
 
 TXN = SEGMENTS / "txn-0"
@@ -22,7 +23,7 @@ TXN = SEGMENTS / "txn-0"
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
     parts = [batch(i * 10, 10) for i in range(4)]
-    parts[1] = parts[1][:90] + bytes([parts[1][90] ^ 1]) + parts[1][91:]
+    parts[1] = flipped(parts[1], 90)
     return log(tmp_path / "orders-0", parts)
 
 
@@ -121,9 +122,7 @@ def test_a_damaged_copy_names_its_path_as_it_is_and_another_disk(
     def replace(part: str, path: str) -> None:
         real(part, path)
         if Path(path).name in spoiled:
-            data = bytearray(Path(path).read_bytes())
-            data[70] ^= 1
-            Path(path).write_bytes(data)
+            flip(Path(path), 70)
 
     monkeypatch.setattr(os, "replace", replace)
     log(tmp_path / "Data" / "Other-0", [batch(0, 10)])

@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import plain_logs
+from builders import flipped
 from command import Here, own_process
 from html_pages import Page, parsed
 from paths import SEGMENTS
@@ -82,9 +83,7 @@ def test_the_sample_is_a_budget_for_the_whole_folder(run: Here, tmp_path: Path) 
 
 
 def test_damage_in_the_samples_is_reported(run: Here, tmp_path: Path) -> None:
-    data = bytearray((CODEC_LOG / f"{0:020}.log").read_bytes())
-    data[5000] ^= 1
-    (tmp_path / "bad.log").write_bytes(data)
+    (tmp_path / "bad.log").write_bytes(flipped((CODEC_LOG / f"{0:020}.log").read_bytes(), 5000))
     ran = run("study", tmp_path / "bad.log")
     assert ran.status == 1 and "smallest" in ran.out.decode()
     assert f"1 damaged range in what was read, left out; see kafkarec verify {tmp_path / 'bad.log'}" in ran.complaint

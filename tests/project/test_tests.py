@@ -26,7 +26,6 @@ OF_INNER_MODULES = {
     "unit/internal_topics/test_golden.py": "which topics are compacted, a table of its own",
     "unit/read/test_matched_transactions.py": "all tables of the match of markers, read in steps of any size",
     "unit/read/test_threads.py": "helpers that cannot be started, or are busy",
-    "unit/salvage/test_salvage.py": "the longest ascending sequence, compared with a slow search",
     "unit/state/test_index_builders.py": "index entries for batches that no broker writes",
     "unit/state/test_producers.py": "producers after random rows, compared with a slow implementation",
     "unit/state/test_transactions.py": "evidence of side files that contradicts the batches",

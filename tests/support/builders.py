@@ -255,3 +255,8 @@ def with_legacy_crc(raw: bytes) -> bytes:
 
 def patched(raw: bytes, position: int, new: bytes) -> bytes:
     return raw[:position] + new + raw[position + len(new) :]
+
+
+def flipped(raw: bytes, position: int = -1, bits: int = 1) -> bytes:
+    """The bytes with bits of one of them flipped."""
+    return patched(raw, position % len(raw), bytes([raw[position] ^ bits]))

@@ -1,11 +1,9 @@
 """The deliberate differences from Kafka 4.4: golden case -> reason. docs/differences.md explains them.
 
-`VERDICT`: cases that kafkarec accepts and Kafka refuses, or the reverse. `CONTROL`: control records that kafkarec reads
-and Kafka does not. `KINDS`: both refuse, with a different exception. `WRITERS`: requests of writer-refusals.json with
-another outcome. A case listed here that does not differ fails a test.
+`CONTROL`: control records that kafkarec reads and Kafka does not. `KINDS`: both refuse, with a different exception.
+`WRITERS`: requests of writer-refusals.json with another outcome. There is no case that only one of the two accepts. A
+case listed here that does not differ fails a test.
 """
-
-VERDICT: dict[str, str] = {}
 
 CONTROL: dict[str, str] = {
     "control-leader-change-v1": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ def produced(base: int, size: int, producer: int, *, transactional: bool) -> byt
     return builders.good_batch(size, base_offset=base, attributes=attributes, producer_id=producer, producer_epoch=0)
 
 
-def random_log(chance: random.Random, folder: Path) -> Path:
-    """Plain batches, transactions and markers of three producers in several segments, some of them damaged."""
+PLACES = (3, 8, 50, 61)  # base offset, length, header, records
+
+
+def random_log(chance: random.Random, folder: Path, places: Sequence[int] = PLACES) -> Path:
+    """Plain batches, transactions and markers of three producers in several segments, some damaged at these bytes."""
     parts, base = [], chance.choice((0, 40))
     for _ in range(chance.randrange(5, 40)):
         producer, size, ended = chance.randrange(1, 4), chance.randrange(1, 4), chance.random() < 0.3
@@ -28,8 +32,7 @@ def random_log(chance: random.Random, folder: Path) -> Path:
         else:
             part = produced(base, size, producer, transactional=chance.random() < 0.6)
         if chance.random() < 0.2:
-            at = chance.choice((3, 8, 50, 61))  # base offset, length, header, records
-            part = part[:at] + bytes([part[at] ^ 1 << chance.randrange(3)]) + part[at + 1 :]
+            part = builders.flipped(part, chance.choice(places), 1 << chance.randrange(3))
         parts.append(part)
         base += 1 if ended else size
     cuts = sorted(chance.sample(range(1, len(parts)), chance.randrange(3)))

@@ -168,6 +168,21 @@ def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None 
     return FileInMemory(data, f"{events[0].base if events else 0:020}.log", Evidence(lambda: written))
 
 
+def write_log(
+    folder: Path, events: Sequence[Event], lost: Sequence[int] = (), *, instead: bytes | None = None, tail: bytes = b""
+) -> Path:
+    """Write a log in which the events with these base offsets are zeros, or other bytes."""
+    folder.mkdir(parents=True)
+    gone = {event.base: bytes(len(event.batch)) if instead is None else instead for event in events}
+    parts = [gone[event.base] if event.base in lost else event.batch for event in events]
+    (folder / f"{0:020}.log").write_bytes(b"".join(parts) + tail)
+    return folder
+
+
+def write_index(folder: Path, *entries: tuple[int, int, int, int]) -> None:
+    (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(*entry) for entry in entries]))
+
+
 def transaction_state(folder: Path, *states: tuple[str, int, int], **fields: object) -> None:
     """Write __transaction_state: (transactional id, producer id, status), status -1: deleted. fields: of all values."""
     kind = TOPICS["__transaction_state"].types[0]

@@ -371,8 +371,7 @@ def test_unreadable_batches_are_not_converted(case: golden.Case) -> None:
 
 def test_damage_is_skipped_and_listed() -> None:
     good = builders.good_batch(2)
-    bad = bytearray(builders.good_batch(2, base_offset=2))
-    bad[-1] ^= 1
+    bad = builders.flipped(builders.good_batch(2, base_offset=2))
     data = good + bad + builders.good_batch(2, base_offset=4) + b"\0" * 5
     with pytest.raises(kafkarec.CorruptRecordError):
         convert(data, compression="lz4")

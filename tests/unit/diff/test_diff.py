@@ -10,13 +10,13 @@ import builders
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_logs import batch, log
+from plain_logs import batch, exchange, flip, log
 
 import kafkarec
 from kafkarec.ops.diff import Difference, compare
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.state import epoch_history
-from kafkarec.state.epoch_history import EpochHistory, EpochStep, truncation
+from kafkarec.state.epoch_history import EpochHistory, truncation
 from kafkarec.write.stamping import stamp
 
 
@@ -69,7 +69,7 @@ def test_other_codec_and_other_batches_are_the_same_records(tmp_path: Path, code
 def test_damage_is_not_a_gap(tmp_path: Path, count: int) -> None:
     data = [batch(0, 10), batch(10, count), batch(10 + count, 10)]
     a = log(tmp_path / "a", data)
-    b = log(tmp_path / "b", [data[0], builders.patched(data[1], 70, bytes([data[1][70] ^ 1])), data[2]])
+    b = log(tmp_path / "b", [data[0], builders.flipped(data[1], 70), data[2]])
     difference = compare(a, b)
     assert spans(difference.only_a) == [(10, 9 + count, "damaged")]
     assert any(note.startswith("B is damaged: 1 range") for note in difference.notes)
@@ -144,23 +144,6 @@ def entries(*pairs: tuple[int, int], end: int) -> EpochHistory:
     return EpochHistory(tuple(EpochEntry(*pair) for pair in pairs), end, "test")
 
 
-def test_the_leader_is_asked_until_both_have_the_epoch() -> None:
-    a = entries((0, 0), (1, 10), end=15)
-    b = entries((0, 0), (2, 12), end=20)
-    assert truncation(a, b) == (10, (EpochStep(1, 0, 12, 10),))
-    assert truncation(b, a) == (10, (EpochStep(2, 1, 15, 12), EpochStep(0, 0, 10, 10)))
-
-
-def test_without_epochs_the_lower_end_counts() -> None:
-    assert truncation(entries(end=20), entries(end=15)) == (15, ())
-    assert truncation(entries((3, 0), end=20), entries(end=15)).offset == 15
-    assert truncation(entries(end=9), entries((3, 0), end=15)) == (9, ())
-
-
-def test_epochs_below_the_leaders_first_one() -> None:
-    assert truncation(entries((1, 0), end=50), entries((4, 30), end=90)).offset == 30
-
-
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.data())
 def test_truncation_ends_where_the_histories_diverge(lengths: list[int], data: st.DataObject) -> None:
     """A common history, then epochs of one replica only, or one that continues the last epoch."""
@@ -202,10 +185,7 @@ def test_segments_with_swapped_names_are_compared_by_their_offsets(tmp_path: Pat
     parts = [batch(0, 10), batch(10, 10)], [batch(20, 10)], [batch(30, 5)]
     a = log(tmp_path / "a", *parts)
     b = log(tmp_path / "b", *parts)
-    names = [b / f"{base:020}.log" for base in (0, 20, 30)]
-    names[1].rename(tmp_path / "x")
-    names[2].rename(names[1])
-    (tmp_path / "x").rename(names[2])
+    exchange(b, 20, 30)
     difference = compare(a, b)
     assert difference.identical and difference.identical_to == 35 and not difference.only_a and not difference.only_b
     assert difference.b.misnamed == [(f"{30:020}.log", 20), (f"{20:020}.log", 30)]
@@ -219,10 +199,7 @@ def test_a_wrong_base_offset_reorders_no_segment_and_is_noticed(tmp_path: Path) 
     parts = [batch(0, 10), batch(10, 10)], [batch(20, 10), batch(30, 5)]
     a = log(tmp_path / "a", *parts)
     b = log(tmp_path / "b", *parts)
-    path = b / f"{0:020}.log"
-    data = bytearray(path.read_bytes())
-    data[5] ^= 1  # the first batch's base offset is 65536
-    path.write_bytes(data)
+    flip(b / f"{0:020}.log", 5)  # the first batch's base offset is 65536
     difference = compare(a, b)
     assert not difference.same and not difference.b.misnamed
     assert any(

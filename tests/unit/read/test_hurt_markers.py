@@ -7,14 +7,13 @@ from pathlib import Path
 
 import hurt_markers
 import pytest
-import transaction_logs as txns
 from hurt_markers import FOLDERS
-from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
+from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 
 import kafkarec
 from kafkarec.damage import UndecidedTransaction
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.sidecars import producer_snapshot, txn_index
+from kafkarec.sidecars import producer_snapshot
 from kafkarec.tables.records import RecordColumns
 
 NOTHING = "no file shows whether it ended in the damage, or how"
@@ -40,15 +39,6 @@ def test_each_marker_of_real_logs(folder: Path, logs_only: bool, tmp_path: Path)
             assert (len(found), found.undecided) == (176, ()), run
 
 
-def log(folder: Path, events: list[Event], lost: int, instead: bytes | None = None) -> Path:
-    """Write a log in which the event with the base offset `lost` is zeros, or other bytes."""
-    folder.mkdir()
-    parts = {event.base: event.batch for event in events}
-    parts[lost] = bytes(len(parts[lost])) if instead is None else instead
-    (folder / f"{0:020}.log").write_bytes(b"".join(parts.values()))
-    return folder
-
-
 def flipped(batch: bytes, *places: tuple[int, int]) -> bytes:
     """The batch with bits of some bytes flipped: (byte, bits)."""
     changed = bytearray(batch)
@@ -68,7 +58,7 @@ T = UndecidedTransaction(7, 0, 0, 2, 3, 3, NOTHING)
 
 
 def test_without_proof_it_is_left_out_and_listed(tmp_path: Path) -> None:
-    found = read(log(tmp_path / "a-0", LOST, 3))
+    found = read(write_log(tmp_path / "a-0", LOST, [3]))
     assert found.column("offset") == [4, 5, 7]
     assert found.undecided == (T,)
     assert found[:1].undecided == (T,)
@@ -76,20 +66,16 @@ def test_without_proof_it_is_left_out_and_listed(tmp_path: Path) -> None:
 
 
 def test_a_buffer_and_pieces_have_it_too(tmp_path: Path) -> None:
-    folder = log(tmp_path / "a-0", LOST, 3)
+    folder = write_log(tmp_path / "a-0", LOST, [3])
     data = (folder / f"{0:020}.log").read_bytes()
     decoded = kafkarec.decode(data, isolation="read_committed", errors="skip", columns=["offset"])
     assert (decoded.column("offset"), decoded.undecided) == ([4, 5, 7], (T,))
     [piece] = kafkarec.open(folder).stream(isolation="read_committed", errors="skip")
     assert piece.undecided == (T,)
-    assert kafkarec.open([folder, log(tmp_path / "b-0", LOST, 3)]).read(
+    assert kafkarec.open([folder, write_log(tmp_path / "b-0", LOST, [3])]).read(
         isolation="read_committed", errors="skip"
     ).undecided == (T, T)
     assert kafkarec.decode(data, errors="skip").undecided == ()
-
-
-def index(folder: Path, *entries: tuple[int, int, int, int]) -> None:
-    (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(*entry) for entry in entries]))
 
 
 def snapshot(folder: Path, offset: int, open_since: int | None) -> None:
@@ -101,21 +87,21 @@ def snapshot(folder: Path, offset: int, open_since: int | None) -> None:
 @pytest.mark.parametrize("since", [-1, 4, None])
 def test_commit_needs_its_end_and_an_index_that_goes_on(tmp_path: Path, since: int | None) -> None:
     events = [*LOST[:1], Event(COMMIT, 7, 3, 1), *LOST[2:], Event(DATA, 8, 8, 1), Event(ABORT, 8, 9, 1)]
-    folder = log(tmp_path / "a-0", events, 3)
+    folder = write_log(tmp_path / "a-0", events, [3])
     snapshot(folder, 6, since)
     assert [one.why for one in read(folder).undecided] == ["it ended in the damage, and no file shows how"]
-    index(folder, (8, 8, 9, 10))
+    write_index(folder, (8, 8, 9, 10))
     assert (seen(folder), read(folder).undecided) == ({0, 1, 2, 4, 5, 7}, ())
-    index(folder)
+    write_index(folder)
     assert seen(folder) == {4, 5, 7}, "an empty .txnindex proves nothing"
-    index(folder, (7, 1, 3, 4), (8, 8, 9, 10))
+    write_index(folder, (7, 1, 3, 4), (8, 8, 9, 10))
     assert seen(folder) == {4, 5, 7}, "nor does one with an entry that fits no transaction"
-    index(folder, (8, 8, 9, 10), (8, 8, 9, 10))
+    write_index(folder, (8, 8, 9, 10), (8, 8, 9, 10))
     assert seen(folder) == {4, 5, 7}, "nor one that is not in order"
 
 
 def test_a_snapshot_whose_checksum_is_wrong_proves_nothing(tmp_path: Path) -> None:
-    folder = log(tmp_path / "a-0", LOST, 3)
+    folder = write_log(tmp_path / "a-0", LOST, [3])
     snapshot(folder, 4, 0)
     path = folder / f"{4:020}.snapshot"
     assert (seen(folder), read(folder).undecided) == ({0, 1, 2, 4, 5, 7}, ()), "it has the transaction open there"
@@ -123,34 +109,16 @@ def test_a_snapshot_whose_checksum_is_wrong_proves_nothing(tmp_path: Path) -> No
     assert read(folder).undecided == (T,)
 
 
-def test_a_commit_of_the_next_epoch_is_that_of_the_transaction(tmp_path: Path) -> None:
-    """KIP-890: the damage had nothing to do with it."""
-    data = [Event(DATA, 7, 0, 3), Event(ABORT, 8, 3, 1), Event(DATA, 7, 4, 2)]
-    commit = Event(COMMIT, 7, 6, 1, 1)
-    assert seen(log(tmp_path / "a-0", [*data, commit], 3)) == {0, 1, 2, 4, 5}
-    of_the_old_kind = Event(COMMIT, 7, 6, 1, 0)
-    assert seen(log(tmp_path / "b-0", [*data, of_the_old_kind], 3)) == {4, 5}
-
-
-def test_a_marker_may_end_a_transaction_without_data(tmp_path: Path) -> None:
-    """So the next marker is no proof that the damaged one was of another producer; its .txnindex entry is."""
-    events = [Event(DATA, 7, 0, 3), Event(ABORT, 8, 3, 1), Event(COMMIT, 7, 4, 1), Event(DATA, 9, 5, 1)]
-    folder = log(tmp_path / "a-0", [*events, Event(ABORT, 9, 6, 1)], 3)
-    assert (seen(folder), read(folder).undecided) == (set(), (T,))
-    index(folder, (8, 3, 3, 4), (9, 5, 6, 7))
-    assert (seen(folder), read(folder).undecided) == ({0, 1, 2}, ())
-
-
 def test_a_damaged_data_batch_has_no_marker_in_it(tmp_path: Path) -> None:
     events = [Event(DATA, 7, 0, 3), Event(PLAIN, -1, 3, 4), Event(DATA, 7, 7, 1), Event(COMMIT, 7, 8, 1)]
-    found = read(log(tmp_path / "a-0", events, 3, flipped(events[1].batch, (70, 1))))
+    found = read(write_log(tmp_path / "a-0", events, [3], instead=flipped(events[1].batch, (70, 1))))
     assert (found.column("offset"), found.undecided, len(found.damage)) == ([0, 1, 2, 7], (), 1)
 
 
 @pytest.mark.parametrize("byte", [*range(8, 12), *range(16, 78)])
 def test_one_flipped_bit_of_a_marker(tmp_path: Path, byte: int) -> None:
     """Every byte but base offset and leader epoch, which no checksum covers: the marker is legible."""
-    found = read(log(tmp_path / "a-0", LOST, 3, flipped(LOST[1].batch, (byte, 1 << byte % 8))))
+    found = read(write_log(tmp_path / "a-0", LOST, [3], instead=flipped(LOST[1].batch, (byte, 1 << byte % 8))))
     assert (found.column("offset"), found.undecided) == ([4, 5, 7], ())
 
 
@@ -163,14 +131,14 @@ def test_one_flipped_bit_of_a_marker(tmp_path: Path, byte: int) -> None:
     ],
 )
 def test_a_marker_that_is_not_legible(tmp_path: Path, left: bytes) -> None:
-    found = read(log(tmp_path / "a-0", LOST, 3, left))
+    found = read(write_log(tmp_path / "a-0", LOST, [3], instead=left))
     assert (found.column("offset"), found.undecided) == ([4, 5, 7], (T,))
 
 
 def test_open_at_the_damaged_end(tmp_path: Path) -> None:
     events = [*LOST[:1], Event(PLAIN, -1, 3, 1), Event(COMMIT, 7, 4, 1)]
-    folder = log(tmp_path / "a-0", events, 4, b"\xff" * 90)
+    folder = write_log(tmp_path / "a-0", events, [4], instead=b"\xff" * 90)
     found = read(folder)
     assert (found.column("offset"), found.undecided, found.last_stable_offset) == ([], (), 0)
-    index(folder, (7, 0, 4, 5))
+    write_index(folder, (7, 0, 4, 5))
     assert read(folder).column("offset") == [3]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import builders
 import pytest
@@ -69,7 +70,7 @@ def test_the_length_of_a_message_but_not_its_magic() -> None:
             columns = skipped(builders.patched(one, 8, length.to_bytes(4, "big")) + following)
             assert offsets(columns) == [5, 6]
             assert [other.fields for other in columns.restored] == [{"batch_length": (length, len(one) - 12)}]
-        columns = skipped(builders.patched(one, 16, bytes([magic ^ 1])) + following)
+        columns = skipped(builders.flipped(one, 16) + following)
         assert columns.restored == () and offsets(columns) == [6]
 
 
@@ -87,61 +88,91 @@ def test_errors_raise_stays_the_verdict_of_kafka() -> None:
     assert skipped(b"".join(hurt(8, bytes(4))), check_crcs=False).restored == ()
 
 
-@pytest.mark.parametrize("base", [0, 1, 2, 4, 2, 2**35 + 3, 2**62, -1])
-def test_a_base_offset_that_exactly_fits(base: int, tmp_path: Path) -> None:
-    columns = in_file(tmp_path, hurt(0, base.to_bytes(8, "big", signed=True)))
-    assert offsets(columns) == list(range(9))
-    [restored] = columns.restored
-    assert (restored.position, restored.fields) == (len(THREE[0]), {"base_offset": (base, 3)})
-    assert restored.evidence == "the offsets before and after it"
-    assert columns.batches.column("base_offset") == [0, 3, 6] and columns.damage == ()
+class Case(NamedTuple):
+    """A segment in which one batch, `number`, has another base offset: each of `stored`.
+
+    right: the one that is restored; None: the stored one is kept
+    index: (offset, number of its batch) of an entry of the .index
+    name: of the segment; following: of the one behind it; lost: the number of a batch that is damaged
+    """
+
+    pieces: list[bytes]
+    number: int
+    stored: tuple[int, ...]
+    right: int | None = None
+    evidence: str = "the offsets before and after it"
+    index: tuple[int, int] | None = None
+    name: int = 0
+    following: int | None = None
+    lost: int | None = None
 
 
-def test_base_offsets_that_do_not_contradict_are_kept(tmp_path: Path) -> None:
-    """A compacted log: the offset may be any in the gap."""
-    pieces = [*THREE[:2], builders.good_batch(3, base_offset=60)]
-    for base in (3, 4, 57):
-        columns = in_file(tmp_path, hurt(0, base.to_bytes(8, "big"), 1, pieces))
-        assert columns.restored == () and columns.batches.column("base_offset") == [0, base, 60]
-    for base in (2, 58, 10**6):  # contradicts, and more than one is possible: a framed batch is not dropped
-        columns = in_file(tmp_path, hurt(0, base.to_bytes(8, "big"), 1, pieces))
-        assert columns.restored == () and columns.batches.column("base_offset") == [0, base, 60]
+def log_of(*batches: tuple[int, int]) -> list[bytes]:
+    """(base offset, count) of each batch."""
+    return [builders.good_batch(count, base_offset=base) for base, count in batches]
 
 
-def test_an_index_entry_gives_the_base_offset(tmp_path: Path) -> None:
-    pieces = [*THREE[:2], builders.good_batch(3, base_offset=60)]
-    position = len(THREE[0])
-    columns = in_file(tmp_path, hurt(0, bytes(8), 1, pieces), [(42, position)])
-    [restored] = columns.restored
-    assert restored.fields == {"base_offset": (0, 40)} and restored.evidence == "the .index entry"
-    for wrong in (1, 60, 10**6):  # an entry that does not fit either
-        columns = in_file(tmp_path, hurt(0, bytes(8), 1, pieces), [(wrong, position)])
-        assert columns.restored == ()
+INDEX = "the .index entry"
+GAP = [*THREE[:2], *log_of((60, 3))]  # a compacted log
+LATE = log_of((30, 3), (33, 3), (36, 3))
+FOUR = log_of((0, 1), (10, 1), (11, 1), (20, 1))
+HURT_BEHIND = [*FOUR[:2], FOUR[2][:-1] + b"!", FOUR[3]]
+ANY = (0, 2, 7, 300, 2**40)
+CASES: dict[str, Case] = {
+    "only one exactly fits": Case(THREE, 1, (0, 1, 2, 4, 2**35 + 3, 2**62, -1), 3),
+    "in a gap: it contradicts nothing": Case(GAP, 1, (3, 4, 57)),
+    "in a gap: it contradicts, and more than one is possible": Case(GAP, 1, (2, 58, 10**6)),
+    "an index entry": Case(GAP, 1, (0,), 40, INDEX, index=(42, 1)),
+    "an index entry below does not fit": Case(GAP, 1, (0,), index=(1, 1)),
+    "an index entry of the next batch does not fit": Case(GAP, 1, (0,), index=(60, 1)),
+    "an index entry above does not fit": Case(GAP, 1, (0,), index=(10**6, 1)),
+    "the last one of a log is undecided": Case(THREE, 2, (2**35, *ANY)),
+    "an index entry of the last one": Case(THREE, 2, (2**35, 7, 6 + 2**20), 6, INDEX, index=(8, 2)),
+    "an index entry of the last one, of a compacted log": Case(THREE, 2, (7,), index=(9, 2)),
+    "an index entry of the last one, of two appended at once": Case(THREE, 2, (7,), index=(19, 2)),
+    "an index entry of the last one, of neither": Case(THREE, 2, (7, 6 + 2**20), index=(7, 2)),
+    "an index entry, far above, of a compacted log": Case(THREE, 2, (6 + 2**20,), index=(8 + 2**20, 2)),
+    "an index entry, far above, of two appended at once": Case(THREE, 2, (6 + 2**20,), index=(18 + 2**20, 2)),
+    "an index entry of a batch that is lost": Case(
+        [THREE[0], b"\xff" * len(THREE[1]), THREE[2]], 2, (7,), index=(5, 2), lost=1
+    ),
+    # [2, 5) fits exactly before a batch that is hurt itself, 5 instead of 6
+    "the batch behind may be the wrong one": Case(log_of((0, 2), (3, 3), (6, 1), (8, 2), (10, 2)), 2, (5,)),
+    "the first one, below the name of its file": Case(LATE, 0, (22, 0, -1), 30, name=30),
+    "the first one, at the name of its file or above": Case([LATE[0], LATE[2]], 0, (30, 31), name=30),
+    # a block of the disk in the place of another one of the same size: the gap fits, but the records are others
+    "a copy of the first batch": Case([THREE[0], THREE[0], THREE[2]], 1, (0,)),
+    "a copy of the first batch at the end": Case([*THREE[:2], THREE[0]], 2, (0,)),
+    # brokers index what was appended at once, by its last offset; the batch behind is damaged, so it is not known
+    "an index entry of several batches": Case(HURT_BEHIND, 1, (12,), index=(11, 1), lost=2),
+    "an index entry of one batch": Case(FOUR, 1, (12,), 10, INDEX, index=(10, 1)),
+    "an index entry of the batch behind": Case(FOUR, 1, (12,), index=(11, 1)),
+    "nothing is missing before an index entry's offset": Case(
+        [*log_of((0, 10)), *HURT_BEHIND[1:]], 1, (12,), 10, INDEX, index=(10, 1), lost=2
+    ),
+    "the last one, before the next segment": Case(THREE, 2, ANY, 6, following=9),
+    "the last one, before a segment that begins later": Case(THREE, 2, ANY, following=12),
+}
 
 
-def test_the_last_base_offset_of_a_log_is_undecided(tmp_path: Path) -> None:
-    columns = in_file(tmp_path, hurt(0, (2**35).to_bytes(8, "big"), 2))
-    assert columns.restored == () and columns.batches.column("base_offset") == [0, 3, 2**35]
-    columns = in_file(tmp_path, hurt(0, (2**35).to_bytes(8, "big"), 2), [(8, len(THREE[0]) + len(THREE[1]))])
-    assert columns.batches.column("base_offset") == [0, 3, 6]
-
-
-def test_an_index_entry_without_a_gap_before_the_last_batch(tmp_path: Path) -> None:
-    """Only the entry contradicts a base offset that is a little too high."""
-    at = len(THREE[0]) + len(THREE[1])
-    for base in (7, 6 + 2**20):
-        raised = hurt(0, base.to_bytes(8, "big"), 2)
-        columns = in_file(tmp_path, raised, [(8, at)])
-        assert columns.batches.column("base_offset") == [0, 3, 6]
-        [restored] = columns.restored
-        assert (restored.position, restored.fields) == (at, {"base_offset": (base, 6)})
-        assert restored.evidence == "the .index entry"
-        for last in (base + 2, base + 12, 7):  # of a compacted log; of two appended at once; of neither
-            columns = in_file(tmp_path, raised, [(last, at)])
-            assert columns.restored == () and columns.batches.column("base_offset") == [0, 3, base]
-    lost_before = [THREE[0], b"\xff" * len(THREE[1]), hurt(0, (7).to_bytes(8, "big"), 2)[2]]
-    columns = in_file(tmp_path, lost_before, [(5, at)])
-    assert columns.restored == () and columns.batches.column("base_offset") == [0, 7]
+@pytest.mark.parametrize("name", CASES)
+def test_base_offsets(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    file = tmp_path / f"{case.name:020d}.log"
+    starts = [0, *accumulate(map(len, case.pieces))]
+    entries = [(case.index[0], starts[case.index[1]])] if case.index is not None else None
+    if case.following is not None:
+        (tmp_path / f"{case.following:020d}.log").write_bytes(builders.good_batch(1, base_offset=case.following))
+    for stored in case.stored:
+        pieces = hurt(0, stored.to_bytes(8, "big", signed=True), case.number, case.pieces)
+        columns = in_file(tmp_path, pieces, entries, case.name)
+        used = stored if case.right is None else case.right
+        bases = [int.from_bytes(piece[:8], "big", signed=True) for piece in pieces]
+        bases[case.number] = used
+        assert columns.batches.column("base_offset") == [base for n, base in enumerate(bases) if n != case.lost]
+        restored = kafkarec.Restored(str(file), starts[case.number], {"base_offset": (stored, used)}, case.evidence)
+        assert columns.restored == (() if case.right is None else (restored,))
+        assert [one.position for one in columns.damage] == ([] if case.lost is None else [starts[case.lost]])
 
 
 @pytest.mark.parametrize(("epoch", "used"), [(6, 7), (8, 7), (2**31 - 1, 7), (-1, -1), (7, 7)])
@@ -200,7 +231,7 @@ def test_damaged_batches_in_a_row_are_not_tried_again_for_each() -> None:
 def test_the_ends_of_compressed_batches_in_work_that_does_not_grow_with_the_square() -> None:
     """No good batch is behind: where such a batch ends could be tried up to the end of the input, for each of them."""
     raw = [builders.good_batch(3, base_offset=3 * number, codec="lz4") for number in range(400)]
-    broken = [one[:-1] + bytes([one[-1] ^ 1]) for one in raw]
+    broken = [builders.flipped(one) for one in raw]
 
     def every_second(*patches: tuple[int, bytes]) -> kafkarec.RecordColumns:
         hurt = raw[1::2]
@@ -247,62 +278,6 @@ def test_a_restored_marker_ends_its_transaction() -> None:
     assert offsets(columns) == [3] and len(columns.restored) == 1  # aborted
     columns = skipped(both, isolation="read_committed", restore=False)  # legible in the damage, it proves the same
     assert offsets(columns) == [3] and columns.restored == () and len(columns.damage) == 1
-
-
-def test_a_base_offset_is_kept_if_the_batch_behind_may_be_the_wrong_one(tmp_path: Path) -> None:
-    """A compacted log: [2, 5) fits exactly before a batch that is hurt itself, 5 instead of 6."""
-    pieces = [builders.good_batch(count, base_offset=base) for base, count in ((0, 2), (3, 3), (6, 1), (8, 2), (10, 2))]
-    hurt_behind = builders.patched(pieces[2], 0, (5).to_bytes(8, "big"))
-    columns = in_file(tmp_path, [*pieces[:2], hurt_behind, *pieces[3:]])
-    assert columns.batches.column("base_offset")[:2] == [0, 3]
-
-
-def test_the_first_base_offset_of_a_segment_is_at_its_name_or_above(tmp_path: Path) -> None:
-    """It is below the offset in the file's name, and offsets are missing behind it."""
-    pieces = [builders.good_batch(3, base_offset=base) for base in (30, 33, 36)]
-    file = tmp_path / f"{30:020}.log"
-    for stored in (22, 0, -1):
-        file.write_bytes(b"".join(hurt(0, stored.to_bytes(8, "big", signed=True), 0, pieces)))
-        columns = kafkarec.open(file).read(errors="skip")
-        assert offsets(columns) == list(range(30, 39))
-        [restored] = columns.restored
-        assert (restored.position, restored.fields["base_offset"]) == (0, (stored, 30))
-    for base in (30, 31):  # a compacted log
-        file.write_bytes(b"".join(hurt(0, base.to_bytes(8, "big"), 0, [pieces[0], pieces[2]])))
-        assert kafkarec.open(file).read(errors="skip").restored == ()
-
-
-def test_a_copy_of_a_batch_keeps_its_offset(tmp_path: Path) -> None:
-    """A block of the disk in the place of another one of the same size: the gap fits, but the records are others."""
-    for at in (1, 2):
-        pieces = [*THREE[:at], THREE[0], *THREE[at + 1 :]]
-        columns = in_file(tmp_path, pieces)
-        assert columns.restored == () and columns.batches.column("base_offset")[at] == 0
-
-
-def test_an_index_entry_of_several_batches_proves_nothing(tmp_path: Path) -> None:
-    """Brokers index what was appended at once, by its last offset. The batch behind is damaged, so it is not known."""
-    pieces = [builders.good_batch(1, base_offset=base) for base in (0, 10, 11, 20)]
-    pieces[1] = builders.patched(pieces[1], 0, (12).to_bytes(8, "big"))
-    spoiled = [*pieces[:2], pieces[2][:-1] + b"!", pieces[3]]
-    position = len(pieces[0])
-    assert in_file(tmp_path, spoiled, [(11, position)]).restored == ()
-    assert len(in_file(tmp_path, pieces, [(10, position)]).restored) == 1
-    assert in_file(tmp_path, pieces, [(11, position)]).restored == ()
-    pieces[0] = spoiled[0] = builders.good_batch(10)  # nothing is missing between it and the entry's offset
-    assert len(in_file(tmp_path, spoiled, [(10, len(pieces[0]))]).restored) == 1
-
-
-def test_the_name_of_the_next_segment_is_behind_the_last_batch(tmp_path: Path) -> None:
-    for base in (0, 2, 7, 300, 2**40):
-        pieces = hurt(0, base.to_bytes(8, "big"), 2)
-        (tmp_path / f"{9:020d}.log").write_bytes(builders.good_batch(1, base_offset=9))
-        columns = in_file(tmp_path, pieces)
-        assert [one.fields for one in columns.restored] == [{"base_offset": (base, 6)}]
-        (tmp_path / f"{9:020d}.log").rename(tmp_path / f"{12:020d}.log")  # a compacted log: it may be anywhere
-        assert in_file(tmp_path, pieces).restored == ()
-        (tmp_path / f"{12:020d}.log").unlink()
-        assert in_file(tmp_path, pieces).restored == ()
 
 
 def test_wrapper_messages_prove_no_offsets(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from plain_logs import batch, log
+from builders import flipped
+from plain_logs import batch, exchange, flip, log
 
 from kafkarec.ops.salvage import SalvageReport, salvage
 from kafkarec.ops.verify import verify
@@ -39,10 +40,7 @@ def used(report: SalvageReport) -> dict[str, bool]:
 
 @pytest.mark.parametrize("pair", [(0, 20), (20, 40), (0, 60), (40, 60)])
 def test_exchanged_names(folder: Path, pair: tuple[int, int]) -> None:
-    one, other = (folder / name(base) for base in pair)
-    one.rename(folder / "x")
-    other.rename(one)
-    (folder / "x").rename(other)
+    exchange(folder, *pair)
     data, report = saved(folder)
     assert data == WHOLE and report.ok
     assert used(report) == {name(base): True for base in pair}
@@ -96,9 +94,7 @@ def test_a_name_below_the_end_of_the_segment_before(tmp_path: Path) -> None:
 def test_exchanged_names_one_of_which_lost_its_content(folder: Path, rest: bytes, gone: int, whole: int) -> None:
     """The whole segment is at the name of the other one, which has no batch that could say so."""
     (folder / name(gone)).write_bytes(rest)
-    (folder / name(whole)).rename(folder / "x")
-    (folder / name(gone)).rename(folder / name(whole))
-    (folder / "x").rename(folder / name(gone))
+    exchange(folder, gone, whole)
     data, report = saved(folder)
     assert data == b"".join(b"".join(SEGMENTS[BASES.index(base)]) for base in BASES if base != gone)
     assert used(report) == {name(gone): True} and not report.partitions[0].set_aside
@@ -143,9 +139,7 @@ def test_a_swap_replaces_what_it_covers(folder: Path) -> None:
 
 
 def test_what_is_damaged_in_a_swap_comes_from_the_original(folder: Path) -> None:
-    damaged = bytearray(b"".join(SEGMENTS[1]))
-    damaged[90] ^= 1
-    (folder / name(20, ".swap")).write_bytes(damaged)
+    (folder / name(20, ".swap")).write_bytes(flipped(b"".join(SEGMENTS[1]), 90))
     data, report = saved(folder)
     assert data == WHOLE and report.partitions[0].lost == []
     assert used(report) == {name(20, ".swap"): True, name(20): True}
@@ -171,9 +165,7 @@ def test_a_missing_segment(folder: Path, state: str) -> None:
 
 def test_damage_is_filled(folder: Path) -> None:
     (folder / name(20, ".deleted")).write_bytes(b"".join(SEGMENTS[1]))
-    damaged = bytearray(b"".join(SEGMENTS[1]))
-    damaged[90] ^= 1
-    (folder / name(20)).write_bytes(damaged)
+    flip(folder / name(20), 90)
     data, report = saved(folder)
     assert data == WHOLE and report.exit_status() == 1  # the damage is reported
     assert report.partitions[0].lost == [] and report.partitions[0].other_files[0].batches == 1

@@ -10,6 +10,7 @@ from pathlib import Path
 import builders
 import pytest
 from jvm_oracle import Oracle
+from plain_logs import exchange
 from salvage_runs import assert_kafka_loads, content, logs
 from verify_reports import data_folder, good, made, verified
 from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, small
@@ -204,8 +205,6 @@ def test_the_end_of_a_log_whose_last_names_are_exchanged(tmp_path: Path) -> None
     *_, one, other, last = sorted(folder.glob("*.log"))
     last.unlink()
     expected = verified(folder).partitions[0].beyond_end
-    one.rename(folder / "x")
-    other.rename(one)
-    (folder / "x").rename(other)
+    exchange(folder, int(one.stem), int(other.stem))
     [found] = salvage(folder, tmp_path / "out", keep_end=True).partitions
     assert (found.beyond_end, found.next_offset) == (expected, 12) and expected

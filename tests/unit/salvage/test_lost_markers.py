@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import builders
 import hurt_markers
@@ -12,7 +13,7 @@ import transaction_logs as txns
 from hurt_markers import FOLDERS
 from paths import SEGMENTS
 from salvage_runs import set_aside
-from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
+from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 
 import kafkarec
 from kafkarec.ops.salvage import SalvagedPartition, salvage
@@ -27,16 +28,9 @@ EVENTS = [
 ]
 
 
-def source(folder: Path, events: list[Event] = EVENTS, lost: tuple[int, ...] = (3,), tail: bytes = b"") -> Path:
-    """Write a log in which the events with these base offsets are zeros."""
-    folder.mkdir(parents=True)
-    parts = [bytes(len(event.batch)) if event.base in lost else event.batch for event in events]
-    (folder / f"{0:020}.log").write_bytes(b"".join(parts) + tail)
-    return folder
-
-
-def index(folder: Path, *entries: tuple[int, int, int, int]) -> None:
-    (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(*entry) for entry in entries]))
+def source(folder: Path) -> Path:
+    """The log without its ABORT marker."""
+    return write_log(folder, EVENTS, [3])
 
 
 def saved(folder: Path, out: Path, undecided: str = "abort") -> SalvagedPartition:
@@ -74,7 +68,7 @@ def test_each_marker_of_real_logs(folder: Path, tmp_path: Path) -> None:
 
 
 def test_the_marker_that_txnindex_proves(tmp_path: Path) -> None:
-    index(source(tmp_path / "a-0"), (7, 0, 3, 4))
+    write_index(source(tmp_path / "a-0"), (7, 0, 3, 4))
     [one] = saved(tmp_path / "a-0", tmp_path / "out").markers
     assert (one.outcome, one.proven, one.proof, one.marker_offset) == ("abort", True, "txnindex", 3)
     marker = list(kafkarec.open(tmp_path / "out" / "a-0").batches())[1]
@@ -92,7 +86,7 @@ def test_the_marker_that_txnindex_proves(tmp_path: Path) -> None:
 def test_the_coordinator_epoch_is_the_producers_last_one(tmp_path: Path) -> None:
     before = [Event(DATA, 7, 0, 1), Event(COMMIT, 7, 1, 1)]
     events = [*before, Event(DATA, 7, 2, 1), Event(ABORT, 7, 3, 1), *EVENTS[2:]]
-    saved(source(tmp_path / "a-0", events), tmp_path / "out")
+    saved(write_log(tmp_path / "a-0", events, [3]), tmp_path / "out")
     [record] = list(kafkarec.open(tmp_path / "out" / "a-0").batches())[3]
     assert (record.offset, record.control.coordinator_epoch) == (3, 5)
 
@@ -127,65 +121,153 @@ def test_what_is_not_proven(
     assert [marker["outcome"] for marker in written] == [undecided]
 
 
-def test_a_proven_end_is_not_open_to_the_option(tmp_path: Path) -> None:
-    index(source(tmp_path / "a-0"), (7, 0, 3, 4))
-    assert saved(tmp_path / "a-0", tmp_path / "out", "commit").markers[0].outcome == "abort"
-    assert committed(tmp_path / "out") == [4, 5, 7]
+class Case(NamedTuple):
+    """A log in which the events with the base offsets `lost` are zeros.
+
+    visible: what a read_committed consumer gets
+    markers: (producer, first offset, what salvage decides, by which proof, marker's offset, lost from, lost to)
+    said: in the report
+    """
+
+    events: list[Event]
+    lost: tuple[int, ...]
+    visible: list[int]
+    markers: list[tuple[int, int, str, str, int | None, int, int | None]]
+    index: tuple[tuple[int, int, int, int], ...] = ()
+    tail: bytes = b""
+    said: str = ""
 
 
-def test_two_transactions_and_one_offset(tmp_path: Path) -> None:
-    """One marker was lost; of whom is not known. There is one offset to write a marker at."""
-    events = [Event(DATA, 7, 0, 1), Event(DATA, 8, 1, 2), Event(ABORT, 8, 3, 1), Event(DATA, 7, 4, 1)]
-    events += [Event(DATA, 8, 5, 1), Event(COMMIT, 7, 6, 1), Event(COMMIT, 8, 7, 1)]
-    saved = salvage(source(tmp_path / "a-0", events), tmp_path / "out")
-    assert [(one.producer_id, one.outcome, one.marker_offset) for one in saved.partitions[0].markers] == [
-        (7, "abort", 3),
-        (8, "aside", None),
+ALONE = [Event(DATA, 7, 0, 3)]
+OF_TWO = [Event(DATA, 7, 0, 1), Event(DATA, 8, 1, 2)]
+AT_THE_END = [*ALONE, Event(PLAIN, -1, 3, 1), Event(COMMIT, 7, 4, 1)]
+OF_ANOTHER = [*ALONE, Event(ABORT, 8, 3, 1)]
+WITHOUT_DATA = [*OF_ANOTHER, Event(COMMIT, 7, 4, 1), Event(DATA, 9, 5, 1), Event(ABORT, 9, 6, 1)]
+TWICE = [*ALONE, Event(COMMIT, 7, 3, 1), Event(DATA, 7, 4, 2), Event(ABORT, 7, 6, 1)]
+NOTHING = (7, 0, "abort", "nothing", 3, 3, 3)
+CASES = {
+    "nothing proves an end": Case(EVENTS, (3,), [4, 5, 7], [NOTHING]),
+    "the index proves it": Case(EVENTS, (3,), [4, 5, 7], [(7, 0, "abort", "txnindex", 3, 3, 3)], ((7, 0, 3, 4),)),
+    # One marker was lost; of whom is not known. There is one offset to write a marker at.
+    "two transactions and one offset": Case(
+        [
+            *(*OF_TWO, Event(ABORT, 8, 3, 1), Event(DATA, 7, 4, 1)),
+            *(Event(DATA, 8, 5, 1), Event(COMMIT, 7, 6, 1), Event(COMMIT, 8, 7, 1)),
+        ],
+        (3,),
+        [4, 5],
+        [NOTHING, (8, 1, "aside", "nothing", None, 3, 3)],
+        said="its batches are set aside: no file shows whether it ended in the damage, or how; no offset is free",
+    ),
+    # That of the .txnindex at its offset, the other one at the last free offset.
+    "two markers in one hole": Case(
+        [
+            *(*OF_TWO, Event(ABORT, 7, 3, 1), Event(PLAIN, -1, 4, 1)),
+            *(Event(COMMIT, 8, 5, 1), Event(DATA, 8, 6, 1), Event(COMMIT, 8, 7, 1)),
+        ],
+        (3, 4, 5),
+        [6],
+        [(7, 0, "abort", "txnindex", 3, 3, 5), (8, 1, "abort", "nothing", 5, 3, 5)],
+        ((7, 0, 3, 1),),
+    ),
+    "at the log's end it may stay open": Case(AT_THE_END, (4,), [], [], tail=b"\xff" * 10),
+    "at the log's end only the index counts": Case(
+        AT_THE_END, (4,), [3], [(7, 0, "abort", "txnindex", 4, 4, None)], ((7, 0, 4, 5),), tail=b"\xff" * 10
+    ),
+    # Not damaged: the log ends before the marker that its .txnindex has.
+    "an end that was cut off": Case(ALONE, (), [], [(7, 0, "abort", "txnindex", 9, 3, None)], ((7, 0, 9, 10),)),
+    # The batches between are missing with all of their bytes: nothing but the .txnindex shows that, and it may be that
+    # of another log.
+    "an entry of a later transaction proves no abort of an earlier one": Case(
+        [*ALONE, Event(PLAIN, -1, 8, 1)], (), [8], [(7, 0, "abort", "end_unknown", 3, 3, 3)], ((7, 4, 6, 4),)
+    ),
+    # The first COMMIT and the ABORT are missing: which of the data is of which transaction, no file shows.
+    "an entry within the data of a transaction decides nothing": Case(
+        [*ALONE, Event(DATA, 7, 4, 2), Event(PLAIN, -1, 8, 1)],
+        (),
+        [8],
+        [(7, 0, "abort", "nothing", 6, 6, 6)],
+        ((7, 4, 6, 4),),
+    ),
+    # The later one began in the damage, and the .txnindex has no ABORT before that.
+    "an entry of a later transaction in damage proves the end of an earlier one": Case(
+        TWICE, (3, 4, 6), [0, 1, 2], [(7, 0, "commit", "txnindex", 3, 3, 3)], ((7, 4, 6, 4),), tail=b"?"
+    ),
+    "the same where the log goes on": Case(
+        [*TWICE, Event(PLAIN, -1, 9, 1)],
+        (3, 4, 6),
+        [0, 1, 2, 9],
+        [(7, 0, "commit", "txnindex", 3, 3, 3)],
+        ((7, 4, 6, 4),),
+        tail=b"?",
+    ),
+    # The first offset of the entry follows the data at once: that is no .txnindex of this log.
+    "an entry at which there is no place for another end decides nothing": Case(
+        ALONE, (), [], [(7, 0, "aside", "end_unknown", None, 3, None)], ((7, 3, 6, 3),), tail=bytes(299) + b"x"
+    ),
+    # So the next marker is no proof that the damaged one was of another producer; its .txnindex entry is.
+    "a marker may end a transaction without data": Case(WITHOUT_DATA, (3,), [], [NOTHING]),
+    "the damaged one was of another producer": Case(WITHOUT_DATA, (3,), [0, 1, 2], [], ((8, 3, 3, 4), (9, 5, 6, 7))),
+    # KIP-890: the damage had nothing to do with it.
+    "a commit of the next epoch": Case(
+        [*OF_ANOTHER, Event(DATA, 7, 4, 2), Event(COMMIT, 7, 6, 1, 1)], (3,), [0, 1, 2, 4, 5], []
+    ),
+    "a commit of the same epoch": Case(
+        [*OF_ANOTHER, Event(DATA, 7, 4, 2), Event(COMMIT, 7, 6, 1, 0)], (3,), [4, 5], [NOTHING]
+    ),
+}
+WHY = {
+    "nothing": "no file shows whether it ended in the damage, or how",
+    "end_unknown": "it ended in the damage, and no file shows how",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reading_hides_what_salvage_hides(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    folder = write_log(tmp_path / "a-0", case.events, case.lost, tail=case.tail)
+    if case.index:
+        write_index(folder, *case.index)
+    read = kafkarec.open(folder).read(isolation="read_committed", errors="skip")
+    report = salvage(folder, tmp_path / "out")
+    assert read.column("offset") == committed(tmp_path / "out") == case.visible
+    [one] = report.partitions
+    names = ("producer_id", "first_offset", "outcome", "proof", "marker_offset", "lost_from", "lost_to")
+    assert [tuple(getattr(marker, name) for name in names) for marker in one.markers] == case.markers
+    unproven = [marker for marker in one.markers if not marker.proven]
+    assert unproven == [marker for marker in one.markers if marker.proof in WHY]
+    assert [
+        (each.producer_id, each.first_offset, each.lost_from, each.lost_to, each.why) for each in read.undecided
+    ] == [
+        (marker.producer_id, marker.first_offset, marker.lost_from, marker.lost_to, WHY[marker.proof])
+        for marker in unproven
     ]
-    why = "its batches are set aside: no file shows whether it ended in the damage, or how; no offset is free"
-    assert why in str(saved)
-    assert rows(tmp_path / "out") == [(0, False), (3, True), (4, False), (5, False), (6, True), (7, True)]
-    assert committed(tmp_path / "out") == [4, 5]
-
-
-def test_two_markers_in_one_hole(tmp_path: Path) -> None:
-    """That of the .txnindex at its offset, the other one at the last free offset."""
-    events = [Event(DATA, 7, 0, 1), Event(DATA, 8, 1, 2), Event(ABORT, 7, 3, 1), Event(PLAIN, -1, 4, 1)]
-    events += [Event(COMMIT, 8, 5, 1), Event(DATA, 8, 6, 1), Event(COMMIT, 8, 7, 1)]
-    folder = source(tmp_path / "a-0", events, (3, 4, 5))
-    index(folder, (7, 0, 3, 1))
-    report = saved(folder, tmp_path / "out")
-    assert [(one.producer_id, one.outcome, one.proven, one.marker_offset) for one in report.markers] == [
-        (7, "abort", True, 3),
-        (8, "abort", False, 5),
-    ]
-    assert committed(tmp_path / "out") == [6]
-
-
-def test_at_the_logs_end_only_txnindex_counts(tmp_path: Path) -> None:
-    events = [*EVENTS[:1], Event(PLAIN, -1, 3, 1), Event(COMMIT, 7, 4, 1)]
-    folder = source(tmp_path / "a-0", events, (4,), tail=b"\xff" * 10)
-    report = saved(folder, tmp_path / "out")
-    assert (report.markers, committed(tmp_path / "out"), report.next_offset) == ([], [], 4)
-    index(folder, (7, 0, 4, 5))
-    report = saved(folder, tmp_path / "again")
-    assert [(one.outcome, one.marker_offset) for one in report.markers] == [("abort", 4)]
-    assert (committed(tmp_path / "again"), report.next_offset) == ([3], 5)
-
-
-def test_an_end_that_was_cut_off(tmp_path: Path) -> None:
-    """Not damaged: the log ends before the marker that its .txnindex has."""
-    folder = source(tmp_path / "a-0", EVENTS[:1], ())
-    index(folder, (7, 0, 9, 10))
-    [one] = saved(folder, tmp_path / "out").markers
-    assert (one.outcome, one.marker_offset, one.lost_from, one.lost_to) == ("abort", 9, 3, None)
-    assert (rows(tmp_path / "out"), committed(tmp_path / "out")) == ([(0, False), (9, True)], [])
+    assert case.said in str(report)
+    aside = [(marker.producer_id, marker.first_offset) for marker in one.markers if marker.outcome == "aside"]
+    kept = [event for event in case.events if event.base not in case.lost and (event.producer, event.base) not in aside]
+    batches = [(event.base, event.kind in txns.MARKERS) for event in kept]
+    batches += [(marker.marker_offset, True) for marker in one.markers if marker.marker_offset is not None]
+    assert rows(tmp_path / "out") == sorted(batches)
+    if unproven:
+        decided = saved(folder, tmp_path / "decided", "commit").markers
+        assert [(one.outcome, one.marker_offset) for one in decided] == [
+            ("commit" if marker in unproven and marker.outcome == "abort" else marker.outcome, marker.marker_offset)
+            for marker in one.markers
+        ]
+        published = [
+            offset
+            for marker in unproven
+            for event in kept
+            if event.producer == marker.producer_id and marker.first_offset <= event.base <= marker.last_offset
+            for offset in range(event.base, event.last + 1)
+        ]
+        assert committed(tmp_path / "decided") == sorted([*case.visible, *published])
 
 
 def test_replicas_prove_for_each_other(tmp_path: Path) -> None:
     """Both lost the marker; one has the .txnindex."""
     one, other = source(tmp_path / "one" / "a-0"), source(tmp_path / "other" / "a-0")
-    index(other, (7, 0, 3, 4))
+    write_index(other, (7, 0, 3, 4))
     [report] = salvage([one, other], tmp_path / "out").partitions
     assert [(marker.proof, marker.marker_offset) for marker in report.markers] == [("txnindex", 3)]
     assert committed(tmp_path / "out") == [4, 5, 7]
@@ -193,7 +275,7 @@ def test_replicas_prove_for_each_other(tmp_path: Path) -> None:
 
 def test_between_two_segments(tmp_path: Path) -> None:
     """The zeros at the end of a segment that is not the last one are a lost marker: a broker trims what it rolls."""
-    folder = source(tmp_path / "a-0", EVENTS[:2])
+    folder = write_log(tmp_path / "a-0", EVENTS[:2], [3])
     (folder / f"{4:020}.log").write_bytes(b"".join(event.batch for event in EVENTS[2:]))
     report = saved(folder, tmp_path / "out")
     assert [(one.outcome, one.marker_offset) for one in report.markers] == [("abort", 3)]
@@ -206,7 +288,7 @@ def test_between_two_segments(tmp_path: Path) -> None:
 
 def test_a_wrong_base_offset_at_a_segments_end(tmp_path: Path) -> None:
     """The next segment's name proves where the marker was."""
-    folder = source(tmp_path / "a-0", EVENTS[:2], ())
+    folder = write_log(tmp_path / "a-0", [])
     log = folder / f"{0:020}.log"
     log.write_bytes(EVENTS[0].batch + builders.patched(EVENTS[1].batch, 7, b"\x07"))
     (folder / f"{4:020}.log").write_bytes(b"".join(event.batch for event in EVENTS[2:]))
@@ -220,11 +302,11 @@ def test_a_wrong_base_offset_at_a_segments_end(tmp_path: Path) -> None:
 def test_a_marker_that_was_cut_out(files: int, tmp_path: Path) -> None:
     """Only a gap is left, as in a compacted log; but the .txnindex lists the marker."""
     parts = [[event.batch for event in EVENTS if event.base != 3]]
-    folder = source(tmp_path / "a-0", [], ())
+    folder = write_log(tmp_path / "a-0", [])
     parts = [parts[0][:1], parts[0][1:]] if files == 2 else parts
     for base, batches in zip((0, 4), parts, strict=False):
         (folder / f"{base:020}.log").write_bytes(b"".join(batches))
-    index(folder, (7, 0, 3, 4))
+    write_index(folder, (7, 0, 3, 4))
     [one] = saved(folder, tmp_path / "out").markers
     assert (one.outcome, one.proof, one.marker_offset) == ("abort", "txnindex", 3)
     assert committed(tmp_path / "out") == [4, 5, 7]
@@ -236,7 +318,7 @@ def test_a_marker_that_was_cut_out_of_a_log_that_was_never_cleaned(
     files: int, cleaned: str | None, tmp_path: Path
 ) -> None:
     """Without .txnindex only the gap tells, and only where the log cleaner did not make it."""
-    folder = source(tmp_path / "data" / "a-0", [], ())
+    folder = write_log(tmp_path / "data" / "a-0", [])
     parts = [[EVENTS[0].batch], [event.batch for event in EVENTS[2:]]]
     for base, batches in zip((0, 4), parts if files == 2 else [parts[0] + parts[1]], strict=False):
         (folder / f"{base:020}.log").write_bytes(b"".join(batches))
@@ -283,49 +365,3 @@ def test_what_is_no_proof_of_the_coordinator(tmp_path: Path, other: dict[str, ob
     folder = source(tmp_path / "a-0")
     txns.transaction_state(tmp_path / "__transaction_state-7", ("id", 7, 2), **fields)
     assert [one.proven for one in saved(folder, tmp_path / "out").markers] == [False]
-
-
-def test_an_entry_of_a_later_transaction_proves_no_abort_of_an_earlier_one(tmp_path: Path) -> None:
-    """The batches between are missing with all of their bytes: nothing but the .txnindex shows that, and it may be that
-    of another log."""
-    events = [Event(DATA, 7, 0, 3), Event(PLAIN, -1, 8, 1)]
-    index(source(tmp_path / "a-0", events, lost=()), (7, 4, 6, 4))
-    read = kafkarec.open(tmp_path / "a-0").read(isolation="read_committed")
-    assert [one.offset for one in read] == [8]
-    assert [(one.first_offset, one.last_offset, one.lost_from, one.lost_to) for one in read.undecided] == [(0, 2, 3, 3)]
-    [marker] = saved(tmp_path / "a-0", tmp_path / "out", undecided="commit").markers
-    assert (marker.first_offset, marker.outcome, marker.proven, marker.marker_offset) == (0, "commit", False, 3)
-    assert committed(tmp_path / "out") == [0, 1, 2, 8]
-
-
-def test_an_entry_within_the_data_of_a_transaction_decides_nothing(tmp_path: Path) -> None:
-    """The first COMMIT and the ABORT are missing: which of the data is of which transaction, no file shows."""
-    events = [Event(DATA, 7, 0, 3), Event(DATA, 7, 4, 2), Event(PLAIN, -1, 8, 1)]
-    index(source(tmp_path / "a-0", events, lost=()), (7, 4, 6, 4))
-    read = kafkarec.open(tmp_path / "a-0").read(isolation="read_committed")
-    assert [one.offset for one in read] == [8]
-    assert [(one.first_offset, one.last_offset, one.lost_from, one.lost_to) for one in read.undecided] == [(0, 5, 6, 6)]
-
-
-@pytest.mark.parametrize("behind", [[], [Event(PLAIN, -1, 9, 1)]], ids=["the log ends", "the log goes on"])
-def test_an_entry_of_a_later_transaction_in_damage_proves_the_end_of_an_earlier_one(
-    behind: list[Event], tmp_path: Path
-) -> None:
-    """The later one began in the damage, and the .txnindex has no ABORT before that."""
-    events = [Event(DATA, 7, 0, 3), Event(COMMIT, 7, 3, 1), Event(DATA, 7, 4, 2), Event(ABORT, 7, 6, 1), *behind]
-    index(source(tmp_path / "a-0", events, lost=(3, 4, 6), tail=b"?"), (7, 4, 6, 4))
-    visible = [0, 1, 2, *(event.base for event in behind)]
-    read = kafkarec.open(tmp_path / "a-0").read(isolation="read_committed", errors="skip")
-    assert ([one.offset for one in read], read.undecided) == (visible, ())
-    [marker] = saved(tmp_path / "a-0", tmp_path / "out").markers
-    assert (marker.first_offset, marker.outcome, marker.proof, marker.marker_offset) == (0, "commit", "txnindex", 3)
-    assert committed(tmp_path / "out") == visible
-
-
-def test_an_entry_at_which_there_is_no_place_for_another_end_decides_nothing(tmp_path: Path) -> None:
-    """The first offset of the entry follows the data at once: that is no .txnindex of this log."""
-    index(source(tmp_path / "a-0", [Event(DATA, 7, 0, 3)], lost=(), tail=bytes(300)[:-1] + b"x"), (7, 3, 6, 3))
-    read = kafkarec.open(tmp_path / "a-0").read(isolation="read_committed", errors="skip")
-    assert [(one.first_offset, one.why) for one in read.undecided] == [
-        (0, "it ended in the damage, and no file shows how")
-    ]

@@ -69,7 +69,7 @@ def test_replicas_complete_each_other(tmp_path: Path) -> None:
     parts = [batch(i * 10, 10) for i in range(9)]
 
     def hit(*which: int) -> list[bytes]:
-        return [p[:80] + bytes([p[80] ^ 1]) + p[81:] if i in which else p for i, p in enumerate(parts)]
+        return [builders.flipped(part, 80) if i in which else part for i, part in enumerate(parts)]
 
     a = log(tmp_path / "a" / "orders-0", hit(1, 2, 8)[:5], hit(1, 2, 8)[5:])
     b = log(tmp_path / "b" / "orders-0", hit(2, 5)[:3], hit(2, 5)[3:])
@@ -91,7 +91,7 @@ def test_wrapper_messages_complete_each_other(tmp_path: Path, magic: int) -> Non
         parts.append(builders.wrapper(inner, magic=magic, codec="gzip", offset=first + 4))
     sources = []
     for name, hit in {"a": 1, "b": 3, "c": 0}.items():
-        data = [part[:30] + bytes([part[30] ^ 1]) + part[31:] if n == hit else part for n, part in enumerate(parts)]
+        data = [builders.flipped(part, 30) if n == hit else part for n, part in enumerate(parts)]
         sources.append(tmp_path / name / "orders-0")
         sources[-1].mkdir(parents=True)
         (sources[-1] / f"{0:020}.log").write_bytes(b"".join(data))
@@ -133,18 +133,6 @@ def test_a_stored_base_offset_proves_more_than_a_restored_one(tmp_path: Path, ep
         assert copied(tmp_path / name) == b"".join([batch(0, 10), *parts])
 
 
-def test_conflicts_are_reported_and_no_batch_is_lost(tmp_path: Path) -> None:
-    common = [batch(0, 10), batch(10, 10, epoch=1)]
-    a = log(tmp_path / "a" / "orders-0", [*common, batch(20, 5, epoch=1), batch(25, 5, epoch=1)])
-    b = log(tmp_path / "b" / "orders-0", [*common, batch(20, 7, epoch=2), batch(27, 2, epoch=2)])
-    for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
-        report = salvage(sources, tmp_path / name)
-        assert copied(tmp_path / name) == b"".join([*common, batch(20, 7, epoch=2), batch(27, 2, epoch=2)])
-        assert set_aside(tmp_path / name) == batch(20, 5, epoch=1) + batch(25, 5, epoch=1)
-        assert {one.reason for one in report.partitions[0].set_aside} == {"conflict_epoch"}
-        assert not report.ok and "a later leader" in str(report)
-
-
 @pytest.mark.parametrize("epoch", [-5, 0, 2, 1 << 30])
 @pytest.mark.parametrize("hit", [0, 1, 2])
 def test_a_leader_epoch_that_was_damaged_in_one_replica(tmp_path: Path, epoch: int, hit: int) -> None:
@@ -169,18 +157,6 @@ def test_a_stale_tail_stays_out_of_a_brokers_folder(tmp_path: Path) -> None:
     assert report.partitions[0].next_offset == 20
     assert [one.reason for one in report.partitions[0].set_aside] == ["stale_epoch"]
     assert (tmp_path / "broker/orders-0/leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 10\n"
-
-
-def test_of_compacted_replicas_the_fuller_batch_is_taken(tmp_path: Path) -> None:
-    parts = builders.records(10)
-    full = builders.batch(parts, base_offset=10, last_offset_delta=9)
-    cleaned = builders.batch([parts[2], parts[9]], base_offset=10, last_offset_delta=9)
-    a = log(tmp_path / "a" / "orders-0", [batch(0, 10), cleaned, batch(20, 1)])
-    b = log(tmp_path / "b" / "orders-0", [full, batch(20, 1)])
-    report = salvage([a, b], tmp_path / "out")
-    assert copied(tmp_path / "out") == batch(0, 10) + full + batch(20, 1)
-    assert set_aside(tmp_path / "out") == cleaned
-    assert [one.reason for one in report.partitions[0].set_aside] == ["conflict_content"]
 
 
 def test_epochs_of_one_replica_that_the_merged_log_contradicts(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import builders
 import pytest
 import reading
 from command import Here
@@ -33,18 +34,6 @@ def metadata(root: Path, snapshot: bytes) -> Path:
     return folder
 
 
-def test_a_whole_snapshot_is_copied_under_its_name(tmp_path: Path) -> None:
-    report = salvage(METADATA, tmp_path / "out")
-    (one,) = report.partitions
-    assert report.ok and [file.name for file in one.snapshots] == [NAME]
-    assert (tmp_path / "out" / METADATA.name / NAME).read_bytes() == WHOLE
-    assert one.snapshots[0].size == len(WHOLE) and len(one.snapshots[0].sha256) == 64
-    assert str(METADATA / NAME) in one.sources
-    assert "in 1 segment and 1 KRaft snapshot, from 2 files" in str(report)
-    (dry,) = salvage(METADATA, tmp_path / "dry", dry_run=True).partitions
-    assert [file.name for file in dry.snapshots] == [NAME] and not (tmp_path / "dry").exists()
-
-
 def first_batch(data: bytes) -> int:
     return int(kafkarec.scan(data)[0]["size_in_bytes"])
 
@@ -55,7 +44,7 @@ def first_batch(data: bytes) -> int:
         (WHOLE[:-1], None, ["length_beyond_end"]),
         (WHOLE[: first_batch(WHOLE)], first_batch(WHOLE), []),  # whole batches without the footer
         (WHOLE + bytes(4096), len(WHOLE), ["length_beyond_end"]),
-        (WHOLE[:80] + bytes([WHOLE[80] ^ 1]) + WHOLE[81:], None, ["crc_mismatch"]),
+        (builders.flipped(WHOLE, 80), None, ["crc_mismatch"]),
         (b"", 0, ["length_beyond_end"]),
         (b"rubbish" * 9, 0, ["unsupported_magic"]),
     ],

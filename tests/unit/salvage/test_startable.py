@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import shutil
-from itertools import pairwise
 from pathlib import Path
 
 import builders
 import pytest
 from jvm_oracle import Oracle, count
 from plain_logs import batch, log
+from random_transactions import produced, random_log
 from salvage_runs import assert_kafka_loads
 
 import kafkarec
@@ -18,25 +18,13 @@ from kafkarec.cli import main
 from kafkarec.ops.salvage import salvage
 
 
-def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:
-    attributes = builders.TRANSACTIONAL if transactional else 0
-    return builders.batch(
-        builders.records(count),
-        base_offset=base,
-        attributes=attributes,
-        producer_id=producer_id,
-        producer_epoch=0,
-        base_sequence=sequence,
-    )
-
-
-def marker(base: int, producer_id: int = 7) -> bytes:
-    return builders.end_marker(commit=True, producer_id=producer_id, base_offset=base)
+def marker(base: int) -> bytes:
+    return builders.end_marker(commit=True, producer_id=7, base_offset=base)
 
 
 UNDECIDED = ("abort", "open", "aside")
-OPEN = produced(10, 5, transactional=True)
-PLAIN = [produced(16, 4, transactional=False), produced(25, 3, transactional=False)]
+OPEN = produced(10, 5, 7, transactional=True)
+PLAIN = [produced(16, 4, 7, transactional=False), produced(25, 3, 7, transactional=False)]
 PARTS = [
     batch(0, 10),
     OPEN,
@@ -45,7 +33,7 @@ PARTS = [
     batch(20, 5),
     PLAIN[1],
     marker(28),
-    produced(29, 1, transactional=False),
+    produced(29, 1, 7, transactional=False),
 ]
 
 
@@ -119,23 +107,9 @@ def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
     """Producers of plain and transactional batches, markers, a few damaged batches: a broker starts on the output."""
     taken = 0
     for seed in range(count(20)):
-        random_ = random.Random(seed)
-        parts, base = [], random_.choice((0, 0, 40))
-        for _ in range(random_.randrange(5, 40)):
-            producer, size = random_.randrange(1, 4), random_.randrange(1, 4)
-            ended = random_.random() < 0.3
-            parts.append(
-                marker(base, producer)
-                if ended
-                else produced(base, size, transactional=random_.random() < 0.6, producer_id=producer)
-            )
-            if random_.random() < 0.2:
-                parts[-1] = parts[-1][:50] + bytes([parts[-1][50] ^ 1]) + parts[-1][51:]
-            base += 1 if ended else size
-        cuts = sorted(random_.sample(range(1, len(parts)), random_.randrange(3)))
-        segments = [parts[low:high] for low, high in pairwise([0, *cuts, len(parts)])]
-        source = log(tmp_path / f"in{seed}" / "orders-0", *segments)
-        undecided = random_.choice(UNDECIDED)
+        chance = random.Random(seed)
+        source = random_log(chance, tmp_path / f"in{seed}" / "orders-0", places=(50,))
+        undecided = chance.choice(UNDECIDED)
         (one,) = salvage(source, tmp_path / f"out{seed}", as_partition=True, undecided=undecided).partitions
         if one.batches:
             assert one.next_offset is not None

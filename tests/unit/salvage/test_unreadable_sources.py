@@ -34,12 +34,19 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("at", range(3))
 @pytest.mark.parametrize("name", SPOILS)
-def test_the_other_files_are_saved(
+def test_the_other_files_are_saved_and_verify_says_why(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, at: int
 ) -> None:
     spoil, cause, words = SPOILS[name]
     bad = source / "orders-0" / NAMES[at]
     spoil(bad, monkeypatch)
+    verified = verify(source)
+    [finding] = [one for one in verified.findings if one.severity == "error"]
+    assert (finding.kind, finding.cause) == ("unreadable_file", cause) and words in finding.detail
+    assert verified.exit_status() == 3 and verified.total("batches") == 6
+    text = str(verified)
+    assert text.startswith("COULD NOT READ EVERYTHING: 1 file or folder; the rest is not damaged\n")
+    assert ("ddrescue" in text) is (cause == "disk")
     report = salvage(source, tmp_path / "out")
     assert [(one.path, one.cause) for one in report.unread] == [(str(bad), cause)]
     assert words in report.unread[0].why
@@ -69,21 +76,6 @@ def test_a_name_in_the_middle_of_another_segment_costs_none_of_its_batches(
     assert report.exit_status() == 3 and len(report.unread) == 1
     [made] = [one for one in report.partitions if one.partition == 0]
     assert not made.set_aside and sum(file.size for file in made.files) == sum(map(len, SEGMENTS))
-
-
-@pytest.mark.parametrize("at", range(3))
-@pytest.mark.parametrize("name", SPOILS)
-def test_verify_says_why(source: Path, monkeypatch: pytest.MonkeyPatch, name: str, at: int) -> None:
-    spoil, cause, words = SPOILS[name]
-    bad = source / "orders-0" / NAMES[at]
-    spoil(bad, monkeypatch)
-    report = verify(source)
-    text = str(report)
-    [finding] = [one for one in report.findings if one.severity == "error"]
-    assert (finding.kind, finding.cause) == ("unreadable_file", cause) and words in finding.detail
-    assert report.exit_status() == 3 and report.total("batches") == 6
-    assert text.startswith("COULD NOT READ EVERYTHING: 1 file or folder; the rest is not damaged\n")
-    assert ("ddrescue" in text) is (cause == "disk")
 
 
 def test_errors_and_an_unreadable_file(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,25 +5,19 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
 from fake_file import FakeFile
-from killed_writer import SETTINGS, content, ends, run
+from killed_writer import _OPEN, SETTINGS, batch, content, ends, run
 from paths import SEGMENTS
+from plain_logs import flip
 
 import kafkarec
 from kafkarec.errors import CorruptRecordError
 from kafkarec.ops.segment_writer import SegmentWriter
 from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.sources import folders
-
-_OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
-
-
-def batch(offset: int = 0, count: int = 3, **fields: Any) -> bytes:
-    return builders.batch(builders.records(count, value=b"v" * 90), base_offset=offset, **fields)
 
 
 @pytest.fixture
@@ -65,10 +59,8 @@ def test_bytes_after_the_last_batch_are_cut_off(junk: bytes, written: Path) -> N
 def test_a_folder_damaged_in_the_middle_is_refused_and_unchanged(place: str, written: Path) -> None:
     logs = sorted(written.glob("*.log"))
     path = logs[-1] if place == "last segment" else logs[0]
-    data = bytearray(path.read_bytes())
-    assert len(kafkarec.scan(bytes(data))) > 1
-    data[-1 if place == "its end" else 80] ^= 1
-    path.write_bytes(data)
+    assert len(kafkarec.scan(path.read_bytes())) > 1
+    flip(path, -1 if place == "its end" else 80)
     before = content(written)
     with pytest.raises(CorruptRecordError, match="kafkarec salvage") as refused:
         SegmentWriter(written, **SETTINGS)

@@ -214,8 +214,7 @@ def test_a_changed_byte_is_refused_unless_no_checksum_covers_it(folder: Path) ->
     with SegmentWriter(folder) as writer:
         writer.append(batch(0))
         for position in range(8, len(good)):
-            changed = bytearray(good)
-            changed[position] ^= 1
+            changed = builders.flipped(good, position)
             if not 12 <= position < 16:  # the leader epoch
                 with pytest.raises((AppendRefused, kafkarec.KafkaRecordError)):
                     writer.append(changed)

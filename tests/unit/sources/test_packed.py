@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import zstandard
+from builders import flipped
 from paths import SEGMENTS
 
 import kafkarec
@@ -107,9 +108,8 @@ def test_bytes_before_a_cut_are_read_and_the_rest_is_damage(pack: Any, share: fl
 
 @pytest.mark.parametrize("pack", [gzip.compress, unsized])
 def test_a_flipped_bit_is_damage_too(pack: Any) -> None:
-    packed = bytearray(pack(NOISE))
-    packed[len(packed) // 2] ^= 16
-    source = source_of(bytes(packed))
+    packed = pack(NOISE)
+    source = source_of(flipped(packed, len(packed) // 2, 16))
     with pytest.raises(PackedFileError, match="ends or is corrupt here") as caught:
         source.read_at(source.size - 1, 1)
     assert caught.value.unreadable_cause == PackedFileError.CORRUPT and caught.value.errno is None
@@ -162,7 +162,5 @@ def test_reasons(packed: bytes, reason: str) -> None:
 @pytest.mark.parametrize("at", [-6, -9, 30_000])
 def test_what_precedes_a_wrong_bit_of_gzip_is_read(at: int) -> None:
     """zlib drops what the call has decompressed that finds it: up to a megabyte."""
-    packed = bytearray(gzip.compress(NOISE, 0))
-    packed[at] ^= 4
-    plain = source_of(bytes(packed)).read_at(0, len(NOISE))
+    plain = source_of(flipped(gzip.compress(NOISE, 0), at, 4)).read_at(0, len(NOISE))
     assert plain[:29_000] == NOISE[:29_000] and (at > 0 or len(plain) == len(NOISE))

@@ -12,7 +12,6 @@ import pytest
 import transaction_logs as txns
 from hypothesis import given
 from hypothesis import strategies as st
-from paths import SEGMENTS
 from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, LogState
 
 import kafkarec
@@ -38,17 +37,6 @@ def of_folder(path: Path, **more: object) -> transactions.TransactionListing:
 
 
 # ---- what Kafka wrote
-
-
-def test_aborted_transactions_are_those_of_the_golden_index() -> None:
-    result = of_folder(SEGMENTS / "txn-0")
-    index = txn_index.read((SEGMENTS / "txn-0" / "00000000000000000030.txnindex").read_bytes())
-    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in result.aborted] == [one[:3] for one in index]
-    assert (len(result.aborted), len(result.committed), len(result.ongoing)) == (11, 15, 0)
-    assert result.last_stable_offset == 293 and result.notes == () and result.damage == ()
-    first = result[0]
-    assert (first.state, first.batches, first.records, first.coordinator_epoch) == ("aborted", 3, 9, 0)
-    assert first.segments == ("00000000000000000000.log", "00000000000000000030.log")
 
 
 @pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)

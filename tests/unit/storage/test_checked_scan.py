@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from builders import flipped
 from paths import SEGMENTS
 
 import kafkarec
@@ -15,10 +16,8 @@ DATA = LOG.read_bytes()
 
 def test_damage_in_a_payload(tmp_path: Path) -> None:
     batch = kafkarec.scan(DATA)[3]
-    damaged = bytearray(DATA)
-    damaged[batch["position"] + batch["size_in_bytes"] - 1] ^= 1
     path = tmp_path / LOG.name
-    path.write_bytes(damaged)
+    path.write_bytes(flipped(DATA, batch["position"] + batch["size_in_bytes"] - 1))
     segment = kafkarec.open(path)
     assert sum(map(len, segment.scan_pieces())) == len(kafkarec.scan(DATA))
     with pytest.raises(kafkarec.CorruptRecordError) as error:
@@ -32,10 +31,8 @@ def test_damage_in_a_payload(tmp_path: Path) -> None:
 
 def test_restored_header_fields(tmp_path: Path) -> None:
     batch = kafkarec.scan(DATA)[3]
-    damaged = bytearray(DATA)
-    damaged[batch["position"] + 16] ^= 1  # its magic, which no checksum covers
     path = tmp_path / LOG.name
-    path.write_bytes(damaged)
+    path.write_bytes(flipped(DATA, batch["position"] + 16))  # its magic, which no checksum covers
     (table,) = kafkarec.open(path).scan_pieces(check_crcs=True, errors="skip")
     (restored,) = table.restored
     assert (restored.position, restored.fields["magic"]) == (batch["position"], (3, 2))

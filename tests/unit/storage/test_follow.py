@@ -209,8 +209,7 @@ def good(base: int, **fields: Any) -> bytes:
 
 
 def bad(base: int) -> bytes:
-    raw = good(base)
-    return raw[:-1] + bytes([raw[-1] ^ 1])
+    return builders.flipped(good(base))
 
 
 def offsets(pieces: Any) -> list[int]:

@@ -102,9 +102,8 @@ def test_a_range_has_the_good_batches_behind_damage(
     raw = [builders.good_batch(3, base_offset=base) for base in range(0, 45, 3)]
     path = tmp_path / f"{0:020}.log"
     for number, bit in itertools.product(range(10), range(32)):
-        spoiled = bytearray(b"".join(raw))
-        spoiled[sum(map(len, raw[:number])) + field + bit // 8] ^= 1 << bit % 8
-        path.write_bytes(spoiled)
+        at = sum(map(len, raw[:number])) + field + bit // 8
+        path.write_bytes(builders.flipped(b"".join(raw), at, 1 << bit % 8))
         pieces = kafkarec.open(path).stream(start_offset=start, end_offset=end, errors="skip", threads=threads)
         found = [offset for piece in pieces for offset in piece.column("offset")]
         good = {offset for offset in range(start, min(end, 45)) if offset // 3 != number}
@@ -177,8 +176,7 @@ def test_damage_above_a_range_is_none_of_it(magic: int, tmp_path: Path) -> None:
     """Of wrapper messages, which have no first offset in their headers, one behind the range is read."""
     rows = [{"value": b"x" * 9, "timestamp": 1}] * 10
     parts = [kafkarec.encode(rows, base_offset=at, magic=magic, compression="gzip") for at in range(0, 50, 10)]
-    broken = bytearray(parts[2])
-    broken[-9] ^= 1
+    broken = builders.flipped(parts[2], -9)
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(b"".join([*parts[:2], broken, *parts[3:]]))
     log = kafkarec.open(path)

@@ -20,10 +20,7 @@ PAIRS = [(0, 20), (20, 40), (0, 60), (40, 60)]
 
 def exchanged(folder: Path, pair: Sequence[int], suffixes: Sequence[str] = (".log",)) -> kafkarec.Log:
     for suffix in suffixes:
-        one, other = (folder / f"{base:020}{suffix}" for base in pair)
-        one.rename(folder / "x")
-        other.rename(one)
-        (folder / "x").rename(other)
+        plain_logs.exchange(folder, *pair, suffix)
     log = kafkarec.open(folder)
     assert isinstance(log, kafkarec.Log)
     return log

@@ -12,6 +12,7 @@ from typing import Any
 import counted_files
 import golden
 import pytest
+from builders import flipped
 
 import kafkarec
 from kafkarec import study
@@ -116,10 +117,10 @@ def test_a_sample_estimates_the_whole_within_its_margin(tmp_path: Path, seed: in
 
 
 def test_damage_is_left_out_and_counted(tmp_path: Path) -> None:
-    data = bytearray(noisy(0, 2000, 0.5, 1))
-    good = study(folder_of(tmp_path / "good-0", bytes(data)), codecs=["lz4"], batch_sizes=[None])
-    data[len(data) // 2] ^= 1
-    report = study(folder_of(tmp_path / "bad-0", bytes(data)), codecs=["lz4"], batch_sizes=[None])
+    data = noisy(0, 2000, 0.5, 1)
+    good = study(folder_of(tmp_path / "good-0", data), codecs=["lz4"], batch_sizes=[None])
+    bad = flipped(data, len(data) // 2)
+    report = study(folder_of(tmp_path / "bad-0", bad), codecs=["lz4"], batch_sizes=[None])
     assert (good.damage, report.damage) == (0, 1)
     assert report.makeup.batches == good.makeup.batches - 1
     assert abs(report.outcomes[0].share - good.outcomes[0].share) < 0.01

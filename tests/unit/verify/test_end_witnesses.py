@@ -8,6 +8,7 @@ from pathlib import Path
 import builders
 import pytest
 from paths import SEGMENTS
+from plain_logs import exchange
 from verify_reports import data_folder, good, kinds, verified
 from witness_folders import BORDERS, HEALTHY, LOSSES, cut, flipped_index, golden, written
 
@@ -64,10 +65,7 @@ def test_an_opened_log_is_read_as_before_after_verify_and_salvage(tmp_path: Path
 def test_a_segment_keeps_its_offset_after_salvage(tmp_path: Path) -> None:
     """Of two segments with exchanged names salvage takes each for the other."""
     folder = golden(tmp_path, "txn-0")
-    first, second = sorted(folder.glob("*.log"))
-    first.rename(tmp_path / "held")
-    second.rename(first)
-    (tmp_path / "held").rename(second)
+    exchange(folder, 0, 30)
     log = kafkarec.open(folder)
     log.salvage(tmp_path / "out")
     assert [segment.base_offset for segment in log.segments] == [0, 30]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import golden
 import pytest
 import witness_folders
 from cluster_folders import cluster_folder
+from plain_logs import exchange
 from verify_reports import data_folder, good, made, verified
 
 import kafkarec
@@ -37,10 +37,7 @@ def produced_by(producer: int, epoch: int, sequence: int, base: int, **fields: i
 
 def exchanged(to: Path) -> Path:
     folder = made(to, {0: [good(0), good(5), good(10)], 15: [good(15), good(20), good(25)], 30: [good(30)]})
-    names = [folder / f"{base:020}.log" for base in (0, 15)]
-    shutil.move(names[0], to / "kept")
-    shutil.move(names[1], names[0])
-    shutil.move(to / "kept", names[1])
+    exchange(folder, 0, 15)
     return folder
 
 

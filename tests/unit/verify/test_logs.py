@@ -10,6 +10,7 @@ from pathlib import Path
 import builders
 import pytest
 from paths import SEGMENTS
+from plain_logs import flip
 from verify_reports import data_folder, good, kinds, made, sequenced, verified
 
 import kafkarec
@@ -129,10 +130,7 @@ def test_transactions_of_later_segments(tmp_path: Path) -> None:
 def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
     shutil.copytree(SEGMENTS, data)
-    log = data / "all-codecs-0" / "00000000000000000000.log"
-    raw = bytearray(log.read_bytes())
-    raw[9000] ^= 1
-    log.write_bytes(raw)
+    flip(data / "all-codecs-0" / "00000000000000000000.log", 9000)
     alone = verified(data)
     assert alone.state == "damaged"
     progress: list[tuple[str, int, int]] = []

@@ -23,6 +23,7 @@ from cluster_folders import (
     setting,
 )
 from command import own_process
+from plain_logs import flip
 from verify_reports import add_checkpoint, kinds, verified
 
 from kafkarec.ops.salvage import salvage
@@ -64,10 +65,7 @@ def test_a_lost_folder_is_said_first(tmp_path: Path) -> None:
 
 def test_damage_and_a_lost_folder(tmp_path: Path) -> None:
     root = cluster_folder(tmp_path / "data", *(topic for topic in TOPIC_IDS if topic != "all-codecs"))
-    log = root / "all-codecs-0" / f"{0:020}.log"
-    raw = bytearray(log.read_bytes())
-    raw[9000] ^= 1
-    log.write_bytes(raw)
+    flip(root / "all-codecs-0" / f"{0:020}.log", 9000)
     first = str(verified(root)).splitlines()[0]
     assert first.startswith("DAMAGED: ") and "; 8 partitions without a folder: __consumer_offsets-0, __tr" in first
     assert first.endswith("compacted-0, ...")
@@ -79,13 +77,6 @@ def moved(root: Path) -> None:
         ("BrokerRegistrationChangeRecord", {"brokerId": 1, "brokerEpoch": 1, "logDirs": [DIRECTORY, OTHER_DIRECTORY]}),
         partition("grouped", directories=[OTHER_DIRECTORY]),
     )
-
-
-def damaged_metadata(root: Path) -> None:
-    log = root / f"{METADATA}-0" / f"{0:020}.log"
-    raw = bytearray(log.read_bytes())
-    raw[-1] ^= 1
-    log.write_bytes(raw)
 
 
 EXPLAINED: dict[str, tuple[Change, str]] = {
@@ -136,7 +127,7 @@ def test_absence_that_is_explained_is_a_note(name: str, tmp_path: Path) -> None:
 
 def test_damaged_metadata_proves_nothing(tmp_path: Path) -> None:
     root = cluster_folder(tmp_path / "data", "grouped")
-    damaged_metadata(root)
+    flip(root / f"{METADATA}-0" / f"{0:020}.log")
     assert statuses(root, tmp_path) == (1, 1)
     assert "folder_lost" not in kinds(verified(root))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import builders
 import pytest
 from paths import VECTORS
+from plain_logs import flip
 from verify_reports import data_folder, kinds, verified
 from witness_folders import golden, written
 
@@ -307,9 +308,7 @@ def test_side_files_are_right_beside_headers_that_a_reader_restores(name: str, b
     positions = kafkarec.scan(whole).column("position")
     restored = 0
     for position in positions[1 : -1 : len(positions) // 6]:
-        spoiled = bytearray(whole)
-        spoiled[position + byte] ^= 4
-        log.write_bytes(spoiled)
+        log.write_bytes(builders.flipped(whole, position + byte, 4))
         report = verified(folder)
         if any(file.restored for file in report.partitions[0].files):
             restored += 1
@@ -321,9 +320,7 @@ def test_a_wrong_base_offset_that_no_reader_restores_blames_no_side_file(tmp_pat
     """In a compacted log the neighbours leave more than one offset possible: the header is the finding."""
     folder = golden(tmp_path, "compacted-0")
     log = sorted(folder.glob("*.log"))[0]
-    spoiled = bytearray(log.read_bytes())
-    spoiled[kafkarec.scan(bytes(spoiled)).column("position")[1] + 2] ^= 0x40
-    log.write_bytes(spoiled)
+    flip(log, kafkarec.scan(log.read_bytes()).column("position")[1] + 2, 0x40)
     report = verified(folder)
     assert kinds(report, "error", "anomaly", "anomaly") == {"base_offset_wrong"}
     assert "sidefiles_unchecked" in kinds(report, "note")
