@@ -128,10 +128,10 @@ def of_files(spark: SparkSession, segment: Path) -> tuple[DataFrame, DataFrame]:
         through = spark.read.format("pass_through").load(str(segment))
         return through, spark.read.format("kafkarec").load(str(segment))
     chosen = options.parse({"path": str(segment)}, "read")
-    wanted = columns.chosen(chosen)
-    tasks = read_functions.plan(chosen)
+    wanted = columns.select_columns(chosen)
+    tasks = read_functions.plan_tasks(chosen)
     body = partial(repeated_splits, chosen, wanted)
-    through = read_functions.over_tasks(spark, "pass_through", tasks, chosen, body, columns.struct(wanted))
+    through = read_functions.task_frame(spark, "pass_through", tasks, chosen, body, columns.struct(wanted))
     return through, spark_udfs.read_log(spark, str(segment))
 
 

@@ -58,8 +58,8 @@ class ArrowInPandas:
             reduced: Any = batches.__reduce__()  # (map, (function, iterator))
             function = reduced[1][0]
             input_too = inspect.isfunction(function) and function.__code__.co_filename.endswith("worker.py")
-        with _arrow_kept(serializer, input_too):
-            yield from map(_carrying, self.body(map(_arrays, batches)))
+        with _serializer_patched(serializer, input_too):
+            yield from map(_series_with_arrow, self.body(map(_arrays, batches)))
 
 
 def worker_serializer() -> Any:
@@ -76,7 +76,7 @@ def worker_serializer() -> Any:
 
 
 @contextmanager
-def _arrow_kept(serializer: Any, input_too: bool) -> Iterator[None]:
+def _serializer_patched(serializer: Any, input_too: bool) -> Iterator[None]:
     def arrow_to_pandas(self: Any, arrow_column: pa.ChunkedArray) -> pa.Array:
         return arrow_column.chunk(0) if arrow_column.num_chunks == 1 else arrow_column.combine_chunks()
 
@@ -97,7 +97,7 @@ def _arrow_kept(serializer: Any, input_too: bool) -> Iterator[None]:
             setattr(serializer, name, method)
 
 
-def _carrying(array: pa.Array) -> Any:
+def _series_with_arrow(array: pa.Array) -> Any:
     if pa.types.is_struct(array.type):
         fields = zip(array.type, array.flatten(), strict=True)
         made: Any = ArrowFrame({field.name: pd.arrays.ArrowExtensionArray(child) for field, child in fields})

@@ -120,12 +120,12 @@ def _activate() -> Activation:
             return _activation_of(_import(), "installed" if loaded is None else "imported before")
         except ImportError as error:
             if index is None:
-                raise BootstrapError(_without_trees(error)) from None
+                raise BootstrapError(_no_trees_text(error)) from None
             notes.append(f"the installed kafkarec {index['version']} cannot be imported: {error}")
             _forget_package()
     tree = fitting_tree(index)
-    notes += _loaded_libraries(index)
-    folder, found = _unpacked(tree)
+    notes += _check_loaded_libraries(index)
+    folder, found = _ensure_unpacked(tree)
     sys.path.insert(0, folder)
     importlib.invalidate_caches()
     try:
@@ -182,7 +182,7 @@ def _installed_version() -> str | None:
     return match[1] if match else None
 
 
-def _loaded_libraries(index: Json) -> list[str]:
+def _check_loaded_libraries(index: Json) -> list[str]:
     """Notes on codec libraries that this process has already imported. BootstrapError if one of them is too old."""
     notes = []
     for module, (project, version, least) in index["libraries"].items():
@@ -294,7 +294,7 @@ def parts_of(tree: Json) -> Iterator[zipfile.ZipFile]:
         yield zipfile.ZipFile(io.BytesIO(raw))
 
 
-def _without_trees(error: ImportError) -> str:
+def _no_trees_text(error: ImportError) -> str:
     if os.path.exists(os.path.join(ORIGIN, "setup.py")):
         return (
             f"this is spark_udfs' source folder, not compiled and without wheels: run `make wheelhouse` in {ORIGIN}, "
@@ -309,7 +309,7 @@ def _without_trees(error: ImportError) -> str:
 # ---- one unpacked copy of a tree per node ----
 
 
-def _unpacked(tree: Json) -> tuple[str, list[str]]:
+def _ensure_unpacked(tree: Json) -> tuple[str, list[str]]:
     """(the folder of the unpacked tree, notes on roots that could not be used or on a copy that was replaced).
 
     Raises BootstrapError with every root and its reason if none can be used, and at once if a part is not the one that
@@ -318,7 +318,7 @@ def _unpacked(tree: Json) -> tuple[str, list[str]]:
     notes: list[str] = []
     for root, source in roots().items():
         try:
-            folder, replaced = _unpacked_in(_own_folder(root), tree)
+            folder, replaced = _ensure_unpacked_in(_make_own_folder(root), tree)
             return folder, notes + replaced
         except OSError as error:
             reason = f"{error.strerror}: {error.filename}" if error.filename else str(error)
@@ -348,7 +348,7 @@ def roots() -> dict[str, str]:
     return found
 
 
-def _own_folder(root: str) -> str:
+def _make_own_folder(root: str) -> str:
     """The folder of mode 0700 in `root`, created if it is missing. OSError if the root cannot be used.
 
     Another user who can write to a folder of shared libraries can run code as this user. So the folder belongs to this
@@ -388,7 +388,7 @@ def _check_ancestors(root: str) -> None:
         folder = os.path.dirname(folder)
 
 
-def _unpacked_in(own: str, tree: Json) -> tuple[str, list[str]]:
+def _ensure_unpacked_in(own: str, tree: Json) -> tuple[str, list[str]]:
     """The same in one folder of this user. OSError if it cannot hold the tree."""
     key = hashlib.sha256("".join(part["sha256"] for part in tree["parts"].values()).encode()).hexdigest()[:32]
     folder = os.path.join(own, key)
@@ -424,7 +424,7 @@ def _difference(folder: str, tree: Json) -> str:
     if not os.path.isdir(folder) or os.path.islink(folder):
         return "it is no folder"
     expected = {name: f"{size} bytes" for part in tree["parts"].values() for name, size in part["files"].items()}
-    found = dict(_files_below(folder))
+    found = dict(_file_sizes(folder))
     for name, _ in sorted(found.items() ^ expected.items()):
         return f"{name!r}: expected {expected.get(name, 'no file')}, found {found.get(name, 'no file')}"
     if os.environ.get("KAFKAREC_VERIFY") == "1":
@@ -436,7 +436,7 @@ def _difference(folder: str, tree: Json) -> str:
     return ""
 
 
-def _files_below(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
+def _file_sizes(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
     """(path, size or kind) of every file but byte code, which Python adds."""
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -444,7 +444,7 @@ def _files_below(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
                 size = f"{entry.stat(follow_symlinks=False).st_size} bytes"
                 yield prefix + entry.name, size if entry.is_file(follow_symlinks=False) else "a symlink or special file"
             elif entry.name != "__pycache__":
-                yield from _files_below(entry.path, f"{prefix}{entry.name}/")
+                yield from _file_sizes(entry.path, f"{prefix}{entry.name}/")
 
 
 def _unpack(tree: Json, folder: str, temporary: str) -> None:

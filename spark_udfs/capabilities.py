@@ -77,7 +77,7 @@ class _Missing:
         self.value = value
 
 
-def _classes(since: str, module: str, *names: str) -> Capability:
+def _import_classes(since: str, module: str, *names: str) -> Capability:
     """Takes these classes of a pyspark module into this one; where it has not all of them, empty classes."""
     present = True
     try:
@@ -91,7 +91,7 @@ def _classes(since: str, module: str, *names: str) -> Capability:
 
 
 _SOURCES = "pyspark.sql.datasource"
-DATA_SOURCES = _classes(
+DATA_SOURCES = _import_classes(
     "4.0",
     _SOURCES,
     "DataSource",
@@ -101,8 +101,8 @@ DATA_SOURCES = _classes(
     "InputPartition",
     "WriterCommitMessage",
 )
-ANALYZE = _classes("4.0", "pyspark.sql.udtf", "AnalyzeArgument", "AnalyzeResult")
-LIMITS = _classes(
+ANALYZE = _import_classes("4.0", "pyspark.sql.udtf", "AnalyzeArgument", "AnalyzeResult")
+LIMITS = _import_classes(
     "4.2",
     "pyspark.sql.streaming.datasource",
     "ReadAllAvailable",
@@ -111,7 +111,11 @@ LIMITS = _classes(
     "ReadMaxRows",
     "SupportsTriggerAvailableNow",
 )
-if not TYPE_CHECKING and not _classes("4.1", _SOURCES, "DataSourceStreamArrowWriter").present and DATA_SOURCES.present:
+if (
+    not TYPE_CHECKING
+    and not _import_classes("4.1", _SOURCES, "DataSourceStreamArrowWriter").present
+    and DATA_SOURCES.present
+):
     from pyspark.sql.datasource import DataSourceStreamWriter
 
     class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
@@ -148,7 +152,7 @@ _OPTIONS = {
 }
 
 
-def missing(feature: Feature) -> str | None:
+def why_missing(feature: Feature) -> str | None:
     """What to tell a user who wants it; None: this Spark can do it."""
     if feature.needs.present:
         return None
@@ -158,7 +162,7 @@ def missing(feature: Feature) -> str | None:
 def check_options(given: Iterable[str]) -> None:
     """NeedsNewerSpark for an option of the data source that this Spark cannot do."""
     for name, feature in _OPTIONS.items():
-        text = missing(feature) if name in given else None
+        text = why_missing(feature) if name in given else None
         if text is not None:
             raise NeedsNewerSpark(text)
 

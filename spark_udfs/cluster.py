@@ -68,7 +68,7 @@ def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: A
 
 def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` in one task. The function is pickled by its name."""
-    frame = spark.range(0, 1, 1, 1).mapInArrow(partial(_called, function, arguments), RESULT)
+    frame = spark.range(0, 1, 1, 1).mapInArrow(partial(_call_in_task, function, arguments), RESULT)
     ((error, result),) = results(frame.collect())
     if error is not None:
         raise error(result)
@@ -76,7 +76,7 @@ def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @cause_first
-def _called(function: Callable[..., Any], arguments: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
+def _call_in_task(function: Callable[..., Any], arguments: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
     bootstrap.load()
     for _ in batches:
         outcome: tuple[type[Exception] | None, Any]

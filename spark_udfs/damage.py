@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from .read_functions import WHICH, Splits, only, options_of, planned_results
-from .schema import Row
-from .source.listing import CONTINUES, DataLoss
+from .read_functions import PARTITION_OPTIONS, Splits, check_option_names, options_of, plan_and_run
+from .schema import NamedValues
+from .source.listing import CONTINUE_ADVICE, DataLoss
 from .source.log_end import GAP
 from .source.options import ReadOptions
-from .source.planning import amount_of
-from .source.reading import COUNTS, OF_THE_LAST, OFFSET, TaskCounters, read_split
+from .source.planning import counted
+from .source.reading import COUNTS, OF_THE_LAST, OFFSET_COLUMNS, TaskCounters, read_split
 
 COLUMNS = (
     "topic string, partition int, file string, position bigint, length bigint, lost_from bigint, lost_to bigint, "
@@ -29,7 +29,7 @@ COLUMNS = (
 )
 # Options of the data source: which partitions, how they are split, what counts as damage.
 OPTIONS = (
-    *WHICH,
+    *PARTITION_OPTIONS,
     "maxPartitionBytes",
     "minPartitions",
     "splitScan",
@@ -60,8 +60,8 @@ class DamageReport:
     left_out: ranges that are counted in `files` only
     """
 
-    rows: tuple[Row, ...]
-    files: tuple[Row, ...]
+    rows: tuple[NamedValues, ...]
+    files: tuple[NamedValues, ...]
     left_out: int
     _spark: Any = field(repr=False, compare=False)
     _keys: tuple[str, ...] = field(default=(), repr=False, compare=False)
@@ -81,28 +81,28 @@ class DamageReport:
         bad = [each for each in self.files if each["damaged"]]
         cut = [each for each in self.files if each["incomplete"] and each["remaining"]]
         ends = f", {len(cut)} {'ends' if len(cut) == 1 else 'end'} in an incomplete batch" if cut else ""
-        missing = f", {amount_of(sums['missing_offsets'], 'offset')} missing" if sums["missing_offsets"] else ""
-        control = f" and {amount_of(sums['control_records'], 'control record')}" if sums["control_records"] else ""
+        missing = f", {counted(sums['missing_offsets'], 'offset')} missing" if sums["missing_offsets"] else ""
+        control = f" and {counted(sums['control_records'], 'control record')}" if sums["control_records"] else ""
         lines = [
-            f"{len(bad)} of {len(self.files)} files damaged{ends}{missing}: {amount_of(sums['damaged'], 'range')}, "
-            f"{sums['damaged_bytes']} of {sums['bytes']} bytes; {amount_of(sums['batches'], 'batch', 'batches')} with "
-            f"{amount_of(sums['records'], 'record')}{control} are good"
+            f"{len(bad)} of {len(self.files)} files damaged{ends}{missing}: {counted(sums['damaged'], 'range')}, "
+            f"{sums['damaged_bytes']} of {sums['bytes']} bytes; {counted(sums['batches'], 'batch', 'batches')} with "
+            f"{counted(sums['records'], 'record')}{control} are good"
         ]
         shown = self.rows[:_SHOWN]
         for number, row in enumerate(shown):
             if not number or shown[number - 1]["file"] != row["file"]:
                 lines.append(f"  {row['file']}")
             what = f"{row['reason']}{_lost(row)}" if row["length"] else row["detail"]
-            lines.append(f"    byte {row['position']}, {amount_of(row['length'], 'byte')}: {what}")
+            lines.append(f"    byte {row['position']}, {counted(row['length'], 'byte')}: {what}")
         if len(self.rows) + self.left_out > len(shown):
-            lines.append(f"  and {amount_of(len(self.rows) + self.left_out - len(shown), 'range')} more")
+            lines.append(f"  and {counted(len(self.rows) + self.left_out - len(shown), 'range')} more")
         for each in cut[:_SHOWN]:
-            last, size = each["last_offset"], amount_of(each["incomplete"], "byte")
+            last, size = each["last_offset"], counted(each["incomplete"], "byte")
             after = "without a batch before it" if last is None else f"after offset {last}"
             lines.append(f"  {each['file']}")
             lines.append(f"    byte {each['incomplete_position']}, {size}: incomplete batch, {after}")
         if len(cut) > _SHOWN:
-            lines.append(f"  and {amount_of(len(cut) - _SHOWN, 'incomplete batch', 'incomplete batches')} more")
+            lines.append(f"  and {counted(len(cut) - _SHOWN, 'incomplete batch', 'incomplete batches')} more")
         if cut:
             why = "a broker is or was writing it, or the file was cut; endOfLog=strict: it is damage"
             lines.append(f"  (incomplete batch: {why})")
@@ -111,7 +111,7 @@ class DamageReport:
     __repr__ = __str__
 
 
-def _lost(row: Row) -> str:
+def _lost(row: NamedValues) -> str:
     """Which offsets are lost, as far as the batches on both sides tell."""
     first, last = row["lost_from"], row["lost_to"]
     if first is None and last is None:
@@ -141,12 +141,12 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     >>> print(damage_report(spark, "tests/vectors/segments/txn-0"))
     0 of 2 files damaged: 0 ranges, 0 of 18016 bytes; 149 batches with 267 records and 26 control records are good
     """
-    only("damage_report", options, OPTIONS)
+    check_option_names("damage_report", options, OPTIONS)
     chosen = options_of(spark, path, options)
-    results = planned_results(spark, "damage_report", chosen, partial(_check, chosen))
+    results = plan_and_run(spark, "damage_report", chosen, partial(_check_splits, chosen))
     counts = [each for result in results for each in result]
     counts.sort(key=lambda each: (each["file"], each["begin"]))
-    files: dict[str, Row] = {}
+    files: dict[str, NamedValues] = {}
     rows = []
     for each in counts:
         identity = {**dict(each["keys"]), **{name: each[name] for name in ("topic", "partition", "file")}}
@@ -161,7 +161,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark, tuple(keys))
 
 
-def _check(chosen: ReadOptions, splits: Splits) -> list[Row]:
+def _check_splits(chosen: ReadOptions, splits: Splits) -> list[NamedValues]:
     """In a task: the rows of its counters, after reading the splits completely."""
     every = replace(chosen, mode="PERMISSIVE", includeControl=True)
     with closing(TaskCounters("damage_report")) as counters:
@@ -169,9 +169,9 @@ def _check(chosen: ReadOptions, splits: Splits) -> list[Row]:
             # a file that cannot be read is damage, and so is one that a broker has removed, replaced or truncated
             # since it was planned
             try:
-                for _ in read_split(split._replace(followed_by=None), every, OFFSET, counters):
+                for _ in read_split(split._replace(followed_by=None), every, OFFSET_COLUMNS, counters):
                     pass
             except (OSError, DataLoss) as error:
-                why = str(error).removesuffix(CONTINUES)  # an option that is not here
+                why = str(error).removesuffix(CONTINUE_ADVICE)  # an option that is not here
                 counters.add_rest(split, "unreadable", why)
     return counters.rows

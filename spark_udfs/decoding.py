@@ -82,20 +82,20 @@ class Explode:
                 parents = pc.list_parent_indices(lists)
                 repeated = [column.slice(done, len(lists)).take(parents) for column in kept]
                 whole = pa.RecordBatch.from_arrays([*repeated, *lists.values.flatten()], names)
-                yield from cut(whole, 2 * chosen.max_output_bytes)  # a piece is a little larger than that
+                yield from split_by_size(whole, 2 * chosen.max_output_bytes)  # a piece is a little larger than that
                 done += len(lists)
 
 
-def cut(batch: pa.RecordBatch, most_bytes: int, most_rows: int = 1 << 31) -> Iterator[pa.RecordBatch]:
+def split_by_size(batch: pa.RecordBatch, most_bytes: int, most_rows: int = 1 << 31) -> Iterator[pa.RecordBatch]:
     """Halves a batch until each part is small enough; a single row that is larger stays whole. Spark processes one part
     while the next is sent."""
     rows = batch.num_rows
     if rows > most_rows:
         for start in range(0, rows, most_rows):
-            yield from cut(batch.slice(start, most_rows), most_bytes)
+            yield from split_by_size(batch.slice(start, most_rows), most_bytes)
     elif rows > 1 and batch.nbytes > most_bytes:
-        yield from cut(batch.slice(0, rows // 2), most_bytes)
-        yield from cut(batch.slice(rows // 2), most_bytes)
+        yield from split_by_size(batch.slice(0, rows // 2), most_bytes)
+        yield from split_by_size(batch.slice(rows // 2), most_bytes)
     elif rows:
         yield batch
 
@@ -183,14 +183,14 @@ def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
     if begins_without_batch(error):
         begins = b"" if row is None else pc.binary_slice(values.slice(row, 1), 0, len(GZIP))[0].as_py()
-        error.add_note(IS_GZIP if begins == GZIP else NO_BATCH)
+        error.add_note(GZIP_NOTE if begins == GZIP else NO_BATCH_NOTE)
     elif is_damage(error):
         error.add_note("mode PERMISSIVE keeps everything else, with the reason in a separate row")
 
 
 # Reasons of damage at byte 0 of what is no batch at all.
 _NO_FRAME = ("size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end")
-NO_BATCH = (
+NO_BATCH_NOTE = (
     "this is not a record batch, or its first bytes are damaged. The value of a record is data already: string(value), "
     "from_avro; base64 text: unbase64(value); a damaged batch: mode PERMISSIVE keeps everything else"
 )
@@ -202,7 +202,7 @@ def is_damage(error: kafkarec.KafkaRecordError) -> bool:
 
 
 GZIP = b"\x1f\x8b"
-IS_GZIP = "the value is compressed by gzip: unpack it first; record batches are compressed within"
+GZIP_NOTE = "the value is compressed by gzip: unpack it first; record batches are compressed within"
 
 
 def begins_without_batch(error: kafkarec.KafkaRecordError) -> bool:

@@ -20,7 +20,7 @@ import pyspark
 from pyspark.sql import functions
 
 from . import bootstrap, cluster
-from .schema import Row
+from .schema import NamedValues
 
 # Number of tasks per core, and seconds that each one sleeps, so that every executor gets some.
 TASKS_PER_CORE = 4
@@ -33,7 +33,7 @@ PACKAGES = ("pyarrow", "pandas")
 class Diagnosis:
     """The executors' reports. Printable. `rows`: one dict per executor; `healthy`: all of them can use kafkarec."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[NamedValues, ...]
 
     @property
     def healthy(self) -> bool:
@@ -74,7 +74,7 @@ def doctor(spark: Any) -> Diagnosis:
     tasks = cluster.cores(spark) * TASKS_PER_CORE
     probe = functions.udf(_probe, "binary", useArrow=False)
     frame = spark.range(0, tasks, 1, tasks).select(probe("id"))
-    rows: dict[tuple[str, str], Row] = {}
+    rows: dict[tuple[str, str], NamedValues] = {}
     for report in cluster.results(frame.collect()):
         row = rows.setdefault((report["host"], report["executor"]), report | {"workers": []})
         if report["pid"] not in row["workers"]:
@@ -89,9 +89,9 @@ def _probe(number: int) -> bytes:
     return pickle.dumps(describe_process())
 
 
-def describe_process() -> Row:
+def describe_process() -> NamedValues:
     """This process, as plain values: Python, machine, libc, and how kafkarec became importable (or why not)."""
-    report: Row = {
+    report: NamedValues = {
         "host": socket.gethostname(),
         "executor": _executor(),
         "pid": os.getpid(),
@@ -101,7 +101,7 @@ def describe_process() -> Row:
         "libc": bootstrap.libc(),
         "problem": None,
     }
-    modules, lacking = Row(), list[str]()
+    modules, lacking = NamedValues(), list[str]()
     for name in PACKAGES:
         try:
             modules[name] = importlib.import_module(name)
@@ -130,11 +130,11 @@ def describe_process() -> Row:
         report["problem"] = f"{type(error).__name__}: {error}"
         report |= {"source": None, "path": None, "notes": []}
     if lacking:
-        report["problem"] = lacks(sys.executable, " and ".join(lacking))
+        report["problem"] = missing_packages_problem(sys.executable, " and ".join(lacking))
     return report
 
 
-def lacks(python: str, packages: str) -> str:
+def missing_packages_problem(python: str, packages: str) -> str:
     """The problem of a Python without what workers need, and its fix."""
     return (
         f"{python}, the Python of Spark's workers, has no {packages}: queries with kafkarec will fail, some with "

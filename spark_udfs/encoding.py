@@ -19,7 +19,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import bootstrap, decoding, function_options
 from .errors import cause_first
-from .schema import CORRUPT, Row
+from .schema import CORRUPT, NamedValues
 
 # The options, under their names in kafkarec.encode.
 OPTIONS = (
@@ -35,7 +35,7 @@ _DEFAULTS = {"compression": "none", "magic": 2}
 _OUTPUT_BYTES = 8 << 20
 
 
-def make(given: Row) -> Row:
+def checked_options(given: NamedValues) -> NamedValues:
     """The options without those that are None. ValueError for a wrong one, with kafkarec's message."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
@@ -49,19 +49,19 @@ def make(given: Row) -> Row:
     return chosen
 
 
-def options_literal(given: Row) -> str | None:
+def to_literal(given: NamedValues) -> str | None:
     """The literal for a Column call: the name of the codec if that is the only option, else JSON. None: all options
     have their defaults, so it is not needed."""
-    chosen = {name: value for name, value in make(given).items() if value != _DEFAULTS.get(name)}
+    chosen = {name: value for name, value in checked_options(given).items() if value != _DEFAULTS.get(name)}
     if set(chosen) == {"compression"}:
         return str(chosen["compression"])
     return json.dumps(chosen, sort_keys=True) if chosen else None
 
 
-def from_literal(text: str | None) -> Row:
-    """The inverse of `options_literal`; in SQL a user may have written the text."""
+def from_literal(text: str | None) -> NamedValues:
+    """The inverse of `to_literal`; in SQL a user may have written the text."""
     example = '{"compression": "zstd", "level": 3}'
-    return make(function_options.parsed_literal(text, "kafka_encode", "compression", example))
+    return checked_options(function_options.parsed_literal(text, "kafka_encode", "compression", example))
 
 
 @cause_first
@@ -69,11 +69,11 @@ def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
     bootstrap.load()
     call, what = "kafka_encode(records[, options])", "the options of kafka_encode"
-    for lists, chosen in decoding.with_options(batches, call, what, Row(), from_literal):
+    for lists, chosen in decoding.with_options(batches, call, what, NamedValues(), from_literal):
         yield from encode_values(lists, chosen)
 
 
-def encode_values(lists: pa.Array, chosen: Row) -> Iterator[pa.Array]:
+def encode_values(lists: pa.Array, chosen: NamedValues) -> Iterator[pa.Array]:
     """array<struct<...>> to binary: null stays null, an empty array becomes b""; ValueError names row and record,
     TypeError another type."""
     import kafkarec

@@ -50,7 +50,7 @@ def log_to_stderr() -> None:
 # ---- what a worker of Spark reports when it fails --------------------------------------------------------
 
 
-KEEP = "KAFKAREC_TRACEBACK"
+TRACEBACK_VARIABLE = "KAFKAREC_TRACEBACK"
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _REPORTED = "_reported_by_spark_udfs"
 
@@ -92,7 +92,7 @@ def _report(error: Exception) -> None:
         log_to_stderr()
         lines = [*str(error).splitlines(), *getattr(error, "__notes__", ())]
         logger.error("kafkarec failed: %s: %s", type(error).__name__, "; ".join(lines))
-    explained = is_explained(error) and not os.environ.get(KEEP)
+    explained = is_explained(error) and not os.environ.get(TRACEBACK_VARIABLE)
     if explained:
         error.__cause__, error.__suppress_context__ = None, True
     hide_traceback(explained)

@@ -74,7 +74,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {by_lower[near[0]]}?" if near else f"there are: {', '.join(by_lower.values())}"
 
 
-def of(arguments: Mapping[str, Any]) -> FunctionOptions:
+def from_arguments(arguments: Mapping[str, Any]) -> FunctionOptions:
     """The options among the arguments of a function: its `locals()`."""
     return make(**{field.name: arguments[field.name] for field in fields(FunctionOptions)})
 

@@ -120,7 +120,7 @@ def kafka_decode(
     >>> df.select("file", kafka_decode("value")[0]["offset"].alias("first")).orderBy("file").collect()
     [Row(file='00000000000000000000.log', first=0), Row(file='00000000000000000030.log', first=31)]
     """
-    return _call("kafka_decode", col, options=_literal(function_options.of(locals())))
+    return _call("kafka_decode", col, options=_literal(function_options.from_arguments(locals())))
 
 
 @_sql(
@@ -178,7 +178,7 @@ def kafka_encode(
     [Row(offset=0, timestamp=None, value=b'a'), Row(offset=1, timestamp=None, value=None)]
     """
     given = {name: each for name, each in locals().items() if name in encoding.OPTIONS}
-    return _call("kafka_encode", col, options=encoding.options_literal(given))
+    return _call("kafka_encode", col, options=encoding.to_literal(given))
 
 
 def kafka_explode(
@@ -205,7 +205,7 @@ def kafka_explode(
     >>> rows.groupBy("file").count().collect()
     [Row(file='00000000000000000030.log', count=237)]
     """
-    chosen = function_options.of(locals())
+    chosen = function_options.from_arguments(locals())
     selected = df.select(*keep, _column(col))
     *kept, given = selected.schema.fields
     if not isinstance(given.dataType, BinaryType | NullType):

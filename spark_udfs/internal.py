@@ -14,7 +14,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from . import bootstrap, decoding, schema
 from .errors import cause_first
-from .schema import Row, SparkColumn
+from .schema import NamedValues, SparkColumn
 
 # What kafka_internal returns.
 COLUMNS = (
@@ -50,6 +50,6 @@ def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> tuple[
     return record.type, record.version, record.is_tombstone, key_text, value_text, record.problem
 
 
-def _text(tree: Row | None) -> str | None:
+def _text(tree: NamedValues | None) -> str | None:
     """The data as JSON, without type and version, which are separate columns."""
     return None if tree is None else json.dumps(tree["data"], ensure_ascii=False, separators=(",", ":"))

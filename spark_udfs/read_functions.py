@@ -19,12 +19,12 @@ from typing import Any
 
 from . import bootstrap, cluster
 from .errors import cause_first, log_to_stderr, logger
-from .schema import Columns, Row
+from .schema import Columns, NamedValues
 from .source import columns, planning, selection
 from .source.batch import BatchReader, warn_of_mode
 from .source.listing import Listing
 from .source.options import ReadOptions, instant, parse
-from .source.paths import TopicPartition, key_types, shown
+from .source.paths import TopicPartition, display_url, key_types
 from .source.planning import Split
 
 Splits = tuple[Split, ...]
@@ -45,11 +45,11 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     """
     chosen = options_of(spark, path, options)
     cluster.ship(spark)
-    wanted = columns.chosen(chosen, cluster.call_where_files_are(spark, key_types, chosen))
+    wanted = columns.select_columns(chosen, cluster.call_where_files_are(spark, key_types, chosen))
     log_to_stderr()
     warn_of_mode(chosen, wanted)
-    tasks = cluster.call_where_files_are(spark, BatchReader(chosen, wanted).tasks)
-    return over_tasks(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
+    tasks = cluster.call_where_files_are(spark, BatchReader(chosen, wanted).plan_tasks)
+    return task_frame(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
 
 
 def _read(chosen: ReadOptions, wanted: Columns, splits: Splits) -> Iterator[Any]:
@@ -58,9 +58,9 @@ def _read(chosen: ReadOptions, wanted: Columns, splits: Splits) -> Iterator[Any]
     return reading.read_splits(splits, chosen, wanted)
 
 
-def plan(chosen: ReadOptions) -> Tasks:
+def plan_tasks(chosen: ReadOptions) -> Tasks:
     """The splits of each task; must run on a machine that can read the files."""
-    return planning.tasks(chosen, BatchReader(chosen, ()).splits())
+    return planning.group_into_tasks(chosen, BatchReader(chosen, ()).plan_splits())
 
 
 class SplitTasks:
@@ -90,15 +90,15 @@ class SplitTasks:
 # ---- for every function that reads files -----------------------------------------------------------------------
 
 
-def texts(path: str | Iterable[str], given: Row) -> dict[str, str]:
+def option_texts(path: str | Iterable[str], given: NamedValues) -> dict[str, str]:
     """Path or paths, and options as Python values, as Spark passes them to a data source: texts."""
     where = {"path": path} if isinstance(path, str) else {"paths": json.dumps([str(each) for each in path])}
     return {**where, **{name: _text(value) for name, value in given.items()}}
 
 
-def options_of(spark: Any, path: str | Iterable[str], given: Row) -> ReadOptions:
+def options_of(spark: Any, path: str | Iterable[str], given: NamedValues) -> ReadOptions:
     """The options of a function that reads, from its arguments."""
-    return parse(texts(path, given), "read", cluster.cores(spark))
+    return parse(option_texts(path, given), "read", cluster.cores(spark))
 
 
 def _text(value: Any) -> str:
@@ -118,14 +118,14 @@ def time_text(value: date) -> str:
     return value.isoformat()
 
 
-def only(verb: str, given: Iterable[str], names: Iterable[str]) -> None:
+def check_option_names(verb: str, given: Iterable[str], names: Iterable[str]) -> None:
     """ValueError for an option that this verb does not have."""
     unknown = [name for name in given if name not in names]
     if unknown:
         raise ValueError(f"{verb} has no option {unknown[0]!r}; there are: {', '.join(names)}")
 
 
-def over_tasks(
+def task_frame(
     spark: Any,
     verb: str,
     tasks: Tasks,
@@ -135,29 +135,29 @@ def over_tasks(
 ) -> Any:
     """A DataFrame of what `body` yields for the splits of each task. result: its schema."""
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
-    name = f"{verb}[{planning.of_tasks(chosen, tasks)}]"
+    name = f"{verb}[{planning.plan_text(chosen, tasks)}]"
     return numbers.mapInArrow(SplitTasks(name, tasks, body), result)
 
 
-def planned_results(spark: Any, verb: str, chosen: ReadOptions, body: Callable[[Splits], Any]) -> list[Any]:
+def plan_and_run(spark: Any, verb: str, chosen: ReadOptions, body: Callable[[Splits], Any]) -> list[Any]:
     """Plans, and returns what `body` returns for the splits of each task, in their order."""
     log_to_stderr()
     cluster.ship(spark)
-    return task_results(spark, verb, cluster.call_where_files_are(spark, plan, chosen), chosen, body)
+    return run_tasks(spark, verb, cluster.call_where_files_are(spark, plan_tasks, chosen), chosen, body)
 
 
-def task_results(
+def run_tasks(
     spark: Any, verb: str, tasks: Tasks, chosen: ReadOptions, body: Callable[[Splits], Any], what: str = ""
 ) -> list[Any]:
-    """As planned_results, for tasks that are planned already; without any no job. Spark's UI shows verb, paths and
+    """As plan_and_run, for tasks that are planned already; without any no job. Spark's UI shows verb, paths and
     `what` for the job, unless the user has set a description."""
     if not tasks:
         return []
-    frame = over_tasks(spark, verb, tasks, chosen, partial(cluster.result_of, body), cluster.RESULT)
+    frame = task_frame(spark, verb, tasks, chosen, partial(cluster.result_of, body), cluster.RESULT)
     context = None if cluster.is_connect(spark) else spark.sparkContext
     if context is None or context.getLocalProperty(_DESCRIPTION):
         return cluster.results(frame.collect())
-    context.setLocalProperty(_DESCRIPTION, f"kafkarec {verb} {planning.paths_of(chosen)}{what}")
+    context.setLocalProperty(_DESCRIPTION, f"kafkarec {verb} {planning.paths_text(chosen)}{what}")
     try:
         return cluster.results(frame.collect())
     finally:
@@ -220,12 +220,12 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
             "damage_report lists the ranges"
         )
     partitions: dict[str, int] = {}
-    results = planned_results(spark, "count", chosen, partial(_count, chosen))
+    results = plan_and_run(spark, "count", chosen, partial(_count, chosen))
     for counts, missing in results:  # in order of the tasks, so of the partitions
         for name, records in counts.items():
             partitions[name] = partitions.get(name, 0) + records
         for each in missing:
-            logger.warning("kafkarec count: %s; %s", each, planning.damage_report_of(chosen))
+            logger.warning("kafkarec count: %s; %s", each, planning.damage_report_call(chosen))
     return RecordCount(partitions)
 
 
@@ -237,7 +237,7 @@ def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[st
     counts: dict[str, int] = {}
     with closing(TaskCounters("count")) as counters:
         for split in splits:
-            name = shown(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
+            name = display_url(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
             counts[name] = counts.get(name, 0) + count_split(split, chosen, counters)
     return {name: records for name, records in counts.items() if records}, counters.missing()
 
@@ -249,8 +249,8 @@ def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[st
 
 
 # Options of the data source: which partitions.
-WHICH = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where")
-OPTIONS = (*WHICH, "failOnDataLoss")
+PARTITION_OPTIONS = ("subscribe", "subscribePattern", "assign", "storageOptions", "basePath", "where")
+OPTIONS = (*PARTITION_OPTIONS, "failOnDataLoss")
 
 
 def offsets_at(
@@ -272,12 +272,12 @@ def offsets_at(
     >>> offsets_at(spark, "tests/vectors/segments", "2023-11-14T22:13:20.300Z", subscribe="txn")
     {'txn': {0: 30}}
     """
-    only("offsets_at", options, OPTIONS)
+    check_option_names("offsets_at", options, OPTIONS)
     try:
         since = instant(time_text(time) if isinstance(time, date) else str(time))
     except ValueError as error:
         raise ValueError(f"time {time!r}: {error}") from None
-    chosen = parse(texts(path, options), "read")
+    chosen = parse(option_texts(path, options), "read")
     if cluster.is_connect(spark):
         cluster.ship(spark)
     found: dict[str, dict[int, int]] = {}
@@ -288,4 +288,4 @@ def offsets_at(
 
 def look_up(chosen: ReadOptions, since: int) -> dict[TopicPartition, int]:
     """The offset of each partition; must run on a machine that can read the files."""
-    return Listing(chosen).retry(lambda found: selection.offsets_at(selection.chosen(chosen, found), since))
+    return Listing(chosen).retry(lambda found: selection.offsets_at(selection.select_partitions(chosen, found), since))

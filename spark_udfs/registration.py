@@ -12,7 +12,7 @@ from typing import Any
 
 from . import capabilities, cluster, functions, udtf
 from .capabilities import LATERAL, READ, STREAM, WRITE, Feature
-from .diagnosis import PACKAGES, lacks
+from .diagnosis import PACKAGES, missing_packages_problem
 from .source import NAME
 
 # Sessions that have our functions: registering them again would only make Spark log warnings.
@@ -65,7 +65,7 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
         problem is None or not spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(NAME)
     ):
         problem = _register_source(spark, session) or problem
-    if session not in _registered and not capabilities.missing(LATERAL):
+    if session not in _registered and not capabilities.why_missing(LATERAL):
         spark.udtf.register(udtf.NAME, udtf.table_function())
     _registered.add(session)
     advice = None
@@ -91,7 +91,7 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
 
 def _row(feature: Feature, call: str, meaning: str) -> tuple[str, str]:
     """A row of what `register` prints, which says so where this Spark cannot do it."""
-    text = capabilities.missing(feature)
+    text = capabilities.why_missing(feature)
     return call.format(feature.written), meaning if text is None else f"NOT HERE: {text}"
 
 
@@ -126,10 +126,10 @@ def _problem(spark: Any) -> str | None:
     python = spark.sparkContext.pythonExec
     found = shutil.which(python)
     if found is not None:
-        lacking = _lacking(found)
+        lacking = _missing_packages(found)
         if not lacking:
             return None
-        problem = lacks(found, lacking)
+        problem = missing_packages_problem(found, lacking)
     else:
         folder = os.path.dirname(os.path.dirname(python)) or "."
         problem = (
@@ -142,7 +142,7 @@ def _problem(spark: Any) -> str | None:
 
 
 @cache
-def _lacking(python: str) -> str:
+def _missing_packages(python: str) -> str:
     """The packages that this Python lacks, of those that its workers need."""
     code = f"import importlib.util as u; print(*(n for n in {PACKAGES} if not u.find_spec(n)), sep=' and ')"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)

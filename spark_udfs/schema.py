@@ -29,7 +29,7 @@ class SparkColumn:
 
 
 Columns = tuple[SparkColumn, ...]
-Row = dict[str, Any]
+NamedValues = dict[str, Any]
 """Values by name."""
 
 # The columns of a record. Raw bytes have no topic and no partition, a file has both; the columns exist for both, so

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .source.options import Offsets, from_json
-from .source.planning import amount_of
+from .source.planning import counted
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Lag:
     def __str__(self) -> str:
         worst = sorted(self.partitions.items(), key=lambda each: -each[1])[:3]
         largest = ", ".join(f"{name} {offsets}" for name, offsets in worst if offsets)
-        return f"{self.total} offsets behind in {amount_of(len(self.partitions), 'partition')}" + (
+        return f"{self.total} offsets behind in {counted(len(self.partitions), 'partition')}" + (
             f" ({largest})" if largest else ""
         )
 

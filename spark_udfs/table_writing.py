@@ -20,14 +20,14 @@ from uuid import uuid4
 
 from . import cluster
 from .errors import log_to_stderr, logger
-from .read_functions import Splits, Tasks, options_of, task_results
-from .schema import Columns, Row
+from .read_functions import Splits, Tasks, options_of, run_tasks
+from .schema import Columns, NamedValues
 from .source import batch, columns, growing_log, planning, publishing, selection
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
 from .source.options import MODES as DAMAGE_MODES
 from .source.options import Offsets, ReadOptions, from_json, to_json
-from .source.paths import Partitions, given_paths, key_types, shown
+from .source.paths import Partitions, display_url, given_paths, key_types
 from .source.planning import Split
 from .source.staging import WriteJob, attempt_name, staging_folder
 
@@ -60,7 +60,7 @@ class WrittenTable:
     files: tuple[str, ...]
     bytes: int
     offsets: dict[str, dict[int, list[int]]]
-    damage: tuple[Row, ...]
+    damage: tuple[NamedValues, ...]
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class _Layout(NamedTuple):
     as_text: bool
 
     @property
-    def record(self) -> Row:
+    def table_content(self) -> NamedValues:
         """What all commits of a table have in common."""
         kept = [each for each in self.wanted if each.name not in self.helping]
         types = [(each.name, "string" if self.as_text and each.name == "value" else each.type) for each in kept]
@@ -93,14 +93,14 @@ class _Layout(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """tasks: none if there is nothing to write. starts, ends: of what is written. begins, before: the same of what the
-    table has."""
+    """tasks: none if there is nothing to write. starts, ends: of what is written. table_starts, table_ends: the same of
+    what the table has."""
 
     job: WriteJob
     tasks: Tasks
     follows: str | None
-    begins: Offsets
-    before: Offsets
+    table_starts: Offsets
+    table_ends: Offsets
     starts: Offsets
     ends: Offsets
     notes: list[str]
@@ -141,7 +141,7 @@ def write_table(
     {'txn': {0: [0, 293]}}
     """
     began = time.monotonic()
-    _check(format, value_as, compression, mode)
+    _check_arguments(format, value_as, compression, mode)
     named = {} if columns is None else {"columns": columns}
     chosen = options_of(spark, path, {**options, **named, "mode": read_mode})
     for name, why in _REFUSED.items():
@@ -152,11 +152,11 @@ def write_table(
     found = cluster.call_where_files_are(spark, key_types, chosen)
     by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     layout = _layout(chosen, found, by, compression, value_as is not None)
-    plan: _Plan = cluster.call_where_files_are(spark, _begun, chosen, layout, out, mode)
+    plan: _Plan = cluster.call_where_files_are(spark, _plan_and_begin, chosen, layout, out, mode)
     try:
-        body = partial(_write, plan.job, chosen, layout)
-        what = f" to {shown(plan.job.path)!r}"
-        results = task_results(spark, "write_table", plan.tasks, chosen, body, what)
+        body = partial(_stage_rows, plan.job, chosen, layout)
+        what = f" to {display_url(plan.job.path)!r}"
+        results = run_tasks(spark, "write_table", plan.tasks, chosen, body, what)
         found = {
             name: [one for each in results for one in each[name]] for name in ("files", "damage", "damaged", "gaps")
         }
@@ -164,14 +164,14 @@ def write_table(
     except BaseException:
         cluster.call_where_files_are(spark, _abort, plan.job)
         raise
-    written = _written(plan, **found)
+    written = _written_table(plan, **found)
     amount = written.rows, len(written.files), written.bytes, sum(found["damaged"]), time.monotonic() - began
     text = "kafkarec write_table table=%s rows=%d files=%d bytes=%d damaged=%d seconds=%.3f"
-    logger.info(text, shown(plan.job.path), *amount)
+    logger.info(text, display_url(plan.job.path), *amount)
     return written
 
 
-def _check(format: str, value_as: str | None, compression: str, mode: str) -> None:
+def _check_arguments(format: str, value_as: str | None, compression: str, mode: str) -> None:
     if format in ("iceberg", "delta"):
         raise ValueError(f"write_table does not write format={format!r} yet; format='parquet' is a folder of files")
     if mode.upper() in DAMAGE_MODES:
@@ -194,7 +194,7 @@ def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: s
     hidden = [name for name in by if name.startswith(("_", "."))]
     if hidden:
         raise ValueError(f"partition_by={by!r}: readers ignore folders whose names begin with {hidden[0][0]!r}")
-    wanted = columns.chosen(chosen, found)
+    wanted = columns.select_columns(chosen, found)
     names = [each.name for each in wanted]
     if not set(names) - set(by):
         raise ValueError(f"columns={names!r}: partition_by={by!r} leaves none of them for the files")
@@ -208,7 +208,7 @@ def _layout(chosen: ReadOptions, found: Any, by: tuple[str, ...], compression: s
 # ---- on the driver, or with Spark Connect in a task ---------------------------------------------------------------
 
 
-def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
+def _plan_and_begin(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
     from kafkarec import distributed
 
     storage = chosen.storageOptions
@@ -216,33 +216,33 @@ def _begun(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -> _Plan:
     if (place := distributed.local_path(target)) is not None:
         distributed.demand_apart(given_paths(chosen), place, f"table {target}")
     publisher = publishing.Publisher(target, storage)
-    table = publisher.table()
+    table = publisher.finish_and_read_table()
     if table and mode == "errorifexists":
         raise ValueError(f"{target} is a table already; mode 'append' adds what it lacks, 'overwrite' replaces it")
     if table and mode == "append":
-        for name, value in layout.record.items():
+        for name, value in layout.table_content.items():
             if table[name] != value:
                 was, wanted = (", ".join(each) or "nothing" for each in (table[name], value))
                 raise ValueError(
                     f"{target} was written with {name} {was}; not with {wanted}. Give the same, or mode 'overwrite'"
                 )
     kept = {} if mode == "overwrite" else table
-    before = from_json(kept.get("offsets", {}))
-    begins = {**dict.fromkeys(before, 0), **from_json(kept.get("starts", {}))}
+    table_ends = from_json(kept.get("offsets", {}))
+    table_starts = {**dict.fromkeys(table_ends, 0), **from_json(kept.get("starts", {}))}
     overwrite = "static" if mode == "overwrite" else None
     job = WriteJob(target, uuid4().hex, overwrite, storage=storage)
     listing = Listing(chosen)
-    empty = _Plan(job, [], table.get("job"), begins, before, {}, {}, [])
-    plan = listing.retry(lambda found: _planned(chosen, empty, found, listing.finder.left_out))
+    empty = _Plan(job, [], table.get("job"), table_starts, table_ends, {}, {}, [])
+    plan = listing.retry(lambda found: _plan_partitions(chosen, empty, found, listing.finder.left_out))
     columns.check_key_values((split for task in plan.tasks for split in task), layout.wanted)
     publisher.begin(job)
     return plan
 
 
-def _planned(chosen: ReadOptions, empty: _Plan, found: Partitions, left_out: Iterable[str]) -> _Plan:
+def _plan_partitions(chosen: ReadOptions, empty: _Plan, found: Partitions, left_out: Iterable[str]) -> _Plan:
     """What the table lacks: of each partition the offsets from its end there to the log's planned end. DataLoss where
     the log does not have them, unless failOnDataLoss is false."""
-    listed = batch.chosen_partitions(chosen, found, left_out)
+    listed = batch.select_and_warn(chosen, found, left_out)
     bounds = selection.ranges(chosen, listed)
     plan = empty._replace(starts={}, ends={}, notes=[])  # again for each listing
     spans = {}
@@ -250,13 +250,13 @@ def _planned(chosen: ReadOptions, empty: _Plan, found: Partitions, left_out: Ite
         log, (first, last) = GrowingLog(chosen), bounds[key]
         log.update(listed[key])
         begin = max(log.start, first or 0)
-        if begin < plan.begins.get(key, 0):
+        if begin < plan.table_starts.get(key, 0):
             plan.notes.append(
-                f"{key[0]}-{key[1]}: the table begins at offset {plan.begins[key]}, and what is chosen of the log at "
-                f"{begin}: append does not go back; mode='overwrite' writes all of it"
+                f"{key[0]}-{key[1]}: the table begins at offset {plan.table_starts[key]}, and what is chosen of the "
+                f"log at {begin}: append does not go back; mode='overwrite' writes all of it"
             )
-        if key in plan.before:
-            begin = log.available(plan.before[key], "the table ends at")
+        if key in plan.table_ends:
+            begin = log.clamp_reporting_loss(plan.table_ends[key], "the table ends at")
         stable = log.stable_end(begin)
         end = max(begin, stable if last is None else min(stable, last))
         plan.starts[key], plan.ends[key] = begin, end
@@ -268,35 +268,35 @@ def _planned(chosen: ReadOptions, empty: _Plan, found: Partitions, left_out: Ite
         spans[key] = log, begin, end
     for note in plan.notes:
         logger.warning("kafkarec write_table: %s", note)
-    return plan._replace(tasks=planning.tasks(chosen, growing_log.plan(chosen, spans)))
+    return plan._replace(tasks=planning.group_into_tasks(chosen, growing_log.plan_splits(chosen, spans)))
 
 
-def _commit(plan: _Plan, layout: _Layout, written: Sequence[Sequence[Any]], damage: Sequence[Row]) -> None:
+def _commit(plan: _Plan, layout: _Layout, written: Sequence[Sequence[Any]], damage: Sequence[NamedValues]) -> None:
     publisher = publishing.publisher(plan.job)
-    offsets, starts = {**plan.before, **plan.ends}, {**plan.starts, **plan.begins}
-    if not plan.tasks and offsets == plan.before and plan.follows is not None and not plan.job.overwrite:
+    offsets, starts = {**plan.table_ends, **plan.ends}, {**plan.starts, **plan.table_starts}
+    if not plan.tasks and offsets == plan.table_ends and plan.follows is not None and not plan.job.overwrite:
         publisher.abort(plan.job)
         return
-    files = [(path, _final(path)) for path, _, _ in written]
+    files = [(path, _final_name(path)) for path, _, _ in written]
     if damage:
         lines = "".join(f"{json.dumps(row)}\n" for row in damage)
-        publisher.store.put(f"{staging_folder(plan.job.job)}/damage.json", lines.encode())
-        files.append(("damage.json", f"{QUARANTINE}/{plan.job.job}.json"))
+        publisher.store.put(f"{staging_folder(plan.job.job_id)}/damage.json", lines.encode())
+        files.append(("damage.json", f"{QUARANTINE}/{plan.job.job_id}.json"))
     spans = {"starts": to_json(starts), "offsets": to_json(offsets)}
-    publisher.commit_table(plan.job, plan.follows, files, layout.record | spans)
+    publisher.commit_table(plan.job, plan.follows, files, layout.table_content | spans)
 
 
 def _abort(job: WriteJob) -> None:
     publishing.publisher(job).abort(job)
 
 
-def _final(staged: str) -> str:
+def _final_name(staged: str) -> str:
     """The name in the table of a staged file, which is in the folder of an attempt."""
     return staged.partition("/")[2].removesuffix(STAGED)
 
 
-def _written(
-    plan: _Plan, files: Sequence[Any], damage: Sequence[Row], damaged: Sequence[int], gaps: Sequence[str]
+def _written_table(
+    plan: _Plan, files: Sequence[Any], damage: Sequence[NamedValues], damaged: Sequence[int], gaps: Sequence[str]
 ) -> WrittenTable:
     more = sum(damaged) - len(damage)
     offsets: dict[str, dict[int, list[int]]] = {}
@@ -304,7 +304,7 @@ def _written(
         offsets.setdefault(topic, {})[number] = [plan.starts[topic, number], end]
     return WrittenTable(
         sum(rows for _, rows, _ in files),
-        tuple(_final(path) for path, _, _ in files),
+        tuple(_final_name(path) for path, _, _ in files),
         sum(size for _, _, size in files),
         offsets,
         tuple(damage),
@@ -319,7 +319,7 @@ def _written(
 # ---- in a task -----------------------------------------------------------------------------------------------------
 
 
-def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> Row:
+def _stage_rows(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) -> NamedValues:
     """Stages the rows of splits; returns the files (path, rows, bytes), the damaged ranges and the missing offsets."""
     from pyspark import TaskContext
 
@@ -330,11 +330,11 @@ def _write(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Splits) 
     context = TaskContext.get()
     name = attempt_name(context.partitionId(), context.attemptNumber()) if context else attempt_name(0, 0)
     store = publishing.publisher(job).store
-    with store.staged_files(job, name) as folder:
+    with store.attempt_folder(job, name) as folder:
         parquet = distributed.PartitionedFiles(
             folder,
             layout.by,
-            name=f"part-{job.job[:8]}-{name}",
+            name=f"part-{job.job_id[:8]}-{name}",
             suffix=STAGED,
             compression=layout.compression,
             leave_out=layout.helping,

@@ -55,10 +55,10 @@ class KafkaExplode:
         if value is None:
             return iter(())
         bootstrap.load()
-        return rows(bytes(value), _made(mode=mode, **given))
+        return rows(bytes(value), _cached_options(mode=mode, **given))
 
 
-_made = cache(function_options.make)
+_cached_options = cache(function_options.make)
 
 
 @cause_first

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from . import capabilities, cluster
-from .read_functions import texts
+from .read_functions import option_texts
 from .source.options import StorageOptions
 
 REQUIRED = ("topic", "partition", "offset", "value")
@@ -37,8 +37,8 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
         )
     order = [name for name in ("topic", "partition") if name in df.columns]
     ordered = df.repartition(*order).sortWithinPartitions(*order, "offset")
-    if capabilities.missing(capabilities.WRITE):
-        _write_by_map(ordered, texts(path, options), mode)
+    if capabilities.why_missing(capabilities.WRITE):
+        _write_by_map(ordered, option_texts(path, options), mode)
         return
     ordered.write.format("kafkarec").mode(mode).options(**options).save(path)
 

@@ -26,20 +26,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        return _leave(_run([word for word in words if word != "--debug"]))
+        return _flush_output(_run([word for word in words if word != "--debug"]))
     except SystemExit as stop:  # argparse: help, version, wrong usage
-        return _leave(stop.code if isinstance(stop.code, int) else WRONG_USE)
+        return _flush_output(stop.code if isinstance(stop.code, int) else WRONG_USE)
     except BrokenPipeError:
-        return _leave(FINE)
+        return _flush_output(FINE)
     except KeyboardInterrupt:
         _ignore_interrupts(argv)
-        return _leave(INTERRUPTED)
+        return _flush_output(INTERRUPTED)
     except Exception as error:
         if debug:
             raise
-        from .run_verb import report
+        from .run_verb import report_error
 
-        return _leave(report(error))
+        return _flush_output(report_error(error))
     finally:
         _ignore_interrupts(argv)
 
@@ -68,7 +68,7 @@ def _run(words: list[str]) -> int:
     return run(words)
 
 
-def _leave(status: int) -> int:
+def _flush_output(status: int) -> int:
     """Flush standard output, and return the exit status.
 
     If that fails, redirect it to the null device, as the interpreter flushes it once more at its end.

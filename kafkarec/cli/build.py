@@ -28,8 +28,8 @@ from kafkarec.write.fields import BatchHeader
 from kafkarec.write.sizes import INITIAL_RATIO
 
 from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
-from .input_cells import FORMS, TAKEN, InputRows, Refuse
-from .input_logs import STANDARD_INPUT, demand_once
+from .input_cells import FORMS, ROW_COLUMNS, InputRows, Refuse
+from .input_logs import STANDARD_INPUT, demand_standard_input_once
 from .problems import say
 from .shared_options import InputPath, WrongUse
 
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=lambda name: shared_options.SAME_FORMAT.get(name, name),
         help="the input's format (default: by its name and its first bytes)",
     )
-    shared_options.add_columns(parser, TAKEN, "use only these columns")
+    shared_options.add_columns(parser, ROW_COLUMNS, "use only these columns")
     for name in ("key", "value"):
         parser.add_argument(
             f"--{name}-as",
@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    refused = _Refused(stop=args.errors == "raise")
+    refused = _RefusedRowReporter(stop=args.errors == "raise")
     fields = {
         "magic": args.magic,
         "compression": args.compression,
@@ -112,10 +112,10 @@ def run(args: argparse.Namespace) -> int:
     fields = {name: value for name, value in fields.items() if value is not None}
     has_epochs = args.magic is None or args.magic >= BATCH_MAGIC
     inputs = args.input
-    demand_once(inputs)
+    demand_standard_input_once(inputs)
     with (
         new_log.opened(args) as log,
-        progress.bytes_shown(lambda: progress.bytes_in(inputs), progress.when(args.output)) as tick,
+        progress.bytes_shown(lambda: progress.bytes_in(inputs), progress.when_writing(args.output)) as tick,
     ):
         if args.base_offset is not None and args.base_offset < 0:
             raise WrongUse("--base-offset must be 0 or more")
@@ -123,13 +123,13 @@ def run(args: argparse.Namespace) -> int:
             raise WrongUse("--timestamp must be in 1970 or later")
         new_log.demand_level(args.compression, args.level)
         defaults = {"partition_leader_epoch": 0} if log.is_folder and has_epochs else {}
-        builders: dict[new_log.Place, RowBatches] = {}
+        builders: dict[new_log.TopicPartition, RowBatches] = {}
         forms = {"key": args.key_as, "value": args.value_as}
         for path in inputs:
             with input_formats.opened(path) as file:
                 for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused):
                     for partition, part in _by_partition(rows):
-                        log.begin(partition, part.where(0))
+                        log.begin(partition, part.position_text(0))
                         if partition not in builders:
                             builders[partition] = RowBatches(args, fields, defaults, refused)
                         for batch in builders[partition].add(part):
@@ -142,13 +142,13 @@ def run(args: argparse.Namespace) -> int:
     if not is_stream(args.output):
         done = builders.values()
         say(
-            f"{new_log.contents(sum(each.records for each in done), sum(each.batches for each in done), log.size)}, "
+            f"{new_log.amount_text(sum(each.records for each in done), sum(each.batches for each in done), log.size)}, "
             f"in {log.description}"
         )
     return refused.finish()
 
 
-class _Refused:
+class _RefusedRowReporter:
     """Reports and counts rows that cannot be written; if `stop` is set, the first one raises BadInput."""
 
     def __init__(self, stop: bool) -> None:
@@ -168,10 +168,10 @@ class _Refused:
         return DAMAGED if self.count else FINE
 
 
-def _by_partition(rows: InputRows) -> Iterator[tuple[new_log.Place, InputRows]]:
+def _by_partition(rows: InputRows) -> Iterator[tuple[new_log.TopicPartition, InputRows]]:
     """Yield (partition, its rows); all rows with partition (None, None) if they name neither topic nor partition."""
     columns = rows.column("topic"), rows.column("partition")
-    rows_of: dict[new_log.Place, list[int]] = {}
+    rows_of: dict[new_log.TopicPartition, list[int]] = {}
     if columns == (None, None):
         rows_of[None, None] = [0]
     else:
@@ -232,7 +232,7 @@ class RowBatches:
 
     def add(self, rows: InputRows) -> Iterator[bytes]:
         """Yield the batches that are complete with these rows."""
-        good = self._numbered(rows)
+        good = self._assign_offsets_and_times(rows)
         if not len(good):
             return
         self._held.append(good)
@@ -247,7 +247,7 @@ class RowBatches:
 
     # ---- offsets and timestamps
 
-    def _numbered(self, rows: InputRows) -> InputRows:
+    def _assign_offsets_and_times(self, rows: InputRows) -> InputRows:
         """Return the rows with offsets and timestamps, without those that cannot be written."""
         while len(rows):
             offsets = self._offsets(rows)
@@ -259,7 +259,7 @@ class RowBatches:
                     break
                 bad = row, "timestamp: 0 or more is expected (-1: none), found a negative number"
             row, problem = bad
-            self._refuse(rows.where(row), problem)
+            self._refuse(rows.position_text(row), problem)
             rows = rows.slice(0, row).joined(rows.slice(row + 1, len(rows)))
         else:
             return rows
@@ -320,7 +320,7 @@ class RowBatches:
             self._demand(key, rows, start, stop, offsets)
             may_continue = stop == len(rows) and not last
             while start < stop:
-                made = self._next(record_input, key, start, stop, offsets, may_continue)
+                made = self._next_batch(record_input, key, start, stop, offsets, may_continue)
                 if made is None:
                     self._held = [rows.slice(start, stop)]
                     return
@@ -365,7 +365,7 @@ class RowBatches:
     def _demand(self, key: BatchKey, rows: InputRows, start: int, stop: int, offsets: Sequence[int]) -> None:
         """Raise WrongUse, with the row, for fields that a batch cannot store."""
         magic = 2 if key.magic is None else key.magic
-        place = rows.where(start)
+        place = rows.position_text(start)
         if magic not in MAGICS:
             raise WrongUse(f"{place}: magic {magic}: one of {', '.join(map(str, MAGICS))}")
         if key.compression is not None and key.compression not in CODEC_NAMES:
@@ -383,13 +383,13 @@ class RowBatches:
             }
             for what, is_used in unsupported.items():
                 if is_used:
-                    place = rows.where(start if with_headers is None else with_headers)
+                    place = rows.position_text(start if with_headers is None else with_headers)
                     raise WrongUse(f"{place}: magic {magic} cannot store {what}; magic 2 can")
         base = offsets[start] if key.base_offset is None else key.base_offset
         if offsets[start] < base:
             raise WrongUse(f"{place}: offset {offsets[start]} is below its base_offset {base}")
         if key.base_offset is not None and not -_DELTAS <= offsets[stop - 1] - base < _DELTAS:
-            raise WrongUse(f"{rows.where(stop - 1)}: more than 2^31-1 away from its base_offset {base}")
+            raise WrongUse(f"{rows.position_text(stop - 1)}: more than 2^31-1 away from its base_offset {base}")
 
     def _header(self, key: BatchKey, offset: int) -> BatchHeader:
         """Return the header of a batch that begins with this offset."""
@@ -404,7 +404,7 @@ class RowBatches:
             header = header._replace(base_sequence=(sequence + header.base_offset) % _SEQUENCES)
         return header
 
-    def _next(
+    def _next_batch(
         self,
         record_input: RecordInput,
         key: BatchKey,

@@ -16,10 +16,10 @@ from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
 
 from . import input_cells, input_logs, output_files, progress, shared_options
-from .cat_writers import CONTROL, ArrowWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter, RowsInArrow
+from .cat_writers import CONTROL, ArrowWriter, ColumnarWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter
 from .json_lines import CONSTANTS, FORMS, constants
-from .output_files import WholeWrites
-from .problems import DamageReporter, remark, repeated
+from .output_files import DeferredInterrupts
+from .problems import DamageReporter, remark, rerun_command
 from .record_pieces import PieceReader, demand_endless, followed, latest_per_key, why_empty
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--raw", action="store_true", help="do not decode the records of internal topics")
     shared_options.add_threads(parser)
-    shared_options.add_limit(parser)
+    shared_options.add_decompressed_limit(parser)
     shared_options.add_errors(parser)
     shared_options.add_output(parser, ("json", "csv", "parquet", "arrow"))
     parser.add_argument(
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
     resumable = resumes and args.format == "json" and not args.follow
     resumable = resumable and is_stream(args.output) and progress.is_terminal()
     opened = output_files.new_folder(args) if args.partition_by else output_files.opened(args)
-    with opened as sink, WholeWrites() as writes:
+    with opened as sink, DeferredInterrupts() as interrupts:
         writer = _writer(args, sink, sources, columns)
         needed = [*decoded, *writer.needed_columns, "batch_position"]
         if resumable:
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
             "restore": args.errors == "skip",
         }
         wanted, isolated = with_keys(request(**decode_options), keys), IsolationOptions(args.isolation)
-        with progress.shown(sources, progress.when(args.output), 1 + args.latest_per_key) as tick:
+        with progress.shown(sources, progress.when_writing(args.output), 1 + args.latest_per_key) as tick:
             threads = shared_options.threads(args)
             reader = PieceReader(wanted, record_range, isolated, damage_reporter, tick, threads)
             if args.follow:
@@ -147,13 +147,13 @@ def run(args: argparse.Namespace) -> int:
                 rows = 0
                 for source, table in selected:
                     rows += len(table)
-                    with writes.write():
+                    with interrupts.defer():
                         writer.write(source, table)
                         if resumable:
                             offset = table[-1:].column("offset")[0]
-                            rest = repeated(args.argv, {"--from-offset": str(offset + 1)})
+                            rest = rerun_command(args.argv, {"--from-offset": str(offset + 1)})
                             args.after_interrupt = f"the output ends with offset {offset}; to print the rest: {rest}"
-                    writes.check()
+                    interrupts.raise_if_interrupted()
         writer.finish(decode_options)
     if not rows and not damage_reporter.stopped and (why := why_empty(args, logs)):
         remark(why)
@@ -165,7 +165,7 @@ def _writer(
     sink: output_files.Sink | output_files.NewFolder,
     sources: Sequence[Segment],
     columns: Sequence[str],
-) -> JsonWriter | RowsInArrow:
+) -> JsonWriter | ColumnarWriter:
     iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
     internal = [source.topic in internal_topics.TOPICS for source in sources]

@@ -111,7 +111,7 @@ class JsonWriter:
 Texts = dict[str, Any]  # column -> array of its texts
 
 
-class RowsInArrow(ABC):
+class ColumnarWriter(ABC):
     """Makes the record batches that are written.
 
     With `decoded`, key and value are JSON text, and bytes that are not a message are in key_base64, as in CSV. Control
@@ -130,7 +130,7 @@ class RowsInArrow(ABC):
     def write(self, source: SegmentFile, table: RecordColumns) -> None:
         texts, known = self._texts(source, table), constants(source)
         for batch in self._pa.RecordBatchReader.from_stream(table):  # one, as a window is of one chunk
-            self._take(self._shown(batch, known, texts), known)
+            self._write_batch(self._shown(batch, known, texts), known)
 
     def _texts(self, source: SegmentFile, table: RecordColumns) -> Texts:
         """Return the columns that are JSON text."""
@@ -141,7 +141,7 @@ class RowsInArrow(ABC):
         }
 
     @abstractmethod
-    def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
+    def _write_batch(self, batch: Any, known: Mapping[str, Any]) -> None:
         """Write a batch. known: its columns topic, partition and file, shown or not."""
 
     @abstractmethod
@@ -182,7 +182,7 @@ def undecoded(pa: Any, blobs: Any, texts: Any) -> Any:
     return pa.array(cells, pa.string())
 
 
-class ArrowWriter(RowsInArrow):
+class ArrowWriter(ColumnarWriter):
     """Writes an Arrow IPC stream; a file whose name ends with .feather gets the format of Arrow files."""
 
     format = "arrow"
@@ -197,20 +197,20 @@ class ArrowWriter(RowsInArrow):
         if self._out is None:
             empty = self._pa.table(kafkarec.decode(b"", **decode))
             batch = self._pa.RecordBatch.from_pylist([], schema=empty.schema)
-            self._opened(self._shown(batch, {}, {}).schema)
+            self._open_writer(self._shown(batch, {}, {}).schema)
         self._out.close()
         self._sink.flush()
 
-    def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
-        self._opened(batch.schema).write_batch(batch)
+    def _write_batch(self, batch: Any, known: Mapping[str, Any]) -> None:
+        self._open_writer(batch.schema).write_batch(batch)
         self._sink.flush()
 
-    def _opened(self, schema: Any) -> Any:
+    def _open_writer(self, schema: Any) -> Any:
         if self._out is None:
-            self._out = self._new(schema)
+            self._out = self._new_writer(schema)
         return self._out
 
-    def _new(self, schema: Any) -> Any:
+    def _new_writer(self, schema: Any) -> Any:
         is_file = self._sink.name.lower().endswith(".feather")
         return (self._pa.ipc.new_file if is_file else self._pa.ipc.new_stream)(self._sink, schema)
 
@@ -231,7 +231,7 @@ class ParquetWriter(ArrowWriter):
         self._write_group()
         super().finish(decode)
 
-    def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
+    def _write_batch(self, batch: Any, known: Mapping[str, Any]) -> None:
         self._held.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
@@ -241,14 +241,14 @@ class ParquetWriter(ArrowWriter):
     def _write_group(self) -> None:
         if self._held:
             table = self._pa.Table.from_batches(self._held)
-            self._opened(table.schema).write_table(table, row_group_size=max(table.num_rows, 1))
+            self._open_writer(table.schema).write_table(table, row_group_size=max(table.num_rows, 1))
             self._held, self._rows, self._bytes = [], 0, 0
 
-    def _new(self, schema: Any) -> Any:
+    def _new_writer(self, schema: Any) -> Any:
         return self._pa.parquet.ParquetWriter(self._sink, schema)
 
 
-class FolderWriter(RowsInArrow):
+class FolderWriter(ColumnarWriter):
     """Writes a folder of Parquet files by topic, by date, or both: kafkarec.support.partitioned_files."""
 
     def __init__(self, folder: NewFolder, by: Sequence[str], names: Sequence[str], decoded: Sequence[str]) -> None:
@@ -262,7 +262,7 @@ class FolderWriter(RowsInArrow):
         with errors_named(self._folder.name):
             self._files.close()
 
-    def _take(self, batch: Any, known: Mapping[str, Any]) -> None:
+    def _write_batch(self, batch: Any, known: Mapping[str, Any]) -> None:
         with errors_named(self._folder.name):
             self._files.add(batch, {"topic": known["topic"]})
 
@@ -278,7 +278,7 @@ _TEXT = (
 )
 
 
-def _integer(size: int) -> Callable[[bytes], int | None]:
+def _integer_from_bytes(size: int) -> Callable[[bytes], int | None]:
     return lambda blob: int.from_bytes(blob, "big", signed=True) if len(blob) == size else None
 
 
@@ -287,8 +287,8 @@ _CELLS: dict[str, Callable[[bytes], str | int | None]] = {
     "json": lambda blob: (text := stored_json(blob)) and escaped_json(text),
     "base64": lambda blob: base64.b64encode(blob).decode(),
     "hex": bytes.hex,
-    "int32": _integer(4),
-    "int64": _integer(8),
+    "int32": _integer_from_bytes(4),
+    "int64": _integer_from_bytes(8),
 }
 
 
@@ -347,7 +347,7 @@ class CsvWriter(ArrowWriter):
             shown = functions.coalesce(texts[name], shown)
         return {name: shown, f"{name}_base64": undecoded(pa, blobs, shown)}
 
-    def _new(self, schema: Any) -> Any:
+    def _new_writer(self, schema: Any) -> Any:
         self._sink.write((",".join(schema.names) + "\n").encode())
         options = self._pa.csv.WriteOptions(include_header=False)
         return self._pa.csv.CSVWriter(self._sink, schema, write_options=options)

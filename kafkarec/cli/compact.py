@@ -14,7 +14,7 @@ from kafkarec.storage.output_rules import suggested_output
 from kafkarec.support.command_line import command
 
 from . import FINE, input_logs, new_log, shared_options
-from .problems import repeated
+from .problems import rerun_command
 from .shared_options import WrongUse
 
 DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.4 does. Removes older records, records
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="stop at a larger record in a compressed batch, as a cleaner with this max.decompressed.message.bytes",
     )
-    shared_options.add_limit(parser)
+    shared_options.add_decompressed_limit(parser)
     new_log.add_format(parser)
 
 
@@ -93,11 +93,11 @@ def run(args: argparse.Namespace) -> int:
         done = new_log.rewrite(args, logs, partial(cleaned, **options), passes=2)
     except KafkaRecordError as error:
         if error.reason == "record_too_large":
-            anew = repeated(args.argv, {"--max-decompressed-message-bytes": str(error.found)})
+            anew = rerun_command(args.argv, {"--max-decompressed-message-bytes": str(error.found)})
             return new_log.report_damage(error, args, anew, "With a higher limit")
         salvage = command("salvage", args.paths, ("-o", suggested_output("rescued", args.paths)))
         return new_log.report_damage(error, args, salvage, "Leave the batch out, then compact the result")
-    new_log.report(args.format, done, _lines)
+    new_log.print_summary(args.format, done, _lines)
     return FINE
 
 
@@ -105,7 +105,7 @@ def _lines(source: str, output: str, stats: CleanerStats) -> Iterator[str]:
     before = stats.messages_read + stats.messages_aborted + stats.markers_removed
     left = stats.batches_copied + stats.batches_rewritten + stats.batches_emptied
     read = before, stats.batches_read, stats.bytes_read
-    yield new_log.change(source, output, read, (stats.messages_retained, left, stats.bytes_retained))
+    yield new_log.change_text(source, output, read, (stats.messages_retained, left, stats.bytes_retained))
     for name, description in _REASONS.items():
         if removed := getattr(stats, name):
             yield f"  removed: {description}: {removed}"

@@ -14,7 +14,7 @@ from kafkarec.logs import Log
 from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted
 
 from . import DAMAGED, input_logs, new_log, shared_options
-from .problems import DamageReporter, repeated, say
+from .problems import DamageReporter, rerun_command, say
 from .shared_options import WrongUse
 
 DESCRIPTION = """Rewrites a log with another codec, level, batch size or magic. Offsets, timestamps, keys, values,
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "at damage: stop and write no file (raise), or leave damaged batches out (skip)"
     shared_options.add_errors(parser, text)
     shared_options.add_threads(parser)
-    shared_options.add_limit(parser)
+    shared_options.add_decompressed_limit(parser)
     new_log.add_format(parser)
 
 
@@ -88,9 +88,9 @@ def run(args: argparse.Namespace) -> int:
         for damage in conversion.damage:
             damage_reporter.add(segments.get(damage.file or "", log.segments[0]), damage)
         for restored in conversion.restored:
-            damage_reporter.restored(segments.get(restored.file or "", log.segments[0]), restored)
+            damage_reporter.report_restored(segments.get(restored.file or "", log.segments[0]), restored)
         if conversion.remaining:
-            damage_reporter.tail(log.segments[-1], conversion.remaining)
+            damage_reporter.report_tail(log.segments[-1], conversion.remaining)
 
     try:
         done = new_log.rewrite(args, logs, partial(converted, **options), report, whole=whole)
@@ -101,15 +101,15 @@ def run(args: argparse.Namespace) -> int:
         return DAMAGED
     except KafkaRecordError as error:
         if isinstance(error, UnsupportedCompressionError) and args.compression is None and magic in (0, 1):
-            other_codec = repeated(args.argv, {"--compression": CODEC_NAMES[LATEST_CODECS[magic]]})
+            other_codec = rerun_command(args.argv, {"--compression": CODEC_NAMES[LATEST_CODECS[magic]]})
             return new_log.report_damage(error, args, other_codec, "With a codec that it supports", whole=whole)
-        return new_log.report_damage(error, args, repeated(args.argv, {"--errors": "skip"}), whole=whole)
-    new_log.report(args.format, done, _lines)
+        return new_log.report_damage(error, args, rerun_command(args.argv, {"--errors": "skip"}), whole=whole)
+    new_log.print_summary(args.format, done, _lines)
     return damage_reporter.finish()
 
 
 def _lines(source: str, output: str, stats: ConversionStats) -> Iterator[str]:
     before = stats.records_in, stats.batches_in, stats.bytes_in
-    yield new_log.change(source, output, before, (stats.records_out, stats.batches_out, stats.bytes_out))
+    yield new_log.change_text(source, output, before, (stats.records_out, stats.batches_out, stats.bytes_out))
     for word, count in stats.losses.items():
         yield f"  lost: {LOSSES[word]}: {count}"

@@ -39,7 +39,7 @@ _KINDS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("a", "b"):
         parser.add_argument(name, type=InputPath, metavar=name.upper(), help="a partition folder or a segment")
-    shared_options.add_limit(parser)
+    shared_options.add_decompressed_limit(parser)
     shared_options.add_output(parser, ("text", "json"))
 
 
@@ -103,13 +103,13 @@ def _lines(difference: Difference) -> Iterator[str]:
         yield what if difference.same else "DIFFERENT"
     if not difference.same:
         yield ""
-        yield from _follows("A", difference.a, "B", difference.b, difference.a_follows_b)
-        yield from _follows("B", difference.b, "A", difference.a, difference.b_follows_a)
+        yield from _truncation_lines("A", difference.a, "B", difference.b, difference.a_follows_b)
+        yield from _truncation_lines("B", difference.b, "A", difference.a, difference.b_follows_a)
     for note in difference.notes:
         yield f"note: {note}"
 
 
-def _follows(name: str, side: Replica, other: str, leader: Replica, truncation: Truncation) -> Iterator[str]:
+def _truncation_lines(name: str, side: Replica, other: str, leader: Replica, truncation: Truncation) -> Iterator[str]:
     if side.end is None or (leader.end is None and leader.damage):
         return
     how = "by leader epochs" if truncation.steps else "by log ends alone, as there are no leader epochs"

@@ -89,8 +89,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-bytes", type=_bytes, default=INT_MAX, metavar="BYTES", help="read only this many bytes of a log"
     )
-    shared_options.add_limit(parser)
-    shared_options.add_file(parser)
+    shared_options.add_decompressed_limit(parser)
+    shared_options.add_output_file(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with (
             output_files.opened(args) as sink,
-            progress.bytes_shown(lambda: progress.bytes_in(paths), progress.when(args.output)) as tick,
+            progress.bytes_shown(lambda: progress.bytes_in(paths), progress.when_writing(args.output)) as tick,
         ):
             return _print(paths, options, sink, tick)
     except CouldNot as error:
@@ -173,7 +173,7 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
             if last in paths
             else "; to print an index, its folder must have its log, for a .timeindex also its .index"
         )
-        say(input_logs.reason(error, last) + hint)
+        say(input_logs.error_line(error, last) + hint)
         return FAILED
     return 0
 
@@ -194,7 +194,7 @@ def _files_of(path: str) -> list[str]:
     """Return the logs of a folder in the order of their offsets; any other path unchanged."""
     if path == input_logs.STANDARD_INPUT or remote.is_url(path) or not os.path.isdir(path):
         return [path]
-    input_logs.opened(path)  # refuses the store of a plugin
+    input_logs.open_input(path)  # refuses the store of a plugin
     found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES))
     return [os.path.join(path, name) for name in found if names.is_segment(name)] or [path]
 

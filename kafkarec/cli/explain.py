@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="print all bytes of long fields, not only the first 32")
     help_ = "also write an HTML page with every byte in colour to FILE"
     parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=help_)
-    shared_options.add_limit(parser)
+    shared_options.add_decompressed_limit(parser)
     shared_options.add_output(parser, ("text", "json"))
 
 
@@ -83,14 +83,14 @@ class BatchPosition(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     output_files.demand_output_folders(args)
-    with input_logs.opened(args.path) as opened:
+    with input_logs.open_input(args.path) as opened:
         logs = logs_of(opened)
         if len(logs) != 1:
             what = f"{len(logs)} partitions; name one of their folders" if logs else "no partition; name a file in it"
             raise WrongUse(f"{args.path} has {what}")
         if not logs[0].segments:
             raise CouldNot(f"{args.path}: a folder without .log files")
-        place = _found(logs[0].segments, args)
+        place = _find_batch(logs[0].segments, args)
         name = shown_name(str(place.segment.path))
         data, remark = _bytes_of(place)
         explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
@@ -141,7 +141,7 @@ def restored_at(place: BatchPosition) -> Restored | None:
     return None
 
 
-def _found(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
+def _find_batch(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
     """Find the batch of --at or --offset; the first batch without them."""
     segment, at, remark = segments[0], args.at, ""
     if args.offset is not None:
@@ -238,7 +238,7 @@ _STYLE = """tr.wrong td { color: var(--damaged); font-weight: 600; }
 """ + "".join(f".g-{name} {{ --group: var(--{name}); }}\n" for name in field_groups.GROUPS)
 
 
-def _hidden(span: Span, redact: bool) -> bool:
+def _is_hidden(span: Span, redact: bool) -> bool:
     """Return whether the span's bytes are hidden."""
     return redact and span.kind != FIELD
 
@@ -282,7 +282,7 @@ class _FieldTable:
             return ["(no bytes)"]
         if span.kind == SKIPPED:
             return [f"({span.length} bytes)"]
-        if _hidden(span, self.redact):
+        if _is_hidden(span, self.redact):
             return [f"({span.length} bytes hidden)"]
         most = self._shown_bytes(span)
         data = self.section.data[span.start : span.start + most]
@@ -348,7 +348,7 @@ class _FieldTable:
         classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * self._is_wrong(span)
         value = _shown_value(span, self.redact)
         title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
-        shown = ["··" if _hidden(span, self.redact) else f"{self.section.data[at]:02x}" for at in positions]
+        shown = ["··" if _is_hidden(span, self.redact) else f"{self.section.data[at]:02x}" for at in positions]
         inside = "".join(f"<i>{cell}</i>" for cell in shown)
         return f'<span class="{" ".join(classes)}" title="{escaped_html(title)}">{inside}</span>'
 
@@ -401,7 +401,7 @@ def _result(found: Explanation, restored: Restored | None, name: str, *, redact:
 
 
 def _span(section: Section, span: Span, redact: bool) -> dict[str, Any]:
-    left_out = span.kind == SKIPPED or _hidden(span, redact)
+    left_out = span.kind == SKIPPED or _is_hidden(span, redact)
     out: dict[str, Any] = {"start": span.start, "length": span.length, "path": span.path, "kind": span.kind}
     if not left_out:
         out["hex"] = bytes(section.data[span.start : span.start + span.length]).hex()

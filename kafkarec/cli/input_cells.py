@@ -22,15 +22,15 @@ BLOBS = ("key", "value")
 IGNORED_COLUMNS = ("file", "batch_position", "control_type")
 # Names of the same columns in other programs (Spark's Kafka source).
 ALIASES = {"timestampType": "timestamp_type"}
-TAKEN = (
+ROW_COLUMNS = (
     "topic",
     "partition",
     *(name for name in RECORD_FIELDS if name not in ("topic", "partition", *IGNORED_COLUMNS)),
 )
 
 _BITS = {"l": 64, "i": 32, "s": 16, "c": 8}
-_KINDS = {type(None): "null", bool: "true or false", int: "a number", float: "a fraction", str: "text"}
-_KINDS |= {list: "a list", dict: "an object"}
+_TYPE_WORDS = {type(None): "null", bool: "true or false", int: "a number", float: "a fraction", str: "text"}
+_TYPE_WORDS |= {list: "a list", dict: "an object"}
 
 Cells = Sequence[Any]
 Columns = dict[str, Sequence[Any]]
@@ -69,7 +69,7 @@ def columns_of(titles: Iterable[str], columns: Sequence[str] | None, place: Call
     if unknown:
         shown = (one if one.isprintable() and len(one) < 60 else "a name with unusual characters" for one in unknown)
         raise WrongUse(
-            f"{place(unknown[0])}: no such column: {', '.join(shown)}; there are {', '.join(TAKEN)}, key_base64, "
+            f"{place(unknown[0])}: no such column: {', '.join(shown)}; there are {', '.join(ROW_COLUMNS)}, key_base64, "
             "value_base64 (--columns offset,key,value reads these and ignores the rest)"
         )
     return known
@@ -81,7 +81,7 @@ def _plain(name: str) -> str:
 
 def type_name(cell: Any) -> str:
     """Return the type of a cell, for messages."""
-    return _KINDS.get(type(cell), type(cell).__name__)
+    return _TYPE_WORDS.get(type(cell), type(cell).__name__)
 
 
 def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
@@ -100,9 +100,9 @@ def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
         elif kind == "+l":
             out[name] = [_headers(row, cell) if cell else [] for row, cell in enumerate(cells)]
         elif kind in _BITS:
-            out[name] = integers(name, cells, _BITS[kind])
+            out[name] = checked_integers(name, cells, _BITS[kind])
         else:
-            out[name] = _only(name, cells, *((bool, "true or false") if kind == "b" else (str, "text")))
+            out[name] = _checked_type(name, cells, *((bool, "true or false") if kind == "b" else (str, "text")))
     for name in BLOBS:
         if name in columns and forms[name] == "utf8":
             _demand_bytes(name, columns[name], columns.get("topic", ()))
@@ -116,9 +116,9 @@ def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
     return out
 
 
-def integers(name: str, cells: Cells, bits: int) -> Cells:
+def checked_integers(name: str, cells: Cells, bits: int) -> Cells:
     """Check that the cells are None or integers of a width; return them."""
-    _only(name, cells, int, "a whole number")
+    _checked_type(name, cells, int, "a whole number")
     numbers = [cell for cell in cells if cell is not None]
     limit = 1 << bits - 1
     if numbers and not (-limit <= min(numbers) and max(numbers) < limit):
@@ -127,7 +127,7 @@ def integers(name: str, cells: Cells, bits: int) -> Cells:
     return cells
 
 
-def _only(name: str, cells: Cells, wanted: type, words: str) -> Cells:
+def _checked_type(name: str, cells: Cells, wanted: type, words: str) -> Cells:
     """Check that the cells are None or of one type; return them."""
     if set(map(type, cells)) - {wanted, type(None)}:
         row = next(row for row, cell in enumerate(cells) if cell is not None and type(cell) is not wanted)
@@ -149,7 +149,7 @@ def _times(cells: Cells) -> Cells:
                 raise BadCell(row, "timestamp", problem) from None
             whole = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
             cells[row] = (whole.days * 86_400 + whole.seconds) * 1000 + whole.microseconds // 1000
-    return integers("timestamp", cells, 64)
+    return checked_integers("timestamp", cells, 64)
 
 
 # ---- keys and values
@@ -198,11 +198,11 @@ def _converted(name: str, cells: Cells, form: str) -> list[bytes | None]:
                 if cell is not None:
                     convert(cell)
             except (TypeError, ValueError, AttributeError, OverflowError):
-                raise BadCell(row, name, f"{words} is expected, {_instead(name, cell, form)}") from None
+                raise BadCell(row, name, f"{words} is expected, {_found_text(name, cell, form)}") from None
         raise
 
 
-def _instead(name: str, cell: Any, form: str) -> str:
+def _found_text(name: str, cell: Any, form: str) -> str:
     if form == "utf8" and type(cell) is str:
         return "found an unpaired surrogate"
     if form == "utf8":
@@ -217,7 +217,7 @@ def _text(cell: str | bytes) -> bytes:
     return cell if isinstance(cell, bytes) else cell.encode()
 
 
-def _json_text(cell: Any) -> bytes:
+def _json_bytes(cell: Any) -> bytes:
     if not isinstance(cell, JsonText):
         raise TypeError
     return cell.encode()
@@ -227,7 +227,7 @@ def _base64(cell: str) -> bytes:
     return base64.b64decode(cell.encode("ascii"), validate=True)
 
 
-def _integer(size: int) -> Callable[[int], bytes]:
+def _integer_to_bytes(size: int) -> Callable[[int], bytes]:
     """Return a function that writes a big-endian integer, as Kafka's IntegerSerializer and LongSerializer do."""
 
     def convert(cell: int) -> bytes:
@@ -241,11 +241,11 @@ def _integer(size: int) -> Callable[[int], bytes]:
 # Value of --key-as and --value-as -> (function from a cell to bytes, what is expected, of which type).
 FORMS: dict[str, tuple[Callable[[Any], bytes], str, type]] = {
     "utf8": (_text, "text or null", str),
-    "json": (_json_text, "JSON", JsonText),
+    "json": (_json_bytes, "JSON", JsonText),
     "base64": (_base64, "base64 text", str),
     "hex": (bytes.fromhex, "hex text", str),
-    "int32": (_integer(4), "a whole number of 32 bits", int),
-    "int64": (_integer(8), "a whole number of 64 bits", int),
+    "int32": (_integer_to_bytes(4), "a whole number of 32 bits", int),
+    "int64": (_integer_to_bytes(8), "a whole number of 64 bits", int),
 }
 
 
@@ -354,7 +354,7 @@ class InputRows:
         """Return the rows as an argument of kafkarec.encode."""
         return list(zip(*map(self._cells, RECORD), strict=True))
 
-    def where(self, row: int) -> str:
+    def position_text(self, row: int) -> str:
         """Return the position of a row in the input, for a message: `orders.jsonl, line 7`."""
         unit, number = self._places[row]
         return f"{unit} {number}"

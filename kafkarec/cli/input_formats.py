@@ -165,7 +165,7 @@ def _read_arrow(
         except (WrongUse, OSError, MemoryError):
             raise
         except Exception as error:  # of damaged metadata: ArrowInvalid, UnicodeDecodeError (for a name), TypeError, ...
-            raise _not(form, first, error) from error
+            raise _format_error(form, first, error) from error
         if batch is None:
             return
         _demand_valid(pa, batch, first)
@@ -174,7 +174,7 @@ def _read_arrow(
             try:
                 cells = _arrow_cells(pa, piece, forms)
             except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-                raise _not(form, first, error) from error
+                raise _format_error(form, first, error) from error
 
             def columns_of_rows(block: Sequence[tuple[int, int]], cells: Mapping[str, list[Any]] = cells) -> Columns:
                 return typed({name: [column[row] for _, row in block] for name, column in cells.items()}, forms)
@@ -221,7 +221,7 @@ def _arrow_batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | 
         yield batch.select(names)
 
 
-def _not(form: str, first: int, error: Exception) -> WrongUse:
+def _format_error(form: str, first: int, error: Exception) -> WrongUse:
     message = (str(error).splitlines() or [type(error).__name__])[0][:200]
     return WrongUse(f"row {first} or later: not {form}: {message}")
 

@@ -44,7 +44,7 @@ def shown_name(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def demand_once(paths: Sequence[str]) -> None:
+def demand_standard_input_once(paths: Sequence[str]) -> None:
     """Raise WrongUse for paths that name standard input twice."""
     if paths.count("-") > 1:
         raise WrongUse("standard input (-) can be read only once")
@@ -58,16 +58,16 @@ def copy_pipe(pipe: BinaryIO, spool: IO[bytes], folder: str | None = None) -> No
             try:
                 spool.write(block)
             except OSError as error:
-                raise _failed(error, folder) from error
+                raise _copy_error(error, folder) from error
             size += len(block)
             tick(size)
     try:
         spool.flush()
     except OSError as error:
-        raise _failed(error, folder) from error
+        raise _copy_error(error, folder) from error
 
 
-def _failed(error: OSError, folder: str | None) -> CouldNot:
+def _copy_error(error: OSError, folder: str | None) -> CouldNot:
     why = system_reason(error)
     advice = "" if folder else " (TMPDIR names another folder)"
     return CouldNot(f"copy of standard input in {folder or tempfile.gettempdir()}: {why}{advice}")
@@ -86,7 +86,7 @@ def find(
     unread    gets a line for each folder that cannot be listed
     left_out  gets what is not there, cannot be listed or is no log; logs without segments count then
     """
-    demand_once(args.paths)
+    demand_standard_input_once(args.paths)
     logs: list[Log | list[Segment]] = []
     by_log: dict[object, list[Segment]] = {}
     alone = len(args.paths) == 1
@@ -97,7 +97,7 @@ def find(
             continue
         found: Segment | Log | LogDir
         try:
-            found = opened(path, args.topic, args.partition, any_file=any_file)
+            found = open_input(path, args.topic, args.partition, any_file=any_file)
         except CouldNot as error:
             cause = error.__cause__
             may_go_on = isinstance(cause, Exception) and is_of_one_file(cause)
@@ -106,7 +106,7 @@ def find(
             found = Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read
         if not isinstance(found, Segment):
             if unread is not None:
-                unread += unlisted(found)
+                unread += unlisted_lines(found)
             if left_out is None:
                 logs += _logs(path, found)
             else:
@@ -146,7 +146,7 @@ def fetched(segments: Iterable[Segment]) -> int | None:
     return sum(counter.fetched for counter in counters.values()) if counters else None
 
 
-def opened(
+def open_input(
     path: str, topic: str | None = None, partition: int | None = None, *, any_file: bool = False
 ) -> Segment | Log | LogDir:
     """Open a path; - is standard input. CouldNot with a line about it if that fails, WrongUse if by its name, or its
@@ -154,19 +154,19 @@ def opened(
     if path == STANDARD_INPUT:
         return standard_input(topic, partition, any_file=any_file)
     try:
-        found = found_at(path, topic, partition)
+        found = open_path(path, topic, partition)
         if not any_file:
             demand_log(found)
         return found
     except KafkaRecordError:
         raise
     except OSError as error:
-        raise CouldNot(reason(error, path)) from error
+        raise CouldNot(error_line(error, path)) from error
     except ValueError as error:
         raise WrongUse(str(error)) from error
 
 
-def found_at(path: str, topic: str | None, partition: int | None) -> Segment | Log | LogDir:
+def open_path(path: str, topic: str | None, partition: int | None) -> Segment | Log | LogDir:
     """Return what is at a path. Of a glob, and of a folder that has folders key=value and no segments of its own, those
     that kafkarec.find finds: several folders of one partition are one log."""
     left_out: list[LeftOut] = []
@@ -195,31 +195,31 @@ def demand_log(opened: Segment | Log | LogDir) -> None:
         raise WrongUse(f"{name} {other.sentence(opened.path, 'cat')}")
 
 
-def reason(error: OSError, path: str) -> str:
+def error_line(error: OSError, path: str) -> str:
     """Return a line about a file that cannot be opened or read."""
     if isinstance(error, RemoteError):
         return str(error)
     return f"{error.filename or path}: {system_reason(error)}" if error.strerror else str(error)
 
 
-def unlisted(opened: Log | LogDir) -> list[str]:
+def unlisted_lines(opened: Log | LogDir) -> list[str]:
     """Return a line for each file or folder that could not be listed."""
     return [f"{one.name} is left out: {one.why}" for one in opened.left_out if one.cause]
 
 
-def failure(error: OSError, path: str) -> str:
+def failure_line(error: OSError, path: str) -> str:
     """Return which file of a log cannot be read, and why."""
     file = str(error.filename or path)
-    return reason(error, path) if remote.is_url(file) else f"{file}: {read_failure(error, file).why}"
+    return error_line(error, path) if remote.is_url(file) else f"{file}: {read_failure(error, file).why}"
 
 
-def reading(pieces: Iterable[T], path: str) -> Iterator[T]:
+def read_errors_named(pieces: Iterable[T], path: str) -> Iterator[T]:
     """Yield what is made of a log; CouldNot, with the file's name, if it cannot be read. What the caller writes
     meanwhile is not meant."""
     try:
         yield from pieces
     except OSError as error:
-        raise CouldNot(reason(error, path)) from error
+        raise CouldNot(error_line(error, path)) from error
 
 
 _NOT_IN_USE = ("-delete", "-stray", "-future", ".deleted", ".swap")

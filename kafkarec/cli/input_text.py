@@ -137,19 +137,19 @@ def _json_line_parser(raw: Sequence[str]) -> Callable[[str], Any]:
 def _members_with_texts(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
     """Return the members of an object, those of `raw` as JsonText. The text must be valid JSON."""
     out: dict[str, Any] = {}
-    at = _next(text, _next(text, 0) + 1)
+    at = _skip_space(text, _skip_space(text, 0) + 1)
     while text[at] != "}":
         name, at = scanstring(text, at + 1, True)
-        at = _next(text, _next(text, at) + 1)  # after the colon
+        at = _skip_space(text, _skip_space(text, at) + 1)  # after the colon
         value, end = scan(text, at)
         out[name] = JsonText(text[at:end]) if name in raw and value is not None else value
-        at = _next(text, end)
+        at = _skip_space(text, end)
         if text[at] == ",":
-            at = _next(text, at + 1)
+            at = _skip_space(text, at + 1)
     return out
 
 
-def _next(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     """Return the position of the next character that is not white space."""
     while text[at] in _SPACE:
         at += 1
@@ -169,7 +169,7 @@ _BOOLEANS = {"true": True, "false": False, "t": True, "f": False, "": None}
 _NUMBER = re.compile(r"-?\d{1,20}")
 
 
-Record = tuple[int, tuple[str | None, ...]]  # the same with its cells
+CsvRow = tuple[int, tuple[str | None, ...]]  # the same with its cells
 
 
 def read_csv(
@@ -184,8 +184,8 @@ def read_csv(
         if len(titles) > 1:
             lines = [line for line in lines if line[1].strip(b"\r\n")]
         if lines:
-            records = _csv_records(pa, lines, len(titles))
-            yield from good_rows(records, partial(_csv_columns, titles, forms), refuse, f"{name}, line")
+            rows = _parse_csv_rows(pa, lines, len(titles))
+            yield from good_rows(rows, partial(_csv_columns, titles, forms), refuse, f"{name}, line")
 
 
 def _csv_rows(file: BinaryIO) -> Iterator[list[Line]]:
@@ -229,7 +229,7 @@ def _titles(line: bytes, columns: Sequence[str] | None) -> list[str]:
     return [name if name in read else "" for name in names]
 
 
-def _csv_records(pa: Any, lines: Sequence[Line], width: int) -> list[Record]:
+def _parse_csv_rows(pa: Any, lines: Sequence[Line], width: int) -> list[CsvRow]:
     """Return the cells of rows; of one that has more or fewer than `width`, as many nulls."""
     others: dict[int, tuple[None, ...]] = {}
 
@@ -254,11 +254,11 @@ def _csv_records(pa: Any, lines: Sequence[Line], width: int) -> list[Record]:
     return [(line, others.get(row) or next(cells)) for row, (line, _) in enumerate(lines, 2)]
 
 
-def _csv_columns(titles: Sequence[str], forms: Mapping[str, str], records: Sequence[Record]) -> Columns:
-    for row, (_, cells) in enumerate(records):
+def _csv_columns(titles: Sequence[str], forms: Mapping[str, str], rows: Sequence[CsvRow]) -> Columns:
+    for row, (_, cells) in enumerate(rows):
         if len(cells) != len(titles):
             raise BadCell(row, "", f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
-    columns = zip(*(cells for _, cells in records), strict=True)
+    columns = zip(*(cells for _, cells in rows), strict=True)
     shown = {name: _csv_values(name, cells, forms) for name, cells in zip(titles, columns, strict=True) if name}
     return typed(shown, forms)
 
@@ -284,7 +284,7 @@ def _whole_number(text: str) -> int:
     return int(text)
 
 
-def _json_text(text: str) -> JsonText:
+def _checked_json(text: str) -> JsonText:
     parsed_json(text)
     return JsonText(text)
 
@@ -294,6 +294,6 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     **dict.fromkeys(("l", "i", "s", "c", "int32", "int64"), (_whole_number, "a whole number")),
     "tsm:UTC": (lambda text: int(text) if _NUMBER.fullmatch(text) else text, "a time"),
     "b": (lambda text: _BOOLEANS[text.lower()], "true or false"),
-    "json": (_json_text, "JSON"),
+    "json": (_checked_json, "JSON"),
     "+l": (parsed_json, "JSON"),
 }

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     for path in args.paths:
         if path == input_logs.STANDARD_INPUT:
             raise WrongUse("ls lists files, folders and URLs; kafkarec scan - shows the batches of standard input")
-        opened.append(input_logs.opened(path, args.topic, args.partition))
+        opened.append(input_logs.open_input(path, args.topic, args.partition))
     status = FINE
     with output_files.opened(args) as sink:
         for number, (path, one) in enumerate(zip(args.paths, opened, strict=True)):
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
                     for segment in row.segments:
                         tick(segment.path, progress.size_of(segment))
             document = Document("ls", list(_blocks(path, one, rows, args.full)), _title(path, one, rows))
-            output_files.write_rendered(sink, args.format, document, _objects(path, one, rows, args.full))
+            output_files.write_rendered(sink, args.format, document, _values(path, one, rows, args.full))
             sink.flush()
             damage = [sentence for row in rows for sentence in row.damage]
             for sentence in damage[:_MAX_LINES]:
@@ -134,7 +134,7 @@ def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRo
         except OSError as error:
             if isinstance(error, RemoteError) and error.kind in _FATAL_REMOTE_ERRORS:
                 raise
-            refused.append(input_logs.reason(error, segment.path))
+            refused.append(input_logs.error_line(error, segment.path))
             status = COULD_NOT
     damage = [sentence for one in seen for sentence in one.damage]
     left_out = [one for one in log.left_out if one.kind != names.FOREIGN] if is_partition else []
@@ -207,7 +207,7 @@ def _blocks(path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow]
         yield f"{counted(opened.fetched, 'byte')} fetched"
 
 
-def _objects(
+def _values(
     path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], full: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield the objects of the kinds segment, checkpoint or partition; left_out; total."""

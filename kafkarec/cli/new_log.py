@@ -33,14 +33,14 @@ from kafkarec.support import durable
 from kafkarec.support.text_table import byte_size, counted, safe
 
 from . import DAMAGED, input_logs, output_files, progress, shared_options
-from .problems import above_limit, exit_status, repeated, say
+from .problems import exit_status, higher_limit_option, rerun_command, say
 from .shared_options import WrongUse
 
 _APPEND = 1 << 20
 # Files of a partition folder other than those of segments.
 _FOLDER_FILES = (*names.OF_A_PARTITION, "salvage.json")
 
-Place = tuple[str | None, int | None]  # topic, partition
+TopicPartition = tuple[str | None, int | None]  # topic, partition
 Result = TypeVar("Result", bound=Any)
 
 
@@ -86,11 +86,13 @@ def add_compression(group: argparse._ArgumentGroup, default: str) -> None:
         "--level",
         type=_level,
         metavar="N",
-        help="; ".join(f"{one.name} {one.min_level} to {one.max_level} (default {_default(one)})" for one in _LEVELED),
+        help="; ".join(
+            f"{one.name} {one.min_level} to {one.max_level} (default {_default_level(one)})" for one in _LEVELED
+        ),
     )
 
 
-def _default(codec: codecs.Codec) -> str:
+def _default_level(codec: codecs.Codec) -> str:
     """Return the default level. gzip's -1, which is Kafka's default too, is none of its levels."""
     level, least = codec.default_level, codec.min_level
     return f"{level}: the library's own" if level is not None and least is not None and level < least else str(level)
@@ -151,7 +153,7 @@ class PartitionFolder:
         self._replaces = replaces_log(self._path, path, args.force)
         if self._replaces:
             args.inputs_read.demand_none_in(self._path, f"-o {path}")
-        self._part = output_files.part_of(self._path)
+        self._part = output_files.temporary_path(self._path)
         self._writer: SegmentWriter | None = None
         self._pending: list[bytes | memoryview] = []
         self._pending_bytes = 0
@@ -226,12 +228,13 @@ class NewLog:
         self._path, self._args, self._only = path, args, only
         self.is_folder = not isinstance(only, BatchFile)
         self.size = 0
-        self.made: dict[Place, BatchFile | PartitionFolder] = {}
+        self.made: dict[TopicPartition, BatchFile | PartitionFolder] = {}
         self._finished = 0
         self._is_new = not os.path.lexists(path)
 
-    def check(self, place: Place, where: str) -> None:
-        """Raise WrongUse or Refused for a partition that cannot be written; `where`: position in the input."""
+    def prepare(self, place: TopicPartition, where: str) -> None:
+        """Prepare the output of a partition. Raise WrongUse or Refused if it cannot be written; `where`: position in
+        the input."""
         if place in self.made:
             return
         if self._only is not None and self.made:
@@ -257,12 +260,12 @@ class NewLog:
             self._args.inputs_read.demand_apart(path, f"-o {path}")
         self.made[place] = PartitionFolder(path, self._args)
 
-    def begin(self, place: Place, where: str, source: Log | None = None) -> None:
+    def begin(self, place: TopicPartition, where: str, source: Log | None = None) -> None:
         """Check a partition and prepare its output; a second call does nothing. source: what it is made of"""
-        self.check(place, where)
+        self.prepare(place, where)
         self.made[place].begin(source)
 
-    def write(self, place: Place, batches: bytes | memoryview) -> None:
+    def write(self, place: TopicPartition, batches: bytes | memoryview) -> None:
         self.made[place].write(batches)
         self.size += len(batches)
 
@@ -332,7 +335,7 @@ def report_damage(
         say(str(error))
         return DAMAGED
     if error.reason == "limit_exceeded":
-        next_command = repeated(args.argv, above_limit(args.max_decompressed_bytes))
+        next_command = rerun_command(args.argv, higher_limit_option(args.max_decompressed_bytes))
         purpose = "With a higher limit"
     written = "everything before it" if is_stream(args.output) and not whole else "nothing"
     say(f"{error} [{error.reason}]; {written} is written. {purpose}: {next_command}")
@@ -348,7 +351,7 @@ def _topic_id(log: Log) -> str | None:
         return None
 
 
-def shown(log: Log, paths: Sequence[str]) -> str:
+def source_name(log: Log, paths: Sequence[str]) -> str:
     """Return the name of a source for messages: the file's if it was one of the paths, else the folder's."""
     first = log.segments[0].path
     if first == input_logs.STANDARD_INPUT:
@@ -356,18 +359,18 @@ def shown(log: Log, paths: Sequence[str]) -> str:
     return first if first in paths and len(log.segments) == 1 else log.path
 
 
-def contents(records: int, batches: int, size: int, before: int | None = None) -> str:
+def amount_text(records: int, batches: int, size: int, before: int | None = None) -> str:
     """Return text such as `293 records in 149 batches, 17.6 KiB`; before: the old size in bytes, for a percentage."""
     share = f" ({100 * size / before:.1f} %)" if before else ""
     return f"{counted(records, 'record')} in {counted(batches, 'batch')}, {byte_size(size)}{share}"
 
 
-def change(source: str, output: str, before: tuple[int, int, int], after: tuple[int, int, int]) -> str:
+def change_text(source: str, output: str, before: tuple[int, int, int], after: tuple[int, int, int]) -> str:
     """Return the line about a log and what was made of it: records, batches and bytes of both."""
-    return f"{source}: {contents(*before)} -> {output}: {contents(*after, before[2])}"
+    return f"{source}: {amount_text(*before)} -> {output}: {amount_text(*after, before[2])}"
 
 
-def report(
+def print_summary(
     form: str,
     done: Sequence[tuple[str, str, Result]],
     lines: Callable[[str, str, Any], Iterable[str]],
@@ -432,18 +435,18 @@ def rewrite(
     done = []
     with (
         opened(args, input_logs.are_folders(args.paths), whole=whole) as out,
-        progress.shown(input_logs.segments(logs), progress.when(args.output), passes) as tick,
+        progress.shown(input_logs.segments(logs), progress.when_writing(args.output), passes) as tick,
     ):
         for log in logs:
-            out.check((log.topic, log.partition), log.path)
+            out.prepare((log.topic, log.partition), log.path)
         for log in logs:
             place = log.topic, log.partition
             out.begin(place, log.path, log)
             made = make(log, progress=tick)
-            for batches in input_logs.reading(made, log.path):
+            for batches in input_logs.read_errors_named(made, log.path):
                 out.write(place, batches)
             if after is not None:
                 after(log, made)
-            done.append((shown(log, args.paths), out.made[place].name, made))
+            done.append((source_name(log, args.paths), out.made[place].name, made))
         out.finish()
     return done

@@ -1,6 +1,7 @@
 """The outputs of a verb: standard output, or a file that appears only when it is complete.
 
-`demand` checks all outputs of a command line before its verb begins, by the rules of kafkarec.storage.output_rules.
+`demand_safe_outputs` checks all outputs of a command line before its verb begins, by the rules of
+kafkarec.storage.output_rules.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Sink:
         return self._file.closed
 
 
-def demand(args: argparse.Namespace) -> Inputs:
+def demand_safe_outputs(args: argparse.Namespace) -> Inputs:
     """Return the inputs of the run. Raise Refused if an output would replace one of them, or an existing file."""
     inputs = Inputs(_arguments(args, InputPath))
     outputs = sorted(_arguments(args, OutputPath), key=lambda path: path.option != "-o")
@@ -139,7 +140,7 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
             yield sink
         return
     place = os.path.realpath(path)
-    part = part_of(place)
+    part = temporary_path(place)
     try:
         with errors_named(path):
             file = os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
@@ -173,7 +174,7 @@ def _filled(file: BinaryIO, name: str) -> Iterator[Sink]:
     file.close()
 
 
-def part_of(place: str) -> str:
+def temporary_path(place: str) -> str:
     """Return the temporary name of an output."""
     folder, name = os.path.split(place)
     return os.path.join(folder, f".{name}.{os.getpid()}.part")
@@ -191,7 +192,7 @@ def new_folder(args: argparse.Namespace) -> Iterator[NewFolder]:
     """Yield a folder that gets the name of -o at the end. WrongUse if that exists and is not empty, with --force, too:
     nothing tells whose files those are."""
     place = os.path.realpath(args.output)
-    part = part_of(place)
+    part = temporary_path(place)
     missing = [each for each in output_rules.self_and_parents(os.path.dirname(place)) if not os.path.lexists(each)]
     with errors_named(args.output):
         if os.path.lexists(place) and os.listdir(place):
@@ -263,15 +264,15 @@ def spooled(sink: Sink) -> Iterator[Sink]:
             sink.write(block)
 
 
-class WholeWrites:
-    """A context manager. The first Ctrl-C within `write()` or an import takes effect at the next `check()`, a second
-    one at once."""
+class DeferredInterrupts:
+    """A context manager. The first Ctrl-C within `defer()` or an import takes effect at the next
+    `raise_if_interrupted()`, a second one at once."""
 
     def __init__(self) -> None:
         self._writing = self._interrupted = False
         self._old_handler: Any = None
 
-    def __enter__(self) -> WholeWrites:
+    def __enter__(self) -> DeferredInterrupts:
         if threading.current_thread() is threading.main_thread():
             self._old_handler = signal.signal(signal.SIGINT, self._handle)
         return self
@@ -281,14 +282,14 @@ class WholeWrites:
             signal.signal(signal.SIGINT, self._old_handler)
 
     @contextmanager
-    def write(self) -> Iterator[None]:
+    def defer(self) -> Iterator[None]:
         self._writing = True
         try:
             yield
         finally:
             self._writing = False
 
-    def check(self) -> None:
+    def raise_if_interrupted(self) -> None:
         """Raise KeyboardInterrupt if Ctrl-C came during the last write, or an import."""
         if self._interrupted:
             raise KeyboardInterrupt

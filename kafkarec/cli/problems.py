@@ -87,10 +87,10 @@ class DamageReporter:
         line += f" [{damage.reason}]"
         is_last = not more_follows and segment.path == self.last_path
         if self.stop_at_first and (not is_last or damage.reason == "limit_exceeded"):
-            line += f". Everything before it is written; {self._next(damage)}"
+            line += f". Everything before it is written; {self._next_command(damage)}"
         say(line)
 
-    def undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
+    def report_undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
         """Report the transactions of a log that read_committed leaves out because their marker may be lost."""
         for one in transactions:
             self.left_out += 1
@@ -101,14 +101,14 @@ class DamageReporter:
                     f"{one.last_offset}, is left out: its marker may be in the damage ({where}): {one.why}"
                 )
 
-    def restored(self, segment: SegmentFile, one: Restored) -> None:
+    def report_restored(self, segment: SegmentFile, one: Restored) -> None:
         """Report a batch that was read with restored header fields: on disk it is damaged."""
         self.found += 1
         self.status = max(self.status, DAMAGED)
         if self.found <= self.lines:
             say(f"{segment.path}, batch at byte {one.position}: {one} [header_restored]")
 
-    def tail(self, segment: SegmentFile, remaining: int) -> None:
+    def report_tail(self, segment: SegmentFile, remaining: int) -> None:
         """Report an incomplete batch at the end of a log; preallocated zeros are not reported."""
         if not self.lines:
             return
@@ -130,29 +130,29 @@ class DamageReporter:
             say(f"and {self.left_out - self.lines} more undecided transactions, {self.left_out} in total")
         return self.status
 
-    def _next(self, damage: Damage) -> str:
+    def _next_command(self, damage: Damage) -> str:
         """Return the command that prints the rest, or everything again where it cannot begin in the middle."""
         options: dict[str, str | None] = {"--errors": "skip"}
         next_offset = None if damage.lost_to is None else damage.lost_to + 1
         nothing_before = damage.lost_from is None
         if damage.reason == "limit_exceeded":
-            options = above_limit(self.args.max_decompressed_bytes)
+            options = higher_limit_option(self.args.max_decompressed_bytes)
             next_offset = damage.lost_from
         if not is_stream(self.args.output):  # which the next command has to replace as a whole
-            return f"to write all that is good: {repeated(self.args.argv, {**options, '--force': None})}"
+            return f"to write all that is good: {rerun_command(self.args.argv, {**options, '--force': None})}"
         if not self.resumes or (next_offset is None and not nothing_before):
-            return f"to print all that is good: {repeated(self.args.argv, options)}"
+            return f"to print all that is good: {rerun_command(self.args.argv, options)}"
         if not nothing_before:
             options["--from-offset"] = str(next_offset)
-        return f"continue with: {repeated(self.args.argv, options)}"
+        return f"continue with: {rerun_command(self.args.argv, options)}"
 
 
-def above_limit(limit: int) -> dict[str, str | None]:
+def higher_limit_option(limit: int) -> dict[str, str | None]:
     """Return the option with which a batch above the limit is most likely read."""
     return {"--max-decompressed-bytes": f"{max(8 * limit, 1 << 30) >> 20}m"}
 
 
-def repeated(argv: Sequence[str], options: Mapping[str, str | None]) -> str:
+def rerun_command(argv: Sequence[str], options: Mapping[str, str | None]) -> str:
     """Return this command line with options set; None: an option without a value."""
     kept: list[str] = []
     words = iter(argv)

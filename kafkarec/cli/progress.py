@@ -2,9 +2,10 @@
 
     kafkarec: reading: 24 %, 2.4 GiB of 10.0 GiB, 812 MB/s, 10 s left
 
-A verb that prints while it works (see `when`) shows the bar at once if its output goes to a file. On the terminal that
-the output is printed on, it is shown only after a second without output. Nothing is shown if the output goes to a pipe,
-as the next program may use the terminal, too. Whatever else is printed on the terminal calls `erase` first.
+A verb that prints while it works (see `when_writing`) shows the bar at once if its output goes to a file. On the
+terminal that the output is printed on, it is shown only after a second without output. Nothing is shown if the output
+goes to a pipe, as the next program may use the terminal, too. Whatever else is printed on the terminal calls
+`erase` first.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class _Bar:
             self._next = time.monotonic() + SILENT_SECONDS
 
 
-def _lines(name: str, total: float | None) -> _Update:
+def _line_printer(name: str, total: float | None) -> _Update:
     """The progress without rich: `update` prints a line each LINE_SECONDS."""
     begun = time.monotonic()
     printed = begun
@@ -167,7 +168,7 @@ def _drawn(kinds: Iterable[str], name: str, total: Callable[[], float | None], b
         return
     drawn = rich_progress(*kinds)
     if drawn is None:
-        yield _lines(name, total())
+        yield _line_printer(name, total())
         return
     bar = _Bar(drawn, name, total(), begin)
     _on_screen.append(bar)
@@ -178,12 +179,12 @@ def _drawn(kinds: Iterable[str], name: str, total: Callable[[], float | None], b
         _on_screen.remove(bar)
 
 
-def after(segment: SegmentFile, table: Any) -> tuple[str, int]:
+def tick_arguments(segment: SegmentFile, table: Any) -> tuple[str, int]:
     """Return the arguments of a Tick after a piece with this BatchTable."""
     return segment.path, int(table[-1]["position"] + table[-1]["size_in_bytes"]) if len(table) else 0
 
 
-def when(path: str | None) -> When:
+def when_writing(path: str | None) -> When:
     """Return when a verb shows progress that writes its output `path` (None: standard output) while it works."""
     descriptor = descriptor_of(path)
     try:
@@ -197,7 +198,7 @@ def when(path: str | None) -> When:
     return When.NEVER if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else When.AT_ONCE
 
 
-def beside(output: TextIO | None) -> When:
+def when_printing(output: TextIO | None) -> When:
     """Return when a verb shows progress that prints few lines to `output` while it works."""
     return When.IN_SILENCE if output is not None and output.isatty() else When.AT_ONCE
 

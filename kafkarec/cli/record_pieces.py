@@ -67,7 +67,7 @@ def _size_of(table: RecordColumns | BatchTable, run: Piece) -> int:
     return size
 
 
-def chosen(table: AnyTable, rows: Sequence[int]) -> AnyTable:
+def rows_at(table: AnyTable, rows: Sequence[int]) -> AnyTable:
     """Return the rows at these places, in rising order. Nothing is copied."""
     runs = ([row for _, row in run] for _, run in groupby(enumerate(rows), key=lambda place: place[1] - place[0]))
     return table._with_pieces([piece for run in runs for piece in table._rows(run[0], run[-1] + 1)])
@@ -102,18 +102,18 @@ class PieceReader:
             ) as pieces:
                 for segment, records in pieces:
                     if tail is None:
-                        self.damage_reporter.undecided(log.path, records.undecided)
+                        self.damage_reporter.report_undecided(log.path, records.undecided)
                     elif tail[0] is not segment:
-                        self.damage_reporter.tail(*tail)
+                        self.damage_reporter.report_tail(*tail)
                     tail = (segment, records.remaining)
-                    yield from self.windows(segment, records)
+                    yield from self.windows_reporting_damage(segment, records)
                     if self.damage_reporter.stopped:
                         return
-                    self.tick(*progress.after(segment, records.batches))
+                    self.tick(*progress.tick_arguments(segment, records.batches))
             if tail:
-                self.damage_reporter.tail(*tail)
+                self.damage_reporter.report_tail(*tail)
 
-    def windows(self, segment: SegmentFile, records: RecordColumns) -> Iterator[SomeRecords]:
+    def windows_reporting_damage(self, segment: SegmentFile, records: RecordColumns) -> Iterator[SomeRecords]:
         """Yield what was read in small tables, and report damage between two of them, so that it is reported only if
         the caller reads on behind it. If reading stops at damage, only what is before it."""
         for damage in records.damage:
@@ -125,7 +125,7 @@ class PieceReader:
             records = records[before:]
         yield from ((segment, window) for window in windows(records))
         for restored in records.restored:
-            self.damage_reporter.restored(segment, restored)
+            self.damage_reporter.report_restored(segment, restored)
 
 
 def latest_per_key(reader: PieceReader, logs: Sequence[Log]) -> Generator[SomeRecords]:
@@ -173,7 +173,7 @@ def followed(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader)
     try:
         with closing(follower.follow(polled, 0.25, args.last)) as arrived:
             for segment, records in arrived:
-                yield from reader.windows(segment, records)
+                yield from reader.windows_reporting_damage(segment, records)
                 if reader.damage_reporter.stopped:
                     return
     except FileNotFoundError as gone:

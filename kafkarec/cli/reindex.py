@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     with (
         durable.FileGroup() as files,
         output_files.new_folder(args) if path is not None else nullcontext() as new,
-        progress.shown(input_logs.segments(logs), progress.beside(sys.stdout)) as tick,
+        progress.shown(input_logs.segments(logs), progress.when_printing(sys.stdout)) as tick,
     ):
         report: list[tuple[Log, list[RebuiltFile]]] = []
         values: list[dict[str, Any]] = []
@@ -178,7 +178,7 @@ def _rebuilt(log: Log, index_interval: int, unread: list[str]) -> Iterator[Rebui
     except OSError as error:
         if not is_of_one_file(error):
             raise
-        unread.append(f"{input_logs.failure(error, log.path)}; its log is left out")
+        unread.append(f"{input_logs.failure_line(error, log.path)}; its log is left out")
 
 
 def _names(logs: list[Log]) -> list[str]:
@@ -200,7 +200,7 @@ def _files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
     segment = rebuilt.segment
     for name, data in rebuilt.files.items():
         suffix = name if name == leader_epochs.NAME else os.path.splitext(name)[1]
-        old = _old(log.folder_file, name) if segment is None else _old(segment.sidecar, suffix)
+        old = _read_old(log.folder_file, name) if segment is None else _read_old(segment.sidecar, suffix)
         content = _CONTENTS[suffix]
         made, compared, preallocated = content(data), NEW, 0
         if old is not None:
@@ -212,13 +212,13 @@ def _files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
             except KafkaRecordError:
                 pass  # the old file is broken, so the new one is different
         yield RebuiltFile(name, len(data), len(made), compared, preallocated)
-    old = None if segment is None else _old(segment.sidecar, txn_index.SUFFIX)
+    old = None if segment is None else _read_old(segment.sidecar, txn_index.SUFFIX)
     if old and not any(name.endswith(txn_index.SUFFIX) for name in rebuilt.files):
         stem = next(iter(rebuilt.files)).partition(".")[0]
         yield RebuiltFile(stem + txn_index.SUFFIX, 0, 0, DROPPED, 0)
 
 
-def _old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
+def _read_old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
     """Return the content of the old file; a text that equals no file's content if it cannot be read."""
     try:
         return read(name)

@@ -12,10 +12,10 @@ from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
 from . import COULD_NOT, FINE, WRONG_USE
-from .output_files import ClosedPipe, demand
+from .output_files import ClosedPipe, demand_safe_outputs
 from .problems import exit_status, remark, say
 from .progress import is_terminal
-from .shared_options import CouldNot, WrongUse, format_of, join_relative_times
+from .shared_options import CouldNot, WrongUse, join_relative_times, resolve_format
 from .verb_parsers import VERBS, module_of, parser_of
 
 # Verbs that print their output while they work.
@@ -39,8 +39,8 @@ def run(words: list[str]) -> int:
     module = module_of(args.verb)
     note = None
     if "formats" in args:
-        args.format, note = format_of(args)
-    args.inputs_read = demand(args)
+        args.format, note = resolve_format(args)
+    args.inputs_read = demand_safe_outputs(args)
     if note:
         remark(note)
     try:
@@ -64,7 +64,7 @@ def run(words: list[str]) -> int:
     return status
 
 
-def report(error: Exception) -> int:
+def report_error(error: Exception) -> int:
     """Print an error that ended the run, and return the exit status."""
     if isinstance(error, WrongUse | Refused):
         say(str(error))

@@ -18,7 +18,7 @@ from kafkarec.ops.salvage.unfinished_run import REPORT, UNFINISHED
 from kafkarec.support.durable import write_file
 
 from . import input_logs, output_files, progress, shared_options
-from .input_logs import copy_pipe, demand_once, input_pipe
+from .input_logs import copy_pipe, demand_standard_input_once, input_pipe
 from .problems import say
 from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
 
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
     )
     shared_options.add_threads(parser)
-    shared_options.add_limit(parser, "a batch that decompresses to more is set aside (default: 128m)")
+    shared_options.add_decompressed_limit(parser, "a batch that decompresses to more is set aside (default: 128m)")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
@@ -135,9 +135,9 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:  # Refused, or the name of a file without batches
         raise WrongUse(str(error)) from error
     except DamagedCopy as error:
-        raise CouldNot(f"{input_logs.reason(error, out)}{_ON_ANOTHER_DISK}") from error
+        raise CouldNot(f"{input_logs.error_line(error, out)}{_ON_ANOTHER_DISK}") from error
     except OSError as error:
-        raise CouldNot(f"{input_logs.reason(error, out)}{_resumption(args.sources, out)}") from error
+        raise CouldNot(f"{input_logs.error_line(error, out)}{_resumption(args.sources, out)}") from error
     except KeyboardInterrupt:
         say(f"interrupted{_resumption(args.sources, out) or '; nothing is written'}")
         raise
@@ -171,7 +171,7 @@ def spooled(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
     if "-" not in sources:
         yield sources
         return
-    demand_once(sources)
+    demand_standard_input_once(sources)
     pipe = input_pipe()
     above = None if dry_run else os.path.dirname(os.path.abspath(out))
     with tempfile.NamedTemporaryFile(prefix=".kafkarec-stdin-", dir=above) as spool:

@@ -18,7 +18,7 @@ from kafkarec.tables.records import BatchTable
 from . import input_logs, json_lines, output_files, progress, shared_options
 from .json_lines import constants
 from .problems import DamageReporter, remark
-from .record_pieces import chosen, why_empty, windows
+from .record_pieces import rows_at, why_empty, windows
 
 DESCRIPTION = """Prints one row per batch, from its header alone. Nothing is decompressed and no checksum is computed,
 so it is fast. For magic 0 and 1 one row is one outer message."""
@@ -47,10 +47,10 @@ def run(args: argparse.Namespace) -> int:
     counts: list[int] = []
     with output_files.opened(args) as sink:
         with (
-            progress.shown(sources, progress.when(args.output)) as tick,
+            progress.shown(sources, progress.when_writing(args.output)) as tick,
             closing(limited(read(sources, args, damage_reporter, tick), args.first, args.last)) as selected,
         ):
-            pieces = _noted(selected, counts)
+            pieces = _counting_rows(selected, counts)
             if args.format == "json":
                 names = args.columns or ["file", *COLUMNS]
                 parts = (json_lines.render(table, names, constants=constants(source)) for source, table in pieces)
@@ -82,17 +82,17 @@ def read(
             damage = list(batches.damage)[: 1 if damage_reporter.stop_at_first else None]
             stop_at = damage[0].position if damage and damage_reporter.stop_at_first else None
             for window in windows(batches):
-                yield source, _chosen(window, args, stop_at)
+                yield source, _select_batches(window, args, stop_at)
             for one in damage:
                 damage_reporter.add(source, one)
             if damage_reporter.stopped:
                 return
             remaining = batches.remaining
-            tick(*progress.after(source, batches))
-        damage_reporter.tail(source, remaining)
+            tick(*progress.tick_arguments(source, batches))
+        damage_reporter.report_tail(source, remaining)
 
 
-def _chosen(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> BatchTable:
+def _select_batches(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> BatchTable:
     """Return the batches before a position whose range of times overlaps the selected one."""
     tests = (
         ("position", None, stop_at),
@@ -107,11 +107,11 @@ def _chosen(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -
             for row, value in enumerate(window.column(name))
             if value is None or ((low is None or value >= low) and (high is None or value < high))
         ]
-        window = chosen(window, rows)
+        window = rows_at(window, rows)
     return window
 
 
-def _noted(pieces: Iterable[_SomeBatches], counts: list[int]) -> Iterator[_SomeBatches]:
+def _counting_rows(pieces: Iterable[_SomeBatches], counts: list[int]) -> Iterator[_SomeBatches]:
     for source, table in pieces:
         counts.append(len(table))
         yield source, table

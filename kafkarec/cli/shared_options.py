@@ -104,7 +104,7 @@ def time_ms(text: str) -> int:
     if relative:
         return _int64(str(int(time.time() * 1000) - int(relative[1]) * UNITS_MS[relative[2]]), "a time")
     if re.fullmatch(r"-?\d{1,19}", text):
-        return _milliseconds(_int64(text, "a time"))
+        return _checked_milliseconds(_int64(text, "a time"))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -114,7 +114,7 @@ def time_ms(text: str) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _milliseconds(number: int) -> int:
+def _checked_milliseconds(number: int) -> int:
     """Return the number. ArgumentTypeError if it looks like a time in seconds, microseconds or nanoseconds."""
     begin, end = _YEARS_2000_TO_2099
     for unit, per_second in _OTHER_UNITS.items():
@@ -256,7 +256,7 @@ def add_errors(
     parser.add_argument("--errors", choices=("raise", "skip"), default="raise", help=f"{text}; both exit 1")
 
 
-def add_limit(
+def add_decompressed_limit(
     parser: argparse.ArgumentParser, text: str = "limit of the decompressed size of one batch (default 128m)"
 ) -> None:
     from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES  # not at the top: --help does without the core
@@ -274,10 +274,10 @@ def add_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
         help=f"default: by the suffix of -o, else {formats[0]}",
     )
     parser.set_defaults(formats=formats)
-    add_file(parser)
+    add_output_file(parser)
 
 
-def format_of(args: argparse.Namespace) -> tuple[str, str | None]:
+def resolve_format(args: argparse.Namespace) -> tuple[str, str | None]:
     """Return the format of a verb with `add_output`, and a note if the file's suffix is that of another one."""
     path = args.output
     if getattr(args, "partition_by", None) is not None:
@@ -296,7 +296,7 @@ def format_of(args: argparse.Namespace) -> tuple[str, str | None]:
     return chosen, note
 
 
-def add_file(parser: argparse.ArgumentParser) -> None:
+def add_output_file(parser: argparse.ArgumentParser) -> None:
     """Add -o and --force of a verb that writes one file."""
     parser.add_argument(
         "-o",

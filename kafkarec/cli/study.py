@@ -55,7 +55,7 @@ _SAMPLE = 16 << 20
 _UNITS = ((30, "g"), (20, "m"), (10, "k"))
 _RESULTS = ("format", "batches", "codec", "level", "bytes", "of current", "write MB/s", "read MB/s", "", "note")
 _OVERVIEW = ("partition", "bytes", "codecs", "records per batch", "smallest", "of current", "with")
-_KINDS = (".svg", ".png", ".pdf")  # of plots
+_IMAGE_SUFFIXES = (".svg", ".png", ".pdf")  # of plots
 _MARKERS = "osD^vP*X"  # a marker per batch size; a colour per codec
 _Found = Sequence[tuple[str, Study]]
 _COUNTED_TWICE = ("records_with_headers", "control_records")
@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     some.add_argument("--all", action="store_true", help="read everything")
     parser.add_argument("--full", action="store_true", help="print a table for each of several partitions")
     shared_options.add_threads(parser)
-    shared_options.add_limit(parser)
+    shared_options.add_decompressed_limit(parser)
     for option, what in (
         ("--html", "also write the report as an HTML page to FILE"),
         ("--plot", "plot size against write speed to a .svg, .png or .pdf file"),
@@ -171,7 +171,7 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found,
             if size and not sample:
                 other_sizes.append(size)
                 continue
-            name = new_log.shown(log, args.paths)
+            name = new_log.source_name(log, args.paths)
             try:
                 one = study(
                     log,
@@ -374,8 +374,8 @@ def _empty_figure(path: str) -> tuple[str, Any]:
     except ImportError:
         raise CouldNot("--plot needs matplotlib: pip install 'kafkarec[study]'") from None
     suffix = os.path.splitext(path)[1].lower()
-    if suffix not in _KINDS:
-        raise WrongUse(f"--plot {path}: the name must end in one of {', '.join(_KINDS)}")
+    if suffix not in _IMAGE_SUFFIXES:
+        raise WrongUse(f"--plot {path}: the name must end in one of {', '.join(_IMAGE_SUFFIXES)}")
     return suffix.removeprefix("."), Figure(figsize=(8, 5), layout="constrained")
 
 

@@ -27,7 +27,7 @@ from kafkarec.support.command_line import command, quoted
 from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
 
 from . import COULD_NOT, DAMAGED, FINE, input_logs, output_files, progress, shared_options
-from .input_logs import demand_once
+from .input_logs import demand_standard_input_once
 from .problems import say
 from .shared_options import CouldNot, WrongUse
 
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[PartitionTransactions]:
     """Yield the transactions of each log; a log that cannot be read adds a line to `unread` if there are others."""
-    demand_once(args.paths)
+    demand_standard_input_once(args.paths)
     named = [path for path in args.paths if path != "-"]
     if len(named) < len(args.paths):
         segment = input_logs.standard_input(args.topic, args.partition)
@@ -126,9 +126,9 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
     if not named:
         return
     try:
-        opened = _opened(named, args)
+        opened = _open_paths(named, args)
         logs = list(logs_of(opened))
-        unread += [] if isinstance(opened, Segment) else input_logs.unlisted(opened)
+        unread += [] if isinstance(opened, Segment) else input_logs.unlisted_lines(opened)
         ids = transactional_ids.by_producer(states_beside(named[0]))
         with progress.shown(input_logs.segments(logs)) as tick:
             for log in logs:
@@ -137,12 +137,14 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
                 except OSError as error:
                     if len(logs) == 1 or not is_of_one_file(error):
                         raise
-                    unread.append(f"{log.topic}-{log.partition} is left out: {input_logs.failure(error, log.path)}")
+                    unread.append(
+                        f"{log.topic}-{log.partition} is left out: {input_logs.failure_line(error, log.path)}"
+                    )
                     continue
                 alone = isinstance(opened, Segment)
                 yield PartitionTransactions(log.path, log.topic, log.partition, len(log.segments), alone, listing, ids)
     except OSError as error:
-        raise CouldNot(input_logs.failure(error, named[0])) from error
+        raise CouldNot(input_logs.failure_line(error, named[0])) from error
 
 
 def _ticked(log: Log, tick: progress.Tick) -> Iterator[Segment]:
@@ -151,12 +153,12 @@ def _ticked(log: Log, tick: progress.Tick) -> Iterator[Segment]:
         tick(segment.path, progress.size_of(segment))
 
 
-def _opened(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDir:
+def _open_paths(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDir:
     try:
         if len(named) == 1:
-            found = input_logs.found_at(named[0], args.topic, args.partition)
+            found = input_logs.open_path(named[0], args.topic, args.partition)
         else:
-            each = [input_logs.found_at(path, None, None) for path in named]
+            each = [input_logs.open_path(path, None, None) for path in named]
             found = kafkarec.open(each, topic=args.topic, partition=args.partition)
         input_logs.demand_log(found)
         return found
@@ -177,7 +179,7 @@ def _values(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, An
         "last_stable_offset": found.last_stable_offset,
         "max_timestamp": found.max_timestamp,
         "stuck_ms": one.stuck_ms,
-        "waiting_offsets": one.waiting,
+        "waiting_offsets": one.waiting_offsets,
         "counts": {state: found.count(state) for state in STATES} | {"without_data": len(found.without_data)},
         "transactions": [
             {**txn._asdict(), "transactional_id": one.transactional_id(txn)}
@@ -221,7 +223,7 @@ class PartitionTransactions(NamedTuple):
         return max(ages, default=None)
 
     @property
-    def waiting(self) -> int:
+    def waiting_offsets(self) -> int:
         """The number of offsets from the last stable offset to the end."""
         stable, end = self.listing.last_stable_offset, self.listing.next_offset
         return 0 if stable is None or end is None else max(end - stable, 0)
@@ -263,7 +265,7 @@ _PARTITIONS: tuple[tuple[str, Callable[[PartitionTransactions], str]], ...] = (
     *((state, (lambda one, state=state: str(one.listing.count(state)))) for state in STATES),
     ("last stable", lambda one: or_nothing(one.listing.last_stable_offset)),
     ("log end", lambda one: or_nothing(one.listing.next_offset)),
-    ("waiting", lambda one: str(one.waiting)),
+    ("waiting", lambda one: str(one.waiting_offsets)),
     ("stuck for", lambda one: NOTHING if one.stuck_ms is None else duration_text(one.stuck_ms)),
 )
 
@@ -320,7 +322,7 @@ def _consumers(one: PartitionTransactions) -> str:
         text += " (for how long is not known: no append time tells)"
     else:
         text += f" for {duration_text(first.duration_ms)} or more"
-    return f"{text}; {counted(one.waiting, 'offset')} from there on cannot be read"
+    return f"{text}; {counted(one.waiting_offsets, 'offset')} from there on cannot be read"
 
 
 def _table(one: PartitionTransactions, state: str, everything: bool) -> Iterator[Block]:

@@ -43,13 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "also write an HTML page with a map of each file to FILE"
     parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=help_)
     shared_options.add_threads(parser)
-    shared_options.add_limit(parser, "limit of the decompressed size of one payload (default 128m)")
+    shared_options.add_decompressed_limit(parser, "limit of the decompressed size of one payload (default 128m)")
     shared_options.add_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:
     output_files.demand_output_folders(args)
-    opened = _opened(args)
+    opened = _open_inputs(args)
     segments = (segment for log in logs_of(opened) for segment in log.segments)
     with progress.shown(segments) as tick:
         report = verify.verify(
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     return report.exit_status(args.strict) if report.files or not report.ok else COULD_NOT
 
 
-def _opened(args: argparse.Namespace) -> Any:
+def _open_inputs(args: argparse.Namespace) -> Any:
     """Return the opened input. A single path is opened as a whole, as a data folder also has checkpoint files."""
     paths = args.paths
     if len(paths) > 1 or paths == [input_logs.STANDARD_INPUT]:
@@ -80,4 +80,4 @@ def _opened(args: argparse.Namespace) -> Any:
         if len(logs) == 1 and not left_out:
             return logs[0]
         return LogDir(", ".join(paths), logs, left_out, folders=[*map(LocalFolder, filter(os.path.isdir, paths))])
-    return input_logs.opened(paths[0], args.topic, args.partition, any_file=True)
+    return input_logs.open_input(paths[0], args.topic, args.partition, any_file=True)

@@ -28,13 +28,13 @@ def schema(given: options.Given) -> Any:
     """The StructType of the columns that the options select."""
     chosen = options.parse(given, "read or stream")
     bootstrap.load()
-    return columns.struct(columns.chosen(chosen, paths.key_types(chosen)))
+    return columns.struct(columns.select_columns(chosen, paths.key_types(chosen)))
 
 
 def columns_of(wanted: Any, chosen: options.ReadOptions) -> Columns:
     """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
     keys: paths.KeyTypes = ()
-    if not set(wanted.fieldNames()) <= columns.own(chosen).keys():
+    if not set(wanted.fieldNames()) <= columns.fixed_columns(chosen).keys():
         bootstrap.load()
         keys = paths.key_types(chosen)
     return columns.from_schema(wanted, chosen, keys)
@@ -47,31 +47,31 @@ class BatchReader(DataSourceReader):
         self.options = chosen
         self.columns = wanted
 
-    def splits(self) -> list[Split]:
+    def plan_splits(self) -> list[Split]:
         """The splits; planned again if a file disappears meanwhile, since a broker may rename it at any time."""
         bootstrap.load()
         listing = Listing(self.options)
 
         def planned(found: Partitions) -> list[Split]:
-            listed = chosen_partitions(self.options, found, listing.finder.left_out)
-            return planning.plan(self.options, listed, selection.ranges(self.options, listed))
+            listed = select_and_warn(self.options, found, listing.finder.left_out)
+            return planning.plan_splits(self.options, listed, selection.ranges(self.options, listed))
 
         splits = listing.retry(planned)
         columns.check_key_values(splits, self.columns)
         return splits
 
-    def tasks(self) -> list[tuple[Split, ...]]:
+    def plan_tasks(self) -> list[tuple[Split, ...]]:
         """The splits of each task; logs what is missing between segments, as no task can tell the driver."""
-        splits = self.splits()
+        splits = self.plan_splits()
         log_end.warn_of_gaps(self.options, splits)
-        return planning.tasks(self.options, splits)
+        return planning.group_into_tasks(self.options, splits)
 
     @cause_first
     def partitions(self) -> list[InputPartition]:
         log_to_stderr()
         warn_of_mode(self.options, self.columns)
-        tasks = self.tasks()
-        logger.info("kafkarec planned %s", planning.of_tasks(self.options, tasks))
+        tasks = self.plan_tasks()
+        logger.info("kafkarec planned %s", planning.plan_text(self.options, tasks))
         return [InputPartition(each) for each in tasks]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
@@ -84,23 +84,23 @@ class BatchReader(DataSourceReader):
         return reading.read_splits(splits or (), self.options, self.columns)
 
 
-def chosen_partitions(
+def select_and_warn(
     chosen: options.ReadOptions, found: Partitions, left_out: Iterable[str], *, must_exist: bool = True
 ) -> Partitions:
     """The partitions that the options select. Logs, on the driver, that there are no segments, which folders have no
-    topic in their names, and which with segments are left out for their names. must_exist: as for selection.chosen;
-    while a stream runs nothing is logged."""
+    topic in their names, and which with segments are left out for their names. must_exist: as for
+    selection.select_partitions; while a stream runs nothing is logged."""
     if must_exist:
         if not found:
-            logger.warning("there are no segments below %s: no rows", planning.paths_of(chosen))
-        nameless = {os.path.dirname(paths.shown(key[0])) for key, each in found.items() if each.topic is None}
+            logger.warning("there are no segments below %s: no rows", planning.paths_text(chosen))
+        nameless = {os.path.dirname(paths.display_url(key[0])) for key, each in found.items() if each.topic is None}
         no_topic = "the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets"
         not_read = "folders are left out, as they are not named TOPIC-PARTITION; load them by their paths"
         for what, folders in ((no_topic, nameless), (not_read, set(filter(paths.has_segments, left_out)))):
             if folders:
                 more = f" and {len(folders) - _SHOWN} more" if len(folders) > _SHOWN else ""
                 logger.warning("%s: %s%s", what, ", ".join(sorted(folders)[:_SHOWN]), more)
-    return selection.chosen(chosen, found, must_exist=must_exist)
+    return selection.select_partitions(chosen, found, must_exist=must_exist)
 
 
 def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> None:
@@ -113,7 +113,7 @@ def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> 
         logger.warning(
             "mode %s leaves damage out, and only the executors' logs have it: PERMISSIVE with the option %s has a row "
             "for each range, and %s lists them",
-            *(chosen.mode, column, planning.damage_report_of(chosen)),
+            *(chosen.mode, column, planning.damage_report_call(chosen)),
         )
 
 

@@ -1,8 +1,8 @@
 """A folder in a bucket that is written to: operations on objects, each of which succeeds completely or not at all
 
-    put, upload, copy     make a whole object or none; copy runs in the store, without a download
-    names, folders        current listings (S3 has been strongly consistent since December 2020)
-    delete, drop          an object that does not exist is no error
+    put, upload, copy         make a whole object or none; copy runs in the store, without a download
+    list_files, list_folders  current listings (S3 has been strongly consistent since December 2020)
+    delete, drop              an object that does not exist is no error
 
 Uses pyarrow.fs, which executors have. Its marker of an empty folder, an object of 0 bytes, may remain after a `delete`;
 listings leave it out. Tested with S3; gs:// and abfs:// use the same calls.
@@ -54,7 +54,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from spark_udfs.errors import logger
-from spark_udfs.schema import Row
+from spark_udfs.schema import NamedValues
 
 from .log_end import last_batch
 from .options import StorageOptions
@@ -68,9 +68,9 @@ from .staging import (
     StagedPartition,
     WriteJob,
     append,
+    journal_row,
     leader_epoch,
-    not_following,
-    row_of,
+    not_following_error,
     staging_folder,
 )
 
@@ -153,7 +153,7 @@ class Bucket:
         with self._errors_of(name), self._fs.open_input_stream(self._path(name)) as file, open(path, "wb") as out:
             shutil.copyfileobj(file, out, _PIECE)
 
-    def names(self, folder: str = "", below: bool = True) -> list[ListedFile]:
+    def list_files(self, folder: str = "", below: bool = True) -> list[ListedFile]:
         """The objects of a folder, sorted by name; below: with those of the folders in it."""
         return sorted(
             ListedFile(name, one.size or 0, one.mtime.timestamp() if one.mtime else 0.0)
@@ -161,7 +161,7 @@ class Bucket:
             if one.type == self._types.File
         )
 
-    def folders(self, folder: str = "") -> list[str]:
+    def list_folders(self, folder: str = "") -> list[str]:
         """The names of the folders in a folder."""
         return sorted(name for name, one in self._listed(folder, False) if one.type == self._types.Directory)
 
@@ -230,7 +230,7 @@ class Bucket:
         began, warned = time.time(), False
         while True:
             self._renew()
-            locks = {one.name.removesuffix(".lock"): one.modified for one in self.names(LOCKS)}
+            locks = {one.name.removesuffix(".lock"): one.modified for one in self.list_files(LOCKS)}
             now = locks.pop(own, None)
             others = [job for job, modified in locks.items() if now is None or now - modified < stale]
             if now is not None and not others:
@@ -246,11 +246,11 @@ class Bucket:
     # ---- stage
 
     @contextmanager
-    def staged_files(self, job: WriteJob, name: str) -> Iterator[str]:
+    def attempt_folder(self, job: WriteJob, name: str) -> Iterator[str]:
         """A local folder for files that are uploaded at the end as <job>/<name>/...; an error removes them. A job that
         fails meanwhile removes what it finds then, and the task the rest. FileNotFoundError if the job has ended, also
         if it ends meanwhile."""
-        staging = staging_folder(job.job)
+        staging = staging_folder(job.job_id)
 
         def check_begun() -> None:
             if job.query is None and self.read(f"{staging}/{BEGUN}") is None:  # a stream's batches have no `begin`
@@ -277,7 +277,7 @@ class Bucket:
 
     # ---- files of a table
 
-    def replace(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
+    def replace_files(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
         """Deletes objects, and copies others to their final names."""
 
         _in_parallel(self._delete, gone)
@@ -296,19 +296,21 @@ class Bucket:
 
     def prepare(
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
-    ) -> list[Row]:
-        self.drop(f"{staging_folder(job.job)}/new")
+    ) -> list[NamedValues]:
+        self.drop(f"{staging_folder(job.job_id)}/new")
         staged: dict[str, list[ListedFile]] = {}
-        for listed in self.names(staging_folder(job.job)):
+        for listed in self.list_files(staging_folder(job.job_id)):
             folder, _, name = listed.name.rpartition("/")
             staged.setdefault(folder, []).append(listed._replace(name=name))
         with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=_temporary_folder()) as scratch:
             return _in_parallel(
-                lambda name: self._prepared(job, name, parts[name], ids[name], staged, os.path.join(scratch, name)),
+                lambda name: self._prepare_partition(
+                    job, name, parts[name], ids[name], staged, os.path.join(scratch, name)
+                ),
                 parts,
             )
 
-    def _prepared(
+    def _prepare_partition(
         self,
         job: WriteJob,
         name: str,
@@ -316,19 +318,19 @@ class Bucket:
         topic_id: bytes | None,
         staged: Mapping[str, list[ListedFile]],
         scratch: str,
-    ) -> Row:
+    ) -> NamedValues:
         """The journal's row of one partition, with the objects that it will have. Segments that were staged with their
         final offsets and leader epoch are copied within the store; the driver rewrites the others."""
         self.heartbeat()
-        staging = staging_folder(job.job)
-        before = self.names(name, below=False)
-        log = None if job.overwrite else self._log_of(job, name, before)
+        staging = staging_folder(job.job_id)
+        before = self.list_files(name, below=False)
+        log = None if job.overwrite else self._next_offset_and_epoch(job, name, before)
         end, epoch = log or (0, 0)
         fit = bool(parts)
         if parts and log is not None:
-            if parts[0].given and parts[0].first_offset < end:
-                raise not_following(parts[0], end)
-            fit = parts[0].given and not epoch
+            if parts[0].offsets_given and parts[0].first_offset < end:
+                raise not_following_error(parts[0], end)
+            fit = parts[0].offsets_given and not epoch
         rest, objects, offsets = parts, dict[str, tuple[str, int]](), (0, end)
         if fit:
             first, rest, offsets = parts[0], parts[1:], (parts[0].first_offset, parts[0].next_offset)
@@ -343,10 +345,10 @@ class Bucket:
             added = append(
                 scratch,
                 rest,
-                lambda part: self._downloaded(f"{staging}/{part.folder}", f"{scratch}.copy"),
+                lambda part: self._download_segments(f"{staging}/{part.folder}", f"{scratch}.copy"),
                 segment_bytes=job.segment_bytes,
                 leader_epoch=epoch,
-                start_offset=None if rest[0].given else offsets[1],
+                start_offset=None if rest[0].offsets_given else offsets[1],
             )
             offsets = (offsets[0] if fit else added.start), added.stop
         new = f"{staging}/new/{name}"
@@ -365,9 +367,9 @@ class Bucket:
         if log is not None and in_use:
             raise ValueError(f"{self.path}/{name}/{min(in_use)} is an object without records: remove it first")
         made = {"replaces": log is None, "objects": [(*objects[each], each) for each in sorted(objects, key=_order)]}
-        return row_of(name, parts, [each[:2] for each in before], made, offsets)
+        return journal_row(name, parts, [each[:2] for each in before], made, offsets)
 
-    def _log_of(self, job: WriteJob, name: str, listed: Sequence[ListedFile]) -> tuple[int, int] | None:
+    def _next_offset_and_epoch(self, job: WriteJob, name: str, listed: Sequence[ListedFile]) -> tuple[int, int] | None:
         """The next offset and the leader epoch of the log in a partition's folder, from the objects listed in it; None:
         it has no segments, or only the empty one that an overwrite has left, which a new log replaces."""
         logs = [one for one in listed if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
@@ -387,9 +389,9 @@ class Bucket:
                 break
         return end, leader_epoch(lambda file: self.read(f"{name}/{file}"))
 
-    def _downloaded(self, folder: str, path: str) -> Iterator[str]:
+    def _download_segments(self, folder: str, path: str) -> Iterator[str]:
         """Each segment of a staged folder in turn, as a local file."""
-        for one in self.names(folder, below=False):
+        for one in self.list_files(folder, below=False):
             if one.name.endswith(".log"):
                 self.download(f"{folder}/{one.name}", path)
                 yield path
@@ -397,11 +399,11 @@ class Bucket:
 
     # ---- publish
 
-    def check(self, row: Row) -> dict[str, int]:
+    def check_unchanged(self, row: NamedValues) -> dict[str, int]:
         """The sizes of a partition's objects. BlockingIOError if another writer has put one since it was prepared."""
         self.heartbeat()
         name, made = row["name"], row["made"]
-        published = {one.name: one.size for one in self.names(name, below=False)}
+        published = {one.name: one.size for one in self.list_files(name, below=False)}
         known = {*map(tuple, row["before"]), *((target, size) for _, size, target in made["objects"])}
         unknown = [each for each in published.items() if each not in known]
         if unknown:
@@ -411,14 +413,14 @@ class Bucket:
             )
         return published
 
-    def publish(self, job: str, rows: Sequence[Row]) -> None:
+    def publish(self, job: str, rows: Sequence[NamedValues]) -> None:
         """Publishes the partitions, continuing where an earlier attempt stopped."""
         _in_parallel(self._publish_partition, rows)
         self.heartbeat()
 
-    def _publish_partition(self, row: Row) -> None:
+    def _publish_partition(self, row: NamedValues) -> None:
         """Deletes and copies the objects of one partition."""
-        name, published = row["name"], self.check(row)
+        name, published = row["name"], self.check_unchanged(row)
         if row["made"]["replaces"]:
             # Last segment first, and of each segment the .log first, so that what is left is always the start of a log.
             for each in sorted(published, key=_order, reverse=True):

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_udfs import schema
-from spark_udfs.schema import Columns, Row, SparkColumn
+from spark_udfs.schema import Columns, NamedValues, SparkColumn
 
 from .options import ReadOptions
 from .paths import Keys, KeyTypes
@@ -64,10 +64,10 @@ def struct(columns: Columns) -> StructType:
     return from_arrow_schema(pa.schema(list(schema.arrow_struct(columns))))
 
 
-def chosen(options: ReadOptions, keys: KeyTypes = ()) -> Columns:
+def select_columns(options: ReadOptions, keys: KeyTypes = ()) -> Columns:
     """The columns that the options select, in order. keys: of the key=value folders."""
     if options.columns is not None:
-        return tuple(_known(name, options, keys) for name in _without_repeats(options.columns))
+        return tuple(_column_named(name, options, keys) for name in _refuse_repeats(options.columns))
     corrupt = (corrupt_column(options),) if "columnNameOfCorruptRecord" in options.given else ()
     if options.view == "batches":
         return BATCHES + corrupt + key_columns(keys, options)
@@ -76,11 +76,11 @@ def chosen(options: ReadOptions, keys: KeyTypes = ()) -> Columns:
 
 
 def from_schema(given: Any, options: ReadOptions, keys: KeyTypes = ()) -> Columns:
-    """The columns of a StructType that a user (or `chosen`) gave; ValueError names the valid ones."""
+    """The columns of a StructType that a user (or `select_columns`) gave; ValueError names the valid ones."""
     selected = []
     key_names = {name for name, _ in keys if name not in NAMING}
-    for name, field in zip(_without_repeats(given.fieldNames()), given.fields, strict=True):
-        column = _known(name, options, keys)
+    for name, field in zip(_refuse_repeats(given.fieldNames()), given.fields, strict=True):
+        column = _column_named(name, options, keys)
         sql_type = field.dataType.simpleString()
         if name in key_names and sql_type in _OF_KEYS:
             column = SparkColumn(None, name, sql_type)
@@ -94,7 +94,7 @@ def from_schema(given: Any, options: ReadOptions, keys: KeyTypes = ()) -> Column
 
 def key_columns(keys: KeyTypes, options: ReadOptions) -> Columns:
     """The columns of the keys; `topic` and `partition` name the log. ValueError for the name of another column."""
-    names = {name.lower() for name in own(options)}
+    names = {name.lower() for name in fixed_columns(options)}
     for name, _ in keys:
         if name not in NAMING and name.lower() in names:
             raise ValueError(
@@ -104,13 +104,13 @@ def key_columns(keys: KeyTypes, options: ReadOptions) -> Columns:
     return tuple(SparkColumn(None, name, kind) for name, kind in keys if name not in NAMING)
 
 
-def key_values(keys: Keys, columns: Iterable[SparkColumn], path: str) -> Row:
+def key_values(keys: Keys, columns: Iterable[SparkColumn], path: str) -> NamedValues:
     """The values of those keys that are among the columns, by name, as Python objects. ValueError for a value that its
     column's type cannot hold."""
     from kafkarec import distributed
 
     types = {column.name: column.type for column in columns if column.source is None}
-    found: Row = {}
+    found: NamedValues = {}
     for name, text in keys:
         if name not in types or name in NAMING:
             continue
@@ -140,14 +140,14 @@ def corrupt_column(options: ReadOptions) -> SparkColumn:
     return SparkColumn(None, name, "string")
 
 
-def own(options: ReadOptions) -> dict[str, SparkColumn]:
+def fixed_columns(options: ReadOptions) -> dict[str, SparkColumn]:
     """The columns that do not need key=value folders, by name."""
     found = {column.name: column for column in (BATCHES if options.view == "batches" else RECORDS + METADATA)}
     return found | {options.columnNameOfCorruptRecord: corrupt_column(options)}
 
 
-def _known(name: str, options: ReadOptions, keys: KeyTypes) -> SparkColumn:
-    valid = own(options)
+def _column_named(name: str, options: ReadOptions, keys: KeyTypes) -> SparkColumn:
+    valid = fixed_columns(options)
     if name not in valid:
         valid |= {column.name: column for column in key_columns(keys, options)}
     if name not in valid:
@@ -158,7 +158,7 @@ def _known(name: str, options: ReadOptions, keys: KeyTypes) -> SparkColumn:
     return valid[name]
 
 
-def _without_repeats(names: Any) -> Any:
+def _refuse_repeats(names: Any) -> Any:
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
         raise ValueError(f"named twice: {', '.join(twice)}")

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from spark_udfs.schema import Row
+from spark_udfs.schema import NamedValues
 
 from .log_end import last_batch
 from .paths import open_segment
@@ -31,9 +31,9 @@ from .staging import (
     StagedPartition,
     WriteJob,
     append,
+    journal_row,
     leader_epoch,
-    make_in_begun,
-    row_of,
+    make_attempt_folder,
     staging_folder,
 )
 
@@ -79,7 +79,7 @@ class SharedFolder:
 
     def read(self, name: str) -> bytes | None:
         """The content of a small file; None: it does not exist."""
-        with suppress(FileNotFoundError, NotADirectoryError), open(self._in(name), "rb") as file:
+        with suppress(FileNotFoundError, NotADirectoryError), open(self._path(name), "rb") as file:
             return file.read()
         return None
 
@@ -87,7 +87,7 @@ class SharedFolder:
         """Writes a file that is complete and on the disk before it gets its name."""
         from kafkarec import distributed
 
-        folder, file = os.path.split(self._in(name))
+        folder, file = os.path.split(self._path(name))
         distributed.make_folder(folder)
         distributed.write_file(folder, file, data)
         distributed.sync_folder(folder)
@@ -96,22 +96,22 @@ class SharedFolder:
         from kafkarec import distributed
 
         with suppress(FileNotFoundError):
-            os.unlink(self._in(name))
-            distributed.sync_folder(os.path.dirname(self._in(name)))
+            os.unlink(self._path(name))
+            distributed.sync_folder(os.path.dirname(self._path(name)))
 
     def drop(self, folder: str) -> None:
         """Deletes a staging folder. Renames it first, so that a task that is still running cannot write to it."""
-        dead = self._in(folder) + _DEAD
+        dead = self._path(folder) + _DEAD
         _remove(dead)
         with suppress(FileNotFoundError):
-            os.rename(self._in(folder), dead)
+            os.rename(self._path(folder), dead)
         _remove(dead)
         with suppress(OSError):
-            os.rmdir(self._in(TEMPORARY))
+            os.rmdir(self._path(TEMPORARY))
 
-    def names(self, folder: str = "", below: bool = True) -> list[ListedFile]:
+    def list_files(self, folder: str = "", below: bool = True) -> list[ListedFile]:
         """The files of a folder; below: with the folders in it and what these contain."""
-        root, found = self._in(folder), list[ListedFile]()
+        root, found = self._path(folder), list[ListedFile]()
         for parent, folders, files in os.walk(root):
             for path in (os.path.join(parent, name) for name in [*files, *(folders if below else ())]):
                 with suppress(FileNotFoundError):
@@ -121,14 +121,14 @@ class SharedFolder:
                 break
         return found
 
-    def folders(self, folder: str = "") -> list[str]:
+    def list_folders(self, folder: str = "") -> list[str]:
         """The names of the folders in a folder."""
         with suppress(FileNotFoundError):
-            return sorted(entry.name for entry in os.scandir(self._in(folder)) if entry.is_dir())
+            return sorted(entry.name for entry in os.scandir(self._path(folder)) if entry.is_dir())
         return []
 
     @contextmanager
-    def staged_files(self, job: WriteJob, name: str) -> Iterator[str]:
+    def attempt_folder(self, job: WriteJob, name: str) -> Iterator[str]:
         """A local folder for files that a task stages as <job>/<name>/...; an error removes them. FileNotFoundError if
         the job has ended; a stream's batch is begun by its tasks."""
         from kafkarec import distributed
@@ -136,7 +136,7 @@ class SharedFolder:
         folder = os.path.join(job.folder, name)
         if job.query is not None:
             distributed.make_folder(job.folder, lambda parent: None)  # it need not survive a power failure
-        make_in_begun(folder)
+        make_attempt_folder(folder)
         try:
             yield folder
         except BaseException:
@@ -145,20 +145,20 @@ class SharedFolder:
 
     # ---- files of a table
 
-    def replace(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
+    def replace_files(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
         """Deletes files, and gives others their final names, continuing where an earlier attempt stopped."""
         from kafkarec import distributed
 
-        folders = {os.path.dirname(self._in(name)) for name in (*gone, *(target for _, target in files))}
+        folders = {os.path.dirname(self._path(name)) for name in (*gone, *(target for _, target in files))}
         for name in gone:
             with suppress(FileNotFoundError):
-                os.unlink(self._in(name))
+                os.unlink(self._path(name))
         for source, target in files:
-            distributed.make_folder(os.path.dirname(self._in(target)))
+            distributed.make_folder(os.path.dirname(self._path(target)))
             try:
-                os.rename(self._in(source), self._in(target))
+                os.rename(self._path(source), self._path(target))
             except FileNotFoundError:
-                if not os.path.exists(self._in(target)):
+                if not os.path.exists(self._path(target)):
                     raise
         for folder in folders:
             with suppress(FileNotFoundError):
@@ -171,7 +171,7 @@ class SharedFolder:
 
     def prepare(
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
-    ) -> list[Row]:
+    ) -> list[NamedValues]:
         """The journal's rows. parts: by partition, in order of the tasks; none: it will have an empty log. ids: the
         partition.metadata of a partition that does not exist yet or is overwritten."""
         from kafkarec import distributed
@@ -186,22 +186,24 @@ class SharedFolder:
                 raise FileNotFoundError(
                     f"{folder} {what}: {job.path} must be a folder that the driver and all executors share"
                 )
-        rows = [self._prepared(job, name, each, ids[name]) for name, each in parts.items()]
+        rows = [self._prepare_partition(job, name, each, ids[name]) for name, each in parts.items()]
         distributed.sync_folder(new)
         return rows
 
-    def _prepared(self, job: WriteJob, name: str, parts: Sequence[StagedPartition], topic_id: bytes | None) -> Row:
+    def _prepare_partition(
+        self, job: WriteJob, name: str, parts: Sequence[StagedPartition], topic_id: bytes | None
+    ) -> NamedValues:
         """Makes one partition's future folder; returns its row. A new log starts with links to the first task's
         segments; everything else is appended."""
         import kafkarec
 
-        target, made = self._in(name), os.path.join(job.folder, _NEW, name)
+        target, made = self._path(name), os.path.join(job.folder, _NEW, name)
 
         def segments(part: StagedPartition) -> list[str]:
             return _segments(os.path.join(job.folder, part.folder))
 
         with _writer_locked(target):
-            before = _end_of(target)
+            before = _last_segment(target)
             appends = before is not None and not job.overwrite
             appended, offsets, limit = (parts if appends else parts[1:]), (0, 0), None
             if parts:
@@ -224,28 +226,28 @@ class SharedFolder:
                 leader_epoch=leader_epoch(SharedFolder(made).read),
             )
             offsets = (added.start if appends else offsets[0]), added.stop
-        return row_of(name, parts, before, _inode(made), offsets)
+        return journal_row(name, parts, before, _inode(made), offsets)
 
-    def check(self, row: Row) -> None:
+    def check_unchanged(self, row: NamedValues) -> None:
         """BlockingIOError if another writer has changed a partition since it was prepared."""
-        target = self._in(row["name"])
-        if _end_of(target) != row["before"]:
+        target = self._path(row["name"])
+        if _last_segment(target) != row["before"]:
             text = "another writer has changed this folder meanwhile. If that was after the commit, move it elsewhere"
             raise BlockingIOError(errno.EWOULDBLOCK, text, target)
 
-    def publish(self, job: str, rows: Sequence[Row]) -> None:
+    def publish(self, job: str, rows: Sequence[NamedValues]) -> None:
         """Publishes the partitions, continuing where an earlier attempt stopped."""
         from kafkarec import distributed
 
         for row in rows:
-            target = self._in(row["name"])
+            target = self._path(row["name"])
             if _inode(target) == row["made"]:
                 continue
             # the new folder gets its final name; the old one stays in the job's folder
-            new, old = (os.path.join(self._in(staging_folder(job)), kind, row["name"]) for kind in (_NEW, _OLD))
+            new, old = (os.path.join(self._path(staging_folder(job)), kind, row["name"]) for kind in (_NEW, _OLD))
             if os.path.isdir(target):
                 with _writer_locked(target):
-                    self.check(row)
+                    self.check_unchanged(row)
                     if exchange(new, target):
                         continue
                     os.makedirs(os.path.dirname(old), exist_ok=True)
@@ -253,7 +255,7 @@ class SharedFolder:
             os.rename(new, target)
         distributed.sync_folder(self.path)
 
-    def _in(self, name: str) -> str:
+    def _path(self, name: str) -> str:
         return os.path.join(self.path, name)
 
 
@@ -301,7 +303,7 @@ def _writer_locked(folder: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _end_of(folder: str) -> list[Any] | None:
+def _last_segment(folder: str) -> list[Any] | None:
     """Name and size of the last segment, which change with each append; None: there is no segment."""
     last = _segments(folder)[-1:]
     return [os.path.basename(last[0]), os.path.getsize(last[0])] if last else None

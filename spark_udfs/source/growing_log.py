@@ -20,7 +20,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import log_end, options, paths, planning
-from .listing import lost
+from .listing import report_loss
 from .paths import CutPoint, OffsetRange, PartitionLog, Partitions, TopicPartition
 from .planning import NO_END, Uncommitted
 
@@ -49,12 +49,12 @@ class _LogBatch(NamedTuple):
 class GrowingLog:
     """One partition's log, and what is known of it from one listing to the next.
 
-    paths        its segments, as of the last update
+    listed_log   its segments, as of the last update
     late         those in folders that have appeared since the update before. A folder of an archive may appear after
                  the following one; a broker adds segments at the end only, to the folder that exists
     start        the first segment's base offset
-    end          the offset after the last batch; `available` knows a last segment without batches, too
-    rewritten    the offsets before which the last segment had other batches since the last call of `keep`
+    end          the offset after the last batch; `clamp_reporting_loss` knows a last segment without batches, too
+    rewritten    the offsets before which the last segment had other batches since the last call of `forget_except`
     """
 
     def __init__(self, chosen: options.ReadOptions) -> None:
@@ -75,7 +75,7 @@ class GrowingLog:
         """Takes a new listing, and reads what is new at the log's end."""
         from kafkarec import distributed
 
-        self.paths, self.start = found, found.segments[0].base_offset or 0
+        self.listed_log, self.start = found, found.segments[0].base_offset or 0
         known, filled = self._folders, [each for each in found.segments if each.listed_size != 0]
         self._folders = {os.path.dirname(each.path) for each in filled}
         self.late = [each for each in filled if known and os.path.dirname(each.path) not in known]
@@ -100,7 +100,7 @@ class GrowingLog:
                         gone.add(at)
         self.rewritten |= {at for at in gone if self._before[at].path == last}
         self._before = {at: batch for at, batch in self._before.items() if at not in gone}
-        ends = (self._last_of(each, NO_END, is_whole=True) for each in reversed(found.segments))
+        ends = (self._find_last_batch(each, NO_END, is_whole=True) for each in reversed(found.segments))
         nothing = _LogBatch(found.segments[0].path, next_offset=self.start)
         batch, end = next((each for each in ends if each.end), nothing), self.end
         self.end = batch.next_offset
@@ -110,9 +110,9 @@ class GrowingLog:
         self._is_settled = is_remote or now - self._seen_since > _SETTLED_SECONDS
 
     def _opened(self, path: str) -> kafkarec.Segment:
-        return paths.open_segment(path, self._options.storageOptions, self.paths.topic, self.paths.partition)
+        return paths.open_segment(path, self._options.storageOptions, self.listed_log.topic, self.listed_log.partition)
 
-    def _last_of(self, segment: kafkarec.Segment, offset: int, *, is_whole: bool = False) -> _LogBatch:
+    def _find_last_batch(self, segment: kafkarec.Segment, offset: int, *, is_whole: bool = False) -> _LogBatch:
         """The last batch of a segment that begins below an offset, is_whole: with a right checksum; the segment's start
         if there is none. It is searched from the last known one on, or if that may be far from an entry of the
         .index."""
@@ -133,19 +133,19 @@ class GrowingLog:
                         return batch._replace(fingerprint=distributed.fingerprint(opened, batch.begin))
         return found
 
-    def available(self, offset: int, why: str, *, is_end: bool = False) -> int:
+    def clamp_reporting_loss(self, offset: int, why: str, *, is_end: bool = False) -> int:
         """The offset itself; if the log does not have it, reports data loss and returns the log's start or end. why:
         what asks for it, before the offset. is_end: as the end of what is read; it may be missing between segments."""
-        nameless = self.paths.topic is None or self.paths.partition is None
-        name = self.paths.segments[0].path if nameless else f"{self.paths.topic}-{self.paths.partition}"
+        nameless = self.listed_log.topic is None or self.listed_log.partition is None
+        name = self.listed_log.segments[0].path if nameless else f"{self.listed_log.topic}-{self.listed_log.partition}"
         late = next((each for each in self.late if (each.base_offset or 0) < offset), None)
         if late is not None:
-            lost(
+            report_loss(
                 self._options,
                 f"{name}: {late.path} has appeared, and offsets up to {offset - 1} were read before it",
             )
         # the last segment, a broker's new one, may be empty, and what was before it compacted away
-        problem, end = None, max(self.end, self.paths.segments[-1].base_offset or 0)
+        problem, end = None, max(self.end, self.listed_log.segments[-1].base_offset or 0)
         if offset < self.start:
             allowed = ", or where leaves its first folders out" if self._options.where else ""
             problem = f"and the log begins at offset {self.start}: it was truncated{allowed}"
@@ -154,25 +154,25 @@ class GrowingLog:
         elif offset in self.rewritten:
             problem = "and the log was truncated before it and written again"
         elif not is_end and self._gap_end(offset) is not None:
-            problem = log_end.missing_at(self.paths, offset)
+            problem = log_end.missing_at(self.listed_log, offset)
         if problem is not None:
-            lost(self._options, f"{name}: {why} {offset}, {problem}")
+            report_loss(self._options, f"{name}: {why} {offset}, {problem}")
         return min(max(offset, self.start), end)
 
     def _gap_end(self, offset: int) -> int | None:
         """Of an offset after the last batch of a segment and before the next segment: where that begins; else None."""
-        number = self.paths.in_range(None, offset + 1)[-1]
-        segment, after = self.paths.segments[number], self.paths.next_base(number)
+        number = self.listed_log.segments_in_range(None, offset + 1)[-1]
+        segment, after = self.listed_log.segments[number], self.listed_log.next_base_offset(number)
         if after is None or after <= offset:
             return None
         key = segment.path, segment.listed_size
         if key not in self._ends:
-            self._ends[key] = self._last_of(segment, after).next_offset
+            self._ends[key] = self._find_last_batch(segment, after).next_offset
         return after if self._ends[key] <= offset else None
 
     def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""
-        last, batch = self.paths.segments[-1].path, self._before[self.end]
+        last, batch = self.listed_log.segments[-1].path, self._before[self.end]
         try:
             with self._opened(last) as opened:
                 return _incomplete(opened, batch.end if batch.path == last else 0)
@@ -184,22 +184,22 @@ class GrowingLog:
     def _last_below(self, offset: int) -> _LogBatch:
         """The last batch that begins below an offset."""
         if offset not in self._before:
-            segment = self.paths.segments[self.paths.in_range(None, offset)[-1]]
-            self._before[offset] = self._last_of(segment, offset)
+            segment = self.listed_log.segments[self.listed_log.segments_in_range(None, offset)[-1]]
+            self._before[offset] = self._find_last_batch(segment, offset)
         return self._before[offset]
 
-    def between(self, start: int, stop: int) -> tuple[PartitionLog, OffsetRange]:
+    def between_offsets(self, start: int, stop: int) -> tuple[PartitionLog, OffsetRange]:
         """The segments with the bytes between two offsets; the offsets themselves where they are inside of a batch."""
         first, last = self._last_below(start), self._last_below(stop)
         is_cut = start < first.next_offset
-        names = [each.path for each in self.paths.segments]
-        chosen = self.paths.segments[names.index(first.path) : names.index(last.path) + 1]
+        names = [each.path for each in self.listed_log.segments]
+        chosen = self.listed_log.segments[names.index(first.path) : names.index(last.path) + 1]
         after_first = CutPoint(first.end, max(first.next_offset, chosen[0].base_offset or 0))
         begin = CutPoint(first.begin, start) if is_cut else after_first
         ranges = start if is_cut else None, stop if stop < last.next_offset else None
-        return self.paths._replace(segments=chosen, begin=begin, end=CutPoint(last.end, stop)), ranges
+        return self.listed_log._replace(segments=chosen, begin=begin, end=CutPoint(last.end, stop)), ranges
 
-    def uncut(self, start: int, stop: int) -> int:
+    def batch_border(self, start: int, stop: int) -> int:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
         `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it. Between two
         segments it is the start of the second one: a batch that began before it would look as if data were lost."""
@@ -215,7 +215,7 @@ class GrowingLog:
                 return stop
         return self._gap_end(batch.next_offset) or batch.next_offset
 
-    def keep(self, offsets: set[int]) -> None:
+    def forget_except(self, offsets: set[int]) -> None:
         """Forgets all batches but those at these offsets and at the ends, and the aborted transactions before them."""
         self._before = {
             at: batch for at, batch in self._before.items() if at in offsets or at in (self.end, self._stable)
@@ -232,9 +232,9 @@ class GrowingLog:
             # all transactions that began before the last stable offset have ended
             if self._transactions_of is None:
                 self._aborted.clear()
-                found = planning.read_transactions(self.paths, self._options, start)
+                found = planning.read_transactions(self.listed_log, self._options, start)
             else:
-                found = planning.read_transactions(self.between(self._stable, self.end)[0], self._options, None)
+                found = planning.read_transactions(self.between_offsets(self._stable, self.end)[0], self._options, None)
             for producer, first, marker in found.aborted:
                 self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
             self._stable = min(found.last_stable_offset, self.end)
@@ -248,7 +248,7 @@ class GrowingLog:
         return Uncommitted(tuple(each for each in spans if each[1] < stop and each[2] >= start), stop)
 
 
-def plan(
+def plan_splits(
     chosen: options.ReadOptions, spans: Mapping[TopicPartition, tuple[GrowingLog, int, int]]
 ) -> list[planning.Split]:
     """The splits of what each partition's log has between two offsets, in order of the partitions."""
@@ -258,9 +258,9 @@ def plan(
     for key in sorted(spans):
         log, begin, end = spans[key]
         if begin < end:
-            parts[key], ranges[key] = log.between(begin, end)
+            parts[key], ranges[key] = log.between_offsets(begin, end)
             transactions[key] = log.uncommitted(begin, end)
-    return planning.plan(chosen, parts, ranges, transactions)
+    return planning.plan_splits(chosen, parts, ranges, transactions)
 
 
 def _incomplete(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:

@@ -37,18 +37,20 @@ def count_split(split: Split, options: ReadOptions, counters: reading.TaskCounte
             return 0
         try:
             end = SplitEnd(part, split)
-            counts = _by_headers(part, split, options, end)
+            counts = _count_by_headers(part, split, options, end)
         except kafkarec.KafkaRecordError:
             counts = None
         if counts is None:
-            return sum(batch.num_rows for batch in reading.read_split(split, options, reading.OFFSET, counters))
+            return sum(batch.num_rows for batch in reading.read_split(split, options, reading.OFFSET_COLUMNS, counters))
         counters.add_split(split)
         counters.add(**counts)
         counters.add_end(end)
         return counts["records"]
 
 
-def _by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions, end: SplitEnd) -> dict[str, int] | None:
+def _count_by_headers(
+    part: kafkarec.Segment, split: Split, options: ReadOptions, end: SplitEnd
+) -> dict[str, int] | None:
     """Bytes, batches and records; None: the data source has to read it. Adds the batches to `end`."""
     size = batches = records = 0
     scanned = part.scan_pieces(
@@ -66,7 +68,7 @@ def _by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions, end:
             last = pc.max(headers.column("next_offset")).as_py() or 0
             if split.followed_by is not None and last > split.followed_by[1]:
                 return None  # the next segment, in another folder, has some of these offsets too
-            counts = _told(headers, split, options)
+            counts = _counts_by_header(headers, split, options)
             if counts.null_count:
                 return None
             batches += len(headers)
@@ -75,7 +77,7 @@ def _by_headers(part: kafkarec.Segment, split: Split, options: ReadOptions, end:
     return {"bytes": size, "batches": batches, "records": records}
 
 
-def _told(headers: pa.Table, split: Split, options: ReadOptions) -> pa.ChunkedArray:
+def _counts_by_header(headers: pa.Table, split: Split, options: ReadOptions) -> pa.ChunkedArray:
     """The records that the data source returns of each batch, by its header; null: they do not say it."""
     base, last, count = map(headers.column, ("base_offset", "last_offset", "record_count"))
     start = -NO_END if split.start_offset is None else split.start_offset

@@ -39,17 +39,17 @@ _Names = dict[str, frozenset[str]]
 _T = TypeVar("_T")
 
 
-CONTINUES = ". failOnDataLoss=false continues with the records that exist"
+CONTINUE_ADVICE = ". failOnDataLoss=false continues with the records that exist"
 
 
 class DataLoss(RuntimeError):
     """Offsets that the query should read no longer exist; with failOnDataLoss=false it continues without them."""
 
 
-def lost(options: ReadOptions, what: str) -> None:
+def report_loss(options: ReadOptions, what: str) -> None:
     """DataLoss, or a warning if failOnDataLoss is false. what: where, a colon, and what has happened."""
     if options.failOnDataLoss:
-        raise DataLoss(f"data loss in {what}{CONTINUES}")
+        raise DataLoss(f"data loss in {what}{CONTINUE_ADVICE}")
     logger.warning("data loss in %s; failOnDataLoss is false", what)
 
 
@@ -79,7 +79,7 @@ class Listing:
         """The partitions now. AnalysisException where a path does not exist, ValueError where two folders have the same
         offsets of a partition, DataLoss where names change all the time or the replacement of a segment was
         interrupted."""
-        with paths.as_spark_says(self._options):
+        with paths.errors_as_spark(self._options):
             if self.finder.is_remote:
                 self._logs = self.finder.logs()
             else:
@@ -105,24 +105,24 @@ class Listing:
             folders = Counter((log.topic, log.partition) for log in self._logs)
             several = (log for log in self._logs if folders[log.topic, log.partition] > 1)
             shared = {os.path.dirname(log.segments[0].path) for log in several}
-            problem = _problem(before, names, shared) or self._lacks(before, names)
+            problem = _problem(before, names, shared) or self._missing_segments(before, names)
             if not problem:
                 if names != before:
                     self._leave_out(before, names)
                 names = before
                 break
         else:
-            lost(self._options, problem)
+            report_loss(self._options, problem)
         self._names = names
 
-    def _lacks(self, before: _Names, after: _Names) -> str:
+    def _missing_segments(self, before: _Names, after: _Names) -> str:
         """What the listing lacks of the segments that were there before and after it, as when the cleaner has replaced
         one meanwhile. Files with such names that no log has are lacking in each listing."""
         listed = {segment.path for log in self._logs for segment in log.segments}
         both = ((folder, name) for folder in before for name in before[folder] & after.get(folder, frozenset()))
         there = {os.path.join(folder, name) for folder, name in both if name.endswith(_LOG)}
         known, self._not_read = self._not_read, there - listed
-        return "" if self._not_read == known else _changed(next(iter(self._not_read ^ known)))
+        return "" if self._not_read == known else _changed_text(next(iter(self._not_read ^ known)))
 
     def _leave_out(self, before: _Names, after: _Names) -> None:
         """Leaves out the segments that are not among the first names, and those that were removed before their
@@ -170,16 +170,18 @@ def _problem(before: _Names, after: _Names, shared: set[str]) -> str:
             )
     for folder in {**before, **after}:
         first, then = before.get(folder), after.get(folder)
-        if first != then and not (first and then and folder not in {"", *shared} and _moved_on(folder, first, then)):
-            return _changed(folder or "the paths")
+        if first != then and not (
+            first and then and folder not in {"", *shared} and _differs_only_at_ends(folder, first, then)
+        ):
+            return _changed_text(folder or "the paths")
     return ""
 
 
-def _changed(what: str) -> str:
+def _changed_text(what: str) -> str:
     return f"{what}: names have changed during each of {_TRIES} listings"
 
 
-def _moved_on(folder: str, before: frozenset[str], after: frozenset[str]) -> bool:
+def _differs_only_at_ends(folder: str, before: frozenset[str], after: frozenset[str]) -> bool:
     """Whether a folder's names differ only by segments begun at the log's end or deleted at its start."""
     old, new = (sorted(name for name in names if name.endswith(_LOG)) for names in (before, after))
     kept = [name for name in old if name in after]

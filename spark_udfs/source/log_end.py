@@ -22,7 +22,7 @@ from spark_udfs.errors import logger
 
 from .options import ReadOptions
 from .paths import PartitionLog, open_segment
-from .planning import LAST_OFFSET, NO_END, Split, damage_report_of
+from .planning import LAST_OFFSET, NO_END, Split, damage_report_call
 
 if TYPE_CHECKING:
     import kafkarec
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # The reason of missing offsets: the kind of finding that `kafkarec verify` has for them.
 GAP = "segment_gap"
 # For gaps the driver reads headers of at most so many bytes, where each file counts as more: of 128 indexed files.
-LOOKED_AT, OF_A_FILE = 128 << 20, 1 << 20
+GAP_SEARCH_BYTES, BYTES_PER_FILE = 128 << 20, 1 << 20
 _SHOWN = 10
 
 
@@ -62,7 +62,7 @@ class SplitEnd:
         if piece.damage:
             self._is_damage = piece.damage[-1].position > position
 
-    def incomplete(self) -> kafkarec.Damage | None:
+    def incomplete_end(self) -> kafkarec.Damage | None:
         """The incomplete batch after the last piece, as Damage; None: there is none, or the offsets that the query asks
         for end before it."""
         from kafkarec import distributed
@@ -113,7 +113,7 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
     from kafkarec import distributed
 
     is_compacted = cache(distributed.is_compacted)
-    found, left = dict[str, str](), LOOKED_AT
+    found, left = dict[str, str](), GAP_SEARCH_BYTES
     suspects = []  # the splits behind which offsets may be missing, with their bytes for each offset up to the next one
     for split in splits:
         if split.file is not None and None not in (split.first_offset, split.next_base_offset):
@@ -127,12 +127,12 @@ def warn_of_gaps(options: ReadOptions, splits: Iterable[Split]) -> None:
             open_segment(split.path, options.storageOptions) as opened,
         ):
             begin = max(opened.position_of(LAST_OFFSET), split.begin)
-            left -= OF_A_FILE + opened.size - begin
+            left -= BYTES_PER_FILE + opened.size - begin
             if left < 0:
                 break
             gap = _gap_behind(opened, split, begin)
             found |= {split.path: gap.detail} if gap else {}
-    call = damage_report_of(options)
+    call = damage_report_call(options)
     for path in sorted(found)[:_SHOWN]:
         logger.warning("%s: %s; %s", path, found[path], call)
     if len(found) > _SHOWN:
@@ -172,12 +172,12 @@ def missing_at(partition: PartitionLog, offset: int) -> str | None:
     the partition is known to be compacted."""
     from kafkarec import distributed
 
-    number = partition.in_range(offset, offset + 1)[-1]
+    number = partition.segments_in_range(offset, offset + 1)[-1]
     segment = partition.segments[number]
     if segment.listed_size is None and "://" in segment.path:
         return None  # it is compressed as a whole, and would be fetched
     split = Split(segment.path, partition.topic, partition.partition)
-    split = split._replace(first_offset=segment.base_offset, next_base_offset=partition.next_base(number))
+    split = split._replace(first_offset=segment.base_offset, next_base_offset=partition.next_base_offset(number))
     gap = None
     with suppress(ValueError), segment.copy(later_segment=True) as part:
         gap = _gap_behind(part, split, part.position_of(LAST_OFFSET))

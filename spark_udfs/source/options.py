@@ -75,10 +75,10 @@ def parse_for_write(given: Given) -> WriteOptions:
     return WriteOptions(**set_by_user, given=set_by_user)
 
 
-def _parsed(given: Given, use: str) -> schema.Row:
+def _parsed(given: Given, use: str) -> schema.NamedValues:
     """Name -> value of the options that the user has set, in the order of the table."""
     known = {each.name.lower(): each for each in TABLE}
-    values: schema.Row = {}
+    values: schema.NamedValues = {}
     for name, text in given.items():
         option = known.get(_ALIASES.get(name.lower(), name.lower()))
         if option is None or not _is_for(use, option):
@@ -196,7 +196,7 @@ def codec(given: str) -> str:
     return one_of(codec.name.lower() for codec in kafkarec.Compression)(given)
 
 
-def json_object(given: str) -> schema.Row:
+def json_object(given: str) -> schema.NamedValues:
     parsed = None
     with suppress(ValueError):
         parsed = json.loads(given)
@@ -205,7 +205,7 @@ def json_object(given: str) -> schema.Row:
     return parsed
 
 
-class StorageOptions(schema.Row):
+class StorageOptions(schema.NamedValues):
     """Values may be secret keys, so its repr has the names only."""
 
     def __repr__(self) -> str:

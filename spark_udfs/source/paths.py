@@ -105,11 +105,11 @@ class PartitionLog(NamedTuple):
         stop = self.segments[number].listed_size if end is None else end.position
         return None if stop is None else stop - begin.position
 
-    def next_base(self, number: int) -> int | None:
+    def next_base_offset(self, number: int) -> int | None:
         """The base offset of the segment after this one; None: there is none, or its name has none."""
         return self.segments[number + 1].base_offset if number + 1 < len(self.segments) else None
 
-    def in_range(self, start: int | None, end: int | None) -> list[int]:
+    def segments_in_range(self, start: int | None, end: int | None) -> list[int]:
         """The numbers of the segments that may have offsets of a range, by the base offsets in their names."""
         from kafkarec import distributed
 
@@ -150,7 +150,7 @@ def finder(options: ReadOptions) -> distributed.LogFinder:
         logger.warning("%s: left out; failOnDataLoss is false", error)
 
     base = options.basePath
-    with as_spark_says(options):
+    with errors_as_spark(options):
         return distributed.LogFinder(
             given_paths(options),
             base and absolute(base),
@@ -161,7 +161,7 @@ def finder(options: ReadOptions) -> distributed.LogFinder:
 
 
 @contextmanager
-def as_spark_says(options: ReadOptions) -> Iterator[None]:
+def errors_as_spark(options: ReadOptions) -> Iterator[None]:
     """Errors of a Finder as Spark's, and with the names of options. AnalysisException for a path that does not exist,
     ValueError for a scheme that nothing here reads, with what does; FileNotFoundError for what is removed meanwhile."""
     from kafkarec import distributed
@@ -169,7 +169,7 @@ def as_spark_says(options: ReadOptions) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        given = [*map(shown, given_paths(options))]
+        given = [*map(display_url, given_paths(options))]
         path, kind = error.filename or given[0], getattr(error, "kind", "")
         scheme = hadoop_scheme(path)
         if kind in ("missing", "no_hadoop"):
@@ -200,7 +200,7 @@ def hadoop_scheme(path: str) -> str | None:
     return match and match[1]
 
 
-def shown(path: str) -> str:
+def display_url(path: str) -> str:
     """A path, or a URL without what may be a password or a signature, for rows, logs and messages. Made without
     kafkarec, which a client of Spark Connect may not have."""
     scheme, separator, rest = path.partition("://")
@@ -208,7 +208,9 @@ def shown(path: str) -> str:
         return path
     host, slash, below = rest.partition("/")
     below = below.partition("?")[0] if scheme.startswith("http") else below  # elsewhere ? is a wildcard
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{below}"
+    if scheme not in ("abfs", "abfss"):  # there the container is before the @
+        host = host.rpartition("@")[2]
+    return f"{scheme}://{host}{slash}{below}"
 
 
 def has_segments(folder: str) -> bool:
@@ -230,7 +232,7 @@ def key_types(options: ReadOptions) -> KeyTypes:
     from kafkarec import distributed
 
     found = finder(options)
-    with as_spark_says(options):
+    with errors_as_spark(options):
         values = found.key_values()
         found.where.check_names()
     return tuple((name, distributed.inferred_type(each)) for name, each in values.items())
@@ -241,14 +243,14 @@ def partitions(options: ReadOptions, found: distributed.LogFinder, logs: Iterabl
     offsets of a partition, or other keys."""
     folders: dict[str, str] = {}
     for log in logs:
-        folders.setdefault(", ".join(log.keys) or "none", os.path.dirname(shown(log.segments[0].path)))
+        folders.setdefault(", ".join(log.keys) or "none", os.path.dirname(display_url(log.segments[0].path)))
     if len(folders) > 1:
         has = [f"{folder} has {names}" for names, folder in folders.items()]
         raise ValueError(
             f"all folders of one load must have the same keys: {has[0]}, and {has[1]}. Load them one by one, or those "
             f"of one kind by a glob such as archive/date=*/ with the option basePath"
         )
-    with as_spark_says(options):
+    with errors_as_spark(options):
         joined: list[Any] = found.joined(logs)
     partitions: Partitions = {}
     for log in joined:
@@ -269,5 +271,5 @@ def open_segment(
 
     opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=dict(storage))
     if not isinstance(opened, kafkarec.Segment):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown(path))
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), display_url(path))
     return opened

@@ -18,9 +18,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .listing import lost
+from .listing import report_loss
 from .options import ReadOptions, StorageOptions, to_json
-from .paths import CutPoint, Keys, OffsetRange, PartitionLog, Partitions, TopicPartition, open_segment, shown
+from .paths import CutPoint, Keys, OffsetRange, PartitionLog, Partitions, TopicPartition, display_url, open_segment
 
 if TYPE_CHECKING:
     import kafkarec
@@ -36,7 +36,7 @@ _LEAST_ZEROS = 12
 LAST_OFFSET = (1 << 62) - 1  # no log reaches it: its position is that of the last index entry
 
 
-class PlannedFile(NamedTuple):
+class FileIdentity(NamedTuple):
     """The identity of a local file when it was planned. inactive: a later segment existed, so it no longer
     grows."""
 
@@ -59,7 +59,7 @@ class Uncommitted(NamedTuple):
     last_stable_offset: int
 
 
-ALL = Uncommitted((), NO_END)
+NOTHING_LEFT_OUT = Uncommitted((), NO_END)
 
 
 class Split(NamedTuple):
@@ -85,16 +85,16 @@ class Split(NamedTuple):
     later_segment: bool = False
     start_offset: int | None = None
     end_offset: int | None = None
-    uncommitted: Uncommitted = ALL
+    uncommitted: Uncommitted = NOTHING_LEFT_OUT
     first_offset: int | None = None
     is_log_end: bool = False
-    file: PlannedFile | None = None
+    file: FileIdentity | None = None
     keys: Keys = ()
     followed_by: tuple[str, int] | None = None
     next_base_offset: int | None = None
 
 
-def plan(
+def plan_splits(
     options: ReadOptions,
     partitions: Partitions,
     ranges: dict[TopicPartition, OffsetRange],
@@ -113,12 +113,16 @@ def plan(
     for key, partition in partitions.items():
         if options.is_read_committed or ranges[key] != (None, None):
             _check_names(partition)
-        uncommitted = ALL
+        uncommitted = NOTHING_LEFT_OUT
         if options.is_read_committed:
             known = (transactions or {}).get(key)
             uncommitted = known or read_transactions(partition, options, ranges[key][0])
-        for number in partition.in_range(*ranges[key]):
-            segment, later, size = partition.segments[number], partition.next_base(number), partition.length(number)
+        for number in partition.segments_in_range(*ranges[key]):
+            segment, later, size = (
+                partition.segments[number],
+                partition.next_base_offset(number),
+                partition.length(number),
+            )
             first, aborted = partition.span(number)[0].offset, uncommitted.aborted
             # of empty ones only these show that offsets are missing after them
             if size == 0 and (later is None or first is None or first >= later):
@@ -126,7 +130,7 @@ def plan(
             if segment.base_offset is not None:  # those that end in it or later, and begin before the next one
                 base, until = segment.base_offset, NO_END if later is None else later
                 aborted = tuple(span for span in aborted if span[2] >= base and span[1] < until)
-            file, is_cut = file_of(segment), partition.span(number)[1] is not None
+            file, is_cut = file_identity(segment), partition.span(number)[1] is not None
             for begin, stop in _pieces(options, partition, number, most, ranges[key]):
                 end = None if size is None else stop.position
                 is_end = end in (None, segment.listed_size)
@@ -185,7 +189,7 @@ def _without_zeros(partition: PartitionLog) -> PartitionLog:
     return partition
 
 
-def file_of(segment: kafkarec.Segment) -> PlannedFile | None:
+def file_identity(segment: kafkarec.Segment) -> FileIdentity | None:
     """The identity of a segment's file; None: it is remote. FileNotFoundError if it was removed or replaced since
     it was listed: the caller lists again."""
     size = segment.listed_size
@@ -194,7 +198,7 @@ def file_of(segment: kafkarec.Segment) -> PlannedFile | None:
     status = os.stat(segment.path)
     if status.st_size < size or (segment.later_segment and status.st_size != size):
         raise FileNotFoundError(f"{segment.path} had {size} bytes when it was listed, and has {status.st_size}")
-    return PlannedFile(status.st_ino, status.st_size, segment.later_segment)
+    return FileIdentity(status.st_ino, status.st_size, segment.later_segment)
 
 
 @contextmanager
@@ -220,19 +224,19 @@ def opened(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | No
                 if status.st_size != planned.size and (planned.inactive or status.st_ino != planned.inode):
                     raise FileNotFoundError(f"{split.path} is another file than when the query was planned")
         except FileNotFoundError as error:
-            what = f"{shown(split.path)} no longer exists" if error.errno else str(error)
+            what = f"{display_url(split.path)} no longer exists" if error.errno else str(error)
             if os.path.islink(split.path):
                 what = f"{split.path} is a link to {os.readlink(split.path)}, which does not exist"
-            lost(options, f"{name}{what}")
+            report_loss(options, f"{name}{what}")
             yield None
             return
         if split.end is not None and split.end > whole.size:
             had = f"has {whole.size} bytes, and had {split.end} when the query was planned: it was truncated"
-            lost(options, f"{name}{shown(split.path)} {had}")
+            report_loss(options, f"{name}{display_url(split.path)} {had}")
         yield part
 
 
-def tasks(options: ReadOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
+def group_into_tasks(options: ReadOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
     """Combines consecutive splits into tasks of about equal size, as many as _task_count says if there are enough.
     Splits of one file that follow each other become one."""
     pieces = Counter(split.path for split in splits)
@@ -269,7 +273,7 @@ def _pieces(
 
     segment, (first, border) = partition.segments[number], partition.span(number)
     size = segment.listed_size
-    last = border or CutPoint(size or 0, partition.next_base(number))
+    last = border or CutPoint(size or 0, partition.next_base_offset(number))
     if size is None or last.position - first.position <= most:
         yield first, last
         return
@@ -348,7 +352,7 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
     from kafkarec.sidecars import producer_snapshot
 
     log = partition.log
-    number = 0 if start is None else partition.in_range(start, None)[0]
+    number = 0 if start is None else partition.segments_in_range(start, None)[0]
     while True:
         open_before: dict[int, int] = {}  # producer id -> first offset of its transaction, at the segment's start
         try:
@@ -366,7 +370,7 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
         state = Uncommitted(found.aborted, min(still_open, default=NO_END))
         if not number or state.last_stable_offset >= (partition.segments[number].base_offset or 0):
             return state
-        number = partition.in_range(state.last_stable_offset, None)[0]
+        number = partition.segments_in_range(state.last_stable_offset, None)[0]
 
 
 # ---- a read in one line ----------------------------------------------------------------------------------
@@ -378,37 +382,37 @@ def read_transactions(partition: PartitionLog, options: ReadOptions, start: int 
 # Values of storageOptions, which may be secret, and of URLs beyond the path are left out.
 
 
-def of_tasks(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:
+def plan_text(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:
     """tasks: the splits of each."""
     splits = [split for task in tasks for split in task]
     sizes = [None if split.end is None else split.end - split.begin for split in splits]
-    unknown = "" if None not in sizes else f" and {amount_of(sizes.count(None), 'file')} of unknown size"
+    unknown = "" if None not in sizes else f" and {counted(sizes.count(None), 'file')} of unknown size"
     amount = (
-        f"{amount_of(len(tasks), 'task')}, {amount_of(len(splits), 'split')}, {sum(filter(None, sizes))} bytes{unknown}"
+        f"{counted(len(tasks), 'task')}, {counted(len(splits), 'split')}, {sum(filter(None, sizes))} bytes{unknown}"
     )
-    return f"{amount}: {of_options(chosen)}"
+    return f"{amount}: {options_text(chosen)}"
 
 
-def of_options(chosen: ReadOptions) -> str:
+def options_text(chosen: ReadOptions) -> str:
     """The options that were given, with paths, in the order of the table of options."""
     return " ".join(f"{name}={_text(name, value)}" for name, value in chosen.given.items())
 
 
-def damage_report_of(chosen: ReadOptions) -> str:
+def damage_report_call(chosen: ReadOptions) -> str:
     """The call that lists the damage of what is read."""
-    return f"spark_udfs.damage_report(spark, {paths_of(chosen)})"
+    return f"spark_udfs.damage_report(spark, {paths_text(chosen)})"
 
 
-def paths_of(chosen: ReadOptions) -> str:
+def paths_text(chosen: ReadOptions) -> str:
     """The path that is read, or the list of them, as Python writes it."""
-    return repr(shown(chosen.path) if chosen.path else [*map(shown, chosen.paths)])
+    return repr(display_url(chosen.path) if chosen.path else [*map(display_url, chosen.paths)])
 
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, StorageOptions):
         return str(value)
     if name in ("path", "paths"):
-        return ",".join(map(shown, [value] if isinstance(value, str) else value))
+        return ",".join(map(display_url, [value] if isinstance(value, str) else value))
     if isinstance(value, str):
         return value
     if isinstance(value, tuple):
@@ -417,6 +421,6 @@ def _text(name: str, value: Any) -> str:
     return json.dumps(to_json(value) if by_partition else value)
 
 
-def amount_of(count: int, one: str, several: str = "") -> str:
+def counted(count: int, one: str, several: str = "") -> str:
     """`1 file`, `2 files`."""
     return f"{count} {one if count == 1 else several or one + 's'}"

@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 
 from spark_udfs import bootstrap
 from spark_udfs.errors import Conflict, logger
-from spark_udfs.schema import Row
+from spark_udfs.schema import NamedValues
 
 from .buckets import SCHEMES, Bucket
 from .folders import SharedFolder
@@ -64,21 +64,21 @@ class Publisher:
 
     def begin(self, job: WriteJob) -> None:
         """Makes that without which tasks write nothing, so that a task that outlives an abort leaves nothing."""
-        self.store.put(f"{staging_folder(job.job)}/{BEGUN}", b"")
+        self.store.put(f"{staging_folder(job.job_id)}/{BEGUN}", b"")
 
     @contextmanager
     def staging_writer(self, job: WriteJob, task: int, attempt: int) -> Iterator[StagingWriter]:
         """What an attempt of a task writes with. What is written when it is closed is staged at the end; nothing after
         an error."""
         name = attempt_name(task, attempt)
-        with self.store.staged_files(job, name) as folder:
+        with self.store.attempt_folder(job, name) as folder:
             writer = StagingWriter(job, task, name, folder)
             try:
                 yield writer
             finally:
                 writer.drop()
 
-    def commit(self, job: WriteJob, staged: Iterable[StagedPartition]) -> list[Row]:
+    def commit(self, job: WriteJob, staged: Iterable[StagedPartition]) -> list[NamedValues]:
         """Publishes what is staged, in order of the tasks. A repeated call finishes an unfinished commit, or does
         nothing.
 
@@ -86,19 +86,21 @@ class Publisher:
         for offsets that do not follow the existing log, and for two tasks with given offsets of one partition.
         UnfinishedCommit, if what follows the journal fails.
         """
-        journal = self._committed(job, lambda: self._prepare(job, staged))
+        journal = self._commit_once(job, lambda: self._prepare(job, staged))
         return [{"name": row["name"], **row["summary"]} for row in journal["partitions"]] if journal else []
 
-    def commit_table(self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], record: Row) -> None:
+    def commit_table(
+        self, job: WriteJob, follows: str | None, files: Sequence[tuple[str, str]], table_content: NamedValues
+    ) -> None:
         """As `commit`, for files of a table; job.overwrite: instead of those that it has. Conflict, before anything is
         changed, if another job has changed the table.
 
         follows: the job of the commit after which this one planned; None: there was no table
         files: (staged name, relative to the job's folder; its name in the table)
-        record: the content of _table.json, without the job
+        table_content: the content of _table.json, without the job
         """
 
-        def prepare() -> Row:
+        def prepare() -> NamedValues:
             last = self._read(TABLE)
             if last.get("job") != follows:
                 other = (
@@ -108,8 +110,8 @@ class Publisher:
                     f"{self.store.path}: {other} since this job planned what to write; nothing of this job is there. "
                     f"Run it again: it will write what the table then lacks"
                 )
-            folder = staging_folder(job.job)
-            staged = {one.name for one in self.store.names(folder)}
+            folder = staging_folder(job.job_id)
+            staged = {one.name for one in self.store.list_files(folder)}
             lost = [name for name, _ in files if name not in staged]
             if lost:
                 raise FileNotFoundError(
@@ -117,58 +119,58 @@ class Publisher:
                     f"driver and all executors share"
                 )
             moved = [(f"{folder}/{name}", target) for name, target in files]
-            gone = [one.name for one in self.store.names()] if job.overwrite else []
+            gone = [one.name for one in self.store.list_files()] if job.overwrite else []
             # what readers take for files with rows
             gone = [name for name in gone if name.endswith(FILE_OF_A_TABLE) and not re.search("(^|/)[_.]", name)]
-            table = {"job": job.job, **record}
-            return {"job": job.job, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
+            table = {"job": job.job_id, **table_content}
+            return {"job": job.job_id, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
 
-        self._committed(job, prepare)
+        self._commit_once(job, prepare)
 
-    def table(self) -> Row:
-        """The record of the table's last commit, which is finished first if it is not; empty: there is no table."""
-        if any(map(self._journal, self.store.folders(TEMPORARY))):
+    def finish_and_read_table(self) -> NamedValues:
+        """The content of the table's last commit, which is finished first if it is not; empty: there is no table."""
+        if any(map(self._journal, self.store.list_folders(TEMPORARY))):
             own = f"table-{os.getpid()}-{time.time_ns()}"
             with self.store.locked(own):
                 self._finish_others(own, "nothing was read yet; an earlier job,")
         return self._read(TABLE)
 
-    def _committed(self, job: WriteJob, prepare: Callable[[], Row]) -> Row | None:
+    def _commit_once(self, job: WriteJob, prepare: Callable[[], NamedValues]) -> NamedValues | None:
         """The journal of the job, which is finished; None: it was done before."""
-        with self.store.locked(job.job):
-            if self._is_done(job.job, job.query, job.batch):
-                self._clean_up(job.job)
+        with self.store.locked(job.job_id):
+            if self._is_done(job.job_id, job.query, job.batch):
+                self._clean_up(job.job_id)
                 return None
-            self._finish_others(job.job, "nothing of this job is written; an earlier job,")
-            journal = self._journal(job.job)
+            self._finish_others(job.job_id, "nothing of this job is written; an earlier job,")
+            journal = self._journal(job.job_id)
             if not journal:
                 journal = prepare()
                 self.store.heartbeat()
                 try:
-                    self._put(_journal_name(job.job), journal)
+                    self._put(_journal_name(job.job_id), journal)
                 except Exception as error:
-                    if self._journal(job.job):
-                        raise self._unfinished(job.job, error) from error
+                    if self._journal(job.job_id):
+                        raise self._unfinished_error(job.job_id, error) from error
                     raise
             self._finish(journal)
             if job.query is not None:  # it runs one batch at a time: what others have staged is of failed attempts
-                for other in self.store.folders(TEMPORARY):
-                    if other.startswith(f"{job.query}-") and other != job.job:
+                for other in self.store.list_folders(TEMPORARY):
+                    if other.startswith(f"{job.query}-") and other != job.job_id:
                         self._discard(other)
         return journal
 
     def _finish_others(self, job: str, which: str) -> None:
-        for other in self.store.folders(TEMPORARY):
+        for other in self.store.list_folders(TEMPORARY):
             if other != job and self._journal(other):
                 self._settle(other, which)
 
     def abort(self, job: WriteJob) -> None:
         """Removes what is staged; finishes a commit whose journal is written."""
-        if job.query is None and not self._journal(job.job):
-            self._discard(job.job)
+        if job.query is None and not self._journal(job.job_id):
+            self._discard(job.job_id)
             return
-        with self.store.locked(job.job):  # a process of a dead driver may still be at work on this batch
-            self._settle(job.job)
+        with self.store.locked(job.job_id):  # a process of a dead driver may still be at work on this batch
+            self._settle(job.job_id)
 
     def sweep(self, older_than_hours: float = 24.0) -> list[str]:
         """Removes what jobs of dead drivers have left below the path, and finishes their commits.
@@ -177,20 +179,20 @@ class Publisher:
         the ids of the jobs that were removed or finished.
         """
         seconds = older_than_hours * 3600
-        if not self._older_than(seconds):
+        if not self._jobs_older_than(seconds):
             return []
         own = f"sweep-{os.getpid()}-{time.time_ns()}"
         with self.store.locked(own, seconds):
-            jobs = [job for job in self._older_than(seconds) if job != own]
+            jobs = [job for job in self._jobs_older_than(seconds) if job != own]
             for job in jobs:
                 self._settle(job)
                 self.store.delete(f"{LOCKS}/{job}.lock")
             return jobs
 
-    def _older_than(self, seconds: float) -> list[str]:
+    def _jobs_older_than(self, seconds: float) -> list[str]:
         """The jobs of which nothing is younger."""
         newest: dict[str, float] = {}
-        for one in self.store.names(TEMPORARY):
+        for one in self.store.list_files(TEMPORARY):
             path = f"{TEMPORARY}/{one.name}"
             job = path.removeprefix(f"{LOCKS}/").removesuffix(".lock") if path.startswith(LOCKS) else path.split("/")[1]
             newest[job] = max(newest.get(job, 0.0), one.modified)
@@ -198,14 +200,14 @@ class Publisher:
 
     # ---- before the journal is written
 
-    def _prepare(self, job: WriteJob, staged: Iterable[StagedPartition]) -> Row:
+    def _prepare(self, job: WriteJob, staged: Iterable[StagedPartition]) -> NamedValues:
         """The journal: job, query, batch and partitions, a list of rows with name, summary and the store's own. That of
-        a table: `files` and `gone` in place of rows, and `table`, its record."""
+        a table: `files` and `gone` in place of rows, and `table`, its content."""
         parts: dict[str, list[StagedPartition]] = {}
         for one in sorted(staged, key=lambda one: (one.topic, one.partition, one.task)):
             parts.setdefault(one.name, []).append(one)
         for name, each in parts.items():
-            if len(each) > 1 and any(part.given for part in each):
+            if len(each) > 1 and any(part.offsets_given for part in each):
                 raise ValueError(f"{len(each)} tasks have records with offsets for {name}: {ADVICE}")
         topics = {each[0].topic for each in parts.values()} | ({job.topic} if job.topic else set())
         if job.overwrite == "static" and not topics and job.query is None:
@@ -214,7 +216,7 @@ class Publisher:
                 f'option("topic", NAME) empties that topic; partitionOverwriteMode=dynamic changes nothing'
             )
         ids: dict[str, bytes] = {}  # all partitions of a topic share one topic id
-        for name in self.store.folders():
+        for name in self.store.list_folders():
             topic, _ = partition_of(name) or ("", -1)
             if topic not in topics:
                 continue
@@ -222,26 +224,26 @@ class Publisher:
                 ids[topic] = found
             if job.overwrite != "static" or name in parts:
                 continue
-            if any(one.name.endswith(".log") for one in self.store.names(name, below=False)):
+            if any(one.name.endswith(".log") for one in self.store.list_files(name, below=False)):
                 parts[name] = []  # it will have an empty log
         rows = self.store.prepare(job, parts, {name: ids.get(name.rpartition("-")[0]) for name in parts})
         for row in rows:
-            self.store.check(row)
-        return {"job": job.job, "query": job.query, "batch": job.batch, "partitions": rows}
+            self.store.check_unchanged(row)
+        return {"job": job.job_id, "query": job.query, "batch": job.batch, "partitions": rows}
 
     # ---- from then on
 
-    def _journal(self, job: str) -> Row:
+    def _journal(self, job: str) -> NamedValues:
         return self._read(_journal_name(job))
 
-    def _read(self, name: str) -> Row:
+    def _read(self, name: str) -> NamedValues:
         """The object of a JSON file; empty: the file does not exist or is not ours (Hadoop's _SUCCESS is empty)."""
         content = None
         with suppress(ValueError):
             content = json.loads(self.store.read(name) or b"")
         return content if isinstance(content, dict) else {}
 
-    def _put(self, name: str, content: Row) -> None:
+    def _put(self, name: str, content: NamedValues) -> None:
         self.store.put(name, json.dumps(content, sort_keys=True).encode() + b"\n")
 
     def _settle(self, job: str, which: str = "job") -> None:
@@ -254,13 +256,13 @@ class Publisher:
         self._finish(journal, which)
         logger.warning("%s: the commit of job %s, which its driver had not finished, is finished", self.store.path, job)
 
-    def _finish(self, journal: Row, which: str = "job") -> None:
+    def _finish(self, journal: NamedValues, which: str = "job") -> None:
         """Steps 3 to 5, as far as an earlier attempt has not done them."""
         job, query = journal["job"], journal["query"]
         try:
             if not self._is_done(job, query, journal["batch"]):
                 if "table" in journal:
-                    self.store.replace(journal["gone"], journal["files"])
+                    self.store.replace_files(journal["gone"], journal["files"])
                     self._put(TABLE, journal["table"])
                 elif query is None:
                     self.store.delete(SUCCESS)  # while a job is being published its content is wrong
@@ -272,9 +274,9 @@ class Publisher:
                     self._put(STREAMS, {**self._read(STREAMS), query: {"batch": journal["batch"], "job": job}})
             self._clean_up(job)
         except Exception as error:
-            raise self._unfinished(job, error, which) from error
+            raise self._unfinished_error(job, error, which) from error
 
-    def _unfinished(self, job: str, error: Exception, which: str = "job") -> UnfinishedCommit:
+    def _unfinished_error(self, job: str, error: Exception, which: str = "job") -> UnfinishedCommit:
         path = self.store.path
         return UnfinishedCommit(
             f"{path}: {which} {job} is committed, being finished: do not run it again. The next job that "
@@ -355,7 +357,7 @@ def resolve_table(path: str, storage: StorageOptions) -> str:
     """The absolute path or URL of a table; ValueError for one that holds anything else."""
     path, names = _listed(path, storage)
     others = sorted(name for name in names if not name.startswith((TEMPORARY, ".")))
-    if others and TABLE not in names and not Publisher(path, storage).table():
+    if others and TABLE not in names and not Publisher(path, storage).finish_and_read_table():
         raise ValueError(f"{path} holds {others[0]}, and no table that write_table has made: name a new folder")
     return path
 
@@ -369,4 +371,4 @@ def _listed(path: str, storage: StorageOptions) -> tuple[str, list[str]]:
         raise ValueError(f"kafkarec cannot write to {scheme + is_url if is_url else path}. {FOLDERS}")
     store = Publisher(path, storage).store
     store.check_access()
-    return store.path, [*store.folders(), *(one.name for one in store.names(below=False))]
+    return store.path, [*store.list_folders(), *(one.name for one in store.list_files(below=False))]

@@ -22,13 +22,13 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import bootstrap, decoding, schema
 from spark_udfs.errors import cause_first, logger
-from spark_udfs.schema import Columns, Row, SparkColumn
+from spark_udfs.schema import Columns, NamedValues, SparkColumn
 
 from . import planning
 from .columns import key_values
 from .log_end import GAP, SplitEnd, batches_of
 from .options import ReadOptions
-from .paths import open_segment, shown
+from .paths import display_url, open_segment
 from .planning import Split
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ COUNTS = (
     "missing_offsets",
 )
 OF_THE_LAST = ("incomplete_position", "last_offset")
-OFFSET = tuple(each for each in schema.RECORD_COLUMNS if each.name == "offset")
+OFFSET_COLUMNS = tuple(each for each in schema.RECORD_COLUMNS if each.name == "offset")
 # Read if only constant columns are selected: one column is needed for the number of rows.
 _CHEAPEST = {"records": "offset", "batches": "position"}
 _POSITION = {"records": "batch_position", "batches": "position"}
@@ -103,9 +103,12 @@ def read_split(
                         path, base = split.followed_by
                         last = max(batches_of(piece).column("next_offset"), default=base)
                         if last > base:
-                            spans = (shown(split.path), f"up to {last - 1}"), (shown(path), f"from {base} on")
+                            spans = (
+                                (display_url(split.path), f"up to {last - 1}"),
+                                (display_url(path), f"from {base} on"),
+                            )
                             raise distributed.overlap(f"{split.topic}-{split.partition}", *spans)
-                    yield from decoding.cut(rows.batch(piece), LARGEST_BATCH, options.maxRecordsPerBatch)
+                    yield from decoding.split_by_size(rows.batch(piece), LARGEST_BATCH, options.maxRecordsPerBatch)
             counters.add_end(end)
             yield from _incomplete_end(end, rows, options, counters)
     except kafkarec.KafkaRecordError as error:
@@ -115,17 +118,17 @@ def read_split(
             counters.add(damaged=1)
             if not hasattr(error, "__notes__"):
                 error.add_note(_advice(split, error, options))
-            error.add_note(f"{planning.damage_report_of(options)} lists all damage")
+            error.add_note(f"{planning.damage_report_call(options)} lists all damage")
             raise
         # not a segment at all, for example an encrypted object
-        yield rows.damage_only([counters.add_rest(split, str(error.reason), str(error))])
+        yield rows.damage_rows([counters.add_rest(split, str(error.reason), str(error))])
 
 
 def _incomplete_end(
     end: SplitEnd, rows: _RowBuilder, options: ReadOptions, counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
     """The row of an incomplete batch at the log's end, if endOfLog=strict; in FAILFAST mode its error."""
-    incomplete = end.incomplete()
+    incomplete = end.incomplete_end()
     if incomplete is None:
         return
     is_damage = options.endOfLog == "strict"
@@ -140,12 +143,12 @@ def _incomplete_end(
         error.add_note(f"endOfLog=tail, the default, ends before it: a broker may be writing there; {_PERMISSIVE}")
         raise error
     counters.add_damage(incomplete)
-    yield rows.damage_only([incomplete])
+    yield rows.damage_rows([incomplete])
 
 
 def pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: list[str]) -> Generator[Piece]:
     """The records (view=batches: the batches) of a split in these bytes. sources: the columns that kafkarec decodes."""
-    wanted: Row = {"start_offset": split.start_offset, "end_offset": split.end_offset}
+    wanted: NamedValues = {"start_offset": split.start_offset, "end_offset": split.end_offset}
     if options.view == "batches":
         yield from part.scan_pieces(errors=options.errors, **wanted)
         return
@@ -190,7 +193,7 @@ class _RowBuilder:
         self.corrupt = options.columnNameOfCorruptRecord
         self.position_column = _POSITION[options.view]
         self.has_reasons = options.mode == "PERMISSIVE" and self.corrupt in self.schema.names
-        path = shown(split.path)
+        path = display_url(split.path)
         self.constants = {
             "topic": split.topic,
             "partition": split.partition,
@@ -213,10 +216,10 @@ class _RowBuilder:
             return batch
         positions = table.column(self.position_column)
         indices = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
-        damaged = self.damage_only(piece.damage).to_struct_array()
+        damaged = self.damage_rows(piece.damage).to_struct_array()
         return pa.RecordBatch.from_struct_array(decoding.with_rows(batch.to_struct_array(), indices, damaged))
 
-    def damage_only(self, damage: Iterable[kafkarec.Damage]) -> pa.RecordBatch:
+    def damage_rows(self, damage: Iterable[kafkarec.Damage]) -> pa.RecordBatch:
         """A row for each damaged range: position and reason; all other columns are null."""
         if not self.has_reasons:
             return pa.RecordBatch.from_pylist([], self.schema)
@@ -266,12 +269,12 @@ class TaskCounters:
 
     def __init__(self, what: str = "read") -> None:
         self.what = what
-        self.rows: list[Row] = []
+        self.rows: list[NamedValues] = []
         self.damaged, self.started = 0, time.monotonic()
 
     def add_split(self, split: Split) -> None:
         """Begins the row of a split."""
-        row = {"topic": split.topic, "partition": split.partition, "file": shown(split.path), "keys": split.keys}
+        row = {"topic": split.topic, "partition": split.partition, "file": display_url(split.path), "keys": split.keys}
         counts = {**dict.fromkeys(COUNTS, 0), **dict.fromkeys(OF_THE_LAST)}
         self.rows.append({**row, **counts, "begin": split.begin, "ranges": []})
 
@@ -320,7 +323,7 @@ class TaskCounters:
         if self.damaged <= MOST_RANGES or damage.reason == GAP:
             self.rows[-1]["ranges"].append({name: getattr(damage, name) for name in decoding.REASON_FIELDS})
 
-    def damage(self) -> list[Row]:
+    def damage(self) -> list[NamedValues]:
         """The damaged ranges of all splits, each with topic, partition and file."""
         return [
             {name: row[name] for name in ("topic", "partition", "file")} | each

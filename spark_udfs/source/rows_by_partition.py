@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from spark_udfs.schema import CORRUPT, Row
+from spark_udfs.schema import CORRUPT, NamedValues
 
 from .staging import WriteJob
 
@@ -69,7 +69,7 @@ class PartitionSplitter:
         unassigned = None if given is None else pc.indices_nonzero(given.is_null())
         if unassigned is not None:
             keys = keys.take(unassigned)
-        assigned = partitions(keys, self._next, self._job.num_partitions or self._job.existing.get(topic, 1))
+        assigned = assign_partitions(keys, self._next, self._job.num_partitions or self._job.existing.get(topic, 1))
         self._next += len(keys)
         if unassigned is None:
             return pa.array(assigned)
@@ -78,7 +78,7 @@ class PartitionSplitter:
         return pa.array(whole)
 
 
-def _records(columns: Row) -> Row:
+def _records(columns: NamedValues) -> NamedValues:
     """The columns for kafkarec.encode."""
     value = columns["value"]
     count = len(value)
@@ -135,11 +135,11 @@ def murmur2(keys: Any) -> Any:
     order = np.argsort(lengths, kind="stable")
     sizes, starts = np.unique(lengths[order], return_index=True)
     for size, rows in zip(sizes, np.split(order, starts[1:]), strict=True):
-        hashes[rows] = _of_one_size(data, offsets[rows], int(size))
+        hashes[rows] = _hash_keys_of_size(data, offsets[rows], int(size))
     return hashes
 
 
-def _of_one_size(data: Any, starts: Any, size: int) -> Any:
+def _hash_keys_of_size(data: Any, starts: Any, size: int) -> Any:
     """All keys of one length together, four bytes at a time."""
     with np.errstate(over="ignore"):
         hashes = np.full(len(starts), (_SEED ^ size) & 0xFFFFFFFF, np.uint32)
@@ -162,7 +162,7 @@ def _words(data: Any, starts: Any, count: int) -> Any:
     return words
 
 
-def partitions(keys: Any, first: int, count: int) -> Any:
+def assign_partitions(keys: Any, first: int, count: int) -> Any:
     """The partition of each row of a topic with `count` partitions, as numpy.int64. keys: a BinaryArray; first: that of
     the first row, if it has no key."""
     assigned = (first + np.arange(len(keys))) % count

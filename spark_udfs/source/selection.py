@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EARLIEST, LATEST = -2, -1
 
 
-def chosen(options: ReadOptions, partitions: Partitions, *, must_exist: bool = True) -> Partitions:
+def select_partitions(options: ReadOptions, partitions: Partitions, *, must_exist: bool = True) -> Partitions:
     """The partitions that subscribe, subscribePattern or assign name. must_exist: ValueError for one that does not;
     while a stream runs they may appear and disappear."""
     topics, pattern, assigned = options.subscribe, options.subscribePattern, options.assign
@@ -59,7 +59,7 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
         end = _offset(log, ends[key], key, "no bound")
         for option, offset in (("startingOffsets", start), ("endingOffsets", end)):
             if offset is not None and option in options.given and options.failOnDataLoss:
-                _check(offset, option, key, partition, log)
+                _check_offset(offset, option, key, partition, log)
         checked[key] = start, end
         are_empty.append(end is not None and end <= max(start or 0, partition.segments[0].base_offset or 0))
     if are_empty and all(are_empty):
@@ -130,11 +130,11 @@ def _offset(log: kafkarec.Log, requested: _RequestedOffset, key: TopicPartition,
         return None if value in (EARLIEST, LATEST) else value
     offset = log.offset_for_timestamp(value)
     if offset is None and fallback == "error":
-        raise no_record(key, value)
+        raise no_record_error(key, value)
     return log.next_offset if offset is None and fallback == "latest" else offset
 
 
-def no_record(key: TopicPartition, time: int) -> ValueError:
+def no_record_error(key: TopicPartition, time: int) -> ValueError:
     """The error where a partition has no record at or after a time (ms)."""
     return ValueError(
         f"{key[0]}-{key[1]} has no record at or after {instant_text(time)}; "
@@ -142,7 +142,7 @@ def no_record(key: TopicPartition, time: int) -> ValueError:
     )
 
 
-def _check(offset: int, option: str, key: TopicPartition, partition: PartitionLog, log: kafkarec.Log) -> None:
+def _check_offset(offset: int, option: str, key: TopicPartition, partition: PartitionLog, log: kafkarec.Log) -> None:
     """ValueError if the log does not have the offset, which Spark's Kafka source calls data loss."""
     first, last = log.start_offset, log.next_offset
     if first is None or last is None:

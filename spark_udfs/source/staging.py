@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
-from spark_udfs.schema import Row
+from spark_udfs.schema import NamedValues
 
 from .options import StorageOptions
 from .paths import TopicPartition, open_segment
@@ -55,13 +55,13 @@ class ListedFile(NamedTuple):
 
 @dataclass
 class StagedPartition:
-    """One partition's records of one task. folder: relative to the job's. given: the rows have offsets."""
+    """One partition's records of one task. folder: relative to the job's. offsets_given: the rows have offsets."""
 
     topic: str
     partition: int
     task: int
     folder: str
-    given: bool
+    offsets_given: bool
     records: int = 0
     size: int = 0
     first_offset: int = -1
@@ -75,7 +75,7 @@ class StagedPartition:
 class WriteJob(NamedTuple):
     """One write to a path.
 
-    job: its id. query, batch: of a stream; the id then consists of both, so that a batch that runs again is recognised.
+    query, batch: of a stream; job_id then consists of both, so that a batch that runs again is recognised.
     overwrite: one of options.OVERWRITES; None: append. topic: the option, None if the rows have a column for it
     storage: options of the library that opens a URL
     compression, level, batch_size, segment_bytes: how batches and segments are written; level None: Kafka's default
@@ -83,7 +83,7 @@ class WriteJob(NamedTuple):
     """
 
     path: str
-    job: str
+    job_id: str
     overwrite: str | None
     topic: str | None = None
     query: str | None = None
@@ -99,7 +99,7 @@ class WriteJob(NamedTuple):
 
     @property
     def folder(self) -> str:
-        return os.path.join(self.path, staging_folder(self.job))
+        return os.path.join(self.path, staging_folder(self.job_id))
 
 
 def staging_folder(job: str) -> str:
@@ -107,7 +107,9 @@ def staging_folder(job: str) -> str:
     return f"{TEMPORARY}/{job}"
 
 
-def row_of(name: str, parts: Sequence[StagedPartition], before: Any, made: Any, offsets: Sequence[int] = (0, 0)) -> Row:
+def journal_row(
+    name: str, parts: Sequence[StagedPartition], before: Any, made: Any, offsets: Sequence[int] = (0, 0)
+) -> NamedValues:
     """A partition's row of a journal. before: what its folder has, by which a change is seen; made: what it will have;
     offsets: of the new records, the first one and the next one after them."""
     summary = {"records": sum(part.records for part in parts), "first_offset": offsets[0], "next_offset": offsets[1]}
@@ -118,7 +120,7 @@ def attempt_name(task: int, attempt: int) -> str:
     return f"{task:05d}.{attempt}-{secrets.token_hex(4)}"
 
 
-def make_in_begun(folder: str) -> None:
+def make_attempt_folder(folder: str) -> None:
     """Makes a folder in the one of a job or of an attempt; FileNotFoundError if the job has ended."""
     try:
         with suppress(FileExistsError):
@@ -150,8 +152,8 @@ class StagingWriter:
         self._rows: dict[TopicPartition, list[Any]] = {}  # tables that are not written yet
         self._buffered: Counter[TopicPartition | None] = Counter()  # their bytes; None: of all
 
-    def put(self, topic: str, partition: int, table: Any, given: bool) -> None:
-        """Adds a pyarrow.Table of the columns key, value, timestamp, headers and, if `given`, offset."""
+    def put(self, topic: str, partition: int, table: Any, offsets_given: bool) -> None:
+        """Adds a pyarrow.Table of the columns key, value, timestamp, headers and, if `offsets_given`, offset."""
         key = topic, partition
         state = self._partitions.get(key)
         if state is None:
@@ -159,8 +161,8 @@ class StagingWriter:
             if not 0 <= partition <= INT_MAX:
                 raise ValueError(f"partition {partition} of topic {topic}: must be 0 or more")
             folder = f"{self.name}/{topic}-{partition}"
-            state = self._partitions[key] = StagedPartition(topic, partition, self._task, folder, given)
-        if state.given != given:
+            state = self._partitions[key] = StagedPartition(topic, partition, self._task, folder, offsets_given)
+        if state.offsets_given != offsets_given:
             raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
         self._rows.setdefault(key, []).append(table)
         self._buffered.update({key: table.nbytes, None: table.nbytes})
@@ -194,14 +196,14 @@ class StagingWriter:
         table = pa.concat_tables(self._rows.pop(key))
         self._buffered[None] -= self._buffered.pop(key)
         job = self._job
-        options: Row = {"compression": job.compression, "level": job.level}
+        options: NamedValues = {"compression": job.compression, "level": job.level}
         options["batch_size"] = min(job.batch_size, job.segment_bytes)
-        if one.given:
+        if one.offsets_given:
             options["base_offset"] = None
         try:
             offsets = self._writer(key).write(table, **options)
         except ValueError as error:
-            why = f"; {ADVICE}" if one.given else ""
+            why = f"; {ADVICE}" if one.offsets_given else ""
             raise ValueError(f"{topic}-{partition}: {error}{why}") from None
         one.first_offset = offsets.start if one.first_offset < 0 else one.first_offset
         one.next_offset = offsets.stop
@@ -220,7 +222,7 @@ class StagingWriter:
             self._close(next(iter(self._writers)))
         topic, partition = key
         folder = os.path.join(self._folder, f"{topic}-{partition}")
-        make_in_begun(folder)
+        make_attempt_folder(folder)
         writer = kafkarec.SegmentWriter(
             folder,
             segment_bytes=self._job.segment_bytes,
@@ -253,22 +255,22 @@ def append(
     """
     import kafkarec
 
-    first, given = parts[0], parts[0].given
+    first, offsets_given = parts[0], parts[0].offsets_given
     try:
-        with kafkarec.SegmentWriter(folder, assign_offsets=not given, check_all=False, **options) as writer:
+        with kafkarec.SegmentWriter(folder, assign_offsets=not offsets_given, check_all=False, **options) as writer:
             end = writer.next_offset
-            if not given or first.first_offset >= end:
+            if not offsets_given or first.first_offset >= end:
                 for path in (path for part in parts for path in segments(part)):
                     with open_segment(path, NO_STORAGE) as segment:
                         for begin, stop in segment.splits(_PIECE_BYTES):
                             writer.append(segment.raw(begin, stop - begin))
-                return range(first.first_offset if given else end, writer.next_offset)
+                return range(first.first_offset if offsets_given else end, writer.next_offset)
     except ValueError as error:
         raise ValueError(f"{first.name}: {error}") from error
-    raise not_following(first, end)
+    raise not_following_error(first, end)
 
 
-def not_following(part: StagedPartition, next_offset: int) -> ValueError:
+def not_following_error(part: StagedPartition, next_offset: int) -> ValueError:
     """The error for a task's records with offsets that the log has already. next_offset: of the log"""
     return ValueError(
         f"{part.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the next offset of the log "

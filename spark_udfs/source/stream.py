@@ -29,9 +29,9 @@ from spark_udfs.errors import cause_first, log_to_stderr, logger
 from spark_udfs.schema import Columns
 
 from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
-from .batch import chosen_partitions, columns_of, warn_of_mode
+from .batch import columns_of, select_and_warn, warn_of_mode
 from .growing_log import GrowingLog
-from .listing import Listing, lost
+from .listing import Listing, report_loss
 from .options import Offsets, OffsetsJson, from_json, to_json
 from .paths import PartitionLog, Partitions, TopicPartition
 from .planning import Split
@@ -80,7 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def now(found: Partitions) -> _T:
             left_out = self._listing.finder.left_out
-            listed = chosen_partitions(self.options, found, left_out, must_exist=is_first)
+            listed = select_and_warn(self.options, found, left_out, must_exist=is_first)
             self._logs = {key: self._logs.get(key) or GrowingLog(self.options) for key in listed}
             for key, log in self._logs.items():
                 log.update(listed[key])
@@ -106,18 +106,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start(self, key: TopicPartition, log: GrowingLog, kind: str, requested: int) -> int:
         """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
         if kind == "time":
-            offset = log.paths.log.offset_for_timestamp(requested)
+            offset = log.listed_log.log.offset_for_timestamp(requested)
             if offset is not None:
                 return offset
             if self.options.startingOffsetsByTimestampStrategy == "error":
-                raise selection.no_record(key, requested)
+                raise selection.no_record_error(key, requested)
             requested = selection.LATEST
         if requested == selection.LATEST:
             self._held_back[key] = end = log.stable_end(log.end)
             return end
         if requested == selection.EARLIEST:
             return log.start
-        return log.available(requested, "startingOffsets asks for")
+        return log.clamp_reporting_loss(requested, "startingOffsets asks for")
 
     @cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
@@ -134,7 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = {}
         for key, log in logs.items():
             known = before.get(key)
-            begin = log.start if known is None else log.available(known, "the next offset is")
+            begin = log.start if known is None else log.clamp_reporting_loss(known, "the next offset is")
             end = latest = max(begin, log.stable_end(begin))
             if self._target_ends is not None:
                 end = min(end, max(begin, self._target_ends.get(key, begin)))
@@ -144,7 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             starts[key], ends[key], self._latest[key] = begin, end, latest
         offsets = self._limited(starts, ends, limit)
         for key, log in logs.items():
-            log.keep({each[key] for each in (before, starts, offsets) if key in each})
+            log.forget_except({each[key] for each in (before, starts, offsets) if key in each})
         self._held_back = {}
         return offsets
 
@@ -157,12 +157,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             most = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
-            size = sum(_bytes_in(self._logs[key].between(starts[key], ends[key])[0]) for key in lags)
+            size = sum(_bytes_in(self._logs[key].between_offsets(starts[key], ends[key])[0]) for key in lags)
             most = total * limit.max_bytes // max(1, size)
         if most >= total:
             return ends
         parts = {key: starts[key] + max(1, lag * most // total) for key, lag in lags.items()}
-        return ends | {key: min(self._logs[key].uncut(starts[key], at), ends[key]) for key, at in parts.items()}
+        return ends | {key: min(self._logs[key].batch_border(starts[key], at), ends[key]) for key, at in parts.items()}
 
     def reportLatestOffset(self) -> OffsetsJson | None:
         """The ends of the logs at the last trigger, from which Spark and `lag` compute the query's lag."""
@@ -197,7 +197,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         splits = self._with_logs(lambda logs: self._splits(logs, before, after))
         columns.check_key_values(splits, self.columns)
         log_end.warn_of_gaps(self.options, splits)
-        return [InputPartition(each) for each in planning.tasks(self.options, splits)]
+        return [InputPartition(each) for each in planning.group_into_tasks(self.options, splits)]
 
     def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
         self._report_missing(after, logs)
@@ -208,9 +208,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin >= stop:
                 continue
             if key in before:
-                begin = log.available(begin, "the batch begins at")
-            spans[key] = log, begin, log.available(stop, "the batch ends at", is_end=True)
-        return growing_log.plan(self.options, spans)
+                begin = log.clamp_reporting_loss(begin, "the batch begins at")
+            spans[key] = log, begin, log.clamp_reporting_loss(stop, "the batch ends at", is_end=True)
+        return growing_log.plan_splits(self.options, spans)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         log_to_stderr()
@@ -222,7 +222,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         gone = sorted(set(before) - set(logs))
         if gone:
             names = ", ".join(f"{key[0]}-{key[1]} (next offset {before[key]})" for key in gone)
-            lost(self.options, f"{names}: no segments are left")
+            report_loss(self.options, f"{names}: no segments are left")
 
 
 class SimpleStreamReader(StreamReader):
@@ -255,7 +255,7 @@ class SimpleStreamReader(StreamReader):
             self._report_missing(before, logs)
             for key, log in logs.items():
                 if before.get(key, 0) > after.get(key, 0):
-                    log.available(before[key], "the next offset is")
+                    log.clamp_reporting_loss(before[key], "the next offset is")
         return super()._splits(logs, before, after)
 
 

@@ -1,7 +1,7 @@
 """`df.write` and `df.writeStream` with `format("kafkarec")`: rows to partition folders
 
     driver   writer(): checks options and columns, names the job
-    tasks    write(): stages the rows by topic and partition; returns a StagedMessage
+    tasks    stage_rows(): stages the rows by topic and partition; returns a StagedMessage
     driver   commit(): publishes what the messages list; abort(): removes what is staged; see publishing
 
 The columns are those of Spark's Kafka sink, and offset: value; key, headers, timestamp, topic, partition, offset.
@@ -60,7 +60,7 @@ class StagedMessage(WriterCommitMessage):
 def writer(given: options.Given, schema: Any, overwrite: str | None) -> DataSourceArrowWriter:
     """The writer of `df.write`. overwrite: what the session's overwrites replace, one of options.OVERWRITES; None:
     append. ValueError for options, columns and paths that cannot be written."""
-    job = planned(given, schema, overwrite)._replace(job=str(uuid4()))
+    job = plan_job(given, schema, overwrite)._replace(job_id=str(uuid4()))
     publisher(job).begin(job)
     return BatchWriter(job)
 
@@ -68,7 +68,7 @@ def writer(given: options.Given, schema: Any, overwrite: str | None) -> DataSour
 def stream_writer(given: options.Given, schema: Any, overwrite: str | None) -> DataSourceStreamArrowWriter:
     """The writer of `df.writeStream`. overwrite: in complete mode, in which each batch overwrites; else as `writer`."""
     own = {name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS}
-    return StreamWriter(planned(own, schema, overwrite))
+    return StreamWriter(plan_job(own, schema, overwrite))
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -79,7 +79,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     @cause_first
     def write(self, iterator: Iterator[Any]) -> StagedMessage:
-        return write(self.job, iterator)
+        return stage_rows(self.job, iterator)
 
     @cause_first
     def commit(self, messages: Sequence[Any]) -> None:
@@ -102,7 +102,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
         query, batch = (context.getLocalProperty(name) if context else None for name in (_QUERY, _BATCH))
         if query is None or batch is None:
             raise RuntimeError(f"Spark has not set the properties {_QUERY} and {_BATCH} of its task")
-        return write(self.job._replace(job=f"{query}-{batch}", query=query, batch=int(batch)), iterator)
+        return stage_rows(self.job._replace(job_id=f"{query}-{batch}", query=query, batch=int(batch)), iterator)
 
     @cause_first
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
@@ -135,7 +135,7 @@ def _publish(job: WriteJob, messages: Sequence[Any]) -> None:
 # ---- on the driver, before anything is written --------------------------------------------------------------
 
 
-def planned(given: options.Given, schema: Any, overwrite: str | None) -> WriteJob:
+def plan_job(given: options.Given, schema: Any, overwrite: str | None) -> WriteJob:
     """The job, without an id."""
     chosen = options.parse_for_write(given)
     storage, topic = chosen.storageOptions, chosen.topic
@@ -184,7 +184,7 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
 # ---- in a task ----------------------------------------------------------------------------------------------
 
 
-def write(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
+def stage_rows(job: WriteJob, batches: Iterator[Any]) -> StagedMessage:
     """Stages a task's rows; removes what is staged if the task fails."""
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkarec.cli import shared_options
-from kafkarec.cli.problems import repeated
+from kafkarec.cli.problems import rerun_command
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_only_relative_times_are_joined_to_their_option() -> None:
     ],
 )
 def test_the_next_command_is_quoted(arguments: list[str], line: str) -> None:
-    assert repeated(arguments, {"--errors": "skip"}) == line
+    assert rerun_command(arguments, {"--errors": "skip"}) == line

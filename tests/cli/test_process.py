@@ -15,7 +15,7 @@ from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, o
 from paths import ROOT, SEGMENTS
 
 import kafkarec
-from kafkarec.cli.output_files import WholeWrites
+from kafkarec.cli.output_files import DeferredInterrupts
 from kafkarec.cli.verb_parsers import VERBS
 
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
@@ -72,10 +72,10 @@ def test_a_closed_pipe_is_quiet(long_log: Path) -> None:
 def test_an_interrupt_within_an_import_is_not_lost() -> None:
     """Python prints and swallows what is raised in the callbacks of its import locks."""
     code = compile("signal.raise_signal(signal.SIGINT)", "<frozen importlib._bootstrap>", "exec")
-    with WholeWrites() as writes:
+    with DeferredInterrupts() as interrupts:
         exec(code, {"signal": signal})
         with pytest.raises(KeyboardInterrupt):
-            writes.check()
+            interrupts.raise_if_interrupted()
         with pytest.raises(KeyboardInterrupt):  # a second one: at once
             exec(code, {"signal": signal})
 

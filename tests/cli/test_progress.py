@@ -199,7 +199,7 @@ def test_a_line_on_standard_error_erases_the_bar(bar: FakeBar, capsys: pytest.Ca
     ids=["file", "device", "pipe", "terminal"],
 )
 def test_when_a_bar_is_shown_follows_from_the_output(make: Any, expected: progress.When, tmp_path: Path) -> None:
-    assert progress.when(make(tmp_path)) is expected
+    assert progress.when_writing(make(tmp_path)) is expected
 
 
 def test_what_is_printed_to_a_file_stays_out_of_the_terminal(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ print([each.present for each in (capabilities.DATA_SOURCES, capabilities.ANALYZE
 print(capabilities.InputPartition((1, 2)).value)
 print(type(functions.sql_function("kafka_decode")).__name__)
 for feature in (capabilities.READ, capabilities.LATERAL):
-    print(capabilities.missing(feature))
+    print(capabilities.why_missing(feature))
 """
 
 
@@ -58,7 +58,7 @@ def lacking(monkeypatch: pytest.MonkeyPatch, **since: str) -> None:
 def test_this_pyspark_has_everything() -> None:
     for name in ("DATA_SOURCES", "ANALYZE", "LIMITS"):
         assert getattr(capabilities, name).present
-    assert capabilities.missing(capabilities.READ) is None
+    assert capabilities.why_missing(capabilities.READ) is None
     capabilities.check_options({"maxOffsetsPerTrigger": 1})
 
 
@@ -186,7 +186,7 @@ def test_a_simple_stream_reports_a_truncated_log(broker: Broker, restarted: bool
 
 def test_a_task_unpickles_its_own_splits_only() -> None:
     given = {"path": str(SEGMENTS), "subscribe": "txn", "isolationLevel": "read_committed", "maxPartitionBytes": "2k"}
-    tasks = read_functions.plan(options.parse(given, "read"))
+    tasks = read_functions.plan_tasks(options.parse(given, "read"))
     assert len(tasks) > 3 and any(split.uncommitted.aborted for task in tasks for split in task)
     body = read_functions.SplitTasks("read_log", tasks, iter)
     pickled = pickle.loads(zlib.decompress(body.packed))

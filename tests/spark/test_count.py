@@ -19,7 +19,7 @@ from source_rows import Read, flipped, log_folder, repeated, spoil
 import kafkarec
 import spark_udfs
 from spark_udfs import read_functions
-from spark_udfs.read_functions import texts
+from spark_udfs.read_functions import option_texts
 from spark_udfs.source import options as source_options
 
 TXN = (SEGMENTS / "txn-0" / f"{0:020}.log").read_bytes()
@@ -33,7 +33,7 @@ def count(path: Any, **options: Any) -> read_functions.RecordCount:
 
 def read(path: Any, **options: Any) -> dict[str, int]:
     """The records of each partition by the data source."""
-    rows = Read(**texts(path if isinstance(path, list) else str(path), options)).rows
+    rows = Read(**option_texts(path if isinstance(path, list) else str(path), options)).rows
     return dict(Counter(f"{row['topic']}-{row['partition']}" for row in rows))
 
 

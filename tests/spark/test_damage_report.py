@@ -96,7 +96,7 @@ def driver_warnings(caplog: pytest.LogCaptureFixture, folder: Path, **given: str
     """What is logged of gaps when a batch is planned, and the same of a micro-batch."""
     chosen, told = options.parse({"path": str(folder), "failOnDataLoss": "false", **given}, "read"), []
     for plan in (
-        lambda: BatchReader(chosen, ()).tasks(),
+        lambda: BatchReader(chosen, ()).plan_tasks(),
         lambda: StreamReader(chosen, ()).partitions({}, {"orders": {"0": 1 << 40}}),
     ):
         caplog.clear()
@@ -125,7 +125,7 @@ def test_the_driver_looks_first_where_a_segment_may_be_missing(
     """Where it cannot look at all ends: at the one with the most offsets for its bytes. Of many gaps it names some."""
     folder = tmp_path / "orders-0"
     log_folder(folder, *((30 * n, repeated(TXN, n + 1, 30)[n * len(TXN) :]) for n in range(40) if n != 20))
-    monkeypatch.setattr(log_end, "LOOKED_AT", log_end.OF_A_FILE + len(TXN))
+    monkeypatch.setattr(log_end, "GAP_SEARCH_BYTES", log_end.BYTES_PER_FILE + len(TXN))
     (told,) = driver_warnings(caplog, tmp_path)
     assert told.startswith(f"{folder}/{570:020}.log: offsets 600 to 629 are missing")
     monkeypatch.undo()

@@ -131,7 +131,7 @@ def test_a_wrong_type_is_refused(array: pa.Array, message: str) -> None:
     ],
 )
 def test_options_are_passed_as_one_literal(given: dict[str, Any], literal: str | None) -> None:
-    assert encoding.options_literal(given) == literal
+    assert encoding.to_literal(given) == literal
     if literal is not None:
         assert encoding.from_literal(literal) == {name: each for name, each in given.items() if each is not None}
 

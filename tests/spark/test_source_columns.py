@@ -25,8 +25,8 @@ def struct(**fields: T.DataType) -> T.StructType:
 
 def names(**source_options: str) -> list[str]:
     chosen = options.parse({name.lower(): value for name, value in source_options.items()}, "read")
-    struct_type = columns.struct(columns.chosen(chosen))
-    assert columns.from_schema(struct_type, chosen) == columns.chosen(chosen)
+    struct_type = columns.struct(columns.select_columns(chosen))
+    assert columns.from_schema(struct_type, chosen) == columns.select_columns(chosen)
     return struct_type.fieldNames()
 
 

@@ -15,7 +15,8 @@ from pyspark.errors import AnalysisException
 from source_rows import Read, log_folder, read
 from tiered_names import SEGMENT_ID, TOPIC_ID
 
-from spark_udfs.source import publishing
+from kafkarec.sources import remote_errors
+from spark_udfs.source import paths, publishing
 
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 
@@ -150,3 +151,19 @@ def test_the_column_of_damage_without_permissive_is_told(tmp_path: Path, caplog:
 
 def test_a_folder_without_segments_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert warnings_of(caplog, tmp_path) == ([], [f"there are no segments below {str(tmp_path)!r}: no rows"])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/logs/orders-0",
+        "s3://key:secret@bucket/orders-0/*.log",
+        "https://user:password@host/orders-0.log?signature=abc",
+        "abfs://container@account.dfs.core.windows.net/orders-0",
+        "abfss://container@account.dfs.core.windows.net/orders-0",
+    ],
+)
+def test_a_url_is_shown_as_kafkarec_shows_it(url: str) -> None:
+    """spark_udfs does it by itself: a client of Spark Connect may lack kafkarec."""
+    assert paths.display_url(url) == remote_errors.display_url(url)
+    assert "secret" not in paths.display_url(url) and "abc" not in paths.display_url(url)

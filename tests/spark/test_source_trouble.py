@@ -200,9 +200,9 @@ def test_small_files_share_tasks() -> None:
     small = [planning.Split(f"{n}.log", "t", 0, 0, 16 << 10) for n in range(5000)]
     for given, tasks in (({}, 157), ({"minPartitions": "400"}, 400), ({"maxPartitionBytes": "1g"}, 20)):
         chosen = options.parse({"path": "x", **given}, "read")
-        planned = planning.tasks(chosen, small)
+        planned = planning.group_into_tasks(chosen, small)
         assert len(planned) == tasks and [split for task in planned for split in task] == small
-    assert len(planning.tasks(options.parse({"path": "x"}, "read"), small[:20])) == 1
+    assert len(planning.group_into_tasks(options.parse({"path": "x"}, "read"), small[:20])) == 1
 
 
 @pytest.mark.parametrize("cores", [2, 4, 16])

@@ -56,8 +56,8 @@ def caught(action: Any) -> Exception:
         (True, lambda: options.parse({"mode": "no"}, "read")),
         (True, lambda: options.parse({"maxPartitionBytes": "no"}, "read")),
         (True, lambda: next(decoding.arrays_of(iter([()]), "f(a)", 1, 1))),
-        (True, lambda: encoding.make({"compression": "zip"})),
-        (True, lambda: columns.struct(columns.chosen(options.parse({"columns": "ofset"}, "read")))),
+        (True, lambda: encoding.checked_options({"compression": "zip"})),
+        (True, lambda: columns.struct(columns.select_columns(options.parse({"columns": "ofset"}, "read")))),
         (True, lambda: os.stat("/missing")),
         (False, lambda: function_options.make(None)),  # type: ignore[call-arg]
         (False, lambda: options.whole(None)),  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_a_worker_hides_the_traceback_of_what_is_explained(worker: None, monkeyp
     assert os.environ[HIDE] == "1"
     mistake()
     assert HIDE not in os.environ
-    monkeypatch.setenv(errors.KEEP, "1")
+    monkeypatch.setenv(errors.TRACEBACK_VARIABLE, "1")
     wrong_option()
     assert HIDE not in os.environ
 
@@ -143,8 +143,8 @@ def test_every_option_can_be_described() -> None:
         if "read" in one.uses.split() and one.name not in {*given, "paths"}:
             for text in ("1", "true", "latest", "records", "tail", "error", "FAILFAST", "read_committed", "{}", "[]"):
                 with suppress(ValueError):
-                    assert planning.of_options(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
-    assert planning.of_options(options.parse(given, "read")) == (
+                    assert planning.options_text(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
+    assert planning.options_text(options.parse(given, "read")) == (
         "path=s3://bucket/kafka-? storageOptions=StorageOptions(secret) where=date >= '2026-11-01' AND hour < 3 "
         "subscribe=a,b startingOffsets=earliest checkCrcs=false maxPartitionBytes=8192"
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_udfs.source.rows_by_partition import murmur2, partitions
+from spark_udfs.source.rows_by_partition import assign_partitions, murmur2
 
 # key in hex, partitionForKey of 7 and of 50, as Kafka's classes print them
 VECTORS = [
@@ -32,7 +32,7 @@ def keys(*values: bytes | None) -> Any:
 @pytest.mark.parametrize(("column", "count"), [(1, 7), (2, 50)])
 def test_partitions_equal_those_of_kafka(column: int, count: int) -> None:
     all_keys = keys(*(bytes.fromhex(key) for key, *_ in VECTORS))
-    actual = partitions(all_keys, 3, count)
+    actual = assign_partitions(all_keys, 3, count)
     assert actual.tolist() == [vector[column] for vector in VECTORS]
 
 
@@ -61,6 +61,6 @@ def test_columns_and_slices_hash_as_single_keys_do() -> None:
 
 
 def test_records_without_keys_have_one_partition_after_the_other() -> None:
-    assert partitions(keys(*[None] * 7), 1, 3).tolist() == [1, 2, 0, 1, 2, 0, 1]
-    assert partitions(keys(b"21", None, b"foobar", None), 0, 7).tolist() == [3, 1, 0, 3]
-    assert partitions(keys(), 1, 3).tolist() == []
+    assert assign_partitions(keys(*[None] * 7), 1, 3).tolist() == [1, 2, 0, 1, 2, 0, 1]
+    assert assign_partitions(keys(b"21", None, b"foobar", None), 0, 7).tolist() == [3, 1, 0, 3]
+    assert assign_partitions(keys(), 1, 3).tolist() == []

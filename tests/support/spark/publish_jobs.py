@@ -195,7 +195,7 @@ def _watched(verb: str) -> Callable[..., Any]:
     return call
 
 
-for _verb in ("put", "upload", "copy", "delete", "drop", "read", "download", "names", "folders"):
+for _verb in ("put", "upload", "copy", "delete", "drop", "read", "download", "list_files", "list_folders"):
     setattr(Dying, _verb, _watched(_verb))
 
 
@@ -207,7 +207,7 @@ def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         if "://" not in path:
             return listed(path, storage)
         store = Dying(path, storage)
-        return path, [*store.folders(), *(one.name for one in store.names(below=False))]
+        return path, [*store.list_folders(), *(one.name for one in store.list_files(below=False))]
 
     monkeypatch.setattr(publishing, "Bucket", Dying)
     monkeypatch.setattr(publishing, "_listed", of_bucket)

@@ -19,7 +19,7 @@ import kafkarec
 from kafkarec._verbs import lines
 from kafkarec.cli import cat_writers, json_lines
 from kafkarec.cli.cat_writers import CsvWriter
-from kafkarec.cli.record_pieces import chosen, windows
+from kafkarec.cli.record_pieces import rows_at, windows
 
 pytestmark = pytest.mark.core
 
@@ -125,7 +125,7 @@ def some_case(seed: int) -> tuple[random.Random, Any, list[str], dict[str, Any],
             places[2:7] if chance.randrange(4) == 0 else sorted(chance.sample(places, chance.randrange(len(table) + 1)))
         )
     rows = [known | {name: columns[name][row] for name in stored} for row in places]
-    return chance, chosen(table, places), names, known, rows
+    return chance, rows_at(table, places), names, known, rows
 
 
 def some_texts(chance: random.Random, count: int) -> list[str | None]:

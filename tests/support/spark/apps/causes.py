@@ -103,7 +103,7 @@ def functions():
     shutil.rmtree(vanishing)
     case("read_log of what is gone", "map", "DataLoss: data loss in txn-0: ", frame.collect)
     given = records("0 AS partition", "id AS offset")
-    if capabilities.missing(capabilities.WRITE):
+    if capabilities.why_missing(capabilities.WRITE):
         null = given.withColumn("topic", F.lit(None).cast("string"))
         case("write_log", "map", "a record's topic is null", lambda: spark_udfs.write_log(null, str(WORK / "none")))
 
@@ -220,7 +220,7 @@ spark_udfs.register(spark)
 early = [before[0].count(), before[1].first().n]
 
 steps = [functions]
-if not capabilities.missing(capabilities.READ):
+if not capabilities.why_missing(capabilities.READ):
     steps += [table_function, source, sink, stream_sink, streams]
 for step in steps:
     step()
