@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import wheelhouse_check  # noqa: E402
 import wheelhouse_pack  # noqa: E402
 import wheelhouse_platforms  # noqa: E402
+from commands import run  # noqa: E402
 from wheelhouse_platforms import PLATFORMS, Platform  # noqa: E402
 
 import wheelhouse  # noqa: E402
@@ -53,16 +53,6 @@ SAMPLE = ROOT / "tests" / "vectors" / "vectors" / "v2-multi-batch.bin"
 
 def step(text: str) -> None:
     print(f"release: {text}", flush=True)
-
-
-def run(*command: object, silent: bool = False, **options: object) -> str:
-    """Standard output; ends the release with all output if the command fails, or is not `silent` on standard error."""
-    words = list(map(str, command))
-    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env, **options)  # type: ignore[call-overload]
-    if done.returncode or (silent and done.stderr):
-        raise SystemExit(f"release: {' '.join(words)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
-    return str(done.stdout)
 
 
 def build(folder: Path, platforms: list[Platform], pythons: list[str]) -> None:
@@ -136,12 +126,12 @@ def install(executable: str, what: str, *wanted: object) -> None:
         if what == "the sources":
             no_warning(log.read_text())
         for codec in CODECS:
-            run(python, "-c", SMOKE, codec, cwd=folder, silent=True)
+            run(python, "-c", SMOKE, codec, cwd=folder, may_complain=False)
         for verb in ("scan", "cat"):
-            if not run(kafkarec, verb, SAMPLE, cwd=folder, silent=True):
+            if not run(kafkarec, verb, SAMPLE, cwd=folder, may_complain=False):
                 raise SystemExit(f"release: {what}: kafkarec {verb} printed nothing")
-        said = run(python, "-m", "kafkarec", "doctor", cwd=folder, silent=True).split("\n")
-        shown = run(kafkarec, "--version", cwd=folder, silent=True).strip()
+        said = run(python, "-m", "kafkarec", "doctor", cwd=folder, may_complain=False).split("\n")
+        shown = run(kafkarec, "--version", cwd=folder, may_complain=False).strip()
         if shown.split()[-1] != wheelhouse.version():
             raise SystemExit(f"release: {what} is of another version: {shown}")
     step(f"{what}: installed, every codec written and read, {said[-2]} ({time.monotonic() - began:.0f} s)")

@@ -17,7 +17,6 @@ import importlib.metadata
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import time
@@ -25,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import wheelhouse_pack
+from commands import run
 from wheelhouse_pack import CACHE
 from wheelhouse_platforms import LOCKS, ROOT, Platform
 
@@ -63,13 +63,10 @@ def kafkarec_wheel(root: Path) -> tuple[Path, Path]:
     if not is_made(WORK, sources):
         began = time.monotonic()
         print("compiling kafkarec", flush=True)
-        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        command += ["--no-build-isolation", "--wheel-dir", str(WORK / "built"), str(WORK / "source")]
+        pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps")
         # debugging information, removed later, has this folder's path, and the module's build id is a hash of it, too
         env = os.environ | {"CFLAGS": f"{os.environ.get('CFLAGS', '')} -g0"}
-        done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
-        if done.returncode:
-            raise SystemExit(f"kafkarec does not build:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        run(*pip, "--no-build-isolation", "--wheel-dir", WORK / "built", WORK / "source", env=env)
         (built,) = (WORK / "built").glob("kafkarec-*.whl")
         final.mkdir()
         wheel = wheelhouse_pack.retagged(built, _platform_tag(built), final)
@@ -153,17 +150,15 @@ def cross_wheel(native: Path, sources: Path, target: Platform) -> Path:
         place = include / f"{target.machine}-linux-{libc}" / version
         place.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(_pyconfig(), place / "pyconfig.h")
-    command = [str(CROSS / "bin" / "python"), "-m", "ziglang", "cc"]
+    command: list[object] = [CROSS / "bin" / "python", "-m", "ziglang", "cc"]
     command += ["-target", target.target, *FLAGS, *(f"-D{define}" for define in DEFINES)]
     # macOS: the interpreter has the symbols of its C interface, and no library names them
     command += ["-undefined", "dynamic_lookup"] if target.libc == "macos" else ["-s"]
-    command += ["-isystem", sysconfig.get_path("include"), "-isystem", str(include)]
+    command += ["-isystem", sysconfig.get_path("include"), "-isystem", include]
 
     def module(source: Path) -> Path:
         made = folder / f"{source.stem}.abi3.so"
-        done = subprocess.run([*command, source, "-o", made], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{source.name} does not compile for {target.name}:\n{done.stderr[-3000:]}")
+        run(*command, source, "-o", made)
         return made
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import platform
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from commands import run
 from packaging import tags
 from packaging.utils import canonicalize_name
 from wheelhouse_pack import CACHE, sha256
@@ -117,16 +117,14 @@ def wheels_of(wanted: list[Locked], platform: Platform, python: str, folder: Pat
     folder.mkdir(parents=True, exist_ok=True)
     lacking = [one for one in wanted if cached(folder, one) is None]
     if lacking:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
-        command += [f"--platform={tag}" for tag in platform.tags]
+        pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps")
+        those = ("--only-binary=:all:", "--implementation=cp", f"--python-version={python}")
+        those += tuple(f"--platform={tag}" for tag in platform.tags)
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
             listed.writelines(f"{one.line}\n" for one in lacking)
             listed.flush()
-            subprocess.run([*command, "--dest", str(folder), "-r", listed.name], check=True)
-    found = [cached(folder, one) for one in wanted]
-    assert all(found), f"of {folder}"
-    return [wheel for wheel in found if wheel]
+            run(*pip, *those, "--dest", folder, "-r", listed.name)
+    return [wheel for one in wanted if (wheel := cached(folder, one))]
 
 
 def cached(folder: Path, wanted: Locked) -> Path | None:
