@@ -79,10 +79,10 @@ def kafkarec_wheel(root: Path) -> tuple[Path, Path]:
 def is_made(work: Path, sources: dict[str, bytes]) -> bool:
     """Whether the wheel of these sources is there. If not, makes work/source the same as they: files that have not
     changed keep their times, by which Cython and setuptools see what to compile again. After a build that failed or
-    used other tools they compile everything."""
+    used other tools or flags they compile everything."""
     copy, stamp = work / "source", work / "made-of"
     compiled_with, _, made_of = stamp.read_text().partition(" ") if stamp.exists() else ("", "", "")
-    if compiled_with == _compiled_with(sources) and made_of == digest(sources):
+    if made_of == digest(sources):
         return True
     stamp.unlink(missing_ok=True)
     if compiled_with != _compiled_with(sources):
