@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def run(
-    *command: object, cwd: Path | None = None, env: Mapping[str, str] = os.environ, may_complain: bool = True
+    *command: object, cwd: Path | str | None = None, env: Mapping[str, str] = os.environ, may_complain: bool = True
 ) -> str:
     """Standard output; ends this process with all output if the command fails, or prints what it may not."""
     words = list(map(str, command))
