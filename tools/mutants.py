@@ -508,6 +508,8 @@ class Runner:
                     self.one_mutant(number)
                 running[pid] = number
             pid, status = os.wait()
+            if pid not in running:
+                continue
             number = running.pop(pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)  # processes that it has started and that still run
