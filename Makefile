@@ -64,7 +64,7 @@ build: ## compile kafkarec in place
 	@sh tools/setup build
 
 lint: ## ruff (rules and format), mypy, cython-lint; `ruff format` writes the format
-	@sh tools/setup lint
+	@sh tools/setup build
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy kafkarec spark_udfs pyspark_kafkarec

@@ -23,8 +23,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
@@ -35,14 +35,12 @@ DOCS = ROOT / "docs"
 LANGUAGES = {"sh", "python", "sql", "text"}
 SECONDS = 60
 HOME = "/home/you"
-REWRITE = "tools/doc_blocks.py --write"
 _FENCE = re.compile(
     r"(?P<marks>(?:^<!--[^\n]*-->\n)*)^(?P<fence>`{3,})(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=fence)[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
+_SECONDS_IT_TOOK = re.compile(r"read in [\d.]+ s.*")
 _MARK = re.compile(r"<!-- (exit|with|not run)[: ]+(.*?) -->")
-# Output that differs from run to run, and how a page shows it.
-_CHANGING = ((re.compile(r"read in [\d.]+ s.*"), "read in ..."),)
 
 
 class BlockError(Exception):
@@ -60,7 +58,7 @@ class Block:
     exit: int = 0
     why_not: str | None = None
     expected: str | None = None
-    shown: tuple[int, int] | None = None  # the span of the expected text in the page
+    shown: tuple[int, int] = (0, 0)  # the span of the expected text in the page
 
     @property
     def place(self) -> str:
@@ -83,7 +81,7 @@ def pages() -> list[Path]:
 
 def read(path: Path) -> Page:
     text = path.read_text(encoding="utf-8")
-    head = text[: 300 if "```" not in text else text.index("```")]
+    head = text.partition("```")[0][:300]
     page = Page(path, tuple(value for name, value in _MARK.findall(head) if name == "with"))
     end = -1
     for match in _FENCE.finditer(text):
@@ -92,18 +90,16 @@ def read(path: Path) -> Page:
             continue
         line = text.count("\n", 0, match.start("fence")) + 1
         if language not in LANGUAGES:
-            raise BlockError(
-                f"{path.name}:{line}: a block of {language or 'no language'}; one of {', '.join(LANGUAGES)}"
-            )
+            known = ", ".join(LANGUAGES)
+            raise BlockError(f"{path.name}:{line}: a block of {language or 'no language'}; one of {known}")
         last = page.blocks[-1] if page.blocks else None
-        if language == "text":
-            if last and last.expected is None and not text[end : match.start()].strip():
-                last.expected, last.shown = match["code"], match.span("code")
-            continue
-        marks = dict(_MARK.findall(match["marks"]))
-        block = Block(path, line, language, match["code"], int(marks.get("exit", 0)), marks.get("not run"))
-        page.blocks.append(block)
-        end = match.end()
+        if language != "text":
+            marks = dict(_MARK.findall(match["marks"]))
+            block = Block(path, line, language, match["code"], int(marks.get("exit", 0)), marks.get("not run"))
+            page.blocks.append(block)
+            end = match.end()
+        elif last and last.expected is None and not text[end : match.start()].strip():
+            last.expected, last.shown = match["code"], match.span("code")
     return page
 
 
@@ -123,37 +119,45 @@ class Runner:
     """Runs the blocks of one page in order. Python blocks share their names; all blocks share a folder."""
 
     def __init__(self, folder: Path, standins: doc_standins.StandIns) -> None:
-        self.folder = folder
+        self.folder, self.standins = folder, standins
         self.scope: dict[str, object] = {"__name__": "__main__", **standins.names}
-        self.environment = standins.environment
-        self.sql = standins.sql
-        self.words = standins.words
+        self.rewritten: list[tuple[tuple[int, int], str]] = []  # span of the page, its new text
 
-    def run(self, block: Block) -> str:
-        """What the block printed; BlockError if its exit status is not the expected one."""
-        ways: dict[str, Callable[[Block], tuple[int, str]]] = {"sh": self._sh, "python": self._python, "sql": self._sql}
+    def check(self, block: Block, write: bool = False) -> None:
+        """BlockError if its output or its exit status is another; write: outputs go to `rewritten` instead."""
+        if block.why_not is not None:
+            print(f"{block.place}: not run: {block.why_not}")
+            return
         code = block.code
-        for word, run in self.words.items():
+        for word, run in self.standins.words.items():
             code = code.replace(word, run)
-        status, printed = ways[block.language](replace(block, code=code))
-        for word, run in self.words.items():
+        status, printed = self._run(block, code)
+        for word, run in self.standins.words.items():
             printed = printed.replace(run, word)
         if status != block.exit:
-            raise BlockError(
-                f"{block.place}: ended with status {status}, expected {block.exit}\n{block.code}\n{printed}"
-            )
-        return printed
+            wrong = f"ended with status {status}, expected {block.exit}"
+            raise BlockError(f"{block.place}: {wrong}\n{block.code}\n{printed}")
+        if block.expected is None or agrees(block.expected, printed):
+            return
+        self.rewritten.append((block.shown, _shown(printed, block.expected)))
+        if not write:
+            message = f"{block.place}: expected output\n{block.expected}\nactual output\n{printed}"
+            page = block.page.relative_to(ROOT)
+            raise BlockError(f"{message}\nIf the actual output is right: tools/doc_blocks.py --write {page}")
 
-    def check(self, block: Block) -> None:
-        printed = self.run(block)
-        if block.expected is not None and not agrees(block.expected, printed):
-            raise BlockError(_differing(block, printed))
-
-    def _sh(self, block: Block) -> tuple[int, str]:
+    def _run(self, block: Block, code: str) -> tuple[int, str]:
+        """(exit status, output)."""
+        if block.language == "sql":
+            return 0, self.standins.sql(code)
+        if block.language == "python":
+            compiled = compile("\n" * block.line + code, str(block.page), "exec")
+            with contextlib.chdir(self.folder), contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compiled, self.scope)
+            return 0, out.getvalue()
         done = subprocess.run(
-            ["bash", "-c", block.code],
+            ["bash", "-c", code],
             cwd=self.folder,
-            env=self.environment,
+            env=self.standins.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -162,15 +166,6 @@ class Runner:
         )
         # some messages contain absolute paths
         return done.returncode, done.stdout.decode().replace(str(self.folder), HOME)
-
-    def _python(self, block: Block) -> tuple[int, str]:
-        code = compile("\n" * block.line + block.code, str(block.page), "exec")
-        with contextlib.chdir(self.folder), contextlib.redirect_stdout(io.StringIO()) as out:
-            exec(code, self.scope)
-        return 0, out.getvalue()
-
-    def _sql(self, block: Block) -> tuple[int, str]:
-        return 0, self.sql(block.code)
 
 
 @contextlib.contextmanager
@@ -187,46 +182,29 @@ def runner(page: Page) -> Iterator[Runner]:
             running.scope.clear()  # what a page has opened ends before what it is connected to
 
 
-def _differing(block: Block, printed: str) -> str:
-    message = f"{block.place}: expected output\n{block.expected}\nactual output\n{printed}"
-    return f"{message}\nIf the actual output is right: {REWRITE} {block.page.relative_to(ROOT)}"
-
-
 def _shown(printed: str, before: str) -> str:
     """The output for the page: a line that still agrees with a previous one keeps that one's `...`."""
     wild = [line for line in before.splitlines() if "..." in line and line.strip() != "..."]
-    lines = []
-    for line in printed.rstrip("\n").split("\n"):
-        for changing, shown in _CHANGING:
-            line = changing.sub(shown, line.rstrip())
-        lines.append(next((one for one in wild if agrees(one, line)), line))
-    return "".join(f"{line}\n" for line in lines)
+    lines = [_SECONDS_IT_TOOK.sub("read in ...", line.rstrip()) for line in printed.rstrip("\n").split("\n")]
+    return "".join(next((one for one in wild if agrees(one, line)), line) + "\n" for line in lines)
 
 
 def main(arguments: list[str]) -> int:
     """Runs the pages; with --write, what they print replaces outputs that differ."""
+    write, status = "--write" in arguments, 0
     wanted = [Path(each).resolve() for each in arguments if not each.startswith("-")]
-    status = 0
     for page in map(read, wanted or pages()):
-        changes: list[tuple[tuple[int, int], str]] = []
         with runner(page) as running:
             for block in page.blocks:
-                if block.why_not is not None:
-                    print(f"{block.place}: not run: {block.why_not}")
-                    continue
                 try:
-                    printed = running.run(block)
-                    if block.shown and block.expected is not None and not agrees(block.expected, printed):
-                        changes.append((block.shown, _shown(printed, block.expected)))
-                        if "--write" not in arguments:
-                            raise BlockError(_differing(block, printed))
+                    running.check(block, write)
                 except Exception as error:
                     print(error if isinstance(error, BlockError) else f"{block.place}: {type(error).__name__}: {error}")
                     status = 1
-        print(f"{page.path.relative_to(ROOT)}: {len(page.blocks)} blocks, {len(changes)} outputs differ")
-        if changes and "--write" in arguments:
+        print(f"{page.path.relative_to(ROOT)}: {len(page.blocks)} blocks, {len(running.rewritten)} outputs differ")
+        if running.rewritten and write:
             text = page.path.read_text(encoding="utf-8")
-            for (start, end), message in reversed(changes):
+            for (start, end), message in reversed(running.rewritten):
                 text = text[:start] + message + text[end:]
             page.path.write_text(text, encoding="utf-8")
     return status

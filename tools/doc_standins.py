@@ -190,26 +190,26 @@ def _s3(found: StandIns, commands: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _spark(found: StandIns, commands: Path) -> Iterator[None]:
+    """Pages share the application, with its workers, and have sessions of their own: functions, views, settings."""
     from pyspark.sql import SparkSession
 
     _command(commands, "spark-submit", _SUBMIT.format(python=shlex.quote(sys.executable)))
     with mock.patch.dict(os.environ, PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable):  # for the workers
-        builder = SparkSession.builder.master("local[1]")
-        for name, value in _CONF.items():
-            builder = builder.config(name, value)
-        spark = builder.getOrCreate()
+        application = SparkSession.builder.master("local[1]").config(map=_CONF).getOrCreate()
+    spark = application.newSession()
+    spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # the one of which Column functions are made
 
-        def sql(text: str) -> str:
-            with contextlib.redirect_stdout(io.StringIO()) as out:
-                spark.sql(text.rstrip().rstrip(";")).show(5, truncate=40)
-            return out.getvalue()
+    def sql(text: str) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            spark.sql(text.rstrip().rstrip(";")).show(5, truncate=40)
+        return out.getvalue()
 
-        found.names["spark"] = spark
-        found.sql = sql
-        try:
-            yield
-        finally:
-            spark.stop()
+    found.names["spark"] = spark
+    found.sql = sql
+    with mock.patch.object(SparkSession, "_instantiatedSession", spark):  # what a page's builder.getOrCreate() gives
+        yield
+    for query in spark.streams.active:
+        query.stop()
 
 
 def _avro() -> Path:
@@ -276,9 +276,8 @@ def _end_jvm() -> None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        active.stop()
+    if SparkContext._active_spark_context is not None:
+        SparkSession.builder.getOrCreate().stop()
     gateway = SparkContext._gateway
     if gateway is not None:
         gateway.shutdown()

@@ -4,41 +4,158 @@ usage: make_docs.py [--check]
 
 | what | from |
 |---|---|
-| tables of docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
+| tables of docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables |
 | that of docs/spark/reference.md | the table of `doc_spark.py`, which a test proves |
 
 Not in the repository, only in the site:
 
 | what | from |
 |---|---|
-| docs/reference/cli.md | the verbs' parsers (`doc_cli.py`) |
+| docs/reference/cli.md | what `kafkarec VERB --help` prints |
 | docs/reference/api.md | signatures and docstrings (`doc_api.py`) |
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from string import ascii_uppercase
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import doc_api  # noqa: E402
-import doc_cli  # noqa: E402
-import doc_damage  # noqa: E402
 import doc_spark  # noqa: E402
 
+from kafkarec import errors  # noqa: E402
+from kafkarec.cli.verb_parsers import VERBS, parser_of  # noqa: E402
+from kafkarec.ops.verify.finding_kinds import KINDS  # noqa: E402
+
+# ---- docs/damage.md
+
+_OFTEN = 3  # an advice that so many reasons or findings have is written once, below a letter
+
+
+def _letters() -> dict[str, str]:
+    """Advice that many have -> the letter that stands for it on the page."""
+    counted = [
+        *Counter(reason.advice for reason in errors.REASONS.values()).items(),
+        *Counter(kind.advice for kind in KINDS.values() if kind.advice != "nothing to do").items(),
+    ]
+    return {advice: ascii_uppercase[n] for n, advice in enumerate(text for text, times in counted if times >= _OFTEN)}
+
+
+def _lettered(advices: Iterable[str]) -> str:
+    """The list of the letters that stand for some of these advices."""
+    wanted = set(advices)
+    return "".join(f"* {letter}: {advice}\n" for advice, letter in _letters().items() if advice in wanted) + "\n"
+
+
+def _advice(text: str) -> str:
+    for common, letter in _letters().items():
+        text = text.replace(common, letter)
+    return text
+
+
+def reasons() -> str:
+    rows = [
+        f"| `{word}` | {reason.sentence} | {', '.join(filter(None, (reason.expected, reason.found)))} "
+        f"| {_advice(reason.advice)} | `{reason.error.__name__}` |\n"
+        for word, reason in errors.REASONS.items()
+    ]
+    head = "| reason | meaning | numbers | what to do | exception |\n|---|---|---|---|---|\n"
+    return _lettered(reason.advice for reason in errors.REASONS.values()) + head + "".join(rows)
+
+
+def findings() -> str:
+    rows = [
+        f"| `{word}` | {' or '.join(kind.severities)} | {kind.violation} | {_advice(kind.advice)} |\n"
+        for word, kind in KINDS.items()
+    ]
+    head = "| finding | severity | meaning | what to do |\n|---|---|---|---|\n"
+    return _lettered(kind.advice for kind in KINDS.values()) + head + "".join(rows)
+
+
+def exceptions() -> str:
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    # a class may have a second name there
+    family = dict.fromkeys(cls for cls in classes if issubclass(cls, errors.KafkaRecordError))
+    sentences = {cls: " ".join((cls.__doc__ or "").split("\n\n")[0].split()) for cls in family}
+    rows = [f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {text} |\n" for cls, text in sentences.items()]
+    return "| exception | is a | meaning |\n|---|---|---|\n" + "".join(rows)
+
+
+# ---- docs/reference/cli.md
+
+COMMAND_LINE = """\
+# Command line
+
+<!-- written by tools/make_docs.py from the verbs' parsers: do not edit -->
+
+`kafkarec VERB ...`, or `python -m kafkarec VERB ...`. No verb needs a broker, and no verb writes into the
+folder of its input.
+
+{verbs}
+## Common options
+
+| | |
+|---|---|
+| `PATH` | a file of batches (`.log`, `.checkpoint`, any blob), a partition folder, a data folder, a folder of \
+folders `key=value`, a glob in quotes, a URL if the verb accepts one, `-` for standard input |
+| times | ISO 8601 (UTC without a zone), milliseconds, or `-1h`, `-15m`, `-2d` before now |
+| `--format` | text for people, json for programs; names in the JSON do not change |
+| `-o FILE`, `--html FILE`, `--plot FILE` | a new file, which appears under its name only when it is complete; \
+`-`, `/dev/stdout`, `/dev/fd/N`, pipes and devices are written directly |
+| `--force` | replaces an existing file and, with `build`, `convert`, `compact`, an existing log |
+| `--debug` | prints a traceback if an error ends the run; never printed without it |
+
+| exit status | |
+|---|---|
+| 0 | fine |
+| 1 | damage found; the requested output is complete |
+| 2 | wrong use |
+| 3 | not possible: file, permission, network, missing extra, limit |
+| 130 | Ctrl-C |
+
+**No output ever replaces an input.** `-o`, `--html` and `--plot` refuse a file that exists (`--force` replaces it) and,
+`--force` or not, any input, and any name inside a partition or data folder that holds an input: exit status 2, and
+nothing is created. Symbolic links, hard links and other spellings of a path are recognised. A folder that merely
+contains partition folders is not a data folder, so `kafkarec cat orders-0 -o orders.jsonl` works in it.
+
+A closed pipe (`| head`) is not an error and prints nothing. Messages go to standard error, one line each, and never
+contain bytes of keys, values or headers.
+"""
+
+
+def parser_of_verb(verb: str) -> argparse.ArgumentParser:
+    actions = parser_of(verb)._actions
+    (chosen,) = [action.choices for action in actions if isinstance(action, argparse._SubParsersAction)]
+    parser: argparse.ArgumentParser = chosen[verb]
+    return parser
+
+
+def command_line() -> str:
+    rows = [f"| [`{verb}`](#{verb}) | {doc_api.cell(what)} |\n" for verb, what in VERBS.items()]
+    page = COMMAND_LINE.format(verbs="| verb | what |\n|---|---|\n" + "".join(rows))
+    with mock.patch.dict(os.environ, COLUMNS="100"):
+        for verb in VERBS:
+            page += f"\n## {verb}\n\n```text\n{parser_of_verb(verb).format_help()}```\n"
+    return page
+
+
+# ---- all of them
+
 # page -> the name between its markers -> what stands there
-TABLES: dict[str, dict[str, Callable[[], str]]] = {
-    "docs/damage.md": {
-        "reasons": doc_damage.reasons,
-        "findings": doc_damage.findings,
-        "exceptions": doc_damage.exceptions,
-    },
+TABLES = {
+    "docs/damage.md": {"reasons": reasons, "findings": findings, "exceptions": exceptions},
     "docs/spark/reference.md": {"versions": doc_spark.block},
 }
+BUILT = {"docs/reference/cli.md": command_line, "docs/reference/api.md": doc_api.page}
 
 
 def with_tables(name: str) -> str:
@@ -51,32 +168,20 @@ def with_tables(name: str) -> str:
     return text
 
 
-PAGES = {name: partial(with_tables, name) for name in TABLES}
-BUILT = {"docs/reference/cli.md": doc_cli.page, "docs/reference/api.md": doc_api.page}
-
-
-def stale(pages: Mapping[str, Callable[[], str]]) -> dict[str, str]:
-    """Name -> text of the pages whose file is missing or has another text."""
-    texts = {name: make() for name, make in pages.items()}
-    return {
-        name: text for name, text in texts.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != text
-    }
-
-
 def write_built() -> None:
     """Writes the pages that are not in the repository; Sphinx's settings call it."""
-    for name, text in stale(BUILT).items():
+    for name, make in BUILT.items():
         (ROOT / name).parent.mkdir(exist_ok=True)
-        (ROOT / name).write_text(text)
+        (ROOT / name).write_text(make())
 
 
 def main(arguments: list[str]) -> int:
-    found = stale(PAGES)
+    stale = {name: text for name in TABLES if (text := with_tables(name)) != (ROOT / name).read_text(encoding="utf-8")}
     if "--check" in arguments:
-        if found:
-            print(f"not current, run make docs: {', '.join(found)}")
-        return 1 if found else 0
-    for name, text in found.items():
+        if stale:
+            print(f"not current, run make docs: {', '.join(stale)}")
+        return 1 if stale else 0
+    for name, text in stale.items():
         (ROOT / name).write_text(text)
         print(f"written: {name}")
     return 0

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import system_packages
+from commands import run
 from wheelhouse_build import CROSS
 from wheelhouse_platforms import locked
 
@@ -54,7 +54,7 @@ def build(work: Path) -> Path:
         source = apt.source(package)
         configure = ["./configure", f"--prefix={prefix}", *CONFIGURE[name]]
         for command in (configure, ["make", f"-j{os.cpu_count()}"], ["make", "install"]):
-            _run(command, source, env)
+            run(*command, cwd=source, env=env)
     return python
 
 
@@ -75,18 +75,12 @@ def build_lz4(work: Path, python: Path, folder: Path) -> None:
     wanted = work / "lz4.txt"
     wanted.write_text(f"{lz4.line}\n")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=lz4"]
-    _run([*pip, "--dest", ".", "-r", wanted.name], work, dict(os.environ))
-    _run(["tar", "-xf", f"lz4-{lz4.version}.tar.gz"], work, dict(os.environ))
+    run(*pip, "--dest", ".", "-r", wanted.name, cwd=work)
+    run("tar", "-xf", f"lz4-{lz4.version}.tar.gz", cwd=work)
     source = work.resolve() / f"lz4-{lz4.version}"
     flags = ["-O2", "-fPIC", "-shared", "-I", "lz4libs", "-I", str(python.parents[1] / "include" / python.name)]
     shutil.copytree(source / "lz4", folder / "lz4", ignore=shutil.ignore_patterns("*.c", "*.h"))
     for name, parts in LZ4.items():
         files = [f"lz4/{name}.c", *(f"lz4libs/{part}.c" for part in parts)]
         target = folder.resolve() / "lz4" / f"{name}.so"
-        _run([str(work.resolve() / "cc"), *flags, *files, "-o", str(target)], source, dict(os.environ))
-
-
-def _run(command: list[str], folder: Path, env: dict[str, str]) -> None:
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}\n{(done.stdout + done.stderr)[-4000:]}")
+        run(work.resolve() / "cc", *flags, *files, "-o", target, cwd=source)

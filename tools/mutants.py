@@ -2,7 +2,7 @@
 
 usage: mutants.py FILE.pxd ... --copy NAME ... --build COMMAND --tests WORDS [options]     in the project's folder
 
-The files named by --copy are copied to the folder --work. All mutants of one run are compiled there into one build by
+The files named by --copy are copied to .work/mutants. All mutants of one run are compiled there into one build by
 the command --build, each selected by a number, and only the tests that reach a mutant are run with it: WORDS are what
 pytest would be given. A mutant is a statement of a function in a .pxd or .pyx, or of the C in a `cdef extern from *`,
 with a small change: a comparison's neighbour, a number one more or less, a dropped `+ 1`, an assignment left out:
@@ -39,11 +39,10 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -62,8 +61,9 @@ C = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 C_BLOCK = re.compile(r'^cdef extern from \*[^\n]*:\n    """\n(.*?)^    """$', re.MULTILINE | re.DOTALL)
-FUNCTION = re.compile(r"c?p?def\s.*?(\w+)\s*\(.*:$")
-NO_FUNCTION = re.compile(r"cdef\s+(extern|enum|struct|packed|union)\b")
+C_CAST = re.compile(r"(const |unsigned |struct )*(\w+_t|void|char|int|long|\w+ \*)( \*)*")
+C_DECLARATION = re.compile(r"(?!goto)(struct )?\w+ (\* )*\w+\b(?! \()")
+FUNCTION = re.compile(r"(?!cdef (?:extern|enum|struct|packed|union)\b)c?p?def\s.*?(\w+)\s*\(.*:$")
 NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|\d[\d_]*)([uUlL]*)$")
 KNOWN = "0 True False "  # what may be returned in every file
 KEYWORDS = {"and", "or", "not", "if", "else", "in", "is", "return"}
@@ -77,12 +77,7 @@ DROPPED = {"+", "-", "&", "<<", ">>"}
 # operators with a higher precedence than `+`, and than `&`: `x + 1 * y`
 TIGHTER = {"*", "//", "/", "%", "**", "->", ".", "(", "["}
 TIGHTER_THAN_AND = TIGHTER | {"+", "-", "<<", ">>"}
-
-
-class Word(NamedTuple):
-    text: str
-    start: int
-    end: int
+Returns = dict[str, re.Pattern[str]]  # value -> the values instead of which it is returned
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,7 @@ class Mutant:
     before: str
     after: str
     row: int
-    place: int = 0  # of several equal ones in a function
+    place: int  # of several equal ones in a function
     number: int = 0
 
     @property
@@ -116,23 +111,31 @@ Slot = tuple[str, int, int]  # form, words from, to: what is replaced as one
 
 
 class Statement:
-    """A statement of a function: its words."""
+    """A statement of a function, or the C of a block: its words."""
 
-    def __init__(self, source: str, function: str, words: list[Word], is_c: bool = False) -> None:
-        self.source, self.function, self.words, self.is_c = source, function, words, is_c
-        self.texts = [word.text for word in words]
+    def __init__(self, source: str, function: str, words: list[re.Match[str]], is_c: bool = False) -> None:
+        self.source, self.function, self.is_c, self.words = source, function, is_c, words
+        self.spans = [word.span("word") for word in words]
+        self.texts = [word["word"] for word in words]
         self.casts: set[int] = set()
-        self._find_casts()
+        for i, text in enumerate(self.texts):
+            stop = i
+            if is_c and text == "(" and C_CAST.fullmatch(" ".join(self.texts[i + 1 : self.closing(i)])):
+                stop = self.closing(i)
+            elif not is_c and text == "<" and i not in self.casts and not self.is_operand(i - 1, 0):
+                stop = self.texts.index(">", i)
+            if stop > i:
+                self.casts |= {*range(i, stop + 1)}
 
     def text(self, start: int = 0, stop: int | None = None, change: Change | None = None) -> str:
         """Words [start, stop) on one line, changed."""
         parts = []
-        stop = len(self.words) if stop is None else stop
+        stop = len(self.texts) if stop is None else stop
         i = start
         while i < stop:
-            gap = " " if i and self.words[i].start > self.words[i - 1].end else ""
-            if gap and "\n" in self.source[self.words[i - 1].end : self.words[i].start]:
-                gap = "" if self.texts[i - 1] in "([{" or self.texts[i] in ")]}" else " "
+            between = self.source[self.spans[i - 1][1] : self.spans[i][0]] if i else ""
+            beside_bracket = "\n" in between and (self.texts[i - 1] in "([{" or self.texts[i] in ")]}")
+            gap = " " if between and not beside_bracket else ""
             if change and i == change[0]:
                 parts.append(gap + change[2] if change[2] else "")
                 i = max(i + 1, change[1])
@@ -143,7 +146,7 @@ class Statement:
 
     def closing(self, opening: int) -> int:
         """Index of the bracket that closes the one at `opening`."""
-        return next(i for i in self.outside(opening + 1, len(self.words), {")", "]", "}"}))
+        return self.outside(opening + 1, len(self.texts), {")", "]", "}"})[0]
 
     def outside(self, start: int, stop: int, wanted: set[str]) -> list[int]:
         """Indices of these words outside of brackets."""
@@ -152,34 +155,22 @@ class Statement:
             if depth == 0 and self.texts[i] in wanted:
                 found.append(i)
             depth += (self.texts[i] in "([{") - (self.texts[i] in ")]}")
+            if depth < 0:
+                break
         return found
 
-    def operand(self, i: int, start: int) -> bool:
+    def between(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The ranges that commas separate."""
+        edges = [start - 1, *self.outside(start, stop, {","}), stop]
+        return [(left + 1, right) for left, right in itertools.pairwise(edges)]
+
+    def is_operand(self, i: int, start: int) -> bool:
         """Whether the word at `i` ends an operand, so that an operator after it takes two."""
         if i < start or i in self.casts:
             return False
-        return self.texts[i] in (")", "]", "}") or (
-            re.match(r"[\w\"']", self.texts[i]) is not None and self.texts[i] not in KEYWORDS
+        return self.texts[i] in (")", "]", "}") or bool(
+            re.match(r"[\w\"']", self.texts[i]) and self.texts[i] not in KEYWORDS
         )
-
-    def _find_casts(self) -> None:
-        """`<`, a type, `>`; in C a type in parentheses."""
-        i = 0
-        while i < len(self.words):
-            stop = i
-            if self.is_c and self.texts[i] == "(":
-                stop = self.closing(i)
-                inside = " ".join(self.texts[i + 1 : stop])
-                if not re.fullmatch(r"(const |unsigned |struct )*(\w+_t|void|char|int|long|\w+ \*)( \*)*", inside):
-                    stop = i
-            elif not self.is_c and self.texts[i] == "<" and not self.operand(i - 1, 0):
-                stop = self.texts.index(">", i)
-            if stop > i:
-                self.casts |= {*range(i, stop + 1)}
-                i = stop
-            i += 1
-
-    # ---- what is changed
 
     def changes(self, start: int, stop: int, limits: set[str]) -> Iterator[Change]:
         """All small changes to the expression of words [start, stop)."""
@@ -189,13 +180,12 @@ class Statement:
             following = self.texts[i + 1] if i + 1 < stop else ")"
             if i in self.casts:
                 continue
-            number = NUMBER.match(word)
-            if number:
+            if number := NUMBER.match(word):
                 if not self.is_c and (before, word, following) == ("[", "0", "]"):
                     continue  # Cython's way to write *p
                 value, form = int(number[1], 0), hex if word[:2].lower() == "0x" else str
                 yield i, i + 1, form(value + 1) + number[2]
-                added = before in AUGMENTED or (before in DROPPED and self.operand(i - 2, start))
+                added = before in AUGMENTED or (before in DROPPED and self.is_operand(i - 2, start))
                 if value > 1 or (value == 1 and not added):  # `x + 0` is what is dropped below
                     yield i, i + 1, form(value - 1) + number[2]
             elif word in limits and before != ".":
@@ -207,7 +197,7 @@ class Statement:
                 end = self.outside(i + 1, stop, {"else", *")]}"})[0]  # a condition, or the last part of a comprehension
                 yield i + 1, end, "True"
                 yield i + 1, end, "False"
-            elif word in swapped and self.operand(i - 1, start) and following not in ")],":
+            elif word in swapped and self.is_operand(i - 1, start) and following not in ")],":
                 yield i, i + 1, swapped[word]
                 tighter = TIGHTER_THAN_AND if word == "&" else TIGHTER
                 loose = i + 2 >= stop or self.texts[i + 2] not in tighter
@@ -215,42 +205,31 @@ class Statement:
                     yield i, i + 2, ""
 
     def slots(self) -> Iterator[Slot]:
-        yield from self._slots_of_c() if self.is_c else self._slots_of_cython()
-
-    def _slots_of_cython(self) -> Iterator[Slot]:
-        first, stop = self.texts[0], len(self.words)
-        if first == "cdef":
-            edges = [0, *self.outside(1, stop, {","}), stop]
-            for left, right in itertools.pairwise(edges):
-                yield from (("value", equals + 1, right) for equals in self.outside(left + 1, right, {"="})[:1])
+        first, stop = self.texts[0], len(self.texts)
+        if self.is_c and first in ("if", "while", "for"):
+            ends = self.outside(2, stop - 1, {";"})
+            yield "condition", *((ends[0] + 1, ends[1]) if ends else (2, stop - 1))
+        elif self.is_c and first == "return":
+            if stop > 1:
+                yield "value", 1, stop
+        elif self.is_c:
+            is_declaration = C_DECLARATION.match(" ".join(self.texts))
+            if not is_declaration:
+                yield "left out", 0, stop
+            if not (is_declaration and self.outside(0, stop, {","})):
+                yield from (("value", one + 1, stop) for one in self.outside(0, stop, ASSIGNED)[-1:])
+        elif first == "cdef":
+            for left, right in self.between(1, stop):
+                yield from (("value", equals + 1, right) for equals in self.outside(left, right, {"="})[:1])
         elif first in ("if", "elif", "while"):
             yield "condition", 1, stop - 1
         elif first == "for" and "range" in self.texts:
             opening = self.texts.index("range") + 1
-            end = self.closing(opening)
-            edges = [opening, *self.outside(opening + 1, end, {","}), end]
-            yield from (("argument", left + 1, right) for left, right in itertools.pairwise(edges))
+            yield from (("argument", *each) for each in self.between(opening + 1, self.closing(opening)))
         elif self.texts[-1] != ":" and first[0] not in "\"'" and first not in ("pass", "raise", "global", "for"):
             yield "statement", 0, stop
 
-    def _slots_of_c(self) -> Iterator[Slot]:
-        first, stop = self.texts[0], len(self.words)
-        if first in ("if", "while", "for"):
-            ends = self.outside(2, stop - 1, {";"})
-            yield "condition", *((ends[0] + 1, ends[1]) if ends else (2, stop - 1))
-            return
-        if first == "return":
-            if stop > 1:
-                yield "value", 1, stop
-            return
-        equals = self.outside(0, stop, ASSIGNED)
-        if re.match(r"(struct )?\w+ (\* )*\w+\b(?! \()", " ".join(self.texts)) and first != "goto":  # a declaration
-            equals = [] if self.outside(0, stop, {","}) else equals
-        else:
-            yield "left out", 0, stop
-        yield from (("value", one + 1, stop) for one in equals[-1:])
-
-    def variants(self, slot: Slot, limits: set[str], returns: dict[str, re.Pattern[str]]) -> Iterator[str]:
+    def variants(self, slot: Slot, limits: set[str], returns: Returns) -> Iterator[str]:
         """The texts that may be in a slot instead."""
         form, start, stop = slot
         first, expression = self.texts[0], start
@@ -269,7 +248,7 @@ class Statement:
             )
         elif form == "statement":
             yield "pass"
-            for i in self.outside(0, len(self.words), set(AUGMENTED)):
+            for i in self.outside(0, len(self.texts), set(AUGMENTED)):
                 yield self.text(change=(i, i + 1, AUGMENTED[self.texts[i]]))
         for change in self.changes(expression, stop, limits):
             yield self.text(start, stop, change)
@@ -280,51 +259,47 @@ class Statement:
 
 def statements(source: str) -> Iterator[Statement]:
     """Those of all functions, in Cython and then in C."""
-    words: list[Word] = []
+    words: list[re.Match[str]] = []
     function, depth = "", 0
     for found in CYTHON.finditer(source + "\n"):
-        if not found["word"]:
-            continue
-        if found["word"] != "\n":
-            depth += (found["word"] in "([{") - (found["word"] in ")]}")
-            words.append(Word(found["word"], *found.span("word")))
-        elif words and not depth:
+        word = found["word"]
+        if word and word != "\n":
+            depth += (word in "([{") - (word in ")]}")
+            words.append(found)
+        elif word and words and not depth:
             one = Statement(source, function, words)
-            if words[0].start == 0 or source[words[0].start - 1] == "\n":
+            if one.spans[0][0] == 0 or source[one.spans[0][0] - 1] == "\n":
                 header = FUNCTION.match(one.text())
-                function = header[1] if header and not NO_FUNCTION.match(one.text()) else ""
+                function = header[1] if header else ""
             elif function:
                 yield one
             words = []
     for block in C_BLOCK.finditer(source):
         found_in = C.finditer(source, *block.span(1))
-        words = [Word(found["word"], *found.span("word")) for found in found_in if found["word"]]
-        yield from c_statements(Statement(source, "", words, is_c=True))
+        yield from c_statements(Statement(source, "", [found for found in found_in if found["word"]], is_c=True))
 
 
 def c_statements(block: Statement) -> Iterator[Statement]:
+    """Of each function of a block: the heads of if, while and for, and what ends with a semicolon."""
     texts, i = block.texts, 0
-    opened = 0  # of the parameters of a function
-    name, end = "", 0
+    opened, name, end = 0, "", 0  # the parameters of a function, its name and its last bracket
     while i < len(texts):
-        stop = i
-        if not name:
-            opened = i if texts[i] == "(" else opened
-            if texts[i] == "{":
-                end = block.closing(i)
-                name = texts[opened - 1] if texts[i - 1] == ")" else ""
-                stop = i if name else end
-            elif texts[i] == "(":
-                stop = block.closing(i)
-        elif i == end:
+        word, following = texts[i], i + 1
+        if not name and word == "(":
+            opened, following = i, block.closing(i) + 1
+        elif not name and word == "{":
+            end = block.closing(i)
+            name = texts[opened - 1] if texts[i - 1] == ")" else ""
+            following = i + 1 if name else end + 1
+        elif name and i == end:
             name = ""
-        elif texts[i] in ("if", "while", "for"):
-            stop = block.closing(i + 1)
-            yield Statement(block.source, name, block.words[i : stop + 1], is_c=True)
-        elif texts[i] not in ("{", "}", "else", "do", ";"):
-            stop = block.outside(i, end, {";"})[0]
-            yield Statement(block.source, name, block.words[i:stop], is_c=True)
-        i = stop + 1
+        elif name and word in ("if", "while", "for"):
+            following = block.closing(i + 1) + 1
+            yield Statement(block.source, name, block.words[i:following], is_c=True)
+        elif name and word not in ("{", "}", "else", "do", ";"):
+            following = block.outside(i, end, {";"})[0] + 1
+            yield Statement(block.source, name, block.words[i : following - 1], is_c=True)
+        i = following
 
 
 def limits_of(sources: list[str]) -> set[str]:
@@ -334,33 +309,21 @@ def limits_of(sources: list[str]) -> set[str]:
     return {name for row in rows for name in re.findall(r"\b([A-Z][A-Z0-9_]+)\b", row)}
 
 
-def mutants_of(file: str, source: str, limits: set[str], returns: dict[str, re.Pattern[str]]) -> Iterator[Mutant]:
+def mutants_of(file: str, source: str, limits: set[str], returns: Returns) -> Iterator[Mutant]:
     """All candidates of a file, in order."""
-    seen: Counter[tuple[str, str, str, str]] = Counter()
+    seen: Counter[tuple[str, str, str]] = Counter()
     for one in statements(source):
         original = one.text()
         for slot in one.slots():
             form, start, stop = slot
-            before, span = one.text(start, stop), (one.words[start].start, one.words[stop - 1].end)
-            row = source.count("\n", 0, one.words[start if one.is_c else 0].start) + 1
+            before = one.text(start, stop)
+            row = source.count("\n", 0, one.spans[start if one.is_c else 0][0]) + 1
+            written = f"C: {form}" if one.is_c else form, one.spans[start][0], one.spans[stop - 1][1]
             for after in dict.fromkeys(one.variants(slot, limits, returns)):
-                if after == before:
-                    continue
-                mutated = one.text(change=(start, stop, after)) or ";"
-                form_there = f"C: {form}" if one.is_c else form
-                found = Mutant(file, one.function, original, mutated, form_there, *span, before, after, row)
-                yield replace(found, place=seen[found.key])
-                seen[found.key] += 1
-
-
-WRITTEN: dict[str, Callable[[str, list[tuple[int, str]]], str]] = {
-    "statement": lambda before, found: "".join(f"if kr_m({n}): {after}\nel" for n, after in found) + f"se: {before}",
-    "condition": lambda before, found: (
-        f"({''.join(f'(not not ({after})) if kr_m({n}) else ' for n, after in found)}(not not ({before})))"
-    ),
-    "value": lambda before, found: f"({''.join(f'({after}) if kr_m({n}) else ' for n, after in found)}({before}))",
-}
-WRITTEN["argument"] = WRITTEN["value"]
+                if after != before:
+                    what = one.function, original, one.text(change=(start, stop, after)) or ";"
+                    yield Mutant(file, *what, *written, before, after, row, seen[what])
+                    seen[what] += 1
 
 
 def rewritten(source: str, mutants: list[Mutant]) -> str:
@@ -368,15 +331,20 @@ def rewritten(source: str, mutants: list[Mutant]) -> str:
     edits: list[tuple[int, int, str]] = []
     for (start, end, form), group in itertools.groupby(mutants, lambda one: (one.start, one.end, one.form)):
         same = list(group)
-        found = [(one.number, one.after) for one in same]
+        before = same[0].before
         if form == "C: left out":
             edits += [(start, start, f"{{ if (!kr_m({same[0].number})) "), (end, source.index(";", end) + 1, "; }")]
         elif form.startswith("C"):
-            code = "".join(f"kr_m({n}) ? ({after}) : " for n, after in found)
-            edits += [(start, start, f"({code}("), (end, end, "))")]
+            chosen = "".join(f"kr_m({one.number}) ? ({one.after}) : " for one in same)
+            edits.append((start, end, f"({chosen}({source[start:end]}))"))
+        elif form == "statement":
+            indent = source[source.rindex("\n", 0, start) + 1 : start]
+            chosen = "".join(f"if kr_m({one.number}): {one.after}\n{indent}el" for one in same)
+            edits.append((start, end, f"{chosen}se: {before}"))
         else:
-            indent = source[source.rindex("\n", 0, start) + 1 : start] if form == "statement" else ""
-            edits.append((start, end, WRITTEN[form](same[0].before, found).replace("\n", f"\n{indent}")))
+            value = "(not not ({}))" if form == "condition" else "({})"
+            chosen = "".join(f"{value.format(one.after)} if kr_m({one.number}) else " for one in same)
+            edits.append((start, end, f"({chosen}{value.format(before)})"))
     for start, end, code in sorted(edits, reverse=True):
         source = source[:start] + code + source[end:]
     if any(one.form.startswith("C") for one in mutants):
@@ -386,6 +354,7 @@ def rewritten(source: str, mutants: list[Mutant]) -> str:
 
 # ---- the build -----------------------------------------------------------------------------------------------
 
+WORK = Path(".work/mutants").resolve()
 HEADER = "kr_mutants.h"
 DECLARATION = f'\n\ncdef extern from "{HEADER}" nogil:\n    bint kr_m(int n)\n'
 CODE_OF_HEADER = """#pragma once
@@ -420,50 +389,44 @@ __attribute__((constructor)) static void kr_mutants_begin(void) {
 
 def build(options: argparse.Namespace, sources: dict[Path, str], wanted: list[Mutant], numbers: int) -> list[Mutant]:
     """Compiles; returns the mutants that are in the build."""
-    work: Path = options.work
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
     for name in options.copy:
         if Path(name).is_dir():
-            shutil.copytree(name, work / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "_*.c"))
+            shutil.copytree(name, WORK / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "_*.c"))
         else:
-            shutil.copy2(name, work / name)
-    (work / HEADER).write_text(CODE_OF_HEADER)
-    (work / "kr_mutants.c").write_text(LIBRARY.replace("NUMBERS", str(numbers)))
-    (work / "reached").write_bytes(bytes(numbers))
+            shutil.copy2(name, WORK / name)
+    (WORK / HEADER).write_text(CODE_OF_HEADER)
+    (WORK / "kr_mutants.c").write_text(LIBRARY.replace("NUMBERS", str(numbers)))
+    (WORK / "reached").write_bytes(bytes(numbers))
     library = [os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-O1", "-o", "libkr_mutants.so", "kr_mutants.c"]
-    subprocess.run(library, cwd=work, check=True)
-    links = f"-L{work} -Wl,--no-as-needed -lkr_mutants -Wl,-rpath,{work}"
-    for name, words in {"CFLAGS": f"-I{work}", "LDFLAGS": links}.items():
+    subprocess.run(library, cwd=WORK, check=True)
+    links = f"-L{WORK} -Wl,--no-as-needed -lkr_mutants -Wl,-rpath,{WORK}"
+    for name, words in {"CFLAGS": f"-I{WORK}", "LDFLAGS": links}.items():
         os.environ[name] = f"{os.environ.get(name, '')} {words}"
     while True:
         for path, source in sources.items():
             code = rewritten(source, [one for one in wanted if one.file == path.name])
-            if (work / path).read_text(encoding="utf-8") != code:
-                (work / path).write_text(code, encoding="utf-8")
-        done = subprocess.run(options.build, shell=True, cwd=work, capture_output=True, text=True, check=False)
+            if (WORK / path).read_text(encoding="utf-8") != code:
+                (WORK / path).write_text(code, encoding="utf-8")
+        done = subprocess.run(options.build, shell=True, cwd=WORK, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return wanted
-        refused = refused_by_compilers(done.stdout + done.stderr, work)
-        left = [one for one in wanted if one.number not in refused]
+        # What a compiler refuses, such as the sum of two pointers, is in the lines that it names.
+        refused: set[str] = set()
+        for name, row in re.findall(r"(?m)^(\S+\.(?:c(?=:\d+:\d+: error)|pxd|pyx)):(\d+):", done.stdout + done.stderr):
+            line = (WORK / name).read_text(encoding="utf-8").splitlines()[int(row) - 1]
+            refused.update(re.findall(r"\bkr_m\((\d+)\)", line))
+        left = [one for one in wanted if str(one.number) not in refused]
         if len(left) == len(wanted):
             raise SystemExit(f"mutants: the build failed\n{(done.stdout + done.stderr)[-5000:]}")
         print(f"mutants: {len(wanted) - len(left)} do not compile and are left out", flush=True)
         wanted = left
 
 
-def refused_by_compilers(log: str, work: Path) -> set[int]:
-    """Mutants in lines that Cython or the C compiler refuses: two pointers added up, for one."""
-    refused: set[int] = set()
-    for name, row in re.findall(r"(?m)^(\S+\.(?:c(?=:\d+:\d+: error)|pxd|pyx)):(\d+):", log):
-        code = (work / name).read_text(encoding="utf-8").splitlines()[int(row) - 1]
-        refused.update(map(int, re.findall(r"\bkr_m\((\d+)\)", code)))
-    return refused
-
-
 # ---- the run -------------------------------------------------------------------------------------------------
 
-FAILED, PASSED = 1, 0
+SIDE_BY_SIDE = 2
 UNNOTICED = ("survived", "unreached")
 MEMORY = 3 << 30  # bytes of address space beyond those of the parent
 SLOWER, EXTRA_SECONDS = 10, 5.0  # time limit of a test: this multiple of its usual time plus this many seconds
@@ -478,17 +441,16 @@ class Runner:
     counts as noticed if the child dies by a signal, or needs too long or too much memory.
     """
 
-    def __init__(self, work: Path, numbers: list[int], side_by_side: int) -> None:
-        self.numbers, self.side_by_side = numbers, side_by_side
-        library = ctypes.CDLL(str(work / "libkr_mutants.so"), mode=ctypes.RTLD_GLOBAL)
+    def __init__(self, numbers: list[int]) -> None:
+        self.numbers = numbers
+        library = ctypes.CDLL(str(WORK / "libkr_mutants.so"), mode=ctypes.RTLD_GLOBAL)
         self.now = ctypes.c_int.in_dll(library, "kr_mutant_now")
-        with open(work / "reached", "r+b") as file:
+        with open(WORK / "reached", "r+b") as file:
             self.reached = mmap.mmap(file.fileno(), 0)
         self.verdicts: dict[int, str] = {}
         self.at_import: set[int] = set()
         self.seconds: list[float] = []
-        self.reaching: dict[int, list[int]] = {}
-        self.noticed_by: Counter[int] = Counter()  # how many mutants a test has noticed
+        self.reaching: dict[int, list[int]] = defaultdict(list)  # mutant -> the tests
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -525,7 +487,7 @@ class Runner:
                 passed = run(item, following)
                 found.append((time.monotonic() - begun, [i for i in self.numbers if self.reached[i]], passed))
             answer.write_bytes(pickle.dumps(found))
-            os._exit(PASSED)
+            os._exit(0)
         if status := os.waitpid(pid, 0)[1]:
             raise pytest.UsageError(f"the run without a mutant ended with status {status}")
         for index, (seconds, reached, passed) in enumerate(pickle.loads(answer.read_bytes())):
@@ -533,59 +495,48 @@ class Runner:
                 raise pytest.UsageError(f"without any mutant this fails: {self.items[index].nodeid}")
             self.seconds.append(seconds)
             for number in reached:
-                self.reaching.setdefault(number, []).append(index)
+                self.reaching[number].append(index)
 
     def all_mutants(self) -> None:
         waiting = list(reversed(self.numbers))
-        running: dict[int, tuple[int, int, list[int]]] = {}
+        running: dict[int, int] = {}  # process -> mutant
         while waiting or running:
-            while waiting and len(running) < self.side_by_side:
+            while waiting and len(running) < SIDE_BY_SIDE:
                 number = waiting.pop()
-                order = self.order(number)
-                read_end, write_end = os.pipe()
                 pid = os.fork()
                 if pid == 0:
-                    self.child(number, order, write_end)
-                os.close(write_end)
-                running[pid] = number, read_end, order
+                    self.one_mutant(number)
+                running[pid] = number
             pid, status = os.wait()
             if pid not in running:
                 continue
-            number, read_end, order = running.pop(pid)
+            number = running.pop(pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)  # processes that it has started and that still run
-            begun = len(os.read(read_end, 65536))
-            os.close(read_end)
-            self.verdicts[number] = how_it_ended(status) if status != PASSED else UNNOTICED[not order]
-            if status != PASSED:
-                self.noticed_by[order[max(begun - 1, 0)]] += 1
+            self.verdicts[number] = how_it_ended(status) if status else UNNOTICED[number not in self.reaching]
             if len(self.verdicts) % 50 == 0:
                 print(f"mutants: {len(self.verdicts)} of {len(self.numbers)}", flush=True)
 
     def order(self, number: int) -> list[int]:
-        """The tests that reach a mutant: the quick ones first, and those that have noticed many; of a test with many
-        parameters one after another, not all before anything else."""
+        """The tests that reach a mutant, the quick ones first; of a test with many parameters one after another, not
+        all before anything else."""
         spent: Counter[str] = Counter()
         turns = []
-        for turn, test in sorted((self.turn(test), test) for test in self.reaching.get(number, [])):
+        for test in sorted(self.reaching[number], key=lambda test: self.seconds[test]):
             name = self.items[test].nodeid.partition("[")[0]
-            spent[name] += turn  # type: ignore[assignment]
+            spent[name] += self.seconds[test] + 0.002  # type: ignore[assignment]
             turns.append((spent[name], test))
         return [test for _, test in sorted(turns)]
 
-    def turn(self, test: int) -> float:
-        return (self.seconds[test] + 0.002) / (1 + 2 * self.noticed_by[test])
-
-    def child(self, number: int, order: list[int], progress: int) -> None:
-        """Never returns. Writes one byte to `progress` for every test that begins."""
+    def one_mutant(self, number: int) -> None:
+        """Never returns."""
         self.become_child(number)
-        for index, following in itertools.pairwise([*order, None]):
+        for index, following in itertools.pairwise([*self.order(number), None]):
             assert index is not None
-            os.write(progress, b".")
             signal.setitimer(signal.ITIMER_REAL, SLOWER * self.seconds[index] + EXTRA_SECONDS)
             if not run(self.items[index], None if following is None else self.items[following]):
-                os._exit(FAILED)
-        os._exit(PASSED)
+                os._exit(1)
+        os._exit(0)
 
     def become_child(self, number: int) -> None:
         os.setsid()
@@ -607,20 +558,20 @@ def run(item: pytest.Item, following: pytest.Item | None) -> bool:
 
 
 def how_it_ended(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        return "took too long" if number == signal.SIGALRM else f"died by {signal.Signals(number).name}"
-    return "failed"
+    if not os.WIFSIGNALED(status):
+        return "failed"
+    number = signal.Signals(os.WTERMSIG(status))
+    return "took too long" if number == signal.SIGALRM else f"died by {number.name}"
 
 
-def verdicts_of(options: argparse.Namespace, numbers: list[int]) -> dict[int, str]:
+def verdicts_of(tests: str, numbers: list[int]) -> dict[int, str]:
     """Runs the tests in the folder of the build."""
-    os.chdir(options.work)
-    path = os.pathsep.join(filter(None, (str(options.work), os.environ.get("PYTHONPATH"))))
-    os.environ.update(MUTANTS_REACHED=str(options.work / "reached"), PYTHONPATH=path)
-    sys.path.insert(0, str(options.work))
-    words = [*shlex.split(options.tests), "-q", "-p", "no:cacheprovider"]
-    runner = Runner(options.work, numbers, options.jobs)
+    os.chdir(WORK)
+    path = os.pathsep.join(filter(None, (str(WORK), os.environ.get("PYTHONPATH"))))
+    os.environ.update(MUTANTS_REACHED=str(WORK / "reached"), PYTHONPATH=path)
+    sys.path.insert(0, str(WORK))
+    words = [*shlex.split(tests), "-q", "-p", "no:cacheprovider"]
+    runner = Runner(numbers)
     if pytest.main([*words, "-s", "-p", "no:faulthandler", "--basetemp=tmp"], plugins=[runner]) not in (0, 5):
         raise SystemExit("mutants: the run of the tests failed")
     for number in runner.at_import:
@@ -640,16 +591,17 @@ def chosen(found: list[Mutant], count: int, seed: int) -> list[Mutant]:
     spread: list[tuple[float, str, int]] = []
     for name in {mutant.file for mutant in found}:
         own = [mutant for mutant in found if mutant.file == name]
-        ranks = {one.number: hashlib.sha256(repr((seed, one.key, one.place)).encode()).hexdigest() for one in own}
-        ranked = sorted(own, key=lambda one: ranks[one.number])
-        spread += [((i + 0.5) / len(ranked), ranks[one.number], one.number) for i, one in enumerate(ranked)]
+        ranked = sorted(
+            (hashlib.sha256(repr((seed, one.key, one.place)).encode()).hexdigest(), one.number) for one in own
+        )
+        spread += [((i + 0.5) / len(ranked), *one) for i, one in enumerate(ranked)]
     numbers = {number for _, _, number in sorted(spread)[:count]}
     return [mutant for mutant in found if mutant.number in numbers]
 
 
-def explained(file: Path | None, found: list[Mutant]) -> set[tuple[str, str, str, str]]:
+def explained(file: Path, found: list[Mutant]) -> set[tuple[str, str, str, str]]:
     """Keys of the mutants that no test can detect."""
-    entries = tomllib.loads(file.read_text(encoding="utf-8"))["mutant"] if file else []
+    entries = tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]
     keys = {(e["file"], e["function"], e["original"], e["mutated"]) for e in entries if len(e["reason"]) > 20}
     strays = keys - {mutant.key for mutant in found}
     if strays or len(keys) != len(entries):
@@ -664,23 +616,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--copy", nargs="+", required=True, help="what the build and the tests need, files and folders")
     parser.add_argument("--build", required=True, help="the command that compiles the copy in place")
     parser.add_argument("--tests", required=True, help="the arguments of pytest that choose the tests")
-    parser.add_argument("--work", type=Path, default=Path(".work/mutants"), help="the folder of the copy")
     parser.add_argument("--explained", type=Path, help="the mutants that no test can detect")
     parser.add_argument("--returns", nargs="*", default=[], metavar="VALUE=REGEX", help="what is returned instead")
     parser.add_argument("--seed", type=int, default=1, help="selects among the candidates (default 1)")
     parser.add_argument("--count", type=int, default=400, help="number of mutants (default 400)")
-    parser.add_argument("--all", action="store_true", help="all of them, which takes hours")
     parser.add_argument("--file", help="mutants of one file only, such as record.pxd")
     parser.add_argument("--only", help="only these numbers: 17,18")
     parser.add_argument("--list", action="store_true", help="print the chosen mutants and end")
     parser.add_argument("--least", type=float, default=95.0, help="lowest accepted score (default 95)")
-    parser.add_argument("--jobs", type=int, default=2, help="number of mutants at the same time (default 2)")
-    options = parser.parse_args()
-    options.work = options.work.resolve()
-    if Path.cwd().is_relative_to(options.work):
-        parser.error(f"--work {options.work} has the project itself, and is removed first")
-    options.files = [path.resolve().relative_to(Path.cwd()) for path in options.files]  # of the copy, not the project's
-    return options
+    return parser.parse_args()
 
 
 def main() -> int:
@@ -691,20 +635,19 @@ def main() -> int:
     returns = {value: re.compile(pattern) for value, pattern in pairs}
     found = [each for path, source in sources.items() for each in mutants_of(path.name, source, limits, returns)]
     found = [replace(mutant, number=n) for n, mutant in enumerate(found, 1)]
-    known = explained(options.explained, found)
-    eligible = [mutant for mutant in found if options.file in (None, mutant.file)]
-    picked = chosen(eligible, len(eligible) if options.all else options.count, options.seed)
+    known = explained(options.explained, found) if options.explained else set()
+    picked = chosen([one for one in found if options.file in (None, one.file)], options.count, options.seed)
     if options.only:
-        picked = [found[int(number) - 1] for number in options.only.split(",")]
+        known, picked = set(), [found[int(number) - 1] for number in options.only.split(",")]
     if options.list:
         print("\n".join(map(str, picked)))
         return 0
-    wanted = [mutant for mutant in picked if options.only or mutant.key not in known]
+    wanted = [mutant for mutant in picked if mutant.key not in known]
     left = f", {len(picked) - len(wanted)} of them explained and left out" if len(wanted) < len(picked) else ""
     print(f"mutants: {len(picked)} of {len(found)} candidates, seed {options.seed}{left}", flush=True)
     inside = build(options, sources, wanted, len(found) + 1)
     print(f"mutants: built in {time.monotonic() - started:.0f} s", flush=True)
-    verdicts = verdicts_of(options, [mutant.number for mutant in inside])
+    verdicts = verdicts_of(options.tests, [mutant.number for mutant in inside])
     survivors = [mutant for mutant in inside if verdicts[mutant.number] in UNNOTICED]
     print("\n".join(f"{verdicts[mutant.number]:9} {mutant}" for mutant in survivors))
     score = 100 * (1 - len(survivors) / max(len(inside), 1))

@@ -32,7 +32,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import musl_python  # noqa: E402
 import system_packages  # noqa: E402
 import wheelhouse_check  # noqa: E402
-from wheelhouse_platforms import BY_NAME, Platform, dependency_wheels, locked, wheels_of  # noqa: E402
+from wheelhouse_pack import CACHE  # noqa: E402
+from wheelhouse_platforms import BY_NAME, dependency_wheels, locked, wheels_of  # noqa: E402
 
 import wheelhouse  # noqa: E402
 
@@ -43,7 +44,6 @@ FILES = (
     "tests/unit/read/test_invalid.py",
     "tests/unit/write/test_encode.py",
 )
-CACHE = ROOT / ".cache"
 LIBRARIES = ("libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libexpat1", "libffi8")
 COMPILED = ("hypothesis", "pyarrow")
 NEWER_GLIBC = (2, 28)  # that these two have wheels for
@@ -95,16 +95,7 @@ def wrapper(work: Path, words: str) -> Path:
     return started
 
 
-def packages_of_tests(work: Path, version: str, target: Platform) -> Path:
-    """What the tests import that is compiled, at the locked versions."""
-    its = target._replace(oldest=NEWER_GLIBC) if target.libc == "glibc" else target
-    wheels, missing = wheels_of([locked("test")[name] for name in COMPILED], its, version, work / "downloads")
-    return _unpacked(wheels, missing, work / "packages")
-
-
-def _unpacked(wheels: list[Path], missing: list[str], folder: Path) -> Path:
-    if missing:
-        raise SystemExit("\n".join(missing))
+def unpacked(wheels: list[Path], folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     for wheel in wheels:
         zipfile.ZipFile(wheel).extractall(folder)
@@ -112,24 +103,15 @@ def _unpacked(wheels: list[Path], missing: list[str], folder: Path) -> Path:
     return folder
 
 
-def unpack_by_bootstrap(work: Path, command: Path) -> Path | None:
-    """The folder in which the bootstrap of the spark_udfs wheel has unpacked the wheels; None: it failed."""
+def unpacked_by_bootstrap(work: Path, command: Path) -> Path:
+    """The folder in which the bootstrap of the spark_udfs wheel has unpacked the wheels."""
     fat = ROOT / "wheelhouse" / f"spark_udfs-{wheelhouse.version()}-py3-none-any.whl"
     outcome = wheelhouse_check.try_in(str(command), fat, ROOT, work / "wheels")
     print(f"{work.name}: {fat.name}, {fat.stat().st_size / 1e6:.1f} MB: {outcome.words}", flush=True)
     if not outcome.passed:
-        return None
-    (newest,) = sorted((work / "wheels").glob("*/*/kafkarec/__init__.py"), key=os.path.getmtime)[-1:]
+        sys.exit(1)
+    newest = max((work / "wheels").glob("*/*/kafkarec/__init__.py"), key=os.path.getmtime)
     return newest.parents[1]
-
-
-def unpack_wheels(work: Path, python: Path, version: str, target: Platform) -> Path:
-    """The same folder for a platform that the spark_udfs wheel does not have, with what lacks a wheel compiled."""
-    wheels, missing = dependency_wheels(target, version, CACHE / "wheels")
-    ours = wheelhouse.kafkarec_wheels(ROOT, [target], CACHE)
-    folder = _unpacked([*wheels, *ours], missing, work / "wheels")
-    musl_python.build_lz4(work, python, folder)
-    return folder
 
 
 def main(arguments: list[str]) -> int:
@@ -142,10 +124,16 @@ def main(arguments: list[str]) -> int:
     work.mkdir(parents=True, exist_ok=True)
     started_by, python = maker(work)
     command, version = wrapper(work, started_by), python.name.removeprefix("python")
-    packages = packages_of_tests(work, version, target)
-    wheels = unpack_by_bootstrap(work, command) if target.fat else unpack_wheels(work, python, version, target)
-    if wheels is None:
-        return 1
+    # What the tests import that is compiled, at the locked versions.
+    its = target._replace(oldest=NEWER_GLIBC) if target.fat else target
+    compiled = wheels_of([locked("test")[each] for each in COMPILED], its, version, work / "downloads")
+    packages = unpacked(compiled, work / "packages")
+    if target.fat:
+        wheels = unpacked_by_bootstrap(work, command)
+    else:  # one that the spark_udfs wheel does not have: by hand, and what lacks a wheel is compiled
+        ours = wheelhouse.kafkarec_wheels(ROOT, [target])
+        wheels = unpacked([*dependency_wheels(target, version), *ours], work / "wheels")
+        musl_python.build_lz4(work, python, wheels)
     path = [wheels, work / "site", packages, *(ROOT / ".venv").glob("lib/python3*/site-packages")]
     # Compiled once for all processes, which costs seconds under qemu, and not beside the checkout's own.
     env = os.environ | {"PYTHONPATH": ":".join(map(str, path)), "PYTHONPYCACHEPREFIX": str(work / "pycache")}

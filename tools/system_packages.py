@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
+
+from commands import run
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -21,14 +22,14 @@ def command(name: str, package: str) -> str:
         raise SystemExit(f"{name} is missing: {' '.join(line)}, or another system's package of it")
     for words in (["apt-get", "update"], line):
         print("+", *words, flush=True)
-        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        run(*words)
     return name
 
 
 def said(*words: str) -> str:
     if not shutil.which(words[0]):
         raise SystemExit(f"{words[0]} is missing: this needs Debian")
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return run(*words)
 
 
 def own_python() -> str:
@@ -77,7 +78,7 @@ class Apt:
     def __call__(self, *words: str) -> None:
         """apt-get with these arguments, in the folder packages.deb."""
         folder = self.work / "packages.deb"
-        subprocess.run([*self._words, *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        run(*self._words, *words, cwd=folder)
 
     def unpack(self, *packages: str) -> Path:
         """The folder below which they are; downloaded once."""
@@ -87,7 +88,7 @@ class Apt:
             self("update")
             self("download", *packages)
             for package in sorted((self.work / "packages.deb").glob("*.deb")):
-                subprocess.run(["dpkg", "-x", str(package), str(root)], check=True)
+                run("dpkg", "-x", package, root)
             done.write_text(wanted)
         return root
 
@@ -100,5 +101,5 @@ class Apt:
         folder = self.work / "source" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        subprocess.run(["tar", "-xf", str(archive), "--strip-components=1", "-C", str(folder)], check=True)
+        run("tar", "-xf", archive, "--strip-components=1", "-C", folder)
         return folder

@@ -26,6 +26,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from spark_udfs.bootstrap import FALLBACKS, TREES, TREES_FORMAT
 
+CACHE = Path(__file__).resolve().parent.parent / ".cache"  # downloads and builds
 # The earliest time a zip can contain; with the build time every build would be another file.
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 FIXED_MODE = 0o100644 << 16
@@ -45,9 +46,9 @@ def copy(wheel: Path, folder: Path) -> Path:
     return target.with_suffix(".part").replace(target)
 
 
-def stripped(wheel: Path, cache: Path) -> Path:
+def stripped(wheel: Path) -> Path:
     """The same wheel without the debugging information of its compiled modules, made once per content."""
-    target = cache / sha256(wheel)[:16] / wheel.name
+    target = CACHE / "stripped" / sha256(wheel)[:16] / wheel.name
     if not target.exists():
         files, dist_info = read_wheel(wheel)
         target.parent.mkdir(parents=True, exist_ok=True)

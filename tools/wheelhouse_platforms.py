@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import platform
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from commands import run
 from packaging import tags
 from packaging.utils import canonicalize_name
-from wheelhouse_pack import sha256
+from wheelhouse_pack import CACHE, sha256
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "requirements"
@@ -27,15 +27,12 @@ _OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 class Platform(NamedTuple):
     """One platform.
 
-    name      as on the command line
+    name      in messages
     machine   as Python's platform.machine()
     libc      glibc, musl or macos
     oldest    the oldest version of it that is supported
     target    of `zig cc`
     tag       of a kafkarec wheel that was compiled for `target`
-    locks     the lock files of its dependencies; a later one replaces lines of an earlier one
-    fat       whether the spark_udfs wheel has it
-    lacks     dependencies that have no wheel for it
     """
 
     name: str
@@ -44,9 +41,11 @@ class Platform(NamedTuple):
     oldest: tuple[int, int]
     target: str
     tag: str
-    locks: tuple[str, ...]
-    fat: bool = False
-    lacks: tuple[str, ...] = ()
+
+    @property
+    def fat(self) -> bool:
+        """Whether the spark_udfs wheel has it."""
+        return self.libc == "glibc"
 
     @property
     def tags(self) -> list[str]:
@@ -59,18 +58,14 @@ class Platform(NamedTuple):
         return [f"{each}_{self.machine}" for each in (*names, *_OLD_NAMES.values())]
 
 
-_GLIBC, _OTHER = ("runtime", "glibc217"), ("runtime",)
-_X86, _ARM, _LZ4 = "x86_64", "aarch64", ("lz4",)
-_2_17 = ("glibc", (2, 17))
-_1_2 = ("musl", (1, 2))
-_11 = ("macos", (11, 0))
+_X86, _ARM = "x86_64", "aarch64"
 PLATFORMS = (
-    Platform("manylinux-x86_64", _X86, *_2_17, "x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64", _GLIBC, True),
-    Platform("manylinux-aarch64", _ARM, *_2_17, "aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64", _GLIBC, True),
-    Platform("musllinux-x86_64", _X86, *_1_2, "x86_64-linux-musl", "musllinux_1_2_x86_64", _OTHER, lacks=_LZ4),
-    Platform("musllinux-aarch64", _ARM, *_1_2, "aarch64-linux-musl", "musllinux_1_2_aarch64", _OTHER, lacks=_LZ4),
-    Platform("macos-arm64", "arm64", *_11, "aarch64-macos.11.0", "macosx_11_0_arm64", _OTHER),
-    Platform("macos-x86_64", _X86, *_11, "x86_64-macos.11.0", "macosx_11_0_x86_64", _OTHER),
+    Platform("manylinux-x86_64", _X86, "glibc", (2, 17), "x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64"),
+    Platform("manylinux-aarch64", _ARM, "glibc", (2, 17), "aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64"),
+    Platform("musllinux-x86_64", _X86, "musl", (1, 2), "x86_64-linux-musl", "musllinux_1_2_x86_64"),
+    Platform("musllinux-aarch64", _ARM, "musl", (1, 2), "aarch64-linux-musl", "musllinux_1_2_aarch64"),
+    Platform("macos-arm64", "arm64", "macos", (11, 0), "aarch64-macos.11.0", "macosx_11_0_arm64"),
+    Platform("macos-x86_64", _X86, "macos", (11, 0), "x86_64-macos.11.0", "macosx_11_0_x86_64"),
 )
 BY_NAME = {one.name: one for one in PLATFORMS}
 
@@ -107,45 +102,32 @@ def locked(*names: str) -> dict[str, Locked]:
 
 
 def dependencies(platform: Platform) -> list[Locked]:
-    """What kafkarec's wheel for a platform needs, without what has no wheel for it."""
-    return [one for one in locked(*platform.locks).values() if one.project not in platform.lacks]
+    """What kafkarec's wheel for a platform needs, without lz4 where that has no wheel."""
+    found = locked("runtime", "glibc217") if platform.libc == "glibc" else locked("runtime")
+    return [one for one in found.values() if not (platform.libc == "musl" and one.project == "lz4")]
 
 
-def dependency_wheels(platform: Platform, python: str, cache: Path) -> tuple[list[Path], list[str]]:
-    """(the wheels for a CPython, such as "3.12"; a line for each that does not exist)."""
-    return wheels_of(dependencies(platform), platform, python, cache / f"{platform.name}-{python}")
+def dependency_wheels(platform: Platform, python: str) -> list[Path]:
+    """Their wheels for a CPython, such as "3.12"."""
+    return wheels_of(dependencies(platform), platform, python, CACHE / "wheels" / f"{platform.name}-{python}")
 
 
-def wheels_of(wanted: list[Locked], platform: Platform, python: str, folder: Path) -> tuple[list[Path], list[str]]:
+def wheels_of(wanted: list[Locked], platform: Platform, python: str, folder: Path) -> list[Path]:
     """The same of these projects, downloaded into a folder that has no other platform's."""
     folder.mkdir(parents=True, exist_ok=True)
     lacking = [one for one in wanted if cached(folder, one) is None]
-    said = _download(folder, lacking, platform, python) if lacking else ""
-    absent = []
-    for one in lacking:
-        if cached(folder, one) is None and len(lacking) > 1:  # pip downloads all or none
-            said = _download(folder, [one], platform, python)
-        if cached(folder, one) is None:
-            absent.append(f"{one.project} {one.version} for CPython {python} on {platform.name} ({said})")
-    return [wheel for one in wanted if (wheel := cached(folder, one))], absent
+    if lacking:
+        pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps")
+        those = ("--only-binary=:all:", "--implementation=cp", f"--python-version={python}")
+        those += tuple(f"--platform={tag}" for tag in platform.tags)
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
+            listed.writelines(f"{one.line}\n" for one in lacking)
+            listed.flush()
+            run(*pip, *those, "--dest", folder, "-r", listed.name)
+    return [wheel for one in wanted if (wheel := cached(folder, one))]
 
 
 def cached(folder: Path, wanted: Locked) -> Path | None:
     """Its wheel, if pip has downloaded it there."""
     files = folder.glob(f"*-{wanted.version}-*.whl")
     return next((file for file in files if sha256(file) in wanted.hashes), None)
-
-
-def _download(folder: Path, wanted: list[Locked], platform: Platform, python: str) -> str:
-    """Runs pip; returns the last line of its output, for the case that a wheel was not downloaded."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
-    for tag in platform.tags:
-        command += ["--platform", tag]
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
-        listed.writelines(f"{one.line}\n" for one in wanted)
-        listed.flush()
-        command += ["--dest", str(folder), "-r", listed.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    printed = (done.stderr or done.stdout).strip().splitlines()
-    return printed[-1] if printed else "pip gave no reason"

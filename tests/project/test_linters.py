@@ -56,9 +56,12 @@ def test_mypy_strict_reports_nothing() -> None:
     )
 
 
-def test_stubs_fit_the_compiled_modules() -> None:
+def test_stubs_fit_the_compiled_modules(tmp_path: Path) -> None:
+    """Of what the stubs import, only Routines is the type of a value; without all else it takes a fifth of the time."""
+    config = tmp_path / "mypy.ini"
+    config.write_text("[mypy]\nfollow_imports = skip\n[mypy-kafkarec._checksum]\nfollow_imports = normal\n")
     compiled = [f"kafkarec.{source.stem}" for source in sorted((ROOT / "kafkarec").glob("_*.pyx"))]
-    tool("stubtest", *compiled, "--ignore-missing-stub", "--concise")
+    tool("stubtest", *compiled, "--ignore-missing-stub", "--concise", "--mypy-config-file", str(config))
 
 
 def test_every_package_is_shipped() -> None:

@@ -114,6 +114,8 @@ def test_an_environment_of_somebody_else_is_not_deleted(
 ) -> None:
     monkeypatch.setattr(setup_env, "WORK", tmp_path / "work")
     monkeypatch.setattr(setup_env, "ROOT", tmp_path)
+    made = setup_env.run
+    monkeypatch.setattr(setup_env, "run", lambda name, *command: made(name, *command, "--without-pip"))  # sooner
     folder = tmp_path / ".venv"
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "python").touch()

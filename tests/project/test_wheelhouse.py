@@ -231,12 +231,14 @@ def test_check_program_fails_with_a_bad_wheel(tmp_path: Path) -> None:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> dict[str, bytes]:
-    wheelhouse_build._update(tmp_path / "work" / "source", SOURCES, tmp_path / "work" / "compiled-with")
+    assert not wheelhouse_build.is_made(tmp_path, SOURCES)
     for name in ("kafkarec/_a.c", "build/lib/kafkarec/_a.abi3.so", "build/lib/kafkarec/b.py"):
-        path = tmp_path / "work" / "source" / name
+        path = tmp_path / "source" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    (tmp_path / "work" / "compiled-with").write_text(wheelhouse_build._tools(SOURCES))
+    stamp = f"{wheelhouse_build._compiled_with(SOURCES)} {wheelhouse_build.digest(SOURCES)}"
+    (tmp_path / "made-of").write_text(stamp)
+    assert wheelhouse_build.is_made(tmp_path, SOURCES)
     return dict(SOURCES)
 
 
@@ -245,15 +247,15 @@ SOURCES = {"setup.py": b"1", "kafkarec/_a.pyx": b"2", "kafkarec/b.py": b"3", "ka
 
 def updated(tmp_path: Path, sources: dict[str, bytes]) -> dict[str, int]:
     """File -> time of its last change, after the copy was brought up to these sources."""
-    copy = tmp_path / "work" / "source"
-    wheelhouse_build._update(copy, sources, tmp_path / "work" / "compiled-with")
+    assert not wheelhouse_build.is_made(tmp_path, sources)
+    copy = tmp_path / "source"
     return {path.relative_to(copy).as_posix(): path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()}
 
 
 def test_what_has_not_changed_keeps_its_time_and_what_is_gone_is_not_packed(
     tmp_path: Path, sources: dict[str, bytes]
 ) -> None:
-    copy = tmp_path / "work" / "source"
+    copy = tmp_path / "source"
     before = {path.relative_to(copy).as_posix(): path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()}
     del sources["kafkarec/b.py"]
     after = updated(tmp_path, sources | {"kafkarec/c.py": b"5"})
@@ -270,7 +272,7 @@ def test_everything_is_compiled_again(
     if reason == "another module":
         sources["kafkarec/_d.pyx"] = b""
     if reason == "stopped":
-        updated(tmp_path, sources)
+        updated(tmp_path, sources | {"kafkarec/c.py": b"5"})
     if reason == "another compiler":
         monkeypatch.setenv("CC", "another")
     assert set(updated(tmp_path, sources)) == set(sources)
@@ -279,11 +281,11 @@ def test_everything_is_compiled_again(
 def test_modules_in_the_source_folder_are_those_of_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"kafkarec/_a.abi3.so": b"new", "kafkarec/b.py": b"", "kafkarec-1.dist-info/METADATA": b""}
     wheel = wheelhouse_pack.write_wheel(tmp_path / "kafkarec-1-cp311-abi3-any.whl", files, "kafkarec-1.dist-info")
-    monkeypatch.setattr(wheelhouse_build, "kafkarec_wheel", lambda *arguments: (wheel, tmp_path))
+    monkeypatch.setattr(wheelhouse_build, "kafkarec_wheel", lambda root: (wheel, root))
     (tmp_path / "kafkarec").mkdir()
     for name in ("_a.abi3.so", "_gone.abi3.so"):
         (tmp_path / "kafkarec" / name).write_bytes(b"old")
-    assert wheelhouse_build.compile_in_place(tmp_path, tmp_path, "1") == ["kafkarec/_a.abi3.so"]
+    wheelhouse_build.compile_in_place(tmp_path)
     assert {path.name: path.read_bytes() for path in (tmp_path / "kafkarec").iterdir()} == {"_a.abi3.so": b"new"}
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,8 +43,13 @@ class Import(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-def imports(path: Path) -> Iterator[Import]:
+@cache
+def imports(path: Path) -> tuple[Import, ...]:
     """Every import and cimport of a file: at its top, inside a function, under TYPE_CHECKING."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[Import]:
     text = path.read_text(encoding="utf-8") if path.suffix != ".sh" else ""
     if path.suffix not in (".py", ".pyi"):
         for indent, origin, names, plain in _CYTHON.findall(text):
