@@ -85,6 +85,12 @@ def records(count: int, *, value: bytes = b"value %d", **fields: object) -> list
     ]
 
 
+def record_of_size(size: int, fill: bytes = b"\0") -> bytes:
+    """Return a record without a key of exactly `size` bytes."""
+    made = (record(key=None, value=fill * max(size - less, 0)) for less in range(7, 16))
+    return next(one for one in made if len(one) == size)
+
+
 def xerial(data: bytes, chunk: int = 32 * 1024) -> bytes:
     chunks = [bytes(cramjam.snappy.compress_raw(data[i : i + chunk])) for i in range(0, len(data), chunk)]
     return XERIAL_HEADER + b"".join(struct.pack(">i", len(c)) + c for c in chunks)
