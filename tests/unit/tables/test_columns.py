@@ -68,14 +68,10 @@ def test_the_garbage_collector_does_not_look_at_tuples() -> None:
     assert pairs and not any(map(gc.is_tracked, [*rows, *of_headers, *pairs]))
 
 
-def test_a_batch_has_the_columns_of_the_batch_table() -> None:
-    for case in golden.vectors():
-        table, found = kafkarec.scan(case.bytes), list(kafkarec.batches(case.bytes))
-        assert [{name: getattr(batch, name) for name in table.schema.names} for batch in found] == list(table)
-        assert [len(batch.raw) for batch in found] == table.column("size_in_bytes")
-    assert set(table.schema.names) < set(dir(found[0]))
-    assert not hasattr(found[0], "offset")
-    assert copy.copy(found[0]).base_offset == found[0].base_offset
+def test_a_batch_has_the_columns_of_the_batch_table_and_no_others() -> None:
+    batch = next(kafkarec.batches(DATA))
+    assert set(kafkarec.scan(DATA).schema.names) < set(dir(batch)) and not hasattr(batch, "offset")
+    assert copy.copy(batch).base_offset == batch.base_offset
 
 
 def test_header_keys_that_differ_in_one_byte_are_kept_apart() -> None:
