@@ -16,6 +16,8 @@ from random_encode_calls import WIDE
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 Row = tuple[int, int | None, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
