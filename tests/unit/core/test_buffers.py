@@ -142,9 +142,3 @@ def test_memory_of_a_chunk_is_reserved_in_advance(header: tuple[bytes, bytes]) -
         for address in (key_ends, value_ends):
             assert_takes(address, (rows + 1) * 4 + SLACK, count)
         assert_takes(bits, rows // 8 + SLACK, count)
-
-
-def many(count: int, size: int = 0) -> bytes:
-    """Return a batch of empty records; the first has a value of `size` bytes, if any."""
-    first = builders.record(key=None, value=b"v" * size) if size else b""
-    return builders.batch(payload=first + b"\x0c\0\0\0\1\1\0" * (count - bool(size)), count=count)
