@@ -62,11 +62,6 @@ def golden_segment(source: str) -> tuple[list[bytes], list[list[int]]]:
     return [bytes(batch.raw) for batch in batches], [[record.offset for record in batch] for batch in batches]
 
 
-def fresh_log(source: str) -> Log:
-    pieces, offsets = golden_segment(source)
-    return Log(list(pieces), [list(some) for some in offsets])
-
-
 def rows_of(pieces: list[bytes]) -> Rows:
     records = kafkarec.decode(b"".join(pieces), control=True)
     return {record.offset: (record.key, record.value) for record in records}
@@ -202,7 +197,8 @@ def check(log: Log, expected: Rows, path: Path, rng: random.Random) -> Report:
 
 def spoiled(rng: random.Random, source: str, kinds: list[Spoil], most: int = 4, tails: bool = False) -> Log:
     """A golden segment with one to `most` damages and, with `tails`, sometimes bytes after its last batch."""
-    log = fresh_log(source)
+    pieces, offsets = golden_segment(source)
+    log = Log([*pieces], [*map(list, offsets)])
     chosen = [rng.choice(kinds) for _ in range(rng.randrange(1, most + 1))]
     if remove_range in chosen:
         chosen = [remove_range]
@@ -239,14 +235,8 @@ def test_untouched_batches_of_real_segments_are_recovered(kind: Spoil | None, tm
         run(f"{name} {seed}", trial)
 
 
-ONE_HEADER = ["flip", "zero", "splice", "forge_length", "cut_header"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "begin"),
-    [*((kind, 10_000) for kind in ONE_HEADER), *((kind, 0) for kind in ONE_HEADER)],
-    ids=lambda value: {10_000: "below", 0: "around"}.get(value, value),
-)
+@pytest.mark.parametrize("kind", ["flip", "zero", "splice", "forge_length", "cut_header"])
+@pytest.mark.parametrize("begin", [10_000, 0], ids=["below", "around"])
 def test_values_that_hold_a_real_brokers_batches_stay_values(kind: str, begin: int, tmp_path: Path) -> None:
     """A topic of archived batches: each value is a whole batch of another log with a right checksum, whose offsets are
     below those of the log or around them."""

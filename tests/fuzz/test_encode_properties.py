@@ -63,12 +63,8 @@ def test_records_survive_magic_2(rows: list[Row], codec: str, batch_size: int) -
     for batch in kafkarec.batches(data):
         assert batch.compression == codec
         assert batch.record_count == 1 or codec != "none" or batch.size_in_bytes <= batch_size
-        assert batch.record_count and (batch.base_offset, batch.last_offset) == offsets_of(batch)
-
-
-def offsets_of(batch: kafkarec.RecordBatch) -> tuple[int | None, int | None]:
-    offsets = [record.offset for record in batch]
-    return offsets[0], offsets[-1]
+        offsets = [record.offset for record in batch]
+        assert (batch.base_offset, batch.last_offset) == (offsets[0], offsets[-1])
 
 
 @given(

@@ -44,13 +44,9 @@ def assert_takes(address: int, wanted: int, what: object) -> None:
     assert wanted <= held(address) < wanted + ROUNDED, (what, wanted, held(address))
 
 
-def source(data: bytes) -> Source:
-    """Return a file: of a small input in memory the buffers are parts of one page."""
-    return Source(file=FakeFile(data, window_bytes=1 << 16))
-
-
 def read(decoder: Any, data: bytes) -> Chunk:
-    decoder.feed(source(data))
+    """Decode a file: of a small input in memory the buffers are parts of one page."""
+    decoder.feed(Source(file=FakeFile(data, window_bytes=1 << 16)))
     assert not decoder.run()
     chunk, _ = decoder.take()
     return chunk

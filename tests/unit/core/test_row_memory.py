@@ -35,17 +35,12 @@ def as_dict(row: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(NAMES, row, strict=True))
 
 
-def as_record(row: tuple[Any, ...]) -> Record:
-    offset, timestamp, key, value, headers = row
-    return Record(offset, timestamp, 0, key, value, headers)
-
-
 SHAPES: dict[str, Callable[[tuple[Any, ...]], Any]] = {
     "tuple": lambda row: row,
     "headers in a tuple": lambda row: (*row[:4], tuple(row[4])),
     "dict": as_dict,
     "dict with a topic": lambda row: {**as_dict(row), "topic": "t", "partition": 3},
-    "Record": as_record,
+    "Record": lambda row: Record(*row[:2], 0, *row[2:]),
     "made before": lambda row: (*row[:4], [list(pair) for pair in row[4]]),
     "of a mapping": lambda row: {**as_dict(row), "headers": dict(row[4])},
 }

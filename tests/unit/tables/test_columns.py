@@ -13,7 +13,6 @@ import golden
 import numpy as np
 import pyarrow as pa
 import pytest
-import reading
 from core_reading import checked_table
 
 import kafkarec
@@ -137,31 +136,6 @@ def test_a_wrong_option_is_a_plain_value_error(options: dict) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         kafkarec.decode(DATA, **options)
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
-
-
-def test_batch_metadata_columns_repeat_for_each_record() -> None:
-    names = [
-        "offset",
-        "batch_position",
-        "base_offset",
-        "magic",
-        "compression",
-        "is_transactional",
-        "is_control",
-        "control_type",
-    ]
-    names += ["producer_id", "producer_epoch", "partition_leader_epoch"]
-    data = golden.vector("v2-txn-sequence").bytes
-    rows = reading.arrow_rows(kafkarec.decode(data, columns=names, control=True))
-    wanted = []
-    for batch in golden.vector("v2-txn-sequence").json["batches"]:
-        header = golden.expected_batch(batch)
-        for record in batch["records"]:
-            row = {name: header.get(name) for name in names}
-            row |= {"offset": record["offset"], "batch_position": header["position"]}
-            row["control_type"] = record["control"]["typeId"] if batch["isControl"] else None
-            wanted.append(row)
-    assert rows == wanted
 
 
 UNITS = {
