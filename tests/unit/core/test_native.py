@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import builders
-import cramjam
 import isal.igzip_lib
 import lz4.block
 import lz4.frame
@@ -23,7 +22,7 @@ import oracle_codecs
 import pytest
 import subprocesses
 import zstandard
-from builders import raw_varint
+from builders import deflated, gzip_member, raw_snappy, raw_varint
 from core_reading import decode_error, error_as_oracle
 from oracle_codecs import xxh32
 
@@ -184,31 +183,14 @@ def test_lz4_blocks_at_their_maximum(by_pointer: Callable[..., bool]) -> None:
 # ---- gzip
 
 
-def deflated(content: bytes, level: int = 6) -> bytes:
-    packer = zlib.compressobj(level, zlib.DEFLATED, -15)
-    return packer.compress(content) + packer.flush()
-
-
-def gzip_member(
-    *, flags: int = 0, extra: bytes = b"", deflate: bytes | None = None, crc: int | None = None, size: int | None = None
-) -> bytes:
-    """Return a member of CONTENT, with `extra` behind the header."""
-    head = struct.pack("<HBBIBB", 0x8B1F, 8, flags, 7, 2, 255)
-    trailer = struct.pack(
-        "<II", zlib.crc32(CONTENT) if crc is None else crc, len(CONTENT) if size is None else size & 0xFFFFFFFF
-    )
-    return head + extra + (deflated(CONTENT) if deflate is None else deflate) + trailer
-
-
 def test_other_gzip_payloads_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
-    member = gzip_member()
-    part = gzip_member(deflate=deflated(CONTENT[:100]), crc=zlib.crc32(CONTENT[:100]), size=100)
-    rest = gzip_member(deflate=deflated(CONTENT[100:]), crc=zlib.crc32(CONTENT[100:]), size=len(CONTENT) - 100)
-    others = [part + rest, member + b"x", member + bytes(30), b"x" + member]
-    others += [gzip_member(flags=8, extra=b"name\0"), gzip_member(flags=4, extra=b"\2\0ab"), gzip_member(flags=32)]
-    others += [gzip_member(crc=zlib.crc32(CONTENT) ^ 1 << bit) for bit in (0, 8, 16, 31)]
-    others += [gzip_member(size=len(CONTENT) + off) for off in (-100, -1, 1, 100, 1 << 31, -(1 << 31))]
-    others += [gzip_member(deflate=deflated(CONTENT) + b"\0"), gzip_member(deflate=b"\7" + deflated(CONTENT))]
+    member = gzip_member(CONTENT)
+    others = [gzip_member(CONTENT[:100]) + gzip_member(CONTENT[100:]), member + b"x", member + bytes(30), b"x" + member]
+    others += [gzip_member(CONTENT, 8, b"name\0"), gzip_member(CONTENT, 4, b"\2\0ab"), gzip_member(CONTENT, 32)]
+    others += [gzip_member(CONTENT, crc=zlib.crc32(CONTENT) ^ 1 << bit) for bit in (0, 8, 16, 31)]
+    others += [gzip_member(CONTENT, size=len(CONTENT) + off) for off in (-100, -1, 1, 100, 1 << 31, -(1 << 31))]
+    good = deflated(CONTENT)
+    others += [gzip_member(CONTENT, deflate=odd) for odd in (good + b"\0", b"\7" + good)]
     for number, payload in enumerate(others):
         assert not by_pointer("gzip", payload), number
     for end in range(1, len(member)):
@@ -220,14 +202,9 @@ def test_other_gzip_payloads_are_left_to_the_library(by_pointer: Callable[..., b
 # ---- snappy
 
 
-def block(content: bytes) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(content))
-
-
 def xerial(*contents: bytes, blocks: Iterable[bytes] = ()) -> bytes:
     """Return a stream of these contents and blocks."""
-    chunks = [*map(block, contents), *blocks]
-    return snappy.WRITTEN_HEADER + b"".join(len(chunk).to_bytes(4, "big") + chunk for chunk in chunks)
+    return snappy.WRITTEN_HEADER + b"".join(map(builders.xerial_chunk, [*map(raw_snappy, contents), *blocks]))
 
 
 def literal(piece: bytes, width: int = 0) -> bytes:
@@ -244,7 +221,7 @@ def size_of(content: bytes) -> bytes:
 def test_plain_snappy_payloads_are_decompressed_in_c(by_pointer: Callable[..., bool]) -> None:
     for size in (1, 7, 100, 10_000):
         assert by_pointer("snappy", xerial(*cut(CONTENT, size))), size
-    assert by_pointer("snappy", block(CONTENT))
+    assert by_pointer("snappy", raw_snappy(CONTENT))
     for width in (1, 2, 3, 4):
         payload = size_of(CONTENT) + literal(CONTENT[:99], width) + literal(CONTENT[99:], 2)
         assert by_pointer("snappy", payload), width
@@ -272,7 +249,7 @@ def test_snappy_copies_of_every_offset_and_size(calls: list[int]) -> None:
 
 
 def test_other_snappy_payloads_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
-    stream, one = xerial(CONTENT[:90], CONTENT[90:]), block(CONTENT)
+    stream, one = xerial(CONTENT[:90], CONTENT[90:]), raw_snappy(CONTENT)
     others = [stream + b"x", stream + bytes(4), stream + stream, stream[:16], one + b"x", one + b"\0x"]
     others += [size_of(CONTENT) + literal(CONTENT, 2)[:-1], size_of(CONTENT + b"x") + literal(CONTENT, 2)]
     others += [size_of(CONTENT[1:]) + literal(CONTENT, 2), b"\xff\xff\xff\xff\x0f" + literal(CONTENT, 2)]

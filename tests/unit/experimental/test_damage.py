@@ -65,16 +65,14 @@ def test_every_truncation_is_a_cut_tail(form: Form, codec: str) -> None:
     whole = form.from_v2(small())
     data = whole + form.from_v2(small(codec))
     for size in range(len(data)):
-        cut = data[:size]
-        columns = form.module.decode(cut)
-        assert (len(columns), columns.remaining) == ((2, size - len(whole)) if size >= len(whole) else (0, size))
-        skipping = form.module.decode(cut, errors="skip")
-        assert (len(skipping), skipping.remaining, skipping.damage) == (len(columns), columns.remaining, ())
+        cut, start = data[:size], len(whole) if size >= len(whole) else 0
+        for errors in ("raise", "skip"):
+            columns = form.module.decode(cut, errors=errors)
+            assert (len(columns), columns.remaining, columns.damage) == (2 * bool(start), size - start, ())
         if size not in (0, len(whole)):
             with pytest.raises(kafkarec.CorruptRecordError) as caught:
                 form.module.to_v2(cut)
-            assert caught.value.reason == "length_beyond_end"
-            assert caught.value.position == (len(whole) if size > len(whole) else 0)
+            assert (caught.value.reason, caught.value.position) == ("length_beyond_end", start)
     plain = small() + small(codec)
     for size in (1, 11, 13, 40, len(plain) - 1):
         with pytest.raises(kafkarec.CorruptRecordError, match="claims more bytes"):
