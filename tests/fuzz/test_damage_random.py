@@ -82,16 +82,9 @@ def mark_changed_batches(rng: random.Random, log: Log, before: list[bytes]) -> N
             flip(rng, log, i)
 
 
-def borders(log: Log) -> list[int]:
-    positions = [0]
-    for piece in log.pieces:
-        positions.append(positions[-1] + len(piece))
-    return positions
-
-
 def overwrite_sectors(rng: random.Random, log: Log) -> None:
     """Overwrite sectors with zeros or random bytes, whatever batches they hold."""
-    before, starts = list(log.pieces), borders(log)
+    before, starts = list(log.pieces), log.starts
     size = rng.choice([512, 4096])
     first = rng.randrange(starts[1], starts[-3]) // size * size
     lost = range(max(first, starts[1]), min(first + size, starts[-3]))
@@ -126,7 +119,7 @@ def insert_piece(rng: random.Random, log: Log) -> None:
     i = rng.randrange(1, len(log.pieces) - 2)
     at = len(log.pieces[i])
     log.pieces[i] += cut
-    starts = borders(log)
+    starts = log.starts
     claimed = starts[i] + at + 12 + int.from_bytes(cut[8:12], "big", signed=True)
     if claimed in starts[i + 2 :] or starts[-1] - 12 < claimed <= starts[-1]:
         log.pieces[i] = log.pieces[i][:at]  # its length leads to a batch or to the end: one damaged range

@@ -167,12 +167,15 @@ def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:
             assert kafkarec.decode(result).column("offset") == [104, 106, 109]
     with pytest.raises(ValueError, match="record 0: its codec is not one that its magic has"):
         kafkarec.encode(kafkarec.decode(one(1, codec="zstd")), magic=1, compression="keep")
-    for fields in ({"sequence": 0}, {"sequence": 0, "attributes": builders.TRANSACTIONAL}):
-        with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
-            kafkarec.encode(kafkarec.decode(one(1, producer_id=0, **fields)), magic=1)
     headed = builders.batch([builders.record(headers=[(b"h", None)])])
-    with pytest.raises(ValueError, match="record 1: it has headers"):
-        kafkarec.encode(kafkarec.decode(one(1) + headed), magic=1)
+    produced = [one(1, sequence=0, producer_id=0, attributes=flags) for flags in (0, builders.TRANSACTIONAL)]
+    produced.append(builders.end_marker(commit=True, producer_id=3))
+    for magic in (0, 1):
+        for data in produced:
+            with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
+                kafkarec.encode(kafkarec.decode(data, control=True), magic=magic)
+        with pytest.raises(ValueError, match="record 1: it has headers"):
+            kafkarec.encode(kafkarec.decode(one(1) + headed), magic=magic)
 
 
 FACTS = {

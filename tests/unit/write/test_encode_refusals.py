@@ -104,18 +104,6 @@ for length in (size - 1, size - 70):
 """)
 
 
-def test_magic_0_and_1_have_no_headers_and_no_producers() -> None:
-    for magic in (0, 1):
-        with pytest.raises(ValueError, match="record 0: it has headers"):
-            kafkarec.encode([GOOD], magic=magic)
-        data = builders.good_batch(3, producer_id=3, producer_epoch=0, base_sequence=0)
-        with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
-            kafkarec.encode(kafkarec.decode(data), magic=magic)
-        marker = builders.end_marker(commit=True, producer_id=3)
-        with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
-            kafkarec.encode(kafkarec.decode(marker, control=True), magic=magic)
-
-
 # ---- options
 
 WHOLE = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
@@ -247,8 +235,6 @@ FACTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "an epoch above 2^15-1": ({"producer_id": [1], "producer_epoch": [2**15], "sequence": [0]}, {}),
     "a sequence above 2^31-1": ({"producer_id": [1], "producer_epoch": [0], "sequence": [2**31]}, {}),
     "a timestamp type of 256": ({"timestamp_type": [256]}, {}),
-    "a producer without a sequence": ({"producer_id": [1], "producer_epoch": [0]}, {}),
-    "a transaction without a producer": ({"is_transactional": [True]}, {}),
     "a timestamp above 2^63-1": ({"timestamp": pa.array([2**63], pa.uint64())}, {}),
     "a timestamp above 2^63-1 ms": ({"timestamp": pa.array([2**60], pa.timestamp("s"))}, {}),
     "an offset below 0": ({"offset": [-5]}, {}),
