@@ -16,8 +16,6 @@ from random_encode_calls import WIDE
 
 import kafkarec
 
-pytestmark = pytest.mark.core
-
 Row = tuple[int, int | None, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

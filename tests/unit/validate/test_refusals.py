@@ -16,8 +16,6 @@ import kafkarec
 from kafkarec import codecs
 from kafkarec.ops.validate import RecordError, validate
 
-pytestmark = pytest.mark.core
-
 ONE = builders.records(1)
 PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
 # 34 bytes, of magic 2 and leader epoch 3.
