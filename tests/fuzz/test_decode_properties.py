@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import builders
 import pyarrow as pa
 import pytest
@@ -65,47 +67,36 @@ WRAPPER = st.builds(
 )
 
 
-@given(BATCH)
-def test_magic_2_is_read_as_by_the_oracle(raw: bytes) -> None:
-    assert_agree(raw)
+INPUTS = {
+    "magic 2": BATCH,
+    "magic 0 and 1": MESSAGE,
+    "wrappers": WRAPPER,
+    "mixed magics and a tail": st.tuples(
+        st.lists(BATCH | MESSAGE | WRAPPER, max_size=6).map(b"".join), st.binary(max_size=11)
+    ).map(b"".join),
+    "any bytes": st.binary(max_size=120),
+}
 
 
-@given(MESSAGE)
-def test_magic_0_and_1_are_read_as_by_the_oracle(raw: bytes) -> None:
-    assert_agree(raw)
+@pytest.mark.parametrize("kind", INPUTS)
+@given(st.data())
+def test_all_is_read_or_refused_as_by_the_oracle(kind: str, data: st.DataObject) -> None:
+    assert_agree(data.draw(INPUTS[kind]))
 
 
-@given(WRAPPER)
-def test_wrappers_are_read_as_by_the_oracle(raw: bytes) -> None:
-    assert_agree(raw)
-
-
-@given(st.lists(BATCH | MESSAGE | WRAPPER, max_size=6), st.binary(max_size=11))
-def test_mixed_magics_and_a_tail_are_read_as_by_the_oracle(parts: list[bytes], tail: bytes) -> None:
-    assert_agree(b"".join(parts) + tail)
-
-
-@given(st.binary(max_size=120))
-def test_any_bytes_are_read_or_refused_as_by_the_oracle(raw: bytes) -> None:
-    assert_agree(raw)
-
-
-@given(BATCH, st.data())
-def test_random_payload_bytes_under_a_right_checksum(raw: bytes, data: st.DataObject) -> None:
-    body = bytearray(raw)
+@pytest.mark.parametrize(
+    ("batches", "first", "with_right_crc"),
+    [(BATCH, 21, builders.with_crc), (WRAPPER | MESSAGE, 17, builders.with_legacy_crc)],
+    ids=["magic 2", "magic 0 and 1"],
+)
+@given(st.data())
+def test_random_bytes_under_a_right_checksum(
+    batches: st.SearchStrategy[bytes], first: int, with_right_crc: Callable[[bytes], bytes], data: st.DataObject
+) -> None:
+    raw = bytearray(data.draw(batches))
     for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(21, len(body) - 1))
-        body[at] = data.draw(st.integers(0, 255))
-    assert_agree(builders.with_crc(bytes(body)), deep=False)
-
-
-@given(WRAPPER | MESSAGE, st.data())
-def test_random_message_bytes_under_a_right_checksum(raw: bytes, data: st.DataObject) -> None:
-    body = bytearray(raw)
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(17, len(body) - 1))
-        body[at] = data.draw(st.integers(0, 255))
-    assert_agree(builders.with_legacy_crc(bytes(body)), deep=False)
+        raw[data.draw(st.integers(first, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    assert_agree(with_right_crc(bytes(raw)), deep=False)
 
 
 @given(st.lists(BATCH | WRAPPER, min_size=1, max_size=5), st.data())

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import builders
 import hurt_logs
 import pytest
-from hurt_logs import Stored, WrittenLog
+from hurt_logs import WrittenLog
 from long_run import LONG
 
 import kafkarec
@@ -104,10 +104,6 @@ class Growing:
         return one
 
 
-def whole(parts: list[Stored]) -> list[bytes]:
-    return [part.data for part in parts]
-
-
 def good_run(log: WrittenLog, start: int, count: int = GOOD) -> bytes:
     """Batches that continue a log, and each other, from the `start`th one on."""
     last = log.segments[-1].batches[-1]
@@ -148,7 +144,7 @@ def test_what_is_followed_is_what_one_reading_finds(seed: int, tmp_path: Path, j
     chance = random.Random(seed)
     log = hurt_logs.written_log(chance, segments=chance.choice([1, 1, 3]))
     damaged = hurt_logs.damaged(chance, log, chance.choice([1, 1, 2, 3]))
-    growing = Growing(chance, tmp_path / "t-0", log, whole(damaged))
+    growing = Growing(chance, tmp_path / "t-0", log, [part.data for part in damaged])
     one, found = growing.follower(), Read.of(())
     judged(NEVER)
     for _ in growing.steps():

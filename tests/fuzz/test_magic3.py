@@ -7,7 +7,7 @@ import pytest
 import reading
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from magic3_forms import CODECS, FORMS, Form, assert_agree, batch_fields, decode_v2, records_of
+from magic3_forms import CODECS, FORMS, Form, assert_agree, converted_and_back
 from random_records import BLOBS
 from random_records import records_of as random_records
 
@@ -44,14 +44,7 @@ def batches(draw: st.DrawFn) -> bytes:
 @fewer_each
 @given(st.lists(batches(), max_size=3))
 def test_random_batches_survive_both_ways(form: Form, parts: list[bytes]) -> None:
-    data = b"".join(parts)
-    made = form.from_v2(data)
-    assert_agree(form, made)
-    columns = form.module.decode(made, columns=reading.RECORD_FIELDS, control=True)
-    wanted, headers = records_of(decode_v2(data)), batch_fields(reading.batch_rows(kafkarec.scan(data)))
-    assert records_of(columns) == wanted and batch_fields(reading.batch_rows(columns.batches)) == headers
-    back = form.module.to_v2(made)
-    assert records_of(decode_v2(back)) == wanted and batch_fields(reading.batch_rows(kafkarec.scan(back))) == headers
+    made, _, back = converted_and_back(form, b"".join(parts))
     assert form.from_v2(back) == made
 
 

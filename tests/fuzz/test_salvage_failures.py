@@ -12,16 +12,17 @@ import os
 import random
 import resource
 import shutil
-import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import builders
 import pytest
+from failing_calls import killed_before, run_in_child, without_power_from
 from killed_writer import Disk
 from plain_logs import batch, log
-from salvage_runs import LARGE, WRITING, content, count_calls, logs, make_source, run_in_child
+from salvage_runs import LARGE, WRITING, content, logs, make_source
 from unlistable_folders import refuse_listing
 
 import kafkarec
@@ -48,10 +49,6 @@ def check_reported_work(out: Path, expected: dict[str, str]) -> None:
                 assert files[f"{report['folder']}/{file['name']}"] == file["sha256"]
 
 
-class Gone(BaseException):
-    """The power has failed."""
-
-
 @pytest.mark.parametrize("group_files", [2, 96])
 @pytest.mark.parametrize("as_partition", [False, True])
 def test_a_power_failure_at_any_call(
@@ -69,26 +66,13 @@ def test_a_power_failure_at_any_call(
     whole = tmp_path / "whole"
     salvage(source, whole, as_partition=as_partition)
     expected, rng = {name: data for name, data in content(whole).items() if name != "salvage.json"}, random.Random(3)
-    real = {name: getattr(os, name) for name in WRITING if name != "close"}
+    names = tuple(name for name in WRITING if name != "close")
     call_number, failures = 1, 0
     while True:
         out, left = tmp_path / f"out{call_number}", tmp_path / f"left{call_number}"
         disk = Disk(out)
-
-        def at(number: int, name: str, call_number: int = call_number) -> None:
-            if number >= call_number:
-                raise Gone
-
         with disk.watching():
-            next(count_calls(tuple(real), at))
-            try:
-                salvage(source, out, as_partition=as_partition)
-                finished = True
-            except Gone:
-                finished = False
-            finally:
-                for name, call in real.items():
-                    setattr(os, name, call)
+            finished = without_power_from(call_number, names, partial(salvage, source, out, as_partition=as_partition))
         if out.exists():
             failures += 1
             disk.leave(left, rng)
@@ -118,16 +102,7 @@ def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
     rng = random.Random(11)
     for attempt in range(200):
         call_number = rng.randint(5, 60 + 4 * attempt)  # a whole run makes some 220 calls
-
-        def action(call_number: int = call_number) -> None:
-            def at(number: int, name: str) -> None:
-                if number == call_number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            next(count_calls(WRITING, at))
-            salvage(source, out)
-
-        if run_in_child(action) == 0:
+        if killed_before(call_number, WRITING, partial(salvage, source, out)) == 0:
             break
         check_reported_work(out, content(tmp_path / "whole"))
         if (out / "salvage.json").exists():

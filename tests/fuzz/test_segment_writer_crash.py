@@ -13,13 +13,14 @@ import resource
 import shutil
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from failing_calls import counted_calls, killed_before, run_in_child, without_power_from
 from killed_writer import CALLS, SETTINGS, Disk, batches, check_what_is_left, content, ends, run
 from long_run import LONG
-from salvage_runs import count_calls, run_in_child
 
 import kafkarec
 from kafkarec.ops.segment_writer import SegmentWriter
@@ -36,34 +37,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return content(folder)
 
 
-def _acknowledging(path: Path) -> Callable[[int], object]:
-    """Record in a file that is not counted how far the writer has acknowledged."""
-    file = path.open("a", buffering=1)
-    return lambda offset: file.write(f"{offset}\n")
-
-
-def _acknowledged(path: Path) -> int:
-    return max(map(int, path.read_text().split()), default=0) if path.exists() else 0
-
-
 def test_killed_before_every_call(tmp_path: Path, whole: dict[str, bytes]) -> None:
     call_number = 1
     while True:
         folder, notes = tmp_path / f"{call_number}" / "t-0", tmp_path / f"notes{call_number}"
         folder.parent.mkdir()
-
-        def action(call_number: int = call_number, folder: Path = folder, notes: Path = notes) -> None:
-            acknowledge = _acknowledging(notes)
-
-            def at(number: int, name: str) -> None:
-                if number == call_number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            next(count_calls(CALLS, at))
-            run(folder, acknowledge)
-
-        status = run_in_child(action)
-        check_what_is_left(folder, _acknowledged(notes))
+        with notes.open("a", buffering=1) as file:  # its writes are not counted
+            status = killed_before(call_number, CALLS, partial(run, folder, partial(print, file=file)))
+        check_what_is_left(folder, max(map(int, notes.read_text().split()), default=0))
         run(folder)
         assert content(folder) == whole, f"killed before call {call_number}"
         shutil.rmtree(folder)
@@ -83,25 +64,8 @@ def test_a_power_failure_at_any_call(seed: int, tmp_path: Path, whole: dict[str,
         folder.parent.mkdir()
         left.parent.mkdir()
         disk, acknowledged = Disk(folder), [0]
-
-        class Gone(BaseException):
-            pass
-
-        def at(number: int, name: str, call_number: int = call_number, gone: type[Gone] = Gone) -> None:
-            if number >= call_number:
-                raise gone
-
-        real = {name: getattr(os, name) for name in CALLS}
         with disk.watching():
-            next(count_calls(CALLS, at))
-            try:
-                run(folder, acknowledged.append)
-                finished = True
-            except Gone:
-                finished = False
-            finally:
-                for name, call in real.items():
-                    setattr(os, name, call)
+            finished = without_power_from(call_number, CALLS, partial(run, folder, acknowledged.append))
         if folder.exists():
             disk.leave(left, rng)
             disk.forget()
@@ -117,9 +81,7 @@ def test_a_power_failure_at_any_call(seed: int, tmp_path: Path, whole: dict[str,
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("call", [name for name in CALLS if name != "close"])  # close() fails only after the sync
-def test_a_call_that_fails_ends_the_writer(
-    call: str, number: int, tmp_path: Path, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_fails_ends_the_writer(call: str, number: int, tmp_path: Path, whole: dict[str, bytes]) -> None:
     """Each n-th call fails. A writer that reported data has written it; after the failure it writes nothing more, also
     not by a second fsync, which would report success."""
     call_number = 1 if number == errno.EIO or LONG else 2
@@ -127,10 +89,7 @@ def test_a_call_that_fails_ends_the_writer(
         folder, acknowledged = tmp_path / f"{call_number}" / "t-0", [0]
         folder.parent.mkdir()
         failing = _Failing(call, call_number, number)
-        with monkeypatch.context() as patched:
-            for name in CALLS:
-                patched.setattr(os, name, getattr(os, name))
-            next(count_calls(CALLS, failing.at))
+        with counted_calls(CALLS, failing.at):
             try:
                 run(folder, acknowledged.append)
             except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import builders
 import pytest
@@ -48,27 +49,24 @@ def assert_recovers(log: Log) -> None:
     assert set(rows) <= whole, "invented records"
 
 
-@pytest.mark.parametrize("kind", [*KINDS, None], ids=lambda kind: kind.__name__ if kind else "all")
-def test_untouched_batches_are_recovered(kind: object) -> None:
-    name = kind.__name__ if kind else "all"
-    for seed in SEEDS:
-        rng = random.Random(f"{name} {seed}")
-        log = make_log(rng)
-        spoil(rng, log, [kind] if kind else KINDS)
-        try:
-            assert_recovers(log)
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
+NESTED = builders.good_batch(2, base_offset=0)
+"""Values of a topic of archived batches."""
 
 
-@pytest.mark.parametrize("kind", [flip, zero, splice, forge_length, cut_header], ids=lambda kind: kind.__name__)
-def test_batches_in_values_add_no_records(kind: object) -> None:
-    """A topic of archived batches with damage around them."""
-    nested = builders.good_batch(2, base_offset=0)
+CASES = [(kind.__name__, b"", [kind]) for kind in KINDS] + [("all", b"", KINDS)]
+CASES += [(kind.__name__, NESTED, [kind]) for kind in (flip, zero, splice, forge_length, cut_header)]
+
+
+@pytest.mark.parametrize(
+    ("name", "nested", "kinds"), CASES, ids=[f"{name}{' of archives' * bool(nested)}" for name, nested, _ in CASES]
+)
+def test_untouched_batches_are_recovered_and_those_in_values_add_no_records(
+    name: str, nested: bytes, kinds: list[Any]
+) -> None:
     for seed in SEEDS:
-        rng = random.Random(f"nested {kind.__name__} {seed}")
-        log = make_log(rng, 12, nested=nested)
-        spoil(rng, log, [kind])
+        rng = random.Random(f"{name} {len(nested)} {seed}")
+        log = make_log(rng, 12 if nested else 30, nested=nested)
+        spoil(rng, log, kinds)
         try:
             assert_recovers(log)
         except AssertionError as error:

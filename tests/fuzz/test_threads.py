@@ -15,6 +15,7 @@ import hurt_logs
 import odd_batches
 import pyarrow as pa
 import pytest
+import random_logs
 import reading
 from batch_damage import KINDS, make_log
 from core_reading import error_fields, what_was_left_out
@@ -95,15 +96,6 @@ def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, 
         assert pieces(read, chosen) == alone, f"{what}, chunks of {chunk_bytes}"
 
 
-def spoiled(chance: random.Random, data: bytes) -> bytes:
-    """Some bytes changed, cut out, or inserted."""
-    raw = bytearray(data)
-    for _ in range(chance.choice([0, 1, 1, 2, 5])):
-        at = chance.randrange(len(raw) + 1)
-        raw[at : at + chance.choice([0, 1, 1, 20])] = chance.choice([b"", chance.randbytes(1), bytes(16), b"PNG" * 9])
-    return bytes(raw)
-
-
 def decode_file(data: bytes, *, threads: int = 1, **options: Any) -> kafkarec.RecordColumns:
     asked = reading.file_request("a.log", **options)
     return passes.as_columns(asked, passes.read_part(asked, Source(data), threads=threads))
@@ -118,7 +110,7 @@ def test_golden_files_and_odd_batches(options: dict[str, Any], _short_stretches:
     for seed in SEEDS:
         chance = random.Random(seed)
         data = b"".join(odd_batches.odd_batch(chance) for _ in range(chance.choice([2, 10, 40])))
-        inputs += [(seed, data), (seed, spoiled(chance, data))]
+        inputs += [(seed, data), (seed, random_logs.Maker(seed).damaged(data))]
     for what, data in inputs:
         assert_same(partial(kafkarec.decode, data, **options), what)
         assert_same_pieces(partial(Source, data), asked, _short_stretches, what)

@@ -23,6 +23,11 @@ class Log:
     def data(self) -> bytes:
         return b"".join(self.pieces)
 
+    @property
+    def starts(self) -> list[int]:
+        """Where each batch begins, and where the last one ends."""
+        return list(itertools.accumulate(map(len, self.pieces), initial=0))
+
     def expected(self) -> list[int]:
         return [o for i, offsets in enumerate(self.offsets) if i not in self.touched for o in offsets]
 
@@ -102,7 +107,7 @@ KINDS = [flip, overwrite, cut, zero, splice, forge_length]
 
 def mark_claimed(log: Log) -> None:
     """Add the batches that a forged length covers to `touched`, where it ends at a batch border or near the end."""
-    starts = list(itertools.accumulate(map(len, log.pieces), initial=0))
+    starts = log.starts
     for i in sorted(log.touched):
         if len(log.pieces[i]) < 12:
             continue

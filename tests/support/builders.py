@@ -85,9 +85,43 @@ def records(count: int, *, value: bytes = b"value %d", **fields: object) -> list
     ]
 
 
+def record_of_size(size: int, fill: bytes = b"\0") -> bytes:
+    """Return a record without a key of exactly `size` bytes."""
+    made = (record(key=None, value=fill * max(size - less, 0)) for less in range(7, 16))
+    return next(one for one in made if len(one) == size)
+
+
+def gzip_member(
+    data: bytes,
+    flags: int = 0,
+    extra: bytes = b"",
+    *,
+    deflate: bytes | None = None,
+    crc: int | None = None,
+    size: int | None = None,
+) -> bytes:
+    """Return a gzip member with `extra` behind its header; the others replace what follows."""
+    head = struct.pack("<HBBIBB", 0x8B1F, 8, flags, 7, 2, 255)
+    crc, size = zlib.crc32(data) if crc is None else crc, len(data) if size is None else size & 0xFFFFFFFF
+    return head + extra + (deflated(data) if deflate is None else deflate) + struct.pack("<II", crc, size)
+
+
+def deflated(data: bytes) -> bytes:
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
+    return packer.compress(data) + packer.flush()
+
+
+def raw_snappy(data: bytes) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(data))
+
+
+def xerial_chunk(block: bytes) -> bytes:
+    return struct.pack(">i", len(block)) + block
+
+
 def xerial(data: bytes, chunk: int = 32 * 1024) -> bytes:
-    chunks = [bytes(cramjam.snappy.compress_raw(data[i : i + chunk])) for i in range(0, len(data), chunk)]
-    return XERIAL_HEADER + b"".join(struct.pack(">i", len(c)) + c for c in chunks)
+    chunks = (raw_snappy(data[i : i + chunk]) for i in range(0, len(data), chunk))
+    return XERIAL_HEADER + b"".join(map(xerial_chunk, chunks))
 
 
 def lz4_frame(data: bytes, *, broken_header_checksum: bool = False, block: int = 64 * 1024) -> bytes:

@@ -75,3 +75,16 @@ def assert_agree(form: Form, data: bytes) -> oracle.Verdict:
     else:
         assert reading.batch_rows(found.batches) == [batch.columns for batch in verdict.batches]
     return verdict
+
+
+def converted_and_back(form: Form, data: bytes) -> tuple[bytes, kafkarec.RecordColumns, bytes]:
+    """Return the batches in magic 3, what is read of them, and the batches made of these. Assert that all three have
+    the same records and header fields, as `assert_agree` reads them."""
+    made = form.from_v2(data)
+    assert_agree(form, made)
+    columns, back = form.module.decode(made, columns=FIELDS, control=True), form.module.to_v2(made)
+    wanted, batches = records_of(decode_v2(data)), batch_fields(reading.batch_rows(kafkarec.scan(data)))
+    assert records_of(columns) == records_of(decode_v2(back)) == wanted
+    assert batch_fields(reading.batch_rows(columns.batches)) == batches
+    assert batch_fields(reading.batch_rows(kafkarec.scan(back))) == batches
+    return made, columns, back

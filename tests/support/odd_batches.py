@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import random
 import struct
-import zlib
 
 import builders
 import lz4.frame
@@ -141,10 +140,7 @@ def _stored(rng: random.Random, content: bytes, magic: int) -> bytes:
 def _gzip(rng: random.Random, content: bytes, magic: int) -> bytes:
     if not _is(rng):
         return gzip.compress(content, 1, mtime=0)
-    deflate = zlib.compressobj(1, zlib.DEFLATED, -15)
-    body = deflate.compress(content) + deflate.flush()
-    head = b"\x1f\x8b\x08\x18" + bytes(6) + b"name\0" + b"comment\0"
-    return head + body + struct.pack("<II", zlib.crc32(content), len(content))
+    return builders.gzip_member(content, 0x18, b"name\0comment\0")
 
 
 def _snappy(rng: random.Random, content: bytes, magic: int) -> bytes:

@@ -27,31 +27,8 @@ from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
 from kafkarec.tables.records import BatchTable
 
 RECORD_FIELDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence")
-DEFAULT_COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
-BATCH_FIELDS = (
-    "position",
-    "base_offset",
-    "last_offset",
-    "next_offset",
-    "batch_length",
-    "size_in_bytes",
-    "partition_leader_epoch",
-    "magic",
-    "crc",
-    "attributes",
-    "compression",
-    "timestamp_type",
-    "is_transactional",
-    "is_control",
-    "delete_horizon_ms",
-    "base_timestamp",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "last_sequence",
-    "record_count",
-)
+DEFAULT_COLUMNS = RECORD_FIELDS[:-1]
+BATCH_FIELDS = kafkarec.scan(b"").schema.names  # a literal list is in tests/unit/tables/test_arrow.py
 MS = pa.timestamp("ms", tz="UTC")
 
 
@@ -105,11 +82,9 @@ def decode_source(data: Any, **options: Any) -> kafkarec.RecordColumns:
     return as_columns(decode_request(**options), read_batches(data, **options))
 
 
-def decode_file(
-    data: Any, file: str | None = "test.log", topic: str | None = None, partition: int | None = None, **options: Any
-) -> kafkarec.RecordColumns:
+def decode_file(data: Any, file: str = "test.log", **options: Any) -> kafkarec.RecordColumns:
     """Decode bytes as if they were a file of a partition."""
-    return decode_source(data, named={"file": file, "topic": topic, "partition": partition}, **options)
+    return decode_source(data, named={"file": file}, **options)
 
 
 def arrow_table(columns: Any) -> pa.Table:

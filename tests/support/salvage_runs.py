@@ -7,10 +7,11 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import failing_calls
+from failing_calls import run_in_child
 from jvm_oracle import Oracle
 from paths import SEGMENTS
 from plain_logs import batch, log
@@ -42,50 +43,12 @@ def logs(found: dict[str, str]) -> dict[str, str]:
     return {name: digest for name, digest in found.items() if name.endswith(".log")}
 
 
-def run_in_child(action: Callable[[], object]) -> int:
-    """Run `action` in a forked process and return its wait status."""
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1]
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        action()
-        os._exit(0)
-    except BaseException:
-        os._exit(7)
-
-
-def count_calls(names: tuple[str, ...], at: Callable[[int, str], None]) -> Iterator[None]:
-    """Patch these functions of os: at(number, name) is called before every call."""
-    number = 0
-    for name in names:
-        real = getattr(os, name)
-
-        def call(*args: Any, _real: Any = real, _name: str = name, **kwargs: Any) -> Any:
-            nonlocal number
-            number += 1
-            at(number, _name)
-            return _real(*args, **kwargs)
-
-        setattr(os, name, call)
-    yield None
-
-
 WRITING = ("open", "write", "pwrite", "ftruncate", "fsync", "replace", "mkdir", "unlink", "close")
 
 
 def leave_unfinished(source: Any, out: Path, calls: int = 40, **options: Any) -> bool:
     """Kill a salvage before this system call; False: it made fewer."""
-
-    def action() -> None:
-        def at(number: int, name: str) -> None:
-            if number == calls:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        next(count_calls(WRITING, at))
-        salvage(source, out, **options)
-
-    return os.WIFSIGNALED(run_in_child(action))
+    return os.WIFSIGNALED(failing_calls.killed_before(calls, WRITING, lambda: salvage(source, out, **options)))
 
 
 def killed_before(name: str, source: Any, out: Path, **options: Any) -> None:

@@ -45,32 +45,6 @@ def limit_memory(extra):
 """
 
 
-# The memory that repeated calls keep: warm-up calls fill the pools, then the growth is measured.
-LEAK = """
-import gc
-def refused(call):
-    try:
-        call()
-    except (ValueError, TypeError):
-        return
-    raise SystemExit("taken")
-def grown(call, times, warm_up):
-    for _ in range(warm_up):
-        call()
-    gc.collect()
-    before = _status("VmRSS")
-    for _ in range(times):
-        call()
-    gc.collect()
-    return _status("VmRSS") - before
-"""
-
-
-def grown(prepared: str, call: str, times: int, warm_up: int) -> int:
-    """Return the bytes that a process grows by in so many calls."""
-    return int(run(f"{PEAK}{LEAK}{prepared}\nprint(grown(lambda: {call}, {times}, {warm_up}))"))
-
-
 def run(code: str, *, timeout: int = 120) -> str:
     """Return the code's standard output. Fail with its standard error if it raises or dies by a signal."""
     found = find_spec("kafkarec")  # that of the checkout, or an unpacked wheel (tools/other_pythons.py)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import struct
 import threading
 import zlib
 from typing import Any
 
-import cramjam
 import lz4.frame
 import pytest
 import zstandard
+from builders import XERIAL_HEADER as XERIAL
+from builders import gzip_member, raw_snappy, xerial_chunk
 
 from kafkarec import codecs
 from kafkarec.codecs import lz4 as our_lz4
@@ -19,16 +19,10 @@ from kafkarec.codecs import lz4 as our_lz4
 LIMIT = 1 << 20
 TEXT = b"".join(b'{"id":%d,"name":"abc","n":%d}' % (i, i * i) for i in range(300))
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
-XERIAL = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
-
-
-def raw_snappy(data: bytes) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(data))
 
 
 def chunk(data: bytes) -> bytes:
-    block = raw_snappy(data)
-    return struct.pack(">i", len(block)) + block
+    return xerial_chunk(raw_snappy(data))
 
 
 def lz4_frame(data: bytes, **options: Any) -> bytes:
@@ -38,11 +32,6 @@ def lz4_frame(data: bytes, **options: Any) -> bytes:
 def zstd_frame(data: bytes, *, size: bool = False, checksum: bool = False) -> bytes:
     """Return a zstd frame; `size=False`: as the Java producer writes it, with no content size."""
     return zstandard.ZstdCompressor(write_content_size=size, write_checksum=checksum).compress(data)
-
-
-def gzip_member(data: bytes, flags: int = 0, extra: bytes = b"") -> bytes:
-    plain = gzip.compress(data, mtime=0)
-    return plain[:3] + bytes([flags]) + plain[4:10] + extra + plain[10:]
 
 
 def read(codec: int, payload: bytes, *, limit: int = LIMIT, guess: int = 0, magic: int = 2) -> bytes:

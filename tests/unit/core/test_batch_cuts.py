@@ -36,11 +36,6 @@ def kept(data: bytes, **options: Any) -> bytes:
     return kafkarec.encode(columns, magic="keep", compression="keep", **options)
 
 
-def merged(data: bytes, **options: Any) -> Any:
-    columns = kafkarec.decode(data, control=True, timestamp_unit="int64")
-    return kafkarec.scan(kafkarec.encode(columns, batch_size=16384, **options))
-
-
 # (fields of the first batch, fields of the second that differ)
 DIFFERENCES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "producer id": ({"sequence": 10}, {"sequence": 11, "producer_id": 8}),
@@ -81,7 +76,8 @@ def test_each_difference_begins_a_batch_and_equal_fields_do_not() -> None:
     for pairs, count in ((DIFFERENCES, 2), (ALIKE, 1)):
         for name, (first, second) in pairs.items():
             data = one(7, **first) + one(**{"offset": 8, **second})
-            result = merged(data)
+            columns = kafkarec.decode(data, control=True, timestamp_unit="int64")
+            result = kafkarec.scan(kafkarec.encode(columns, batch_size=16384))
             assert len(result) == count, name
             assert result.column("base_sequence")[0] == kafkarec.scan(data).column("base_sequence")[0], name
             if name != "another log append time":  # create times stored in such a batch are not returned
@@ -91,40 +87,15 @@ def test_each_difference_begins_a_batch_and_equal_fields_do_not() -> None:
 
 def test_a_column_of_magics_writes_each_row_in_its_magic() -> None:
     """Magic 2 where it is null or not kept; consecutive rows of one magic are one batch."""
-    magics = [0, 0, 1, 2, 2, None, 1, 0, 2, 0]
-    table = pa.table(
-        {
-            "offset": range(10),
-            "timestamp": pa.array([50 + n for n in range(10)], pa.int64()),
-            "key": pa.array([b"k"] * 10),
-            "value": pa.array([b"v%d" % n for n in range(10)]),
-            "magic": pa.array(magics, pa.int8()),
-        }
-    )
-
-    def batch(*rows: int) -> bytes:
-        records = [
-            builders.record(key=b"k", value=b"v%d" % n, offset_delta=n - rows[0], timestamp_delta=n - rows[0])
-            for n in rows
-        ]
-        return builders.batch(
-            records,
-            base_offset=rows[0],
-            base_timestamp=50 + rows[0],
-            max_timestamp=50 + rows[-1],
-            last_offset_delta=len(rows) - 1,
-            leader_epoch=-1,
-        )
-
-    def message(n: int) -> bytes:
-        return builders.message(magic=magics[n] or 0, offset=n, timestamp=50 + n, key=b"k", value=b"v%d" % n)
-
-    kept_ = b"".join([message(0), message(1), message(2), batch(3, 4, 5), message(6), message(7), batch(8), message(9)])
-    assert kafkarec.encode(table, magic="keep") == kept_
-    assert kafkarec.encode(table) == batch(*range(10))
-    assert kafkarec.encode(table, magic=0) == b"".join(
-        builders.message(magic=0, offset=n, key=b"k", value=b"v%d" % n) for n in range(10)
-    )
+    values = [f"v{n}" for n in range(10)]
+    table = pa.table({"offset": range(10), "timestamp": range(50, 60), "key": ["k"] * 10, "value": values})
+    wide = table.append_column("magic", pa.array([0, 0, 1, 2, 2, None, 1, 0, 2, 0], pa.int8()))
+    runs = [(0, 2, 0), (2, 3, 1), (3, 6, 2), (6, 7, 1), (7, 8, 0), (8, 9, 2), (9, 10, 0)]
+    wanted = b"".join(kafkarec.encode(table[start:stop], magic=magic) for start, stop, magic in runs)
+    assert kafkarec.encode(wide, magic="keep") == wanted
+    for magic in (0, 2):
+        assert kafkarec.encode(wide, magic=magic) == kafkarec.encode(table, magic=magic)
+    assert len(kafkarec.scan(kafkarec.encode(wide))) == 1
 
 
 def test_empty_batches_stay_where_they_were() -> None:
@@ -196,12 +167,15 @@ def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:
             assert kafkarec.decode(result).column("offset") == [104, 106, 109]
     with pytest.raises(ValueError, match="record 0: its codec is not one that its magic has"):
         kafkarec.encode(kafkarec.decode(one(1, codec="zstd")), magic=1, compression="keep")
-    for fields in ({"sequence": 0}, {"sequence": 0, "attributes": builders.TRANSACTIONAL}):
-        with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
-            kafkarec.encode(kafkarec.decode(one(1, producer_id=0, **fields)), magic=1)
     headed = builders.batch([builders.record(headers=[(b"h", None)])])
-    with pytest.raises(ValueError, match="record 1: it has headers"):
-        kafkarec.encode(kafkarec.decode(one(1) + headed), magic=1)
+    produced = [one(1, sequence=0, producer_id=0, attributes=flags) for flags in (0, builders.TRANSACTIONAL)]
+    produced.append(builders.end_marker(commit=True, producer_id=3))
+    for magic in (0, 1):
+        for data in produced:
+            with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
+                kafkarec.encode(kafkarec.decode(data, control=True), magic=magic)
+        with pytest.raises(ValueError, match="record 1: it has headers"):
+            kafkarec.encode(kafkarec.decode(one(1) + headed), magic=magic)
 
 
 FACTS = {

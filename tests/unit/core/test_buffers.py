@@ -44,13 +44,9 @@ def assert_takes(address: int, wanted: int, what: object) -> None:
     assert wanted <= held(address) < wanted + ROUNDED, (what, wanted, held(address))
 
 
-def source(data: bytes) -> Source:
-    """Return a file: of a small input in memory the buffers are parts of one page."""
-    return Source(file=FakeFile(data, window_bytes=1 << 16))
-
-
 def read(decoder: Any, data: bytes) -> Chunk:
-    decoder.feed(source(data))
+    """Decode a file: of a small input in memory the buffers are parts of one page."""
+    decoder.feed(Source(file=FakeFile(data, window_bytes=1 << 16)))
     assert not decoder.run()
     chunk, _ = decoder.take()
     return chunk
@@ -142,9 +138,3 @@ def test_memory_of_a_chunk_is_reserved_in_advance(header: tuple[bytes, bytes]) -
         for address in (key_ends, value_ends):
             assert_takes(address, (rows + 1) * 4 + SLACK, count)
         assert_takes(bits, rows // 8 + SLACK, count)
-
-
-def many(count: int, size: int = 0) -> bytes:
-    """Return a batch of empty records; the first has a value of `size` bytes, if any."""
-    first = builders.record(key=None, value=b"v" * size) if size else b""
-    return builders.batch(payload=first + b"\x0c\0\0\0\1\1\0" * (count - bool(size)), count=count)

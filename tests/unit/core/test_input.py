@@ -36,16 +36,8 @@ class Asked(FakeFile):
 
 def log_of(sizes: list[int]) -> bytes:
     """Return one batch of exactly each size."""
-    batches = []
-    for offset, size in enumerate(sizes):
-        record = b""
-        for less in range(7, 14):
-            record = b"" if size == 61 else builders.record(key=None, value=bytes(max(size - 61 - less, 0)))
-            if 61 + len(record) == size:
-                break
-        batches.append(builders.batch(payload=record, count=int(size > 61), base_offset=offset, last_offset_delta=0))
-        assert len(batches[-1]) == size
-    return b"".join(batches)
+    parts = [[builders.record_of_size(size - 61)] if size > 61 else [] for size in sizes]
+    return b"".join(builders.batch(part, base_offset=offset) for offset, part in enumerate(parts))
 
 
 def scanned(fake: FakeFile, start: int = 0, stop: int | None = None) -> list[int]:

@@ -107,11 +107,7 @@ def columns_to_export() -> list[Any]:
 
 @functools.cache
 def exports() -> list[list[Any]]:
-    return [by_hand(columns) for columns in columns_to_export()]
-
-
-def exported() -> list[Any]:
-    return [by_hand(columns, wanted) for columns, wanted in zip(columns_to_export(), exports(), strict=True)]
+    return [*map(by_hand, columns_to_export())]
 
 
 def lists() -> list[Any]:
@@ -129,7 +125,7 @@ WAYS: dict[str, Callable[[], Any]] = {
     "in windows": lambda: through_windows("raise"),
     "in windows, with an unreadable byte": lambda: through_windows("skip"),
     "a table of batches": scanned,
-    "arrays": exported,
+    "arrays": lambda: [*map(by_hand, columns_to_export(), exports())],
     "lists": lists,
 }
 Place = tuple[int, int, int | None, int]

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import builders
-import cramjam
 import isal.igzip_lib
 import lz4.block
 import lz4.frame
@@ -23,7 +22,7 @@ import oracle_codecs
 import pytest
 import subprocesses
 import zstandard
-from builders import raw_varint
+from builders import deflated, gzip_member, raw_snappy, raw_varint
 from core_reading import decode_error, error_as_oracle
 from oracle_codecs import xxh32
 
@@ -72,11 +71,20 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def decompressed_by_pointer(calls: list[int], data: bytes) -> bool:
-    """Return whether the engine decompressed `data` itself; assert the oracle's verdict in both cases."""
-    calls.clear()
-    error_as_oracle(data)
-    return not calls
+@pytest.fixture
+def by_pointer(calls: list[int]) -> Callable[..., bool]:
+    """Return a function that tells whether the engine decompressed a payload itself, and asserts the oracle's verdict
+    in both cases."""
+
+    def judged(codec: str, payload: bytes, count: int = len(PARTS), magic: int = 2) -> bool:
+        calls.clear()
+        if magic == 2:
+            error_as_oracle(builders.batch(codec=codec, payload=payload, count=count))
+        else:
+            error_as_oracle(builders.wrapper(b"", magic=magic, codec=codec, payload=payload, offset=count - 1))
+        return not calls
+
+    return judged
 
 
 def cut(content: bytes, size: int) -> list[bytes]:
@@ -112,20 +120,7 @@ def lz4_frame(
     return b"".join([LZ4_MAGIC, head, bytes([xxh32(head) >> 8 & 0xFF ^ wrong]), *blocks, end])
 
 
-def in_lz4(payload: bytes, count: int = len(PARTS)) -> bytes:
-    return builders.batch(codec="lz4", payload=payload, count=count)
-
-
-def with_value(size: int) -> bytes:
-    """Return a record of exactly `size` bytes."""
-    for less in range(4, 16):
-        made = builders.record(key=None, value=bytes(max(size - less, 0)))
-        if len(made) == size:
-            return made
-    raise AssertionError(f"no record of {size} bytes")
-
-
-def test_plain_lz4_frames_are_decompressed_by_pointer(calls: list[int]) -> None:
+def test_plain_lz4_frames_are_decompressed_by_pointer(by_pointer: Callable[..., bool]) -> None:
     for code in (4, 7):
         for piece in (len(CONTENT), 100):
             for flags in (0x60, 0x60 | SIZED, 0x60 | CHECKED, 0x60 | BLOCK_CHECKED, 0x60 | SIZED | CHECKED, 0x7C):
@@ -135,116 +130,81 @@ def test_plain_lz4_frames_are_decompressed_by_pointer(calls: list[int]) -> None:
                         blocks = [checked(block) for block in blocks]
                     end = END_MARK + (b"any!" if flags & CHECKED else b"")
                     frame = lz4_frame(blocks, flags, code << 4, end=end)
-                    assert decompressed_by_pointer(calls, in_lz4(frame)), (code, piece, flags)
-                    assert decompressed_by_pointer(calls, in_lz4(frame + b"behind")), (
-                        "Kafka reads nothing behind the end"
-                    )
+                    assert by_pointer("lz4", frame), (code, piece, flags)
+                    assert by_pointer("lz4", frame + b"behind"), "Kafka reads nothing behind the end"
     for blocks in ([packed(b""), packed(CONTENT)], [packed(CONTENT), packed(b"")]):
-        assert decompressed_by_pointer(calls, in_lz4(lz4_frame(blocks))), "a block of nothing"
+        assert by_pointer("lz4", lz4_frame(blocks)), "a block of nothing"
     for claimed in (0, 1, 2**63, 2**64 - 1):
-        assert decompressed_by_pointer(calls, in_lz4(lz4_frame([packed(CONTENT)], 0x68, size=claimed)))
+        assert by_pointer("lz4", lz4_frame([packed(CONTENT)], 0x68, size=claimed))
 
 
-def test_other_lz4_frames_are_left_to_the_library(calls: list[int]) -> None:
+def test_other_lz4_frames_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
     blocks = [packed(CONTENT)]
     for bit in range(8):
         flags = 0x60 ^ 1 << bit
         frame = lz4_frame([checked(blocks[0])] if bit == 4 else blocks, flags, end=END_MARK + bytes(4))
-        assert decompressed_by_pointer(calls, in_lz4(frame)) == (bit in (2, 3, 4)), bit
+        assert by_pointer("lz4", frame) == (bit in (2, 3, 4)), bit
     for sizes in range(256):
         good = sizes in (0x40, 0x50, 0x60, 0x70)
-        assert decompressed_by_pointer(calls, in_lz4(lz4_frame(blocks, sizes=sizes))) == good, sizes
+        assert by_pointer("lz4", lz4_frame(blocks, sizes=sizes)) == good, sizes
     for bit in range(8):
         for flags in (0x60, 0x68):
-            assert not decompressed_by_pointer(calls, in_lz4(lz4_frame(blocks, flags, wrong=1 << bit)))
+            assert not by_pointer("lz4", lz4_frame(blocks, flags, wrong=1 << bit))
             inner = b"".join(builders.message(magic=1, offset=n, value=b"v" * 90) for n in range(3))
             for magic in (0, 1):
                 payload = lz4_frame([packed(inner)], flags, wrong=1 << bit)
-                wrapped = builders.wrapper(b"", magic=magic, codec="lz4", payload=payload, offset=2)
-                assert decompressed_by_pointer(calls, wrapped) == (magic == 0), "KAFKA-3160"
+                assert by_pointer("lz4", payload, 3, magic) == (magic == 0), "KAFKA-3160"
     for at in range(4):
         frame = lz4_frame(blocks)
-        assert not decompressed_by_pointer(calls, in_lz4(builders.patched(frame, at, bytes([frame[at] ^ 1]))))
-    assert not decompressed_by_pointer(calls, in_lz4(bytes(20), 1)), "no magic, and then what would be the end mark"
-    assert not decompressed_by_pointer(calls, in_lz4(lz4_frame(blocks, end=struct.pack("<I", STORED)))), (
-        "Kafka takes that for the end"
-    )
+        assert not by_pointer("lz4", builders.patched(frame, at, bytes([frame[at] ^ 1])))
+    assert not by_pointer("lz4", bytes(20), 1), "no magic, and then what would be the end mark"
+    assert not by_pointer("lz4", lz4_frame(blocks, end=struct.pack("<I", STORED))), "Kafka takes that for the end"
     ended = lz4_frame([*blocks, struct.pack("<I", STORED), packed(CONTENT)])
-    assert not decompressed_by_pointer(calls, in_lz4(ended)), "and reads nothing behind it"
+    assert not by_pointer("lz4", ended), "and reads nothing behind it"
     for wrong in (1, 1 << 31):
-        assert not decompressed_by_pointer(calls, in_lz4(lz4_frame([checked(blocks[0], wrong)], 0x70)))
+        assert not by_pointer("lz4", lz4_frame([checked(blocks[0], wrong)], 0x70))
 
 
-def test_lz4_blocks_at_their_maximum(calls: list[int]) -> None:
+def test_lz4_blocks_at_their_maximum(by_pointer: Callable[..., bool]) -> None:
     """A stored block has at most 64 KiB, and so has a decompressed block."""
     for code, most in ((4, 64 << 10), (5, 256 << 10)):
         for size in (most - 1, most, most + 1):
             for make in (packed, stored):
                 for sizes in ([size], [300, size], [size, 300]):
-                    content = b"".join(with_value(n) for n in sizes)
+                    content = b"".join(builders.record_of_size(n) for n in sizes)
                     pieces = [content[: sizes[0]], content[sizes[0] :]]
                     frame = lz4_frame([make(piece) for piece in pieces if piece], sizes=code << 4)
                     good = size <= most
-                    assert decompressed_by_pointer(calls, in_lz4(frame, len(sizes))) == good, (code, size, sizes)
+                    assert by_pointer("lz4", frame, len(sizes)) == good, (code, size, sizes)
     broken = struct.pack("<I", 9) + b"\xff" * 9
-    assert not decompressed_by_pointer(calls, in_lz4(lz4_frame([broken])))
+    assert not by_pointer("lz4", lz4_frame([broken]))
 
 
 # ---- gzip
 
 
-def deflated(content: bytes, level: int = 6) -> bytes:
-    packer = zlib.compressobj(level, zlib.DEFLATED, -15)
-    return packer.compress(content) + packer.flush()
-
-
-def gzip_member(
-    *, flags: int = 0, extra: bytes = b"", deflate: bytes | None = None, crc: int | None = None, size: int | None = None
-) -> bytes:
-    """Return a member of CONTENT, with `extra` behind the header."""
-    head = struct.pack("<HBBIBB", 0x8B1F, 8, flags, 7, 2, 255)
-    trailer = struct.pack(
-        "<II", zlib.crc32(CONTENT) if crc is None else crc, len(CONTENT) if size is None else size & 0xFFFFFFFF
-    )
-    return head + extra + (deflated(CONTENT) if deflate is None else deflate) + trailer
-
-
-def in_gzip(payload: bytes, count: int = len(PARTS)) -> bytes:
-    return builders.batch(codec="gzip", payload=payload, count=count)
-
-
-def test_other_gzip_payloads_are_left_to_the_library(calls: list[int]) -> None:
-    member = gzip_member()
-    part = gzip_member(deflate=deflated(CONTENT[:100]), crc=zlib.crc32(CONTENT[:100]), size=100)
-    rest = gzip_member(deflate=deflated(CONTENT[100:]), crc=zlib.crc32(CONTENT[100:]), size=len(CONTENT) - 100)
-    others = [part + rest, member + b"x", member + bytes(30), b"x" + member]
-    others += [gzip_member(flags=8, extra=b"name\0"), gzip_member(flags=4, extra=b"\2\0ab"), gzip_member(flags=32)]
-    others += [gzip_member(crc=zlib.crc32(CONTENT) ^ 1 << bit) for bit in (0, 8, 16, 31)]
-    others += [gzip_member(size=len(CONTENT) + off) for off in (-100, -1, 1, 100, 1 << 31, -(1 << 31))]
-    others += [gzip_member(deflate=deflated(CONTENT) + b"\0"), gzip_member(deflate=b"\7" + deflated(CONTENT))]
+def test_other_gzip_payloads_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
+    member = gzip_member(CONTENT)
+    others = [gzip_member(CONTENT[:100]) + gzip_member(CONTENT[100:]), member + b"x", member + bytes(30), b"x" + member]
+    others += [gzip_member(CONTENT, 8, b"name\0"), gzip_member(CONTENT, 4, b"\2\0ab"), gzip_member(CONTENT, 32)]
+    others += [gzip_member(CONTENT, crc=zlib.crc32(CONTENT) ^ 1 << bit) for bit in (0, 8, 16, 31)]
+    others += [gzip_member(CONTENT, size=len(CONTENT) + off) for off in (-100, -1, 1, 100, 1 << 31, -(1 << 31))]
+    good = deflated(CONTENT)
+    others += [gzip_member(CONTENT, deflate=odd) for odd in (good + b"\0", b"\7" + good)]
     for number, payload in enumerate(others):
-        assert not decompressed_by_pointer(calls, in_gzip(payload)), number
+        assert not by_pointer("gzip", payload), number
     for end in range(1, len(member)):
-        assert not decompressed_by_pointer(calls, in_gzip(member[:end])), end
+        assert not by_pointer("gzip", member[:end]), end
     for at in range(4):
-        assert not decompressed_by_pointer(calls, in_gzip(builders.patched(member, at, bytes([member[at] ^ 1])))), at
+        assert not by_pointer("gzip", builders.patched(member, at, bytes([member[at] ^ 1]))), at
 
 
 # ---- snappy
 
 
-def block(content: bytes) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(content))
-
-
 def xerial(*contents: bytes, blocks: Iterable[bytes] = ()) -> bytes:
     """Return a stream of these contents and blocks."""
-    chunks = [*map(block, contents), *blocks]
-    return snappy.WRITTEN_HEADER + b"".join(len(chunk).to_bytes(4, "big") + chunk for chunk in chunks)
-
-
-def in_snappy(payload: bytes, count: int = len(PARTS)) -> bytes:
-    return builders.batch(codec="snappy", payload=payload, count=count)
+    return snappy.WRITTEN_HEADER + b"".join(map(builders.xerial_chunk, [*map(raw_snappy, contents), *blocks]))
 
 
 def literal(piece: bytes, width: int = 0) -> bytes:
@@ -258,15 +218,15 @@ def size_of(content: bytes) -> bytes:
     return raw_varint(len(content))
 
 
-def test_plain_snappy_payloads_are_decompressed_in_c(calls: list[int]) -> None:
+def test_plain_snappy_payloads_are_decompressed_in_c(by_pointer: Callable[..., bool]) -> None:
     for size in (1, 7, 100, 10_000):
-        assert decompressed_by_pointer(calls, in_snappy(xerial(*cut(CONTENT, size)))), size
-    assert decompressed_by_pointer(calls, in_snappy(block(CONTENT)))
+        assert by_pointer("snappy", xerial(*cut(CONTENT, size))), size
+    assert by_pointer("snappy", raw_snappy(CONTENT))
     for width in (1, 2, 3, 4):
         payload = size_of(CONTENT) + literal(CONTENT[:99], width) + literal(CONTENT[99:], 2)
-        assert decompressed_by_pointer(calls, in_snappy(payload)), width
+        assert by_pointer("snappy", payload), width
     inner = b"".join(builders.message(magic=1, offset=n, value=b"v" * 90) for n in range(3))
-    assert decompressed_by_pointer(calls, builders.wrapper(inner, magic=1, codec="snappy", offset=2))
+    assert by_pointer("snappy", builders.xerial(inner), 3, 1)
 
 
 def test_snappy_copies_of_every_offset_and_size(calls: list[int]) -> None:
@@ -284,12 +244,12 @@ def test_snappy_copies_of_every_offset_and_size(calls: list[int]) -> None:
                     copy = bytes([size - 1 << 2 | kind]) + offset.to_bytes(2 * kind - 2, "little")
                 payload = size_of(content) + literal(head, 2) + copy + literal(tail)
                 calls.clear()
-                (found,) = kafkarec.decode(in_snappy(payload, 1))
+                (found,) = kafkarec.decode(builders.batch(codec="snappy", payload=payload, count=1))
                 assert found.value == value and not calls, (kind, size, offset)
 
 
-def test_other_snappy_payloads_are_left_to_the_library(calls: list[int]) -> None:
-    stream, one = xerial(CONTENT[:90], CONTENT[90:]), block(CONTENT)
+def test_other_snappy_payloads_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
+    stream, one = xerial(CONTENT[:90], CONTENT[90:]), raw_snappy(CONTENT)
     others = [stream + b"x", stream + bytes(4), stream + stream, stream[:16], one + b"x", one + b"\0x"]
     others += [size_of(CONTENT) + literal(CONTENT, 2)[:-1], size_of(CONTENT + b"x") + literal(CONTENT, 2)]
     others += [size_of(CONTENT[1:]) + literal(CONTENT, 2), b"\xff\xff\xff\xff\x0f" + literal(CONTENT, 2)]
@@ -298,12 +258,12 @@ def test_other_snappy_payloads_are_left_to_the_library(calls: list[int]) -> None
     for copy in (b"\1\0", b"\2\0\0", b"\3\0\0\0\0", b"\1\x15", b"\2\x15\0", b"\3\x15\0\0\0", b"\3\1\0\0\x80"):
         others.append(size_of(CONTENT) + first + copy + rest)
     for number, payload in enumerate(others):
-        assert not decompressed_by_pointer(calls, in_snappy(payload)), number
+        assert not by_pointer("snappy", payload), number
     for payload in (stream, one):
         for end in range(1, len(payload)):
-            assert not decompressed_by_pointer(calls, in_snappy(payload[:end])) or end == len(xerial(CONTENT[:90])), end
+            assert not by_pointer("snappy", payload[:end]) or end == len(xerial(CONTENT[:90])), end
     longer = builders.patched(size_of(CONTENT), len(size_of(CONTENT)) - 1, bytes([size_of(CONTENT)[-1] | 0x80])) + b"\0"
-    assert not decompressed_by_pointer(calls, in_snappy(longer + literal(CONTENT, 2))), "a varint with a byte too many"
+    assert not by_pointer("snappy", longer + literal(CONTENT, 2)), "a varint with a byte too many"
 
 
 # ---- zstd
@@ -329,50 +289,48 @@ def zstd_frame(
     return b"".join([ZSTD_MAGIC, bytes([code]), b"" if window is None else bytes([window]), content_size, *blocks])
 
 
-def in_zstd(payload: bytes, count: int = len(PARTS)) -> bytes:
-    return builders.batch(codec="zstd", payload=payload, count=count)
-
-
-def test_other_zstd_payloads_are_left_to_the_library(calls: list[int]) -> None:
+def test_other_zstd_payloads_are_left_to_the_library(by_pointer: Callable[..., bool]) -> None:
     frame = zstd_frame([raw_block(CONTENT, last=True)])
     skippable = b"\x50\x2a\x4d\x18" + struct.pack("<I", 3) + b"any"
     for payload in (frame + frame, skippable + frame, frame + skippable, frame + b"x", b"x" + frame):
-        assert not decompressed_by_pointer(calls, in_zstd(payload))
+        assert not by_pointer("zstd", payload)
     for end in range(1, len(frame)):
-        assert not decompressed_by_pointer(calls, in_zstd(frame[:end])), end
+        assert not by_pointer("zstd", frame[:end]), end
     for at in range(5):
         changed = builders.patched(frame, at, bytes([frame[at] ^ 8]))
-        assert not decompressed_by_pointer(calls, in_zstd(changed)), at
+        assert not by_pointer("zstd", changed), at
     for size in (len(CONTENT) - 1, len(CONTENT) + 1):
-        assert not decompressed_by_pointer(calls, in_zstd(zstd_frame([raw_block(CONTENT, last=True)], size=size)))
+        assert not by_pointer("zstd", zstd_frame([raw_block(CONTENT, last=True)], size=size))
 
 
-def test_a_zstd_window_at_the_contents_size(calls: list[int]) -> None:
+def test_a_zstd_window_at_the_contents_size(by_pointer: Callable[..., bool], calls: list[int]) -> None:
     """The window's exponent has five bits, its mantissa three; content larger than its window is left to a stream."""
     for exponent in range(4):
         for eighths in range(8):
             window = (1 << 10 + exponent) // 8 * (8 + eighths)
             for size in (window - 1, window, window + 1):
-                content = with_value(size)
+                content = builders.record_of_size(size)
                 pieces = cut(content, 1000)
                 blocks = [raw_block(piece, last=piece is pieces[-1]) for piece in pieces]
                 frame = zstd_frame(blocks, window=exponent << 3 | eighths, size=size)
-                assert decompressed_by_pointer(calls, in_zstd(frame, 1)) == (size <= window), (window, size)
+                assert by_pointer("zstd", frame, 1) == (size <= window), (window, size)
     for exponent, good in ((15, True), (16, True), (17, False), (18, False), (31, False)):
         for eighths in (0, 7):
-            data = in_zstd(zstd_frame([raw_block(CONTENT, last=True)], window=exponent << 3 | eighths))
+            frame = zstd_frame([raw_block(CONTENT, last=True)], window=exponent << 3 | eighths)
             calls.clear()
-            assert (decode_error(data) is None) == ((exponent, eighths) <= (17, 0)), "128 MiB are the most"
+            error = decode_error(builders.batch(codec="zstd", payload=frame, count=len(PARTS)))
+            assert (error is None) == ((exponent, eighths) <= (17, 0)), "128 MiB are the most"
             assert (not calls) == good, exponent
 
 
 def test_zstd_frames_of_eight_mebibytes_are_the_largest(calls: list[int]) -> None:
     for size, good in (((8 << 20) - 1, True), (8 << 20, True), ((8 << 20) + 1, False)):
-        content = with_value(size)
+        content = builders.record_of_size(size)
         head = content[:20]
         frame = zstd_frame([raw_block(head), repeated(size - 21), raw_block(content[-1:], last=True)], size=size)
         calls.clear()
-        (found,), (wanted,) = kafkarec.decode(in_zstd(frame, 1)), kafkarec.decode(builders.batch([content]))
+        (found,) = kafkarec.decode(builders.batch(codec="zstd", payload=frame, count=1))
+        (wanted,) = kafkarec.decode(builders.batch([content]))
         assert found.value == wanted.value
         assert (not calls) == good, size
 

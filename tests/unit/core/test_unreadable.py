@@ -16,17 +16,19 @@ import kafkarec
 
 pytestmark = pytest.mark.core
 
-ZEROS = builders.batch([builders.record(key=None, value=bytes(20_000))])
 BEHIND = builders.batch(builders.records(3), base_offset=1)
 BAD = range(8192, 8200)
-"""In the middle of the zeros of ZEROS: the checksum is right with zeros in its place."""
+"""In the middle of a value of zeros: the checksum is right with zeros in its place."""
 
 
-def refused(data: bytes, *bad: range, window: int = 1 << 20, **options: Any) -> tuple[Any, ...]:
+def file(data: bytes, *bad: range) -> FakeFile:
+    return FakeFile(data, 1 << 20, 8192, list(bad))
+
+
+def refused(data: bytes, *bad: range, **options: Any) -> tuple[str, int | None]:
     with pytest.raises(kafkarec.KafkaRecordError) as caught:
-        read(FakeFile(data, window, 8192, list(bad)), **options)
-    error = caught.value
-    return error.reason, error.position, error.base_offset, error.next_position, error.expected, error.found
+        read(file(data, *bad), **options)
+    return caught.value.reason, caught.value.position
 
 
 def test_zeros_of_an_unreadable_span_pass_no_check_of_records_left_out() -> None:
@@ -38,19 +40,13 @@ def test_zeros_of_an_unreadable_span_pass_no_check_of_records_left_out() -> None
         producer_epoch=0,
         base_sequence=0,
     )
-    for bad, verdict in (([], None), ([BAD], "unreadable")):
-        fake = FakeFile(aborted + BEHIND, 1 << 20, 8192, bad)
-        left_out = {"aborted": ((7, 0, 9),), "stable_offset": 1000}
-        if verdict is None:
-            assert [row["offset"] for row in checked_rows(read(fake, engine=left_out))] == [1, 2, 3]
-        else:
-            with pytest.raises(kafkarec.CorruptRecordError) as caught:
-                read(fake, engine=left_out)
-            assert (caught.value.reason, caught.value.position) == (verdict, 0)
+    left_out = {"aborted": ((7, 0, 9),), "stable_offset": 1000}
+    assert [row["offset"] for row in checked_rows(read(file(aborted + BEHIND), engine=left_out))] == [1, 2, 3]
+    assert refused(aborted + BEHIND, BAD, engine=left_out) == ("unreadable", 0)
 
 
-def reasons(data: bytes, *bad: range, window: int = 1 << 20) -> list[tuple[int, int, str]]:
-    decoded = read(FakeFile(data, window, 8192, list(bad)), errors="skip")
+def reasons(data: bytes, *bad: range) -> list[tuple[int, int, str]]:
+    decoded = read(file(data, *bad), errors="skip")
     return [(damage.position, damage.length, damage.reason) for damage in decoded.damage]
 
 
@@ -63,10 +59,10 @@ def test_an_unreadable_end_is_damage() -> None:
         assert reasons(first + tail) == []
         for at in {0, 4, len(tail) // 2, len(tail) - 1}:
             bad = range(start + at, start + at + 1)
-            assert refused(first + tail, bad)[:2] == ("unreadable", start), (len(tail), at)
+            assert refused(first + tail, bad) == ("unreadable", start), (len(tail), at)
             assert reasons(first + tail, bad) == [(start, len(tail), "unreadable")], (len(tail), at)
         if len(tail) >= 12:  # fewer bytes are not read
-            assert refused(tail, range(1))[:2] == ("unreadable", 0)
+            assert refused(tail, range(1)) == ("unreadable", 0)
             assert reasons(tail, range(1)) == [(0, len(tail), "unreadable")]
     # the unreadable byte is in a later batch
     data = first + cut + builders.good_batch(3, base_offset=6) + last

@@ -8,7 +8,7 @@ import oracle
 import pytest
 import reading
 from builders import NOW
-from magic3_forms import CODECS, FIELDS, FORMS, Form, assert_agree, batch_fields, decode_v2, real_batches, records_of
+from magic3_forms import CODECS, FORMS, Form, batch_fields, converted_and_back, decode_v2, real_batches, records_of
 
 import kafkarec
 from kafkarec.experimental import header_first, v3
@@ -17,28 +17,17 @@ pytestmark = pytest.mark.core
 each_form = pytest.mark.parametrize("form", FORMS, ids=str)
 
 
-def is_plain(data: bytes) -> bool:
-    return all(batch.columns["compression"] == "none" for batch in oracle.frames(data)[0])
-
-
 @each_form
 def test_real_batches_keep_records_and_header_fields(form: Form) -> None:
     assert len(real_batches()) > 90
     for name, data in real_batches().items():
-        wanted, batches = records_of(decode_v2(data)), reading.batch_rows(kafkarec.scan(data))
-        made = form.from_v2(data)
-        assert_agree(form, made)
-        columns = form.module.decode(made, columns=FIELDS, control=True)
-        assert records_of(columns) == wanted, name
+        made, columns, back = converted_and_back(form, data)
         rows = reading.batch_rows(columns.batches)
-        assert batch_fields(rows) == batch_fields(batches), name
         assert {row["magic"] for row in rows} == {3}
-        assert [row["attributes"] & 0x7F for row in rows] == [batch["attributes"] for batch in batches]
+        assert [row["attributes"] & 0x7F for row in rows] == kafkarec.scan(data).column("attributes"), name
         assert sum(row["size_in_bytes"] for row in rows) == len(made)
-        back = form.module.to_v2(made)
-        assert records_of(decode_v2(back)) == wanted, name
-        assert batch_fields(reading.batch_rows(kafkarec.scan(back))) == batch_fields(batches), name
-        if is_plain(data) or (form.module is v3 and form.options.get("keep_attributes")):
+        is_plain = all(batch.columns["compression"] == "none" for batch in oracle.frames(data)[0])
+        if is_plain or (form.module is v3 and form.options.get("keep_attributes")):
             assert back == data, name
 
 

@@ -38,21 +38,21 @@ def test_the_engine_reads_the_fields_of_a_v2_header_where_the_layout_has_them(se
     data[layout.V2_AT.crc : layout.V2_AT.attributes] = computed.to_bytes(4, "big")
     assert layout.v2_header(bytes(9) + data, 9) == header._replace(crc=computed)
     (row,) = kafkarec.scan(bytes(data))
-    assert row["base_offset"] == header.base_offset
-    assert row["batch_length"] == header.batch_length
-    assert row["partition_leader_epoch"] == none_if_absent(header.partition_leader_epoch)
-    assert row["crc"] == computed
-    assert row["attributes"] == header.attributes
-    assert row["max_timestamp"] == none_if_absent(header.max_timestamp)
-    assert row["producer_id"] == none_if_absent(header.producer_id)
-    assert row["base_sequence"] == none_if_absent(header.base_sequence)
-    horizon = bool(header.attributes & layout.DELETE_HORIZON)
-    assert row["delete_horizon_ms" if horizon else "base_timestamp"] == (
-        header.base_timestamp if horizon else none_if_absent(header.base_timestamp)
-    )
-    assert row["is_transactional"] == bool(header.attributes & layout.TRANSACTIONAL)
-    assert row["is_control"] == bool(header.attributes & layout.CONTROL)
-    assert row["timestamp_type"] == bool(header.attributes & layout.LOG_APPEND_TIME)
+    as_stored = ("base_offset", "batch_length", "attributes")
+    absent_if_minus_1 = ("partition_leader_epoch", "max_timestamp", "producer_id", "base_sequence")
+    flags = {
+        "is_transactional": layout.TRANSACTIONAL,
+        "is_control": layout.CONTROL,
+        "timestamp_type": layout.LOG_APPEND_TIME,
+    }
+    wanted = {name: getattr(header, name) for name in as_stored} | {"crc": computed}
+    wanted |= {name: none_if_absent(getattr(header, name)) for name in absent_if_minus_1}
+    wanted |= {name: bool(header.attributes & bit) for name, bit in flags.items()}
+    if header.attributes & layout.DELETE_HORIZON:
+        wanted["delete_horizon_ms"] = header.base_timestamp
+    else:
+        wanted["base_timestamp"] = none_if_absent(header.base_timestamp)
+    assert {name: row[name] for name in wanted} == wanted
     if not header.attributes & layout.CODEC_MASK:  # payloads of other codecs are no streams
         assert len(kafkarec.decode(bytes(data), control=True)) == 0
 

@@ -1,11 +1,12 @@
 """Varints in Python: ByteUtils' rules, and the same as the engine's."""
 
+import builders
 import pytest
 
 import kafkarec
 from kafkarec._writer import record_size
-from kafkarec.format import checksum, layout
 from kafkarec.format import java_integers as varints
+from kafkarec.format import layout
 
 BORDERS = sorted({sign * (2**bits + step) for bits in range(64) for step in (-1, 0, 1) for sign in (1, -1)})
 
@@ -14,20 +15,12 @@ def zigzag(value: int) -> bytes:
     return varints.unsigned_varint((value << 1 ^ value >> 63) & (2**64 - 1))
 
 
-def batch_of(record: bytes) -> bytes:
-    """One uncompressed record, its checksum right."""
-    payload = zigzag(len(record)) + record
-    head = layout.V2.pack(0, 49 + len(payload), -1, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
-    data = bytearray(head + payload)
-    data[layout.V2_AT.crc : layout.V2_AT.attributes] = checksum.batch_checksums(data, 2)[1].to_bytes(4, "big")
-    return bytes(data)
-
-
 @pytest.mark.parametrize("value", [value for value in BORDERS if -(2**63) <= value < 2**63])
 def test_a_varlong_is_read_as_written_and_as_the_engine_reads_it(value):
     data = zigzag(value)
     assert varints.read_signed(data, 0, len(data), varints.VARLONG_BYTES) == (value, len(data))
-    (record,) = kafkarec.decode(batch_of(b"\0" + data + b"\0\1\1\0"))
+    record = builders.sized(b"\0" + data + b"\0\1\1\0")
+    (record,) = kafkarec.decode(builders.batch([record], base_timestamp=0))
     assert record.timestamp == (None if value == -1 else value)
 
 

@@ -1,10 +1,9 @@
-"""The texts of kafka-dump-log's decoders, line for line: a real broker's segments, and Kafka's own classes."""
+"""The texts of kafka-dump-log's decoders, as Kafka's own classes print them; those of a real broker's segments are in
+tests/unit/dump."""
 
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 from typing import Any
 
 import message_samples as samples
@@ -12,12 +11,10 @@ import pytest
 from message_samples import write_key, write_value
 from paths import VECTORS
 
-import kafkarec
 from kafkarec.internal_topics.dump_text import DECODERS, MissingKey, json_text
 from kafkarec.internal_topics.topics import TOPICS, read_framed, read_key, read_value
 from kafkarec.storage.names import ALWAYS_COMPACTED
 
-DECODED = sorted(VECTORS.glob("segments/*/*.decoded.txt"))
 CORPUS: list[dict[str, Any]] = [
     json.loads(line) for line in (VECTORS / "messages" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
 ]
@@ -26,22 +23,6 @@ GOOD = [case for case in CORPUS if "," not in case["what"] and case["what"] != "
 
 def blob(case: dict[str, Any], name: str) -> bytes | None:
     return None if case[name] is None else bytes.fromhex(case[name])
-
-
-@pytest.mark.parametrize("decoded", DECODED, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_a_real_broker_s_records(decoded: Path) -> None:
-    flag = "--offsets-decoder" if "offsets" in decoded.parent.name else "--cluster-metadata-decoder"
-    printed = {
-        int(found[1]): found[2]
-        for line in decoded.read_text(encoding="utf-8").splitlines()
-        if (found := re.match(r"\| offset: (\d+) .*? headerKeys: \[\](.*)", line))
-    }
-    records = kafkarec.decode(Path(str(decoded).removesuffix(".decoded.txt")).read_bytes())
-    assert [record.offset for record in records] == [offset for offset in printed if "payload: " in printed[offset]]
-    for record in records:
-        key, payload = DECODERS[flag](record.key, record.value, record.offset or 0)
-        shown = "" if key is None else f" key: {key}"
-        assert f"{shown} payload: {payload}" == printed[record.offset or 0]
 
 
 @pytest.mark.parametrize("case", CORPUS, ids=lambda case: f"{case['offset']} {case['what']}")

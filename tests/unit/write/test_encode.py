@@ -106,12 +106,6 @@ def test_times(time: Any, ms: int | None) -> None:
     assert read(kafkarec.encode([(0, time, None, None, [])]))[0][1] == ms
 
 
-def test_offsets_are_counted_where_there_are_none() -> None:
-    rows = [(None, NOW, None, b"v", [])] * 3
-    assert [row[0] for row in read(kafkarec.encode(rows))] == [0, 1, 2]
-    assert [row[0] for row in read(kafkarec.encode(rows, base_offset=7))] == [7, 8, 9]
-
-
 # ---- threads
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -32,17 +30,6 @@ def column(data: bytes, name: str) -> list[Any]:
 
 
 # ---- types
-
-
-@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Kathmandu"])
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_timestamps_of_every_unit_are_rounded_down_to_ms(unit: str, zone: str | None) -> None:
-    ns = pa.array([0, 1_999_999, None, 1_700_000_000_123_456_789, 5, 2_000_000], pa.int64())
-    array = ns.cast(pa.timestamp("ns", zone)).cast(pa.timestamp(unit, zone), safe=False)
-    wanted = array.cast(pa.timestamp("ms", zone), safe=False).cast(pa.int64()).to_pylist()
-    table = pa.table({"timestamp": array, "value": ["v"] * len(ns)})
-    assert column(kafkarec.encode(table), "timestamp") == wanted
-    assert column(kafkarec.encode(table.slice(3)), "timestamp") == wanted[3:]
 
 
 def test_every_array_may_have_another_offset() -> None:
@@ -99,16 +86,6 @@ def test_lists_that_are_all_empty_have_no_type(name: str) -> None:
 
 
 # ---- shapes
-
-
-def test_many_chunks_and_empty_ones() -> None:
-    chance = random.Random(4)
-    values = [None if chance.random() < 0.1 else chance.randbytes(chance.randrange(40)) for _ in range(500)]
-    cuts = [0, 0, *sorted(chance.randrange(501) for _ in range(40)), 500, 500]
-    chunks = [pa.array(values[low:high], pa.binary()) for low, high in itertools.pairwise(cuts)]
-    table = pa.table({"value": pa.chunked_array(chunks), "offset": pa.array(range(500))})
-    assert column(kafkarec.encode(table), "value") == values
-    assert kafkarec.encode(table, batch_size=300) == kafkarec.encode(table.combine_chunks(), batch_size=300)
 
 
 @pytest.mark.parametrize(

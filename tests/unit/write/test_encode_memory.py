@@ -78,40 +78,6 @@ def test_input_is_released() -> None:
     values.append(0)  # BufferError while it is referenced
 
 
-LEAKS = {
-    "written": "kafkarec.encode(table)",
-    "compressed": "kafkarec.encode(table, compression='zstd', batch_size=300)",
-    "kafkarec's columns": "kafkarec.encode(columns, batch_size=200)",
-    "an array": "kafkarec.encode(batch)",
-    "rows": "kafkarec.encode(rows, compression='lz4')",
-    "a record refused": "refused(lambda: kafkarec.encode(table.set_column(0, 'timestamp', [[-9] * 50])))",
-    "a type refused": "refused(lambda: kafkarec.encode(pa.table({'value': [1]})))",
-    "a row refused": "refused(lambda: kafkarec.encode([*rows, (3, 'now', None, None, [])]))",
-    "a stream that fails": "refused(lambda: kafkarec.encode(broken()))",
-}
-
-
-@pytest.mark.parametrize("name", LEAKS)
-def test_memory_stays_flat(name: str) -> None:
-    """A leak of one page per hundred calls is detected; so is a struct of 100 bytes per call."""
-    prepared = """
-import kafkarec, pyarrow as pa
-pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-table = pa.table({"timestamp": list(range(50)), "value": [b"v" * 30] * 50,
-                  "headers": pa.array([[{"key": "a", "value": b"b"}]] * 50, pairs)})
-batch = table.to_batches()[0]
-columns = kafkarec.decode(kafkarec.encode(table))
-rows = [(n, n, b"key", bytearray(b"value"), [("a", memoryview(b"b"))]) for n in range(50)]
-def failing():
-    yield batch
-    raise OSError("gone")
-def broken():
-    return pa.RecordBatchReader.from_batches(batch.schema, failing())
-"""
-    grown = subprocesses.grown(prepared, LEAKS[name], times=10_000, warm_up=1000)
-    assert grown < 10_000 * 60 + (1 << 20), f"{grown} bytes in 10000 calls"
-
-
 GUARD = """
 import ctypes, mmap, random, kafkarec, pyarrow as pa
 libc = ctypes.CDLL(None, use_errno=True)

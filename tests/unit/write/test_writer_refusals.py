@@ -13,6 +13,7 @@ import typed_control
 from compact_filter import filter_to
 
 import kafkarec
+from kafkarec.format.control import ControlRecord, ControlRecordType, UnknownControlRecord
 from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult, SourceBatch
 from kafkarec.write.builder import RecordBatchBuilder
 from kafkarec.write.stamping import stamp
@@ -25,31 +26,35 @@ PRODUCER = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
 TRANSACTION = {**PRODUCER, "is_transactional": True}
 
 
+def built(*calls: Callable[[RecordBatchBuilder], object], **options: Any) -> bytes:
+    """Return the batch after these calls of a builder."""
+    builder = RecordBatchBuilder(**options)
+    for call in calls:
+        call(builder)
+    return builder.build()
+
+
 def one(fields: tuple[bytes | None, bytes | None] = KEY_VALUE, timestamp: int = 5, **options: Any) -> bytes:
     """Return a batch of one record."""
-    builder = RecordBatchBuilder(**options)
-    builder.append(timestamp, *fields)
-    return builder.build()
+    return built(lambda made: made.append(timestamp, *fields), **options)
 
 
-def at(offsets: list[int], **options: Any) -> bytes:
+def at(first: int, *more: int, **options: Any) -> bytes:
     """Return a batch of records at these offsets."""
-    builder = RecordBatchBuilder(**options)
-    for offset in offsets:
-        builder.append(5, *NOTHING, offset=offset)
-    return builder.build()
+    calls = [lambda made, offset=offset: made.append(5, *NOTHING, offset=offset) for offset in (first, *more)]
+    return built(*calls, **options)
 
 
 def with_headers(headers: Any, **options: Any) -> bytes:
-    builder = RecordBatchBuilder(**options)
-    builder.append(5, *NOTHING, headers)
-    return builder.build()
+    return built(lambda made: made.append(5, *NOTHING, headers), **options)
 
 
 def marker(kind: str = "commit", **options: Any) -> bytes:
-    builder = RecordBatchBuilder(is_control=True, **options)
-    builder.append_end_txn_marker(5, kind, 0)
-    return builder.build()
+    return built(lambda made: made.append_end_txn_marker(5, kind, 0), is_control=True, **options)
+
+
+def control(record: ControlRecord) -> bytes:
+    return built(lambda made: made.append_control(5, record), is_control=True)
 
 
 def stamped(data: bytes, **fields: Any) -> bytes:
@@ -68,48 +73,15 @@ class Emptying:
         return bytes(len(rows))
 
 
-def overridden() -> bytes:
-    builder = RecordBatchBuilder()
-    for _ in range(2):
-        builder.append(5, *NOTHING)
-    builder.override_last_offset(0)
-    return builder.build()
-
-
-def data_in_control() -> bytes:
-    builder = RecordBatchBuilder(is_control=True)
-    builder.append(5, *NOTHING)
-    return builder.build()
-
-
-def control_in_data() -> bytes:
-    builder = RecordBatchBuilder(**TRANSACTION)
-    builder.append_end_txn_marker(5, "commit")
-    return builder.build()
-
-
-def unknown_control() -> bytes:
-    builder = RecordBatchBuilder(is_control=True)
-    unknown = kafkarec.format.control.ControlRecordType.UNKNOWN
-    builder.append_control(5, kafkarec.format.control.UnknownControlRecord(unknown, -1, 0, b""))
-    return builder.build()
-
-
-def leader_change() -> bytes:
-    builder = RecordBatchBuilder(is_control=True)
-    builder.append_control(5, typed_control.control("LEADER_CHANGE", 1, (), ()))
-    return builder.build()
-
-
 def of_magic(magic: int) -> dict[str, Callable[[], bytes]]:
     """Return the requests that were made with every magic."""
     control = TRANSACTION if magic == 2 else {}
     return {
         "timestamp -2": lambda: one(NOTHING, -2, magic=magic),
         "timestamp -1": lambda: one(NOTHING, -1, magic=magic),
-        "repeated offset": lambda: at([3, 3], magic=magic),
-        "offset below the base offset": lambda: at([5], magic=magic, base_offset=10),
-        "offset delta Integer.MAX_VALUE + 1": lambda: at([0, 2**31], magic=magic),
+        "repeated offset": lambda: at(3, 3, magic=magic),
+        "offset below the base offset": lambda: at(5, magic=magic, base_offset=10),
+        "offset delta Integer.MAX_VALUE + 1": lambda: at(0, 2**31, magic=magic),
         "negative base offset": lambda: one(magic=magic, base_offset=-5),
         "one header": lambda: with_headers([("h", None)], magic=magic),
         "headers null": lambda: with_headers(None, magic=magic),
@@ -146,14 +118,20 @@ REQUESTS: dict[str, Callable[[], bytes]] = {
     "producer id -2": lambda: one(producer_id=-2, producer_epoch=0, base_sequence=0),
     "sequence without producer id": lambda: one(base_sequence=7),
     "first timestamp of a batch -1, LogAppendTime": lambda: one(NOTHING, -1, timestamp_type="log_append_time"),
-    "data record in a control batch": data_in_control,
-    "control record in a data batch": control_in_data,
-    "control record of type UNKNOWN": unknown_control,
+    "data record in a control batch": lambda: one(NOTHING, is_control=True),
+    "control record in a data batch": lambda: built(
+        lambda made: made.append_end_txn_marker(5, "commit"), **TRANSACTION
+    ),
+    "control record of type UNKNOWN": lambda: control(UnknownControlRecord(ControlRecordType.UNKNOWN, -1, 0, b"")),
     "end marker of type LEADER_CHANGE": lambda: marker("leader_change", **TRANSACTION),
     "end marker without producer id": lambda: marker(is_transactional=True),
     "end marker in a batch that is not transactional": lambda: marker(**PRODUCER),
-    "leader change without leader epoch": leader_change,
-    "override of the last offset below the last record": overridden,
+    "leader change without leader epoch": lambda: control(typed_control.control("LEADER_CHANGE", 1, (), ())),
+    "override of the last offset below the last record": lambda: built(
+        lambda made: made.append(5, *NOTHING),
+        lambda made: made.append(5, *NOTHING),
+        lambda made: made.override_last_offset(0),
+    ),
     **{f"gzip level {number}": level("gzip", number) for number in (-2, -1, 0, 1, 9, 10)},
     **{f"lz4 level {number}": level("lz4", number) for number in (0, 1, 17, 18)},
     **{f"zstd level {number}": level("zstd", number) for number in (-131073, -131072, 0, 22, 23)},

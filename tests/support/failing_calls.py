@@ -1,0 +1,79 @@
+"""Programs that fail at their n-th system call: killed, or without power."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def run_in_child(action: Callable[[], object]) -> int:
+    """Run `action` in a forked process and return its wait status."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        action()
+        os._exit(0)
+    except BaseException:
+        os._exit(7)
+
+
+@contextmanager
+def counted_calls(names: tuple[str, ...], at: Callable[[int, str], None]) -> Iterator[None]:
+    """Patch these functions of os: at(number, name) is called before every call."""
+    number = 0
+    real = {name: getattr(os, name) for name in names}
+
+    def counting(name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal number
+            number += 1
+            at(number, name)
+            return real[name](*args, **kwargs)
+
+        return call
+
+    try:
+        for name in names:
+            setattr(os, name, counting(name))
+        yield
+    finally:
+        for name in names:
+            setattr(os, name, real[name])
+
+
+def killed_before(call_number: int, names: tuple[str, ...], action: Callable[[], object]) -> int:
+    """Run `action` in a process that is killed before this call of one of these functions; return its wait status."""
+
+    def at(number: int, name: str) -> None:
+        if number == call_number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted() -> None:
+        with counted_calls(names, at):
+            action()
+
+    return run_in_child(counted)
+
+
+class _Gone(BaseException):
+    """The power has failed."""
+
+
+def without_power_from(call_number: int, names: tuple[str, ...], action: Callable[[], object]) -> bool:
+    """Run `action`, which ends at this call of one of these functions; return whether it made fewer."""
+
+    def at(number: int, name: str) -> None:
+        if number >= call_number:
+            raise _Gone
+
+    with counted_calls(names, at):
+        try:
+            action()
+        except _Gone:
+            return False
+    return True
