@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +88,16 @@ def test_lists_that_are_all_empty_have_no_type(name: str) -> None:
 
 
 # ---- shapes
+
+
+def test_many_chunks_and_empty_ones() -> None:
+    chance = random.Random(4)
+    values = [None if chance.random() < 0.1 else chance.randbytes(chance.randrange(40)) for _ in range(500)]
+    cuts = [0, 0, *sorted(chance.randrange(501) for _ in range(40)), 500, 500]
+    chunks = [pa.array(values[low:high], pa.binary()) for low, high in itertools.pairwise(cuts)]
+    table = pa.table({"value": pa.chunked_array(chunks), "offset": pa.array(range(500))})
+    assert column(kafkarec.encode(table), "value") == values
+    assert kafkarec.encode(table, batch_size=300) == kafkarec.encode(table.combine_chunks(), batch_size=300)
 
 
 @pytest.mark.parametrize(
