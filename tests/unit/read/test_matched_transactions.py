@@ -69,7 +69,7 @@ def in_small_steps(parts: Parts, *, raises: bool = False) -> dict[str, Any]:
     """The outcome, equal where each batch is a step."""
     found = outcome(parts, raises=raises)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(isolation, walk_request, one_by_one)
+        patch.setattr(isolation, "walk_request", one_by_one)
         assert outcome(parts, raises=raises) == found
     return found
 
