@@ -28,7 +28,7 @@ from kafkarec.write.fields import BatchHeader
 from kafkarec.write.sizes import INITIAL_RATIO
 
 from . import DAMAGED, FINE, input_formats, new_log, progress, shared_options
-from .input_cells import FORMS, ROW_COLUMNS, InputRows, Refuse
+from .input_cells import FORMS, ROW_COLUMNS, Refuse, RowBlock
 from .input_logs import STANDARD_INPUT, demand_standard_input_once
 from .problems import say
 from .shared_options import InputPath, WrongUse
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
             raise WrongUse("--timestamp must be in 1970 or later")
         new_log.demand_level(args.compression, args.level)
         defaults = {"partition_leader_epoch": 0} if log.is_folder and has_epochs else {}
-        builders: dict[new_log.TopicPartition, RowBatches] = {}
+        builders: dict[new_log.TopicPartition, BatchesFromRows] = {}
         forms = {"key": args.key_as, "value": args.value_as}
         for path in inputs:
             with input_formats.opened(path) as file:
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
                     for partition, part in _by_partition(rows):
                         log.begin(partition, part.position_text(0))
                         if partition not in builders:
-                            builders[partition] = RowBatches(args, fields, defaults, refused)
+                            builders[partition] = BatchesFromRows(args, fields, defaults, refused)
                         for batch in builders[partition].add(part):
                             log.write(partition, batch)
                     tick(path, file.tell() if file.seekable() else 0)
@@ -168,7 +168,7 @@ class _RefusedRowReporter:
         return DAMAGED if self.count else FINE
 
 
-def _by_partition(rows: InputRows) -> Iterator[tuple[new_log.TopicPartition, InputRows]]:
+def _by_partition(rows: RowBlock) -> Iterator[tuple[new_log.TopicPartition, RowBlock]]:
     """Yield (partition, its rows); all rows with partition (None, None) if they name neither topic nor partition."""
     columns = rows.column("topic"), rows.column("partition")
     rows_of: dict[new_log.TopicPartition, list[int]] = {}
@@ -211,7 +211,7 @@ class BatchKey(NamedTuple):
 _PLAIN = [name for name in BatchKey._fields if name not in ("log_append_time", "sequence", "number")]
 
 
-class RowBatches:
+class BatchesFromRows:
     """Builds batches from blocks of rows; the rows of an incomplete batch are kept for the next block.
 
     args       the command line of `build`
@@ -223,14 +223,14 @@ class RowBatches:
         self, args: argparse.Namespace, fields: dict[str, Any], defaults: dict[str, Any], refuse: Refuse
     ) -> None:
         self._args, self._fields, self._defaults, self._refuse = args, fields, defaults, refuse
-        self._held: list[InputRows] = []
+        self._held: list[RowBlock] = []
         self._gathered = 0
         self._next_offset = args.base_offset or 0
         self._ratios = [INITIAL_RATIO] * len(CODEC_NAMES)
         self.records = 0
         self.batches = 0
 
-    def add(self, rows: InputRows) -> Iterator[bytes]:
+    def add(self, rows: RowBlock) -> Iterator[bytes]:
         """Yield the batches that are complete with these rows."""
         good = self._assign_offsets_and_times(rows)
         if not len(good):
@@ -247,7 +247,7 @@ class RowBatches:
 
     # ---- offsets and timestamps
 
-    def _assign_offsets_and_times(self, rows: InputRows) -> InputRows:
+    def _assign_offsets_and_times(self, rows: RowBlock) -> RowBlock:
         """Return the rows with offsets and timestamps, without those that cannot be written."""
         while len(rows):
             offsets = self._offsets(rows)
@@ -271,7 +271,7 @@ class RowBatches:
             rows.set("timestamp", filled)
         return rows
 
-    def _offsets(self, rows: InputRows) -> Sequence[int]:
+    def _offsets(self, rows: RowBlock) -> Sequence[int]:
         """The rows' offsets; a row without one gets the offset after the previous row's."""
         given = rows.column("offset")
         at = self._next_offset
@@ -327,7 +327,7 @@ class RowBatches:
                 written, start = made
                 yield written
 
-    def _columns(self, rows: InputRows) -> dict[str, Sequence[Any]]:
+    def _columns(self, rows: RowBlock) -> dict[str, Sequence[Any]]:
         """Return the fields of `BatchKey` that the input or the settings have, each with a cell per row."""
         count = len(rows)
         columns: dict[str, Sequence[Any]] = {}
@@ -362,7 +362,7 @@ class RowBatches:
             ]
         return columns
 
-    def _demand(self, key: BatchKey, rows: InputRows, start: int, stop: int, offsets: Sequence[int]) -> None:
+    def _demand(self, key: BatchKey, rows: RowBlock, start: int, stop: int, offsets: Sequence[int]) -> None:
         """Raise WrongUse, with the row, for fields that a batch cannot store."""
         magic = 2 if key.magic is None else key.magic
         place = rows.position_text(start)

@@ -313,7 +313,7 @@ Refuse = Callable[[str, str], None]
 Raw = TypeVar("Raw", bound=tuple[Any, ...])
 
 
-class InputRows:
+class RowBlock:
     """Consecutive rows of the input. columns: as `input_cells.typed` returns them; places: of each row the file and
     what is counted in it, and the position: ("orders.jsonl, line", 7)"""
 
@@ -332,20 +332,20 @@ class InputRows:
         """Replace a column by a column of integers."""
         self._columns[name] = cells
 
-    def slice(self, start: int, stop: int) -> InputRows:
+    def slice(self, start: int, stop: int) -> RowBlock:
         columns = {name: cells[start:stop] for name, cells in self._columns.items()}
-        return InputRows(columns, self._places[start:stop])
+        return RowBlock(columns, self._places[start:stop])
 
-    def take(self, rows: Sequence[int]) -> InputRows:
+    def take(self, rows: Sequence[int]) -> RowBlock:
         columns: Columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
-        return InputRows(columns, [self._places[row] for row in rows])
+        return RowBlock(columns, [self._places[row] for row in rows])
 
-    def joined(self, *others: InputRows) -> InputRows:
+    def joined(self, *others: RowBlock) -> RowBlock:
         """Return these rows followed by those of `others`."""
         blocks = (self, *others)
         names = {name: None for block in blocks for name in block._columns}
         columns: Columns = {name: list(chain.from_iterable(block._cells(name) for block in blocks)) for name in names}
-        return InputRows(columns, list(chain.from_iterable(block._places for block in blocks)))
+        return RowBlock(columns, list(chain.from_iterable(block._places for block in blocks)))
 
     def has_headers(self, row: int) -> bool:
         return bool("headers" in self._columns and self._columns["headers"][row])
@@ -366,11 +366,11 @@ class InputRows:
 
 def good_rows(
     block: Sequence[Raw], columns_of_block: Callable[[Sequence[Raw]], Columns], refuse: Refuse, unit: str
-) -> Iterator[InputRows]:
+) -> Iterator[RowBlock]:
     """Yield the rows of a block of raw rows, each a tuple that begins with its position, in one piece. Where one of
-    them cannot be converted, each is tried alone, and those that cannot are refused. unit: see InputRows"""
+    them cannot be converted, each is tried alone, and those that cannot are refused. unit: see RowBlock"""
     try:
-        yield InputRows(columns_of_block(block), [(unit, one[0]) for one in block])
+        yield RowBlock(columns_of_block(block), [(unit, one[0]) for one in block])
         return
     except BadCell:
         pass
@@ -383,4 +383,4 @@ def good_rows(
         else:
             good.append(one)
     if good:
-        yield InputRows(columns_of_block(good), [(unit, one[0]) for one in good])
+        yield RowBlock(columns_of_block(good), [(unit, one[0]) for one in good])

@@ -25,7 +25,7 @@ from kafkarec.errors import InvalidArrowError
 from kafkarec.storage import first_bytes
 from kafkarec.support.text_table import system_reason
 
-from .input_cells import ALIASES, BLOBS, Columns, InputRows, JsonText, Refuse, columns_of, good_rows, typed
+from .input_cells import ALIASES, BLOBS, Columns, JsonText, Refuse, RowBlock, columns_of, good_rows, typed
 from .input_logs import STANDARD_INPUT, copy_pipe, input_pipe, shown_name
 from .input_text import read_csv, read_json
 from .shared_options import SUFFIXES, CouldNot, WrongUse, errors_named, pyarrow_for
@@ -54,7 +54,7 @@ def rows(
     forms: Mapping[str, str],
     columns: Sequence[str] | None,
     refuse: Refuse,
-) -> Iterator[InputRows]:
+) -> Iterator[RowBlock]:
     """Yield the rows of an open input, in blocks. From a pipe, formats that are read from their end are first copied to
     a file.
 
@@ -154,7 +154,7 @@ _ROWS, _BYTES = 1 << 14, 16 << 20  # maximum of a block
 
 def _read_arrow(
     file: BinaryIO, name: str, form: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
-) -> Iterator[InputRows]:
+) -> Iterator[RowBlock]:
     """Yield the rows of a file; `form`: "arrow" (a stream), "arrow file" or "parquet"; otherwise as read_json."""
     pa = pyarrow_for(f"reading {form}")
     first = 1

@@ -23,9 +23,9 @@ from .input_cells import (
     BLOBS,
     BadCell,
     Columns,
-    InputRows,
     JsonText,
     Refuse,
+    RowBlock,
     columns_of,
     good_rows,
     parsed_json,
@@ -45,7 +45,7 @@ _Scan = Callable[[str, int], tuple[Any, int]]
 
 def read_json(
     file: BinaryIO, name: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
-) -> Iterator[InputRows]:
+) -> Iterator[RowBlock]:
     """Yield the rows of a file in blocks of about a MiB.
 
     name       of the file, for messages
@@ -86,10 +86,10 @@ def _json_columns(
     rows = [_json_object(row, line, parse) for row, (_, line) in enumerate(lines)]
     names = {name: None for each in rows for name in each}
 
-    def place(title: str) -> str:
+    def first_line_with(title: str) -> str:
         return f"line {next(number for each, (number, _) in zip(rows, lines, strict=True) if title in each)}"
 
-    read = columns_of(names, columns, place)
+    read = columns_of(names, columns, first_line_with)
     shown = {name: [each.get(title, _ABSENT.get(title)) for each in rows] for title, name in read.items()}
     return typed(shown, forms)
 
@@ -174,7 +174,7 @@ CsvRow = tuple[int, tuple[str | None, ...]]  # the same with its cells
 
 def read_csv(
     file: BinaryIO, name: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
-) -> Iterator[InputRows]:
+) -> Iterator[RowBlock]:
     """Yield the rows of a file in blocks of about a MiB; see read_json."""
     pa = pyarrow_for("reading csv")
     titles: list[str] | None = None

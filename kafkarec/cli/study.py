@@ -276,7 +276,9 @@ def _results(one: Study) -> Columns:
     for row in one.outcomes:
         tried = row.candidate
         sizes = (or_nothing(tried.level), str(row.size), _share(row), _rate(row.write_rate), _rate(row.read_rate))
-        rows.append((tried.format, _batches_text(tried), tried.compression, *sizes, "*" * row.is_best, _note(row)))
+        rows.append(
+            (tried.format, _batches_text(tried), tried.compression, *sizes, "*" * row.is_best, _format_drawbacks(row))
+        )
     for left_out in one.not_tried:
         rows.append((left_out.format, "any", left_out.compression, *[none] * 5, "", f"not tried: {left_out.reason}"))
     columns = _columns(_RESULTS, rows)
@@ -291,7 +293,7 @@ def _has_formats(one: Study) -> bool:
     return one.formats != ["2"] or bool(one.not_tried)
 
 
-def _note(row: Outcome) -> str:
+def _format_drawbacks(row: Outcome) -> str:
     """What the format loses of the records that were read, and whether a broker reads it."""
     lost = [word.replace("_", " ") for word in row.losses if word not in _COUNTED_TWICE]
     notes = [f"loses {', '.join(lost)}"] if lost else []

@@ -125,7 +125,7 @@ def _zstd(data: "_Input") -> Iterator[bytes]:
             raise CodecError("payload_header_invalid", "zstd: no frame where one should begin")
         frame = zstandard.ZstdDecompressor(max_window_size=WINDOW_MAXIMUM - 1).decompressobj()
         try:
-            yield from _frame(frame, data)
+            yield from _zstd_frame(frame, data)
         except zstandard.ZstdError as error:
             message = str(error)
             if is_out_of_memory(error):
@@ -137,7 +137,7 @@ def _zstd(data: "_Input") -> Iterator[bytes]:
             raise CodecError("payload_corrupt", "zstd: a block cannot be decompressed") from None
 
 
-def _frame(frame: Any, data: "_Input") -> Iterator[bytes]:
+def _zstd_frame(frame: Any, data: "_Input") -> Iterator[bytes]:
     """Decompresses a frame, from after its magic. Blocks are fed one by one, so pieces have at most 128 KiB."""
     flags = data.read_exactly(1)
     single = flags[0] & FLAG_SINGLE_SEGMENT
@@ -211,7 +211,7 @@ def pieces(name: str, payload: Any, limit: int) -> Iterator[Piece]:
 
 
 def _streamed(name: str) -> Callable[[Any, int], Iterator[Piece]]:
-    def run(payload: Any, limit: int) -> Iterator[Piece]:
+    def pieces_of_payload(payload: Any, limit: int) -> Iterator[Piece]:
         at = 0
 
         def read(count: int) -> bytes:
@@ -222,7 +222,7 @@ def _streamed(name: str) -> Callable[[Any, int], Iterator[Piece]]:
         for content in unpack(name, read):
             yield Piece(content, at)
 
-    return run
+    return pieces_of_payload
 
 
 def _lz4(payload: Any, limit: int) -> Iterator[Piece]:

@@ -90,7 +90,7 @@ class _Cursor:
 
     def numbers(self, names: Iterable[str], forms: str) -> int:
         """Fields of fixed size, one after the other; the value of the last one."""
-        layout, ends = _layout(forms)
+        layout, ends = _struct_and_ends(forms)
         at, left = self.at, self.stop - self.at
         if layout.size > left:
             whole = sum(end <= left for end in ends)
@@ -134,7 +134,7 @@ class _Cursor:
 
 
 @cache
-def _layout(forms: str) -> tuple[Struct, list[int]]:
+def _struct_and_ends(forms: str) -> tuple[Struct, list[int]]:
     """Of fields of fixed size; where each ends."""
     return Struct(f">{forms}"), [calcsize(f">{forms[:number]}") for number in range(1, len(forms) + 1)]
 

@@ -123,7 +123,7 @@ class _Call(Generic[_Result]):
             self._raised = raised
         self._call, self.is_done = None, True
 
-    def take_result(self) -> _Result:
+    def result_or_raise(self) -> _Result:
         if self._raised is not None:
             try:
                 raise self._raised
@@ -214,7 +214,7 @@ def run_in_threads(calls: Iterator[Callable[[], _Result]], threads: int) -> Gene
                 break
             ahead.ask_helpers(threads - 1)
             ahead.wait_for(made[0])
-            yield made.popleft().take_result()
+            yield made.popleft().result_or_raise()
     except KeyboardInterrupt:
         patience = _MOMENT  # a call may compress for seconds
         raise

@@ -190,7 +190,7 @@ class MatchedTransactions:
         self._indexes.append(None)
         self._index = self._read_index(self.evidence_of(segment))
 
-    def reread_index(self) -> None:
+    def refresh_evidence(self) -> None:
         """Called before the steps of a log that has grown: what other files say is read again."""
         self._snapshots = None
         if self.segments:

@@ -391,7 +391,7 @@ class Follower:
 
     def _match(self, matched: _Matched, chosen: Sequence[str], settled: int) -> None:
         """Takes the markers behind those that were read, up to what waits."""
-        matched.match.reread_index()
+        matched.match.refresh_evidence()
         for name in chosen:
             if _place(name) < _place(matched.name):
                 continue

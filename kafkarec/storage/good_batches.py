@@ -532,7 +532,7 @@ def ascending_runs(
         run = runs[-1] if runs else []
         if not several and len(run) > 1 and run[-2].last < row.base <= run[-1].last:
             collector.set_aside(run.pop().aside("offset_out_of_order"))
-        begins = not run or row.base <= run[-1].last or _epochs_fall(rows[max(at - 2, 0) : at + 2])
+        begins = not run or row.base <= run[-1].last or _both_epochs_fall(rows[max(at - 2, 0) : at + 2])
         begins = not _advance_sequence(row, sequences) or begins
         if begins or (several and row.follows_damage and row.base != run[-1].last + 1):
             run = []
@@ -541,7 +541,7 @@ def ascending_runs(
     return runs
 
 
-def _epochs_fall(around: list[GoodBatch]) -> bool:
+def _both_epochs_fall(around: list[GoodBatch]) -> bool:
     """Whether both leader epochs after a place are below both before it. One alone may be damaged."""
     epochs = [one.epoch for one in around]
     return len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0

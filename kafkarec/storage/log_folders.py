@@ -164,7 +164,7 @@ class PartitionFiles(FolderFiles):
         return self._folder is not None
 
     @property
-    def all_segments(self) -> tuple[SegmentFile, ...]:
+    def segments_for_reports(self) -> tuple[SegmentFile, ...]:
         """The segments, compressed copies of them, and one that cannot be opened for each folder with the name of one.
         For reports and repairs: readers and brokers ignore such files and folders."""
         folders = [one.name for one in self.left_out if one.cause and names.is_segment(one.name)]

@@ -24,7 +24,7 @@ def _number(layout: str, java_type: str) -> TextOf:
     """Prints a number as ByteBuffer.getInt or getLong reads it; further bytes are ignored."""
     number = Struct(layout)
 
-    def text(data: bytes) -> str:
+    def number_text(data: bytes) -> str:
         if len(data) < number.size:
             raise InvalidRecordError(
                 f"{len(data)} bytes are too few for the type {java_type}, which has {number.size}",
@@ -34,7 +34,7 @@ def _number(layout: str, java_type: str) -> TextOf:
             )
         return str(number.unpack_from(data)[0])
 
-    return text
+    return number_text
 
 
 _TEXT, _INTEGER, _LONG = java_text, _number(">i", "int"), _number(">q", "long")

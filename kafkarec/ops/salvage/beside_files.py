@@ -241,7 +241,7 @@ def end_without_segments(partition: SalvagePartition, recorded: Sequence[Recorde
     return max((recorded_ends.end_without_segments(log, recorded).offset for log in logs), default=0)
 
 
-def was_never_cleaned(partition: SalvagePartition) -> bool:
+def is_known_uncleaned(partition: SalvagePartition) -> bool:
     """Whether cleaner-offset-checkpoint beside each source says that the log cleaner never worked on the log."""
     folders = [source.data_folder for source in partition.main_sources if source.log is not None]
     known = [folder.cleaned(partition.topic, partition.partition) for folder in folders]

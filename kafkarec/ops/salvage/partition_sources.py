@@ -132,7 +132,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
             for log in opening.logs(opened):
                 if log is not opened and isinstance(opened, DataFolderFiles):
                     left_out += [one._replace(name=os.path.join(log.path, one.name)) for one in log.left_out]
-                if log.all_segments or log.checkpoints or _had_segments(log):
+                if log.segments_for_reports or log.checkpoints or _had_segments(log):
                     _add(by_key, log, isinstance(opened, SegmentFile), topic, partition)
     partitions = list(by_key.values())
     unread = next((one for one in left_out if one.kind == names.UNREADABLE), None)
@@ -330,7 +330,7 @@ def _add(
     by_key: dict[Any, SalvagePartition], log: PartitionFiles, alone: bool, topic: str | None, partition: int | None
 ) -> None:
     """Adds copies of the log's segments, as they are held open and closed, to a source of their partition."""
-    segments = [segment.copy() for segment in log.all_segments]
+    segments = [segment.copy() for segment in log.segments_for_reports]
     named_topic = log.topic if topic is None else topic
     named_partition = log.partition if partition is None else partition
     known = named_topic is not None and named_partition is not None

@@ -48,12 +48,12 @@ from .beside_files import (
     credible,
     end_without_segments,
     find_useful_fillers,
+    is_known_uncleaned,
     log_start,
     mark_incomplete_ends,
     proofs_of_loss,
     read_witnesses,
     rows_in,
-    was_never_cleaned,
 )
 from .partition_sources import SalvagePartition, unread_side_files
 from .plan_builder import MAX_SEGMENT, UNORDERED_SEGMENT_BYTES, PlanBuilder, SalvageOptions, merge, report_unreadable
@@ -280,7 +280,7 @@ def _compare_end(partition: SalvagePartition, report: SalvagedPartition, recorde
     it."""
     report.proofs = proofs_of_loss(partition, report.missing)
     report.never_compacted = (
-        report.gaps_end > log_start(partition) and not report.compacted and was_never_cleaned(partition)
+        report.gaps_end > log_start(partition) and not report.compacted and is_known_uncleaned(partition)
     )
     ends = [report.next_offset or 0, end_without_segments(partition, recorded), *_base_offsets(partition)]
     return report.set_end(max(ends), recorded)

@@ -79,7 +79,7 @@ def _steps(out: str, each: str, folders: Sequence[str], source_ids: Sequence[str
         )
     else:
         ids = " ".join(quoted(one) for one in source_ids)
-        stop = _stop(
+        stop = _shell_stop(
             "$DATA/meta.properties has not $i as the source has: another cluster (then salvage with --new-cluster), or "
             "another broker or disk (if it has a replica of each of these partitions, SAME=yes goes on)"
         )
@@ -90,7 +90,7 @@ def _steps(out: str, each: str, folders: Sequence[str], source_ids: Sequence[str
     of_each_topic = f"for t in {' '.join(topics)}; do"
     if len(folders) > _NAMED:
         of_each_topic = f'for t in $({each} echo "${{p%-*}}"; done | sort -u); do'
-    stop = _stop(
+    stop = _shell_stop(
         "retention deletes old records within a minute after the start. If no broker answers, as this is the only "
         "one: log.retention.ms=-1 in its server.properties (the retention of a topic itself counts nevertheless), "
         "then KEPT=yes goes on"
@@ -99,8 +99,8 @@ def _steps(out: str, each: str, folders: Sequence[str], source_ids: Sequence[str
     yield "# stop the broker"
     runs = 'awk -v i="$i" \'$6 ~ (":" i "$") { found = 1 } END { exit found }\' /proc/locks'
     held = f'[ ! -e "$DATA/.lock" ] || {{ i="$(stat -c %i "$DATA/.lock")" && {runs}; }}'
-    yield _step("STOPPED", 3, f"{held} || {_stop('a broker is running on $DATA')}")
-    missing = _stop("$DATA/$p does not exist: create the topic first, or name the data folder that has it")
+    yield _step("STOPPED", 3, f"{held} || {_shell_stop('a broker is running on $DATA')}")
+    missing = _shell_stop("$DATA/$p does not exist: create the topic first, or name the data folder that has it")
     exists = f'[ -e "$DATA/$p" ] || {missing}; ' if new_cluster else ""
     yield _step(
         "COPIED",
@@ -134,8 +134,8 @@ def _step(sets: str, before: int, line: str) -> str:
 
 def _demand(variable: str, step: int) -> str:
     """What ends a step if the one that sets the variable did not succeed."""
-    return f'[ "${variable}" ] || {_stop(f"step {step} failed")}'
+    return f'[ "${variable}" ] || {_shell_stop(f"step {step} failed")}'
 
 
-def _stop(why: str) -> str:
+def _shell_stop(why: str) -> str:
     return f'{{ echo "STOP: {why}" >&2; exit 1; }}'

@@ -214,7 +214,7 @@ def _margin(pairs: Sequence[tuple[int, int]], share: float) -> float | None:
     return 2 * sqrt(squares / (count * (count - 1))) / mean
 
 
-def mark_best(outcomes: Sequence[Outcome]) -> None:
+def mark_best_tradeoffs(outcomes: Sequence[Outcome]) -> None:
     """Sets `is_best` on the outcomes that no other one of their format beats in both size and write rate."""
     for one in outcomes:
         speed = one.write_rate or 0.0
@@ -296,7 +296,7 @@ def study(
     if not count:
         raise NothingToTry(f"no good batch in {bytes_read} bytes")
     outcomes = [total.outcome(size, makeup.plain, whole) for total in totals]
-    mark_best(outcomes)
+    mark_best_tradeoffs(outcomes)
     sampled = size if whole else bytes_read
     return Study(
         size,

@@ -236,8 +236,8 @@ class Gap:
         return self.last - self.first + 1
 
 
-class Gaps:
-    """Gaps in a file, of which the first `_MAX_GAPS` are listed, or between files: `count` and `offsets` are of all."""
+class CountedGaps:
+    """Gaps in a file, of which the first `_MAX_GAPS` are listed, or between files: `count`, `offsets` are of all."""
 
     def __init__(self, gaps: Iterable[Gap] = ()) -> None:
         self.listed = list(gaps)
@@ -273,7 +273,7 @@ class FileOffsetCheck:
     next: int | None = None
     follows_break: bool = False
     before_break: bool = False
-    gaps: Gaps = field(default_factory=Gaps)
+    gaps: CountedGaps = field(default_factory=CountedGaps)
 
     def check(self, step: Step, rows: RowCheck, flags: int, gap_rows: Sequence[int], findings: Findings) -> None:
         """Checks the good batches of the next step. flags, gap_rows: what `rows` says of them; a gap before a batch at

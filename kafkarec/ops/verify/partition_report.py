@@ -31,7 +31,7 @@ from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, Lo
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted, noun
 
-from .batch_checks import FileOffsetCheck, Gap, Gaps, check_epochs_between
+from .batch_checks import CountedGaps, FileOffsetCheck, Gap, check_epochs_between
 from .finding_kinds import COMPARISON, NOTE, of_subject
 from .findings import Findings
 from .log_checks import LogFindings, add_hanging_of, check_left_out
@@ -63,7 +63,7 @@ def _salvaged_ranges(log: PartitionFiles) -> list[tuple[int, int]]:
     return ranges
 
 
-def _leave_out_salvaged(ranges: Sequence[tuple[int, int]], gaps: Gaps, findings: Findings) -> None:
+def _leave_out_salvaged(ranges: Sequence[tuple[int, int]], gaps: CountedGaps, findings: Findings) -> None:
     """Removes the gaps that are listed, and adds a note about them."""
     listed = [gap for gap in gaps.listed if any(low <= gap.first and gap.last <= top for low, top in ranges)]
     gaps.remove(listed)
@@ -153,7 +153,7 @@ def partition_report(
     """
     findings = Findings()
     check_left_out(log, findings)
-    segments = files[: len(log.all_segments)]
+    segments = files[: len(log.segments_for_reports)]
     _correct_names(log, segments)
     order = _order_by_batches(log, segments, limit)
     end = _end(log, segments, ends, order)
@@ -188,7 +188,7 @@ def partition_report(
     _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
         findings.update(found)
-    lost = [Gaps([*gaps.listed, *(order.lost if order else ())])]
+    lost = [CountedGaps([*gaps.listed, *(order.lost if order else ())])]
     lost += [one.offsets.gaps for one in files if one.is_log and compacted is False]
     return PartitionReport(
         path=str(log.path),
@@ -268,7 +268,7 @@ def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], lim
     within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
     if not (overlap or within) or not all(one.is_log for one in segments):
         return None
-    pairs = zip(log.all_segments, segments, strict=True)
+    pairs = zip(log.segments_for_reports, segments, strict=True)
     try:
         return LogOrder([one.copy(base_offset=file.base_offset) for one, file in pairs], limit)
     except (OSError, KafkaRecordError):
@@ -283,7 +283,7 @@ def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> Non
     )
     if not is_above and not any("offset_below_file_name" in one.findings for one in segments):
         return
-    places = {segment.path: place for segment, place in places_by_content(log.all_segments).items()}
+    places = {segment.path: place for segment, place in places_by_content(log.segments_for_reports).items()}
     named = {one.base_offset_or_zero for one in segments}
     for one in segments:
         place = places.get(one.path)
@@ -338,11 +338,11 @@ def _check_gaps(
     between: Iterable[Gap],
     data_folder: recorded_ends.DataFolderState,
     findings: Findings,
-) -> tuple[Gaps, bool | None, set[str]]:
+) -> tuple[CountedGaps, bool | None, set[str]]:
     """Adds findings for the gaps between segments and within them. Returns those between segments that may be a loss,
     whether the log is compacted (None: not known), and the files after which one is proven to be a loss."""
     log_start = data_folder.log_start(log.topic, log.partition)
-    gaps = Gaps(gap for gap in between if gap.last >= log_start)
+    gaps = CountedGaps(gap for gap in between if gap.last >= log_start)
     salvaged = _salvaged_ranges(log)
     _leave_out_salvaged(salvaged, gaps, findings)
     for one in files:
@@ -364,14 +364,14 @@ def _check_gaps(
     start = recorded_ends.lost_start(log, data_folder)
     if start and in_order:
         gap = Gap(in_order[0].path, 0, *start[:2])
-        gaps, proofs = Gaps([gap, *gaps.listed]), {gap: start[2], **proofs}
+        gaps, proofs = CountedGaps([gap, *gaps.listed]), {gap: start[2], **proofs}
     if compacted:
         gaps.remove(proofs)
         normal = [gaps, *(one.offsets.gaps for one in files)]
         if count := sum(one.count for one in normal):
             total = f"{sum(one.offsets for one in normal)} offsets in total"
             findings.add("offsets_compacted", f"{counted(count, 'gap')} with {total}, as the cleaner leaves them")
-        gaps = Gaps(proofs)
+        gaps = CountedGaps(proofs)
     else:
         for one in files:
             _report_gaps(one.offsets.gaps, compacted, one.findings)
@@ -380,7 +380,7 @@ def _check_gaps(
 
 
 def _report_gaps(
-    gaps: Gaps,
+    gaps: CountedGaps,
     compacted: bool | None,
     findings: Findings,
     proofs: Mapping[Gap, str] | None = None,

@@ -59,7 +59,7 @@ def headline(report: ReportData) -> tuple[str, str]:
         bad = sum(one.lost_bytes for one in report.partitions)
         places = sum(one.places - len(one.unchecked) for one in report.partitions)
         lost = [f"DAMAGED: {counted(places, 'range')}, {byte_size(bad)} lost", *_all_lost(report.partitions)]
-        unread = f"{_unread(report)} could not be read completely" if report.unread else ""
+        unread = f"{_unread_count(report)} could not be read completely" if report.unread else ""
         head = _joined(", ".join(lost), _gone(report), unread, not_checked)
     elif report.state == ERROR:
         head = _joined(_without_damage(report), not_checked)
@@ -89,7 +89,7 @@ def _without_damage(report: ReportData) -> str:
     beyond = _gone(report)
     checked = " that was checked" if _unchecked(report) else ""
     good = f"every batch{checked} can be read" if report.total("batches") else "there are no batches"
-    read = f"{_unread(report)} could not be read" if report.unread else good
+    read = f"{_unread_count(report)} could not be read" if report.unread else good
     restored = [one for one in errors if one.kind == "header_restored"]
     if restored and len(restored) == len(errors):
         wrong = f"header fields of {counted(count_of(restored, ERROR), 'batch')}, which can be restored"
@@ -103,7 +103,7 @@ def _without_damage(report: ReportData) -> str:
         return _joined(f"INCONSISTENT: {there}", gaps, beyond)
     if beyond:
         return f"INCOMPLETE: {read}; {beyond}"
-    return f"COULD NOT READ EVERYTHING: {_unread(report)}; the rest is not damaged"
+    return f"COULD NOT READ EVERYTHING: {_unread_count(report)}; the rest is not damaged"
 
 
 def _unchecked(report: ReportData) -> str:
@@ -117,7 +117,7 @@ def _joined(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _unread(report: ReportData) -> str:
+def _unread_count(report: ReportData) -> str:
     return counted(len(report.unread), "file or folder")
 
 

@@ -45,7 +45,7 @@ def check_all(
 ) -> list[tuple[list[SegmentCheck], LogFindings]]:
     """The checks of each log's files, its .checkpoint files last, and what was found along the log. limit: max
     decompressed bytes of a payload; threads: see `verify`"""
-    files_of = [(*log.all_segments, *log.checkpoints) for log in logs]
+    files_of = [(*log.segments_for_reports, *log.checkpoints) for log in logs]
     sizes = [sum(map(size_or_zero, files)) for files in files_of]
     total, local = sum(sizes), all(map(is_local, logs))
     if local:  # as many logs as have an equal share of the bytes; what is left of the threads decodes

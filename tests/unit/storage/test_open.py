@@ -451,7 +451,7 @@ print(records, damage, peak())
 
 @pytest.mark.parametrize("suffixes", [("", ".gz"), (".gz", ".zst"), ("", ".gz", ".zst")], ids=str)
 def test_a_compressed_copy_beside_its_segment_is_read_once(tmp_path: Path, suffixes: tuple[str, ...]) -> None:
-    """As `gzip -k` and `zstd` leave it. Its content is still there for repairs (all_segments)."""
+    """As `gzip -k` and `zstd` leave it. Its content is still there for repairs (segments_for_reports)."""
     shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
     whole = list(log_of("txn-0").read())
     path = tmp_path / "txn-0" / f"{30:020}.log"
@@ -466,7 +466,7 @@ def test_a_compressed_copy_beside_its_segment_is_read_once(tmp_path: Path, suffi
     assert [row for _, piece in follower.poll() for row in piece] == whole
     names = [path.name + suffix for suffix in suffixes]
     assert [one.name for one in log.segments] == [f"{0:020}.log", names[0]]
-    assert sorted(one.name for one in log.all_segments) == [f"{0:020}.log", *names]
+    assert sorted(one.name for one in log.segments_for_reports) == [f"{0:020}.log", *names]
     left = {one.name: (one.kind, one.why) for one in log.left_out if one.name in names}
     why = f"a compressed copy of {names[0]}, which is read; left out"
     assert left == dict.fromkeys(names[1:], ("copy", why))
