@@ -10,11 +10,12 @@ from typing import Any
 import golden
 import pytest
 import transaction_logs
+from builders import flipped
 from damage_reports import Frames, nothing_is_shipped  # noqa: F401
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paths import SEGMENTS
-from source_rows import Read, flipped, log_folder, repeated, spoil
+from source_rows import Read, log_folder, repeated, spoil
 
 import kafkarec
 import spark_udfs

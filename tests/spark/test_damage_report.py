@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import flipped
 from damage_reports import Frames, nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
-from source_rows import flipped, log_folder, read, repeated, spoil
+from source_rows import log_folder, read, repeated, spoil
 
 import kafkarec
 from spark_udfs import count, damage, damage_report, schema

@@ -12,7 +12,8 @@ import golden
 import pyarrow as pa
 import pytest
 from arrow_values import GOOD, decode, scan
-from source_rows import expected, flipped
+from builders import flipped
+from source_rows import expected
 
 import kafkarec
 from spark_udfs import decoding, function_options, schema, udtf

@@ -8,7 +8,7 @@ import golden
 import pyarrow as pa
 import pytest
 from arrow_values import decode
-from source_rows import flipped
+from builders import flipped
 
 import kafkarec
 from spark_udfs import encoding

@@ -17,10 +17,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from builders import flipped
 from paths import SEGMENTS
 from pyspark.sql import types as T
 from s3server import BUCKET, WITH_INDEXES, running
-from source_rows import Read, flipped, log_folder, read
+from source_rows import Read, log_folder, read
 from stream_engine import Query
 
 import kafkarec

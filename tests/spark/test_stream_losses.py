@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from source_rows import flipped
+from builders import flipped
 from stream_broker import Broker
 from stream_engine import Query, strict_and_lenient
 

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from builders import flipped
 from damage_reports import Frames, nothing_is_shipped  # noqa: F401
 from paths import SEGMENTS
-from source_rows import flipped, log_folder, read
+from source_rows import log_folder, read
 
 import kafkarec
 import spark_udfs

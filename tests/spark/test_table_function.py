@@ -9,9 +9,9 @@ import golden
 import pyarrow as pa
 import pytest
 from arrow_values import GOOD
+from builders import flipped
 from pyspark.sql.types import BinaryType, BooleanType, StringType
 from pyspark.sql.udtf import AnalyzeArgument
-from source_rows import flipped
 
 import kafkarec
 from spark_udfs import decoding, function_options, schema, udtf

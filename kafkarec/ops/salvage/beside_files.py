@@ -183,7 +183,7 @@ def log_start(partition: SalvagePartition) -> int:
     return max(one.data_folder.log_start(partition.topic, partition.partition) for one in partition.sources)
 
 
-def read_witnesses(partition: SalvagePartition) -> None:
+def read_recorded_ends(partition: SalvagePartition) -> None:
     """Reads the recorded ends of the sources, before their segments: a broker may be writing both."""
     for source in partition.main_sources:
         if not source.unordered:

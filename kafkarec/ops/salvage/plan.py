@@ -52,7 +52,7 @@ from .beside_files import (
     log_start,
     mark_incomplete_ends,
     proofs_of_loss,
-    read_witnesses,
+    read_recorded_ends,
     rows_in,
 )
 from .partition_sources import SalvagePartition, unread_side_files
@@ -141,7 +141,7 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
     """The folders of a partition: one, or several for a file without a known name that has several logs."""
     if partition.topic is None and partition.sources[0].unordered:
         return _plan_unordered(partition, options)
-    read_witnesses(partition)
+    read_recorded_ends(partition)
     unread_beside = unread_side_files(partition)
     beside: list[BesideFile] = []
     made = _plan_merged(partition, options)

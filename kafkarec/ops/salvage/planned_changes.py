@@ -200,7 +200,9 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
             if row is not None and row["is_transactional"] and not row["is_control"]:
                 for one in aside:
                     if row["producer_id"] == one.producer_id and one.first_offset <= first <= one.last_offset:
-                        found.append(removed_batch(segment, row["position"], one.first_offset, "transaction_undecided"))
+                        at = row["position"]
+                        old = v2_header(segment.raw(at, V2_OVERHEAD))
+                        found.append(removed_batch(segment.name, at, old, one.first_offset, "transaction_undecided"))
                         break
             before = row or before
     return found
@@ -214,7 +216,9 @@ def find_plain_batches(log: PartitionFiles) -> list[Change]:
     for step in walk(log.segments, walk_request(MARKERS, errors="skip", restore=False)):
         for row, open_since in states.take(step).plain:
             # Of magic 2: older messages have no producer.
-            found.append(removed_batch(step.segment, step.cell("position", row), open_since, "transaction_open"))
+            at = step.cell("position", row)
+            old = v2_header(step.segment.raw(at, V2_OVERHEAD))
+            found.append(removed_batch(step.segment.name, at, old, open_since, "transaction_open"))
     return found
 
 
@@ -254,7 +258,7 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
                 old = v2_header(segment.raw(position, V2_OVERHEAD))
                 span = _span(old, left_out)
                 if span is not None:
-                    yield removed_batch(segment, position, span.first, span.reason)
+                    yield removed_batch(segment.name, position, old, span.first, span.reason)
                     continue
                 attributes = old.attributes & ~TRANSACTIONAL
                 new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)

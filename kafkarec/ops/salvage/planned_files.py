@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kafkarec._core import hash_of_batch
-from kafkarec.format.layout import LOG_OVERHEAD, V2_OVERHEAD, V2Header, v2_header
+from kafkarec.format.layout import LOG_OVERHEAD, V2Header, v2_header
 from kafkarec.sources.files import ByteSource, FileObject, FolderEntry
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import partial_read_failure
@@ -114,9 +114,8 @@ class Change(NamedTuple):
     transaction_first: int = -1
 
 
-def removed_batch(segment: SegmentFile, position: int, transaction_first: int, reason: str) -> Change:
-    old = v2_header(segment.raw(position, V2_OVERHEAD))
-    return Change(segment.name, position, batch_size(old), b"", old, None, reason, transaction_first)
+def removed_batch(name: str, position: int, old: V2Header, transaction_first: int, reason: str) -> Change:
+    return Change(name, position, batch_size(old), b"", old, None, reason, transaction_first)
 
 
 def inserted(name: str, position: int, data: bytes) -> Change:

@@ -78,13 +78,6 @@ def spoil(data: bytes, seed: int, count: int = 2) -> bytes:
     return bytes(spoiled)
 
 
-def flipped(data: bytes, at: int = -1) -> bytes:
-    """Return the bytes with one bit of one of them flipped."""
-    flipped_data = bytearray(data)
-    flipped_data[at] ^= 1
-    return bytes(flipped_data)
-
-
 def log_folder(folder: Path, *segments: tuple[int, bytes]) -> Path:
     """Write a partition folder of segments (base offset, bytes)."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import lz4.frame
 import pytest
 import zstandard
 from builders import XERIAL_HEADER as XERIAL
-from builders import gzip_member, raw_snappy, xerial_chunk
+from builders import flipped, gzip_member, raw_snappy, xerial_chunk
 
 from kafkarec import codecs
 from kafkarec.codecs import lz4 as our_lz4
@@ -133,13 +133,6 @@ def test_threads_do_not_share_buffers(name: str) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-def flipped(payload: bytes, at: int, bits: int = 1) -> bytes:
-    """Return the payload with bits of one byte changed."""
-    changed = bytearray(payload)
-    changed[at] ^= bits
-    return bytes(changed)
 
 
 HEADER_CHECKSUM = struct.pack("<H", zlib.crc32(gzip_member(b"", 2)[:10]) & 0xFFFF)
