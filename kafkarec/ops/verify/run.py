@@ -21,7 +21,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES, checked_threads
 from kafkarec.read.threads import run_in_threads
 from kafkarec.read.walk import MARKERS, walk, walk_request
-from kafkarec.sidecars import leader_epochs, offset_index, txn_index
+from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.storage import opening, recorded_ends
@@ -209,10 +209,13 @@ def verify(
 
 
 def _files(log: PartitionFiles) -> dict[str, tuple[int, int]]:
-    """(inode, size) of the local segments of a log, and of the epochs beside them, by path."""
+    """(inode, size) of the local segments of a log, and of the epochs and snapshots beside them, by path."""
     paths = [segment.path for segment in log.segments if isinstance(segment.folder, LocalFolder)]
     if isinstance(log.folder, LocalFolder):
-        paths.append(log.folder.join(leader_epochs.NAME))
+        beside = [
+            one.stem + one.suffix for one in recorded_ends.files_beside(log) if one.suffix == producer_snapshot.SUFFIX
+        ]
+        paths += map(log.folder.join, [leader_epochs.NAME, *beside])
     found = {}
     for path in paths:
         with suppress(OSError):
@@ -222,8 +225,8 @@ def _files(log: PartitionFiles) -> dict[str, tuple[int, int]]:
 
 
 def _was_changed(log: PartitionFiles, before: dict[str, tuple[int, int]]) -> bool:
-    """Whether a segment was removed, replaced or truncated since, or a leader epoch began. That the last segment grows
-    is no change."""
+    """Whether a segment or snapshot was removed, replaced or truncated since, or a leader epoch began. That the last
+    segment grows, and that a snapshot is added, is no change."""
     now, last = _files(log), log.segments[-1].path if log.segments else None
     for path, (inode, size) in before.items():
         found, now_size = now.get(path, (None, 0))

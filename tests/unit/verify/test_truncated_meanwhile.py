@@ -10,7 +10,9 @@ from typing import Any
 
 import builders
 import pytest
-from verify_reports import good, kinds, made, verified
+from verify_reports import good, kinds, made, sequenced, verified
+
+from kafkarec.sidecars import producer_snapshot
 
 _ZEROS = 1 << 20
 
@@ -86,6 +88,28 @@ def test_a_leader_epoch_that_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "open", opened)
     report = verified(folder)
     assert done and report.exit_status() == 0 and [one.batches for one in report.files] == [2], str(report)
+
+
+def test_a_snapshot_that_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker truncates the log, and appends as many bytes with other sequences, between the reading of the batches
+    and that of the snapshot."""
+    folder = made(tmp_path, {0: [sequenced(0, 0)]})
+    path, snapshot, later = folder / f"{0:020}.log", folder / f"{5:020}.snapshot", tmp_path / "later"
+    first = producer_snapshot.SnapshotEntry(1, 0, 4, 4, 4, 1_700_000_000_004, -1, -1)
+    snapshot.write_bytes(producer_snapshot.write([first]))
+    later.write_bytes(producer_snapshot.write([first._replace(last_sequence=11)]))
+    assert not kinds(verified(folder), "error")
+    real = os.open
+
+    def opened(name: Any, *args: Any, **options: Any) -> int:
+        if str(name).endswith(".snapshot") and later.exists():
+            path.write_bytes(sequenced(0, 7))
+            later.rename(snapshot)
+        return real(name, *args, **options)
+
+    monkeypatch.setattr(os, "open", opened)
+    report = verified(folder)
+    assert not later.exists() and report.exit_status() == 0 and not kinds(report), str(report)
 
 
 def test_a_log_that_is_changed_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
