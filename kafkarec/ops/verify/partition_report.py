@@ -3,20 +3,12 @@
 A broker names a new segment after the log end offset, so without cleaning each segment ends at the next one's base
 offset. Retention deletes whole segments from the start of the log. Only the cleaner leaves gaps. Those that the report
 of `kafkarec salvage` beside a log lists are no new finding: what was lost is known.
-
-Where offsets are out of order, the log has the batches that `kafkarec salvage` keeps
-
-    good  good |xx damage xx| FOREIGN FOREIGN |xx damage xx| good  good
-
-Blocks of another file may be good batches with any offsets. The checks of single files see them only one after the
-other; what the log has, and what it lost, follows from its longest ascending sequence.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -24,117 +16,18 @@ from kafkarec.damage import is_unchecked
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import names, recorded_ends
-from kafkarec.storage.good_batches import DamageCollector, ordered_batches
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.names_by_content import places_by_content
 from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, RecordedEnd
-from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted, noun
 
-from .batch_checks import CountedGaps, FileOffsetCheck, Gap, check_epochs_between
+from .batch_checks import CountedGaps, Gap, check_epochs_between
 from .finding_kinds import COMPARISON, NOTE, of_subject
 from .findings import Findings
 from .log_checks import LogFindings, add_hanging_of, check_left_out
+from .log_order import LogOrder
 from .report_data import PartitionReport
 from .segment_check import SegmentCheck
-
-_REPORT = "salvage.json"
-
-
-def _salvaged_ranges(log: PartitionFiles) -> list[tuple[int, int]]:
-    """The (first, last) offsets that salvage.json in the folder above a partition folder lists for it as lost, missing
-    or set aside; none if there is no such file. Adjacent ranges are joined."""
-    ranges: list[tuple[int, int]] = []
-    if not isinstance(log.folder, LocalFolder):
-        return ranges
-    above, name = os.path.split(os.path.abspath(log.folder.path))
-    try:
-        report = json.loads(LocalFolder(above).read(_REPORT) or b"{}")
-        [one] = [one for one in report["partitions"] if one["folder"] == name]
-        aside = [(each["first_offset"], each["last_offset"]) for each in one["set_aside"]]
-        listed = [*one["lost"], *one["missing"], *aside]
-        for first, last in sorted((first or 0, last) for first, last in listed if last is not None):
-            if ranges and first <= ranges[-1][1] + 1:
-                first, before = ranges.pop()
-                last = max(last, before)
-            ranges.append((first, last))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return []
-    return ranges
-
-
-def _leave_out_salvaged(ranges: Sequence[tuple[int, int]], gaps: CountedGaps, findings: Findings) -> None:
-    """Removes the gaps that are listed, and adds a note about them."""
-    listed = [gap for gap in gaps.listed if any(low <= gap.first and gap.last <= top for low, top in ranges)]
-    gaps.remove(listed)
-    if listed:
-        count = counted(sum(gap.length for gap in listed), "offset")
-        gaps_text = counted(len(listed), "gap")
-        findings.add("gaps_salvaged", f"{count} in {gaps_text}, which {_REPORT} lists as lost or set aside")
-
-
-class LogOrder:
-    """The offsets of a log by its batches in order.
-
-    next_offset   after the last batch
-    lost          the offsets that are missing where batches are not the log's, without damage
-    """
-
-    def __init__(self, segments: list[SegmentFile], limit: int) -> None:
-        """Reads the log's segments again. limit: max decompressed bytes of a payload"""
-        segments.sort(key=lambda one: one.base_offset or 0)
-        self._numbers = numbers = {one.path: number for number, one in enumerate(segments)}
-        self._offsets = [FileOffsetCheck(one.path) for one in segments]
-        # before these there is damage, or batches that are not the log's; last < first: no offset is missing there
-        self._breaks: list[Gap] = []
-        self.next_offset = segments[0].base_offset or 0
-        self.lost: list[Gap] = []
-        collector = DamageCollector(limit, [])
-        before = None
-        for row in ordered_batches(segments, 0, collector):
-            number = numbers[row.segment.path]
-            offsets, first, last = self._offsets[number], self.next_offset, row.base - 1
-            if row.follows_damage:
-                self._breaks.append(Gap(row.segment.path, row.position, first, last))
-                offsets.follows_break = offsets.follows_break or offsets.first is None
-                if before not in (None, offsets):
-                    before.before_break = True
-            elif first <= last and offsets.first is not None:
-                offsets.add_gap(row.position, first, last)
-            offsets.first = row.base if offsets.first is None else offsets.first
-            self.next_offset = offsets.next = row.last + 1
-            before = offsets
-        for segment in segments:
-            segment.close()
-
-    def apply(self, files: Sequence[SegmentCheck]) -> None:
-        """Sets the offsets of the files, and those that their damage has lost."""
-        starts = [(self._numbers[one.file], one.position) for one in self._breaks]
-        with_damage = set()
-        for file in files:
-            number = self._numbers[file.path]
-            file.offsets = self._offsets[number]
-            for index, one in enumerate(file.damage):
-                at = bisect_right(starts, (number, one.position))
-                with_damage.add(at)
-                first, last = self.next_offset, None
-                if at < len(starts):
-                    first, last = self._breaks[at].first, self._breaks[at].last
-                file.damage[index] = one._replace(lost_from=first, lost_to=last)
-        breaks = enumerate(self._breaks)
-        self.lost = [one for at, one in breaks if at not in with_damage and one.first <= one.last]
-
-
-_SPARK_FOLDER = "_temporary"
-# What a recorded end above the log's end means -> (kind of the finding, the end of its sentence)
-_MEANINGS = {
-    LOST: ("end_lost", "they are lost, unless the broker died while it truncated the log"),
-    LONGER: ("end_was_longer", "they are lost, or the broker truncated the log"),
-    DELETED: ("start_above_end", "all records count as deleted, and a broker that starts on the folder deletes them"),
-}
-_OUT_OF_ORDER = ("offset_overlap", "base_offset_wrong", "offset_below_file_name")
-_COMPARED = of_subject(COMPARISON)
-_BY_PRODUCERS = frozenset(kind for kind in _COMPARED if kind.startswith(("transaction_", "producer_")))
 
 
 def partition_report(
@@ -163,27 +56,14 @@ def partition_report(
         if along.batches.discard(("transaction_hanging",)):
             add_hanging_of([*log.segments[:-1], again], along.batches)
     in_order = _in_order(files)
-    # what damage at a file's start or end may have lost, from the names of the segments
-    for before, after in pairwise(in_order):
-        before.damage = [
-            one._replace(lost_to=after.base_offset_or_zero - 1) if one.lost_to is None else one for one in before.damage
-        ]
-    for file in in_order:
-        file.damage = [
-            one._replace(lost_from=file.base_offset_or_zero) if one.lost_from is None else one for one in file.damage
-        ]
+    _bound_damage(in_order)
     _report_end(log, end, findings)
     between = _gaps_between(in_order, findings)
     if order is not None:
         order.apply(segments)
         between = _gaps_between(in_order, Findings())
     gaps, compacted, before_gaps = _check_gaps(log, files, between, data_folder, findings)
-    log_begin = log.start_offset
-    orphans = recorded_ends.indexes_without_segment(log)
-    earlier = {base: name for base, name in orphans.items() if base < (log_begin or 0)}
-    if earlier and log_begin is not None:  # they prove no loss: a broker deletes the segment first
-        detail = f"{earlier[min(earlier)]} is there, but not its segment; the log begins at offset {log_begin}"
-        findings.add("index_without_segment", detail, offset=min(earlier), count=len(earlier))
+    _report_earlier_indexes(log, findings)
     check_epochs_between([one.epochs for one in in_order], findings)
     _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
@@ -202,7 +82,73 @@ def partition_report(
     )
 
 
+# ---- the order of the segments
+
+_OUT_OF_ORDER = ("offset_overlap", "base_offset_wrong", "offset_below_file_name")
+
+
+def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> None:
+    """Reports the segments whose names are not those of their batches, and corrects their base offsets."""
+    is_above = any(
+        (one.offsets.first or 0) >= after.base_offset_or_zero > one.base_offset_or_zero
+        for one, after in pairwise(segments)
+    )
+    if not is_above and not any("offset_below_file_name" in one.findings for one in segments):
+        return
+    places = {segment.path: place for segment, place in places_by_content(log.segments_for_reports).items()}
+    named = {one.base_offset_or_zero for one in segments}
+    for one in segments:
+        place = places.get(one.path)
+        if place is None:
+            continue
+        if one.offsets.first is not None and (place in named or "offset_below_file_name" not in one.findings):
+            detail = (
+                f"the file is named {one.base_offset_or_zero}, but by its batches it is the segment of offset {place}"
+            )
+            one.findings.discard(("offset_below_file_name",))
+            one.findings.add("segment_misnamed", detail)
+        one.base_offset = place
+
+
+def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], limit: int) -> LogOrder | None:
+    """None: the offsets are in order as they are in the files, or the log cannot be read once more."""
+    overlap = any(
+        (one.offsets.next or 0) > after.base_offset_or_zero > one.base_offset_or_zero
+        for one, after in pairwise(_in_order(segments))
+    )
+    within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
+    if not (overlap or within) or not all(one.is_log for one in segments):
+        return None
+    pairs = zip(log.segments_for_reports, segments, strict=True)
+    try:
+        return LogOrder([one.copy(base_offset=file.base_offset) for one, file in pairs], limit)
+    except (OSError, KafkaRecordError):
+        return None
+
+
+def _in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
+    return sorted((one for one in files if one.is_log), key=lambda one: one.base_offset_or_zero)
+
+
+def _bound_damage(files: Sequence[SegmentCheck]) -> None:
+    """Sets what damage at a file's end or start may have lost, from the names of the segments."""
+    for before, after in pairwise(files):
+        end = after.base_offset_or_zero - 1
+        before.damage = [one._replace(lost_to=end) if one.lost_to is None else one for one in before.damage]
+    for file in files:
+        start = file.base_offset_or_zero
+        file.damage = [one._replace(lost_from=start) if one.lost_from is None else one for one in file.damage]
+
+
 # ---- the end
+
+_SPARK_FOLDER = "_temporary"
+# What a recorded end above the log's end means -> (kind of the finding, the end of its sentence)
+_MEANINGS = {
+    LOST: ("end_lost", "they are lost, unless the broker died while it truncated the log"),
+    LONGER: ("end_was_longer", "they are lost, or the broker truncated the log"),
+    DELETED: ("start_above_end", "all records count as deleted, and a broker that starts on the folder deletes them"),
+}
 
 
 def _end(
@@ -256,53 +202,9 @@ def _may_be_unfinished(log: PartitionFiles, longer: Sequence[RecordedEnd]) -> bo
     )
 
 
-# ---- the order of the segments
-
-
-def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], limit: int) -> LogOrder | None:
-    """None: the offsets are in order as they are in the files, or the log cannot be read once more."""
-    overlap = any(
-        (one.offsets.next or 0) > after.base_offset_or_zero > one.base_offset_or_zero
-        for one, after in pairwise(_in_order(segments))
-    )
-    within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
-    if not (overlap or within) or not all(one.is_log for one in segments):
-        return None
-    pairs = zip(log.segments_for_reports, segments, strict=True)
-    try:
-        return LogOrder([one.copy(base_offset=file.base_offset) for one, file in pairs], limit)
-    except (OSError, KafkaRecordError):
-        return None
-
-
-def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> None:
-    """Reports the segments whose names are not those of their batches, and corrects their base offsets."""
-    is_above = any(
-        (one.offsets.first or 0) >= after.base_offset_or_zero > one.base_offset_or_zero
-        for one, after in pairwise(segments)
-    )
-    if not is_above and not any("offset_below_file_name" in one.findings for one in segments):
-        return
-    places = {segment.path: place for segment, place in places_by_content(log.segments_for_reports).items()}
-    named = {one.base_offset_or_zero for one in segments}
-    for one in segments:
-        place = places.get(one.path)
-        if place is None:
-            continue
-        if one.offsets.first is not None and (place in named or "offset_below_file_name" not in one.findings):
-            detail = (
-                f"the file is named {one.base_offset_or_zero}, but by its batches it is the segment of offset {place}"
-            )
-            one.findings.discard(("offset_below_file_name",))
-            one.findings.add("segment_misnamed", detail)
-        one.base_offset = place
-
-
-def _in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
-    return sorted((one for one in files if one.is_log), key=lambda one: one.base_offset_or_zero)
-
-
 # ---- gaps
+
+_REPORT = "salvage.json"
 
 
 def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap]:
@@ -330,6 +232,38 @@ def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap
         if first is not None and first > base and not begins_in_damage and not one.offsets.first_is_last:
             gaps.append(Gap(one.path, 0, base, first - 1))
     return gaps
+
+
+def _salvaged_ranges(log: PartitionFiles) -> list[tuple[int, int]]:
+    """The (first, last) offsets that salvage.json in the folder above a partition folder lists for it as lost, missing
+    or set aside; none if there is no such file. Adjacent ranges are joined."""
+    ranges: list[tuple[int, int]] = []
+    if not isinstance(log.folder, LocalFolder):
+        return ranges
+    above, name = os.path.split(os.path.abspath(log.folder.path))
+    try:
+        report = json.loads(LocalFolder(above).read(_REPORT) or b"{}")
+        [one] = [one for one in report["partitions"] if one["folder"] == name]
+        aside = [(each["first_offset"], each["last_offset"]) for each in one["set_aside"]]
+        listed = [*one["lost"], *one["missing"], *aside]
+        for first, last in sorted((first or 0, last) for first, last in listed if last is not None):
+            if ranges and first <= ranges[-1][1] + 1:
+                first, before = ranges.pop()
+                last = max(last, before)
+            ranges.append((first, last))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return ranges
+
+
+def _leave_out_salvaged(ranges: Sequence[tuple[int, int]], gaps: CountedGaps, findings: Findings) -> None:
+    """Removes the gaps that are listed, and adds a note about them."""
+    listed = [gap for gap in gaps.listed if any(low <= gap.first and gap.last <= top for low, top in ranges)]
+    gaps.remove(listed)
+    if listed:
+        count = counted(sum(gap.length for gap in listed), "offset")
+        gaps_text = counted(len(listed), "gap")
+        findings.add("gaps_salvaged", f"{count} in {gaps_text}, which {_REPORT} lists as lost or set aside")
 
 
 def _check_gaps(
@@ -379,6 +313,15 @@ def _check_gaps(
     return gaps, compacted, before_gaps
 
 
+def _report_earlier_indexes(log: PartitionFiles, findings: Findings) -> None:
+    """Indexes without a segment below the log's first one prove no loss: a broker deletes the segment first."""
+    orphans = recorded_ends.indexes_without_segment(log)
+    earlier = {base: name for base, name in orphans.items() if base < (log.start_offset or 0)}
+    if earlier:
+        detail = f"{earlier[min(earlier)]} is there, but not its segment; the log begins at offset {log.start_offset}"
+        findings.add("index_without_segment", detail, offset=min(earlier), count=len(earlier))
+
+
 def _report_gaps(
     gaps: CountedGaps,
     compacted: bool | None,
@@ -406,6 +349,9 @@ def _report_gaps(
 
 
 # ---- side files
+
+_COMPARED = of_subject(COMPARISON)
+_BY_PRODUCERS = frozenset(kind for kind in _COMPARED if kind.startswith(("transaction_", "producer_")))
 
 
 def _leave_out_undecidable(
