@@ -17,7 +17,7 @@ from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.input_columns cimport (
-    BOOL, INT_16, INT_32, INT_64, INT_8, OFFSETS_32, UINT_32, Cells, Misfit, Span, offsets_rise,
+    BOOL, INT_16, INT_32, INT_64, INT_8, OFFSETS_32, UINT_32, Cells, Misfit, Span, offset_buffer_rises,
 )
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD,
@@ -82,7 +82,7 @@ cdef class HeldColumns:
         """Offsets of the rows [start, stop), which rise and are at most `most`."""
         cdef const int32_t* ends = <const int32_t*>self.bytes_of(source, stop + 1, 4)
         cdef Misfit misfit
-        if not offsets_rise(ends + start, stop - start, &misfit) or ends[stop] > most:
+        if not offset_buffer_rises(ends + start, stop - start, &misfit) or ends[stop] > most:
             raise ValueError("offsets that fall, or end behind the data")
         return ends
 
@@ -308,7 +308,7 @@ cdef class Request:
 
     def refused(self):
         """(number of refused records, whether one is refused for its timestamp, and a list of the first MOST_REFUSED:
-        (index in its batch, RecordError as int, timestamp, offset, magic))."""
+        (index in its batch, RecordFault as int, timestamp, offset, magic))."""
         cdef const Refused* note = <const Refused*>self.record_stats.refused.data
         cdef int64_t i
         notes = [

@@ -815,7 +815,7 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
         encoded = encoding.record_input.encode(encoding, base_offset, batch_size, None)
         options.put_back(encoding)
         return encoded
-    record_input, cuts = _options.input_of(records)
+    record_input, cuts = _options.input_and_batches(records)
     encoding = EncodeRun(record_input)
     encoding.begin(options)
     return record_input.encode(encoding, base_offset, batch_size, cuts)

@@ -17,8 +17,8 @@ from kafkarec.read.decode_options import (
     DecodeRequest,
     check_option_names,
     checked_threads,
+    for_keys,
     request,
-    with_keys,
 )
 from kafkarec.state import HANGING_AFTER
 from kafkarec.storage import log_reading, opening, ranges, segment_summary
@@ -132,7 +132,7 @@ class Readable(ABC):
     ) -> DecodeRequest:
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
-        wanted = with_keys(self._request(options), keys)
+        wanted = for_keys(self._request(options), keys)
         return wanted._replace(options=wanted.options._replace(chunk_bytes=min(batch_bytes, 2**62)))
 
     def follow(

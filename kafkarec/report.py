@@ -97,7 +97,7 @@ class ReportTable:
             shown.append((escaped_html(title), " class=n" if is_number else "", drawn))
         if self.bars is not None:
             title, bars = self.bars
-            shown.append((escaped_html(title), " class=bar", [bar.drawn() for bar in bars]))
+            shown.append((escaped_html(title), " class=bar", [bar.svg() for bar in bars]))
         heads = "".join(f"<th{kind}>{title}</th>" for title, kind, _ in shown)
         yield f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>\n'
         for row in zip(*(cells for _, _, cells in shown), strict=True):
@@ -127,11 +127,11 @@ class Bar:
     def html(self) -> Iterator[str]:
         if self.title:
             yield f"<h3>{escaped_html(self.title)}</h3>\n"
-        yield f"<p>{escaped_html(self.line.strip())}</p>\n{self.drawn()}\n"
+        yield f"<p>{escaped_html(self.line.strip())}</p>\n{self.svg()}\n"
         keys = (f'<span class="key"><i class="{name}"></i>{name}</span>' for name in dict(self.parts))
         yield f'<p class="legend">{" ".join(keys)}</p>\n'
 
-    def drawn(self) -> str:
+    def svg(self) -> str:
         """The bar alone. Parts that look the same are drawn once, what is not good and what is small last, so that none
         is covered."""
         whole, at = sum(size for _, size in self.parts) or 1, 0

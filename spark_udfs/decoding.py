@@ -181,7 +181,7 @@ def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
     row = error.value_index
     if row is not None and row < len(values):
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
-    if begins_without_batch(error):
+    if is_no_batch(error):
         begins = b"" if row is None else pc.binary_slice(values.slice(row, 1), 0, len(GZIP))[0].as_py()
         error.add_note(GZIP_NOTE if begins == GZIP else NO_BATCH_NOTE)
     elif is_damage(error):
@@ -205,7 +205,7 @@ GZIP = b"\x1f\x8b"
 GZIP_NOTE = "the value is compressed by gzip: unpack it first; record batches are compressed within"
 
 
-def begins_without_batch(error: kafkarec.KafkaRecordError) -> bool:
+def is_no_batch(error: kafkarec.KafkaRecordError) -> bool:
     return error.position == 0 and error.reason in _NO_FRAME
 
 

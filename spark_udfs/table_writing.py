@@ -85,7 +85,7 @@ class _Layout(NamedTuple):
     as_text: bool
 
     @property
-    def table_content(self) -> NamedValues:
+    def table_schema(self) -> NamedValues:
         """What all commits of a table have in common."""
         kept = [each for each in self.wanted if each.name not in self.helping]
         types = [(each.name, "string" if self.as_text and each.name == "value" else each.type) for each in kept]
@@ -220,7 +220,7 @@ def _plan_and_begin(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -
     if table and mode == "errorifexists":
         raise ValueError(f"{target} is a table already; mode 'append' adds what it lacks, 'overwrite' replaces it")
     if table and mode == "append":
-        for name, value in layout.table_content.items():
+        for name, value in layout.table_schema.items():
             if table[name] != value:
                 was, wanted = (", ".join(each) or "nothing" for each in (table[name], value))
                 raise ValueError(
@@ -283,7 +283,7 @@ def _commit(plan: _Plan, layout: _Layout, written: Sequence[Sequence[Any]], dama
         publisher.store.put(f"{staging_folder(plan.job.job_id)}/damage.json", lines.encode())
         files.append(("damage.json", f"{QUARANTINE}/{plan.job.job_id}.json"))
     spans = {"starts": to_json(starts), "offsets": to_json(offsets)}
-    publisher.commit_table(plan.job, plan.follows, files, layout.table_content | spans)
+    publisher.commit_table(plan.job, plan.follows, files, layout.table_schema | spans)
 
 
 def _abort(job: WriteJob) -> None:

@@ -1,7 +1,7 @@
 """The audit: notes for each decoded batch what Kafka's readers accept without an error and `verify` reports.
 
     outer message of magic 0, 1 -> compressed stream -> records of magic 2, or inner messages -> accept
-    audit_message                  audit_stream         audit_records, audit_inner               audit_keep
+    audit_message                  audit_stream         audit_records, audit_inner               keep_notes
 
 It reads the bytes that the decoder has accepted, in memory, after the batch was decoded, and decompresses nothing. A
 caller's buffer may have changed since, so it checks its own bounds; where they do not hold it stops, with no note.
@@ -84,7 +84,7 @@ cdef inline void note_size(Audit* audit, int64_t size, int64_t offset) noexcept 
         note(audit, LARGEST_RECORD, size, offset, 0)
 
 
-cdef inline int audit_keep(Audit* audit, int64_t batch) noexcept nogil:
+cdef inline int keep_notes(Audit* audit, int64_t batch) noexcept nogil:
     """The notes of a batch that is accepted as row `batch` join those that are kept."""
     cdef size_t used = <size_t>audit.kept_count * sizeof(Note)
     cdef int kind

@@ -484,7 +484,7 @@ cdef inline void row_move(Columns* c, bint views, int64_t row, int64_t to, bint 
         bytes_move(&c.value, views, row, to, keep)
 
 
-cdef inline void columns_select(Columns* c, int64_t start, const uint8_t* keep) noexcept nogil:
+cdef inline void columns_filter(Columns* c, int64_t start, const uint8_t* keep) noexcept nogil:
     """Removes the rows from `start` on whose byte in `keep` is 0; the others stay in order."""
     cdef bint views = (c.want & WANT_VIEWS) != 0, stays
     cdef int64_t rows = c.rows, to = start, header_to = 0, row, header

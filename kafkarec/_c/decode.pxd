@@ -9,14 +9,14 @@ A fault leaves columns and table as they were before the batch.
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 
-from kafkarec._c.audit cimport Audit, audit_keep, audit_message, audit_payload, audit_stream
+from kafkarec._c.audit cimport Audit, audit_message, audit_payload, audit_stream, keep_notes
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, FOR_NEXT_HEADER, FOR_PAYLOAD, FOR_PEEK, LZ4, BatchRow, ReadMode, check_crc, is_control,
     is_transactional, is_wrapper, latest_codec, least_size, read_batch,
 )
 from kafkarec._c.columns cimport (
     MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, buffer_reserve, clear_bit,
-    columns_expect, columns_in_page, columns_measure, columns_select, columns_truncate, is_set, run_append, value_at,
+    columns_expect, columns_filter, columns_in_page, columns_measure, columns_truncate, is_set, run_append, value_at,
     view_batch,
 )
 from kafkarec._c.input cimport Input, bad_until, reach
@@ -110,7 +110,7 @@ cdef struct Engine:
     const uint8_t* payload       # its compressed payload, when NEEDS_CODEC is returned
     int64_t payload_length
     DecompressContext context
-    Buffer keep                  # for select_rows: one byte per row
+    Buffer keep                  # for filter_rows: one byte per row
     Audit audit
 
 
@@ -171,7 +171,7 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
     cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
     cdef int status = buffer_reserve(&e.rows, used, used + sizeof(BatchRow))
     if status == OK and e.audit.found != 0:
-        status = audit_keep(&e.audit, e.row_count)
+        status = keep_notes(&e.audit, e.row_count)
     if status == OK and e.columns.rows > rows_before:
         status = run_append(&e.columns, e.row_count, e.columns.rows - rows_before)
     if status != OK:
@@ -187,7 +187,7 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
 
 cdef inline bint outside_ranges(Engine* e, const BatchRow* row) noexcept nogil:
     """Whether the header shows that no record of the batch is in the ranges. The header has neither a wrapper's first
-    offset nor the smallest timestamp of a CreateTime batch: select_rows checks these."""
+    offset nor the smallest timestamp of a CreateTime batch: filter_rows checks these."""
     cdef const Options* o = &e.options
     if o.timed and row.max_timestamp < o.from_time:
         return True
@@ -196,7 +196,7 @@ cdef inline bint outside_ranges(Engine* e, const BatchRow* row) noexcept nogil:
     return row.last_offset < o.from_offset or (not is_wrapper(row) and row.base_offset >= o.to_offset)
 
 
-cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
+cdef inline int filter_rows(Engine* e, int64_t start) noexcept nogil:
     """Removes the batch's records that are outside of the ranges, or do not have one of the keys; a record without a
     timestamp is in no range of times."""
     cdef Columns* c = &e.columns
@@ -226,7 +226,7 @@ cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
         keep[i] = stays
         all_stay = all_stay and stays
     if not all_stay:
-        columns_select(c, start, keep)
+        columns_filter(c, start, keep)
     return OK
 
 
@@ -278,7 +278,7 @@ cdef inline int select_records(Engine* e, Columns* c, int64_t start) noexcept no
         while rows > start and (<const int64_t*>c.offset.data)[rows - 1] >= e.options.stable_offset:
             rows -= 1
         columns_truncate(c, rows, c.rows)
-    return select_rows(e, start) if e.options.ranged or e.options.keys != NULL else <int>OK
+    return filter_rows(e, start) if e.options.ranged or e.options.keys != NULL else <int>OK
 
 
 cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:

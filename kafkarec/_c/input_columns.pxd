@@ -290,16 +290,16 @@ ctypedef fused Offset:
     int64_t
 
 
-cdef inline bint misfit(Misfit* m, int64_t row, int64_t expected, int64_t found) noexcept nogil:
+cdef inline bint set_misfit(Misfit* m, int64_t row, int64_t expected, int64_t found) noexcept nogil:
     m.row, m.expected, m.found = row, expected, found
     return False
 
 
-cdef inline bint offsets_rise(const Offset* offsets, int64_t rows, Misfit* m) noexcept nogil:
+cdef inline bint offset_buffer_rises(const Offset* offsets, int64_t rows, Misfit* m) noexcept nogil:
     cdef int64_t start = 0, stop, i
     cdef int falls
     if offsets[0] < 0:
-        return misfit(m, 0, 0, offsets[0])
+        return set_misfit(m, 0, 0, offsets[0])
     while start < rows:
         stop = rows if rows - start < STEP else start + STEP
         falls = 0
@@ -310,7 +310,7 @@ cdef inline bint offsets_rise(const Offset* offsets, int64_t rows, Misfit* m) no
         start = stop
     for i in range(start, rows):
         if offsets[i + 1] < offsets[i]:
-            return misfit(m, i, offsets[i], offsets[i + 1])
+            return set_misfit(m, i, offsets[i], offsets[i + 1])
     return True
 
 
@@ -319,7 +319,7 @@ cdef inline bint lengths_fit(const int64_t* offsets, int64_t rows, Misfit* m) no
     cdef int64_t i
     for i in range(rows):
         if offsets[i + 1] - offsets[i] > INT32_MAX:
-            return misfit(m, i, INT32_MAX, offsets[i + 1] - offsets[i])
+            return set_misfit(m, i, INT32_MAX, offsets[i + 1] - offsets[i])
     return True
 
 
@@ -340,14 +340,14 @@ cdef inline int views_fit(const uint8_t* views, const uint8_t* validity, int64_t
         if 0 <= words[0] <= 12 or not is_set(validity, first + i):
             continue
         if words[0] < 0:
-            misfit(m, i, 0, words[0])
+            set_misfit(m, i, 0, words[0])
             return VIEW_LENGTH
         if words[2] < 0 or words[2] >= count or buffers[words[2]] == NULL:
-            misfit(m, i, count, words[2])
+            set_misfit(m, i, count, words[2])
             return VIEW_BUFFER
         size = sizes[words[2]]
         if words[3] < 0 or words[0] > size - words[3]:
-            misfit(m, i, size, <int64_t>words[0] + words[3])
+            set_misfit(m, i, size, <int64_t>words[0] + words[3])
             return VIEW_RANGE
     return VIEW_FITS
 
@@ -362,9 +362,9 @@ cdef inline bint list_views_fit(const Offset* starts, const Offset* lengths, con
             continue
         start, length = starts[first + i], lengths[first + i]
         if start < 0 or length < 0:
-            return misfit(m, i, 0, start if start < 0 else length)
+            return set_misfit(m, i, 0, start if start < 0 else length)
         if start > entries or length > entries - start:
-            return misfit(m, i, entries, start if start > entries else start + length)
+            return set_misfit(m, i, entries, start if start > entries else start + length)
         if start < used.start:
             used.start = start
         if start + length > used.stop:

@@ -29,7 +29,7 @@ from kafkarec._core cimport crc32_on
 cdef enum:
     MOST_REFUSED = 10000         # records whose errors are kept; a request may have one record per 7 bytes
 
-cdef enum RecordError:           # of well-formed records
+cdef enum RecordFault:           # of well-formed records
     FINE = 0
     OTHER_MAGIC
     NO_KEY
@@ -94,7 +94,7 @@ cdef inline int record_error(const Rules* rules, bint keyed, int64_t timestamp, 
 
 cdef inline int stats_add(RecordStats* t, const Rules* rules, const ScannedRecord* w, int wrong, int32_t index,
                           int32_t magic) noexcept nogil:
-    """Adds the next record; `wrong`: its RecordError."""
+    """Adds the next record; `wrong`: its RecordFault."""
     cdef Refused* note
     cdef int status
     if wrong != FINE:

@@ -36,7 +36,7 @@ from kafkarec._c.arrow cimport (
 )
 from kafkarec._c.columns cimport WANT_VIEWS
 from kafkarec._c.input_columns cimport (
-    VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, Misfit, Range, lengths_fit, list_views_fit, nulls_counted, offsets_rise,
+    VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, Misfit, Range, lengths_fit, list_views_fit, nulls_counted, offset_buffer_rises,
     views_fit,
 )
 from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
@@ -167,8 +167,8 @@ cdef inline int check_nulls(object name, const ArrowArray* array, const ArrayOri
 cdef inline bint ends_rise(const void* ends, bint wide, int64_t first, int64_t rows, Misfit* m) noexcept:
     """Whether the offsets of rows [first, first + rows), of 64 bits if they are wide, rise."""
     if wide:
-        return offsets_rise(<const int64_t*>ends + first, rows, m)
-    return offsets_rise(<const int32_t*>ends + first, rows, m)
+        return offset_buffer_rises(<const int64_t*>ends + first, rows, m)
+    return offset_buffer_rises(<const int32_t*>ends + first, rows, m)
 
 
 cdef inline int64_t end_at(const void* ends, bint wide, int64_t i) noexcept:

@@ -9,7 +9,7 @@ from contextlib import closing
 from kafkarec import internal_topics
 from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.logs import Segment
-from kafkarec.read.decode_options import request, with_keys
+from kafkarec.read.decode_options import for_keys, request
 from kafkarec.storage.first_and_last import limited
 from kafkarec.storage.log_reading import IsolationOptions
 from kafkarec.storage.output_rules import is_stream
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_threads(parser)
     shared_options.add_decompressed_limit(parser)
     shared_options.add_errors(parser)
-    shared_options.add_output(parser, ("json", "csv", "parquet", "arrow"))
+    shared_options.add_format_and_output(parser, ("json", "csv", "parquet", "arrow"))
     parser.add_argument(
         "--partition-by",
         type=shared_options.names(PARTITION_COLUMNS),
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
             "errors": "skip",
             "restore": args.errors == "skip",
         }
-        wanted, isolated = with_keys(request(**decode_options), keys), IsolationOptions(args.isolation)
+        wanted, isolated = for_keys(request(**decode_options), keys), IsolationOptions(args.isolation)
         with progress.shown(sources, progress.when_writing(args.output), 1 + args.latest_per_key) as tick:
             threads = shared_options.threads(args)
             reader = PieceReader(wanted, record_range, isolated, damage_reporter, tick, threads)

@@ -128,11 +128,11 @@ class ColumnarWriter(ABC):
         self.needed_columns: Sequence[str] = NEEDED if CONTROL in names or decoded else ()
 
     def write(self, source: SegmentFile, table: RecordColumns) -> None:
-        texts, known = self._texts(source, table), constants(source)
+        texts, known = self._json_arrays(source, table), constants(source)
         for batch in self._pa.RecordBatchReader.from_stream(table):  # one, as a window is of one chunk
             self._write_batch(self._shown(batch, known, texts), known)
 
-    def _texts(self, source: SegmentFile, table: RecordColumns) -> Texts:
+    def _json_arrays(self, source: SegmentFile, table: RecordColumns) -> Texts:
         """Return the columns that are JSON text."""
         texts = json_texts(self._names, self._decoded, source, table)
         return {
@@ -313,8 +313,8 @@ class CsvWriter(ArrowWriter):
         self._forms = forms
         self._as_json = [name for name in names if name == "headers" or (name == "timestamp" and iso_times)]
 
-    def _texts(self, source: SegmentFile, table: RecordColumns) -> Texts:
-        pa, functions, texts = self._pa, self._functions, super()._texts(source, table)
+    def _json_arrays(self, source: SegmentFile, table: RecordColumns) -> Texts:
+        pa, functions, texts = self._pa, self._functions, super()._json_arrays(source, table)
         for name in self._as_json:
             lines = json_lines.render(table, [name], iso_times=True)
             members = functions.split_pattern(pa.array([lines], pa.binary()), "\n").flatten()[:-1]

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "also write an HTML page with every byte in colour to FILE"
     parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=help_)
     shared_options.add_decompressed_limit(parser)
-    shared_options.add_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser, ("text", "json"))
 
 
 def _position(text: str) -> int:

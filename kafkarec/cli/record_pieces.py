@@ -1,4 +1,4 @@
-"""What `cat` and `scan` print: the records of all inputs piece by piece, tables in windows, so that the output needs
+"""What `cat` and `scan` print: the records of all inputs piece by piece, tables in slices, so that the output needs
 little memory, however large a decompressed batch is; and why there is nothing.
 
 `cat --latest-per-key` reads a log twice: first for the last offset of each key, then for the records. Memory grows with
@@ -40,7 +40,7 @@ from .shared_options import CouldNot, WrongUse
 AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
 
 
-def windows(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterator[AnyTable]:
+def slices(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterator[AnyTable]:
     """Yield slices of at most `rows` rows and, if rows have similar sizes, about `size` bytes. Nothing is copied."""
     at = 0
     for run in table._pieces:
@@ -106,24 +106,24 @@ class PieceReader:
                     elif tail[0] is not segment:
                         self.damage_reporter.report_tail(*tail)
                     tail = (segment, records.remaining)
-                    yield from self.windows_reporting_damage(segment, records)
+                    yield from self.slices_reporting_damage(segment, records)
                     if self.damage_reporter.stopped:
                         return
                     self.tick(*progress.tick_arguments(segment, records.batches))
             if tail:
                 self.damage_reporter.report_tail(*tail)
 
-    def windows_reporting_damage(self, segment: SegmentFile, records: RecordColumns) -> Iterator[SomeRecords]:
+    def slices_reporting_damage(self, segment: SegmentFile, records: RecordColumns) -> Iterator[SomeRecords]:
         """Yield what was read in small tables, and report damage between two of them, so that it is reported only if
         the caller reads on behind it. If reading stops at damage, only what is before it."""
         for damage in records.damage:
             before = bisect_right(records.column("batch_position"), damage.position)
-            yield from ((segment, window) for window in windows(records[:before]))
+            yield from ((segment, rows) for rows in slices(records[:before]))
             self.damage_reporter.add(segment, damage)
             if self.damage_reporter.stopped:
                 return
             records = records[before:]
-        yield from ((segment, window) for window in windows(records))
+        yield from ((segment, rows) for rows in slices(records))
         for restored in records.restored:
             self.damage_reporter.report_restored(segment, restored)
 
@@ -173,7 +173,7 @@ def followed(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader)
     try:
         with closing(follower.follow(polled, 0.25, args.last)) as arrived:
             for segment, records in arrived:
-                yield from reader.windows_reporting_damage(segment, records)
+                yield from reader.slices_reporting_damage(segment, records)
                 if reader.damage_reporter.stopped:
                     return
     except FileNotFoundError as gone:

@@ -18,7 +18,7 @@ from kafkarec.tables.records import BatchTable
 from . import input_logs, json_lines, output_files, progress, shared_options
 from .json_lines import constants
 from .problems import DamageReporter, remark
-from .record_pieces import rows_at, why_empty, windows
+from .record_pieces import rows_at, slices, why_empty
 
 DESCRIPTION = """Prints one row per batch, from its header alone. Nothing is decompressed and no checksum is computed,
 so it is fast. For magic 0 and 1 one row is one outer message."""
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_range(parser, "batches")
     shared_options.add_columns(parser, ("file", *COLUMNS), "the columns to print, in this order")
     shared_options.add_errors(parser)
-    shared_options.add_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,8 +81,8 @@ def read(
         for batches in pieces:
             damage = list(batches.damage)[: 1 if damage_reporter.stop_at_first else None]
             stop_at = damage[0].position if damage and damage_reporter.stop_at_first else None
-            for window in windows(batches):
-                yield source, _select_batches(window, args, stop_at)
+            for rows in slices(batches):
+                yield source, _select_batches(rows, args, stop_at)
             for one in damage:
                 damage_reporter.add(source, one)
             if damage_reporter.stopped:

@@ -266,7 +266,7 @@ def add_decompressed_limit(
     )
 
 
-def add_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
+def add_format_and_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
     parser.add_argument(
         "--format",
         type=lambda name: SAME_FORMAT.get(name, name),
@@ -278,7 +278,7 @@ def add_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
 
 
 def resolve_format(args: argparse.Namespace) -> tuple[str, str | None]:
-    """Return the format of a verb with `add_output`, and a note if the file's suffix is that of another one."""
+    """Return the format of a verb, and a note if the suffix of its output file is that of another one."""
     path = args.output
     if getattr(args, "partition_by", None) is not None:
         if path is None or is_stream(path) or args.format not in (None, "parquet"):

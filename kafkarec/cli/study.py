@@ -105,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--plot", "plot size against write speed to a .svg, .png or .pdf file"),
     ):
         parser.add_argument(option, type=output_path(option), metavar="FILE", help=what)
-    shared_options.add_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser, ("text", "json"))
 
 
 def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:

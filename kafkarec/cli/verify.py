@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", type=output_path("--html"), metavar="FILE", help=help_)
     shared_options.add_threads(parser)
     shared_options.add_decompressed_limit(parser, "limit of the decompressed size of one payload (default 128m)")
-    shared_options.add_output(parser, ("text", "json"))
+    shared_options.add_format_and_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -88,16 +88,16 @@ def decompress(
         end, plain = _end_mark(payload, HEADER_SIZE, header[4], block_maximum)
         if seen is not None:
             seen.trailing_bytes = len(payload) - end - len(END_MARK)
-        return _decode([payload] if plain else [payload[:end], END_MARK], limit, capacity)
+        return _decompress_frame([payload] if plain else [payload[:end], END_MARK], limit, capacity)
     flags, descriptor, at = _frame_header(payload)
     end, plain = _end_mark(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
-    content = _decode_unusual(payload, flags, descriptor, at, end, plain, limit, capacity, magic)
+    content = _decompress_unusual(payload, flags, descriptor, at, end, plain, limit, capacity, magic)
     if seen is not None:
         _audit(payload, flags, end + len(END_MARK), content, seen)
     return content
 
 
-def _decode_unusual(
+def _decompress_unusual(
     payload: Any, flags: int, descriptor: int, at: int, end: int, plain: bool, limit: int, capacity: int, magic: int
 ) -> bytes | memoryview:
     """The content of a frame whose blocks are payload[at:end]; `plain`: its end mark is 0."""
@@ -105,14 +105,14 @@ def _decode_unusual(
         if plain:
             try:
                 # the library checks more than Kafka does: what it accepts needs no further checks
-                return _decode([payload], limit, capacity)
+                return _decompress_frame([payload], limit, capacity)
             except LimitReached:
                 raise
             except CodecError:
                 pass
         _check_header(payload, at)
     replaced = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
-    return _decode([replaced, payload[at:end], END_MARK], limit, capacity)
+    return _decompress_frame([replaced, payload[at:end], END_MARK], limit, capacity)
 
 
 def _audit(payload: Any, flags: int, end: int, content: bytes | memoryview, seen: StreamAudit) -> None:
@@ -162,7 +162,7 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
         _check_header(payload, at)
 
 
-def _decode(parts: list[Any], limit: int, capacity: int) -> bytes | memoryview:
+def _decompress_frame(parts: list[Any], limit: int, capacity: int) -> bytes | memoryview:
     """Decompresses one frame from its parts, at most `capacity` bytes at a time."""
     thread = _context
     context, chunk = thread.context, thread.chunk

@@ -87,7 +87,9 @@ def decompress(
     size, frames = len(payload), 0
     if payload[:4] == MAGIC:
         end, content_size, max_size, window = _frame(payload, 0, limit)
-        first = _decode(payload if end == size else payload[:end], content_size, max_size, window, limit, guess)
+        first = _decompress_frame(
+            payload if end == size else payload[:end], content_size, max_size, window, limit, guess
+        )
         if end == size:
             return first
         content, frames = bytearray(first), 1
@@ -103,7 +105,7 @@ def decompress(
         left = limit - len(content)
         try:
             end, content_size, max_size, window = _frame(payload, start, left)
-            content += _decode(payload[start:end], content_size, max_size, window, left, 0)
+            content += _decompress_frame(payload[start:end], content_size, max_size, window, left, 0)
         except LimitReached:
             raise LimitReached(limit) from None
     if seen is not None:
@@ -125,12 +127,14 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
     """The stream's constructor reads nothing."""
 
 
-def _decode(frame: Any, content_size: int, max_size: int, window: int, limit: int, guess: int) -> bytes | memoryview:
+def _decompress_frame(
+    frame: Any, content_size: int, max_size: int, window: int, limit: int, guess: int
+) -> bytes | memoryview:
     """Decompresses one whole frame with at most `max_size` bytes of content; content_size: UNKNOWN if it has none."""
     thread = _decompressor
     try:
         if content_size > window:
-            return _decode_beyond_window(frame, content_size)
+            return _decompress_beyond_window(frame, content_size)
         # A context keeps its largest buffer, so large frames do not use it. Nor does content larger than its
         # window: with a kept buffer it would accept references beyond the window, which a new stream refuses.
         run = thread.decompress if max_size <= window <= KEPT_WINDOW else thread.new_context().decompress
@@ -142,12 +146,12 @@ def _decode(frame: Any, content_size: int, max_size: int, window: int, limit: in
             if thread.new_context().stream_reader(frame).readinto(bytearray(1)):
                 raise CodecError("payload_corrupt", "zstd: more content than the frame declares")
             return b""
-        return _decode_unsized(run, frame, min(max_size, limit), max_size, limit, guess)
+        return _decompress_unsized(run, frame, min(max_size, limit), max_size, limit, guess)
     except (thread.error, MemoryError) as error:
         raise fault_of(error, NAME, limit) from None
 
 
-def _decode_beyond_window(frame: Any, content_size: int) -> memoryview:
+def _decompress_beyond_window(frame: Any, content_size: int) -> memoryview:
     """Decompresses a frame whose content is larger than its window as a stream, which refuses references beyond the
     window; with capacity for the whole content the library would accept them."""
     content = memoryview(bytearray(content_size))
@@ -158,7 +162,7 @@ def _decode_beyond_window(frame: Any, content_size: int) -> memoryview:
     return content
 
 
-def _decode_unsized(run: Any, frame: Any, max_capacity: int, max_size: int, limit: int, guess: int) -> bytes:
+def _decompress_unsized(run: Any, frame: Any, max_capacity: int, max_size: int, limit: int, guess: int) -> bytes:
     """Decompresses a frame without content size: quadruples the output's capacity until it is sufficient."""
     capacity = first_capacity(guess, len(frame), LEAST_CAPACITY)
     while capacity < max_capacity:

@@ -169,7 +169,7 @@ def _check_epochs(fields: dict[str, Any]) -> None:
     _check(bool(fields["segmentLeaderEpochs"]), "segmentLeaderEpochs can not be null or empty")
 
 
-def _check_segment(fields: dict[str, Any]) -> None:
+def _check_remote_segment(fields: dict[str, Any]) -> None:
     start, end = fields["startOffset"], fields["endOffset"]
     _check(start >= 0, f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
     _check(
@@ -179,7 +179,7 @@ def _check_segment(fields: dict[str, Any]) -> None:
     _check_epochs(fields)
 
 
-def _check_snapshot(fields: dict[str, Any]) -> None:
+def _check_remote_snapshot(fields: dict[str, Any]) -> None:
     _state(fields)
     _check_epochs(fields)
 
@@ -227,14 +227,14 @@ _MEMBER_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
 # Java's class -> the checks of its constructor, and its members in the order of its text.
 _MEMBERS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "RemoteLogSegmentMetadata": (
-        _check_segment,
+        _check_remote_segment,
         "remoteLogSegmentId startOffset endOffset brokerId maxTimestampMs eventTimestampMs segmentLeaderEpochs "
         "segmentSizeInBytes customMetadata state txnIdxEmpty",
     ),
     "RemoteLogSegmentMetadataUpdate": (_state, "remoteLogSegmentId customMetadata state eventTimestampMs brokerId"),
     "RemotePartitionDeleteMetadata": (_state, "topicPartition state eventTimestampMs brokerId"),
     "RemoteLogSegmentMetadataSnapshot": (
-        _check_snapshot,
+        _check_remote_snapshot,
         "segmentId startOffset endOffset maxTimestampMs segmentLeaderEpochs segmentSizeInBytes customMetadata state "
         "txnIdxEmpty",
     ),

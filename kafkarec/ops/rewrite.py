@@ -1,6 +1,6 @@
 """What the operations share that rewrite batches: their input, the header of a new batch, an empty batch
 
-segment        a file, or bytes in memory (read.walk.Buffer)
+segment        a file, or bytes in memory (read.walk.BytesSegment)
 step           about 1 MB of one, decoded
 SourceBatch    one for each batch of a step, in order, empty ones too
 """

@@ -153,7 +153,7 @@ def checked_threads(threads: int) -> int:
     return threads
 
 
-def with_keys(decode_request: DecodeRequest, keys: Iterable[Any] | None) -> DecodeRequest:
+def for_keys(decode_request: DecodeRequest, keys: Iterable[Any] | None) -> DecodeRequest:
     """The request for records with one of these keys; None: with any key, and without one."""
     if keys is None:
         return decode_request

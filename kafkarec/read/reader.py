@@ -37,10 +37,10 @@ def _isolated(
     if Isolation.of(isolation) is Isolation.READ_UNCOMMITTED:
         return decode_request, None
     from .isolation import excluded  # not at the top: with what it imports a seventh of `import kafkarec`
-    from .walk import Buffer
+    from .walk import BytesSegment
 
     skip, restore = decode_request.skip, decode_request.options.restore
-    found = excluded([Buffer(data, source=source)], aborted, last_stable_offset, skip=skip, restore=restore)
+    found = excluded([BytesSegment(data, source=source)], aborted, last_stable_offset, skip=skip, restore=restore)
     return found.applied_to(decode_request), found
 
 
@@ -145,10 +145,12 @@ def batches(data: Any, *, errors: str = "raise", **options: Any) -> Iterator[Rec
     """
     check_option_names(options)
     source = Source(data)
-    return Batches(_tables(scan_request(errors), source), BatchesInMemory(source, batch_request(**options).decoders))
+    return Batches(
+        _batch_rows(scan_request(errors), source), BatchesInMemory(source, batch_request(**options).decoders)
+    )
 
 
-def _tables(decode_request: DecodeRequest, source: Source) -> Iterator[Rows]:
+def _batch_rows(decode_request: DecodeRequest, source: Source) -> Iterator[Rows]:
     for part in _headers(decode_request, source):
         yield from part.tables
 

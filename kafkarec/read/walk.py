@@ -2,7 +2,7 @@
 
     segments -> Decoder: headers of all batches, the payloads that are wanted -> Step, Step, ...
 
-A segment is a file (storage.segment_file) or bytes in memory (Buffer).
+A segment is a file (storage.segment_file) or bytes in memory (BytesSegment).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def walk_request(want: Want, *, errors: str = "raise", restore: bool = True) -> 
     return found._replace(options=found.options._replace(payloads=want.payloads, check_crc=want.checks))
 
 
-class Buffer:
+class BytesSegment:
     """Bytes in memory as the segment of a walk. source: of the same bytes, if there is one"""
 
     path: str | None = None
@@ -95,8 +95,8 @@ class Buffer:
 
 
 def as_segment(data: Any) -> Any:
-    """A segment as it is; a buffer as a Buffer."""
-    return data if hasattr(data, "opened") else Buffer(data)
+    """A segment as it is; a buffer as a BytesSegment."""
+    return data if hasattr(data, "opened") else BytesSegment(data)
 
 
 def walk(

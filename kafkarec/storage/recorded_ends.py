@@ -321,14 +321,14 @@ class EndVerdict(NamedTuple):
     higher: tuple[RecordedEnd, ...] = ()
 
     @property
-    def missing(self) -> int:
+    def beyond_end(self) -> int:
         """The number of offsets that are missing at least."""
         return self.higher[0].end - self.end.offset if self.higher and self.higher[0].meaning != DELETED else 0
 
     @property
     def rank(self) -> tuple[int, int]:
         """The sort key, worst first; only with `higher`."""
-        return MEANINGS.index(self.higher[0].meaning), -self.missing
+        return MEANINGS.index(self.higher[0].meaning), -self.beyond_end
 
     @property
     def headline(self) -> str:
@@ -339,9 +339,9 @@ class EndVerdict(NamedTuple):
         if first.meaning == DELETED:
             return f"the log ends before its start offset {first.end} ({first.file})"
         where = f"after {self.end.last}" if self.end.last is not None else f"up to {first.end - 1}"
-        is_or_are = "is" if self.missing == 1 else "are"
+        is_or_are = "is" if self.beyond_end == 1 else "are"
         return (
-            f"{'' if first.meaning == LOST else 'the log was longer: '}at least {counted(self.missing, 'offset')} "
+            f"{'' if first.meaning == LOST else 'the log was longer: '}at least {counted(self.beyond_end, 'offset')} "
             f"{where} {is_or_are} missing, according to {first.file}"
         )
 

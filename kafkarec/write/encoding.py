@@ -7,7 +7,7 @@ become a RecordInput, the compiled writer's view of records.
     key, value    bytes or another buffer, None   headers      pairs (str or UTF-8 bytes, bytes or None), dicts
                                                   with "key" and "value", or a mapping
 
-`_writer.encode` calls `checked`, `input_of`, `check_range` and `refused`; equal options are checked once.
+`_writer.encode` calls `checked`, `input_and_batches`, `check_range` and `refused`; equal options are checked once.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def checked(
     return header, keep_codec, keep_magic, tuple(overrides)
 
 
-def input_of(records: Any) -> tuple[RecordInput, OriginalBatches | None]:
+def input_and_batches(records: Any) -> tuple[RecordInput, OriginalBatches | None]:
     """The records, and with columns that have offsets and timestamps the batches that they were read from, including
     empty ones unless the columns are a slice."""
     columns = records if isinstance(records, RecordColumns) else None

@@ -95,7 +95,7 @@ class GrowingLog:
             if batch.path not in existing:
                 gone.add(at)
             elif batch.fingerprint:
-                with self._opened(batch.path) as opened:
+                with self._open_segment(batch.path) as opened:
                     if not distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint):
                         gone.add(at)
         self.rewritten |= {at for at in gone if self._before[at].path == last}
@@ -109,7 +109,7 @@ class GrowingLog:
         self._before[self.end] = batch
         self._is_settled = is_remote or now - self._seen_since > _SETTLED_SECONDS
 
-    def _opened(self, path: str) -> kafkarec.Segment:
+    def _open_segment(self, path: str) -> kafkarec.Segment:
         return paths.open_segment(path, self._options.storageOptions, self.listed_log.topic, self.listed_log.partition)
 
     def _find_last_batch(self, segment: kafkarec.Segment, offset: int, *, is_whole: bool = False) -> _LogBatch:
@@ -120,7 +120,7 @@ class GrowingLog:
 
         known = [each for each in self._before.values() if each.path == segment.path and each.next_offset <= offset]
         found = max(known, key=lambda each: each.end, default=_LogBatch(segment.path))
-        with self._opened(segment.path) as opened:
+        with self._open_segment(segment.path) as opened:
             size = opened.size
             if is_whole and found.end and not segment.later_segment and _incomplete(opened, found.end) is None:
                 size = min(size, found.end + _ZEROS_SEARCHED)
@@ -174,7 +174,7 @@ class GrowingLog:
         """The incomplete batch after the log's end; None: there is none, or the file is gone."""
         last, batch = self.listed_log.segments[-1].path, self._before[self.end]
         try:
-            with self._opened(last) as opened:
+            with self._open_segment(last) as opened:
                 return _incomplete(opened, batch.end if batch.path == last else 0)
         except FileNotFoundError:
             return None
@@ -210,7 +210,7 @@ class GrowingLog:
             return self._gap_end(stop) or stop
         if batch.first_offset > start:
             return batch.first_offset
-        with self._opened(batch.path) as opened:
+        with self._open_segment(batch.path) as opened:
             if distributed.has_valid_checksum(opened, batch.begin, batch.end):
                 return stop
         return self._gap_end(batch.next_offset) or batch.next_offset

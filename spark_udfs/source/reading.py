@@ -172,7 +172,7 @@ _PERMISSIVE = "mode PERMISSIVE keeps everything else; the column columnNameOfCor
 
 
 def _advice(split: Split, error: kafkarec.KafkaRecordError, options: ReadOptions) -> str:
-    if not decoding.begins_without_batch(error):
+    if not decoding.is_no_batch(error):
         return _PERMISSIVE
     with open_segment(split.path, options.storageOptions) as opened:
         is_gzip = opened.raw(0, len(decoding.GZIP)) == decoding.GZIP

@@ -68,7 +68,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Pickles options and columns; the driver's state of the logs is not needed in tasks."""
         return worker_path.reduce_with_package(type(self), self.options, self.columns)
 
-    def _begin(self) -> None:
+    def _set_up(self) -> None:
         log_to_stderr()
         bootstrap.load()
         if self._error is not None:
@@ -76,7 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _with_logs(self, call: Callable[[_Logs], _T], *, is_first: bool = False) -> _T:
         """`call` with the logs as they are now; again while files that it opens are removed or replaced."""
-        self._begin()
+        self._set_up()
 
         def now(found: Partitions) -> _T:
             left_out = self._listing.finder.left_out
@@ -170,7 +170,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cause_first
     def getDefaultReadLimit(self) -> ReadLimit:
-        self._begin()
+        self._set_up()
         if self.options.maxOffsetsPerTrigger is not None:
             return ReadMaxRows(self.options.maxOffsetsPerTrigger)
         if self.options.maxBytesPerTrigger is not None:

@@ -243,7 +243,7 @@ def test_the_picture_of_a_map_shows_what_verify_finds(damaged: Path) -> None:
             found = damage_at[one.position]
             shown.append(f"{found.reason}, offsets {found.lost_from} to {found.lost_to} lost")
     assert [line for line in shown if line not in texts_of("damage")] == []
-    bar = Bar("", [(one.state, one.length) for one in file.ranges]).drawn()
+    bar = Bar("", [(one.state, one.length) for one in file.ranges]).svg()
     assert bar.removeprefix("<svg ") in (ROOT / "docs" / "pictures" / "damage.svg").read_text()
 
 

@@ -35,7 +35,7 @@ from kafkarec.format.control import ControlRecordType
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.ops.rewrite import Progress, SourceBatch, with_joined_output
-from kafkarec.read.walk import HEADERS, Buffer, walk, walk_request
+from kafkarec.read.walk import HEADERS, BytesSegment, walk, walk_request
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 
@@ -295,7 +295,7 @@ def _segments(source: Any) -> Sequence[Any]:
         raise TypeError("a data folder: compact one partition at a time: for log in kafkarec.open(folder): ...")
     if isinstance(source, str | os.PathLike):
         raise TypeError("a path: open it first with kafkarec.open(path)")
-    return [Buffer(source)]
+    return [BytesSegment(source)]
 
 
 def cleaned(

@@ -25,7 +25,7 @@ from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS
 from kafkarec.ops.rewrite import SourceBatch, batches_of
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_part
-from kafkarec.read.walk import Buffer
+from kafkarec.read.walk import BytesSegment
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step
 from kafkarec.storage import opening
@@ -68,7 +68,7 @@ def checked_segments(data: Any) -> Sequence[Any]:
             raise ValueError(f"{len(logs)} partitions; convert them one by one")
         return [segment for log in logs for segment in log.segments]
     try:
-        return [Buffer(data)]
+        return [BytesSegment(data)]
     except TypeError:
         raise TypeError(f"expected a buffer, a Segment or a Log, not {type(data).__name__}") from None
 

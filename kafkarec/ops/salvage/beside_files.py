@@ -27,7 +27,7 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
 from kafkarec.support.text_table import counted
 
-from .partition_sources import SalvagePartition, SalvageSource
+from .partition_sources import PartitionSources, SalvageSource
 from .salvaged_partition import BesideFile, SalvagedPartition
 
 OffsetRange = tuple[int, int]
@@ -41,7 +41,7 @@ class _Content(NamedTuple):
     batches: int
 
 
-def arrange(partition: SalvagePartition, given: set[str]) -> None:
+def arrange(partition: PartitionSources, given: set[str]) -> None:
     """Puts the segments of a partition in their places, and finds its fillers. given: files that the caller names."""
     for source in partition.sources:
         if source.log is None or remote.is_url(source.log.path):
@@ -72,7 +72,7 @@ def arrange(partition: SalvagePartition, given: set[str]) -> None:
 
 
 def find_useful_fillers(
-    partition: SalvagePartition, probed: SalvagedPartition, cap: int
+    partition: PartitionSources, probed: SalvagedPartition, cap: int
 ) -> tuple[list[SalvageSource], list[BesideFile]]:
     """The fillers that have something of what `probed`, a salvage without them, lacks, and what is said of all."""
     sources, beside = [], []
@@ -139,7 +139,7 @@ def _segment(source: SalvageSource, name: str) -> SegmentFile:
     return SegmentFile(folder.join(name), name, folder=folder, topic=source.log.topic, partition=source.log.partition)
 
 
-def _take_swaps(partition: SalvagePartition, source: SalvageSource, unnamed: Sequence[str]) -> None:
+def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Sequence[str]) -> None:
     taken, ends = [], []
     valid = names.swaps_to_take(unnamed)
     for name in unnamed:
@@ -178,19 +178,19 @@ def _end(segment: SegmentFile) -> int | None:
     return None if last is None else int(last["next_offset"])
 
 
-def log_start(partition: SalvagePartition) -> int:
+def log_start(partition: PartitionSources) -> int:
     """The log start offset, from log-start-offset-checkpoint; 0: not known."""
     return max(one.data_folder.log_start(partition.topic, partition.partition) for one in partition.sources)
 
 
-def read_recorded_ends(partition: SalvagePartition) -> None:
+def read_recorded_ends(partition: PartitionSources) -> None:
     """Reads the recorded ends of the sources, before their segments: a broker may be writing both."""
     for source in partition.main_sources:
         if not source.unordered:
             source.recorded_ends = recorded_ends.read(_log(partition, source), source.data_folder)
 
 
-def add_lost_start(partition: SalvagePartition, report: SalvagedPartition) -> None:
+def add_lost_start(partition: PartitionSources, report: SalvagedPartition) -> None:
     """Adds the offsets below the first segment that are lost, and in no source: see storage.recorded_ends."""
     base = min((one.base_offset or 0 for source in partition.sources for one in source.segments), default=0)
     for source in partition.main_sources:
@@ -202,7 +202,7 @@ def add_lost_start(partition: SalvagePartition, report: SalvagedPartition) -> No
             return
 
 
-def credible(partition: SalvagePartition) -> list[RecordedEnd]:
+def credible(partition: PartitionSources) -> list[RecordedEnd]:
     """The recorded ends of all sources, without wrong ones. A last segment that was not read to its end proves nothing
     about the log's, and so its source has none."""
     sources = partition.main_sources
@@ -211,7 +211,7 @@ def credible(partition: SalvagePartition) -> list[RecordedEnd]:
     return [*found, *(one for recorded, end in read for one in recorded_ends.credible(recorded, end))]
 
 
-def mark_incomplete_ends(partition: SalvagePartition) -> bool:
+def mark_incomplete_ends(partition: PartitionSources) -> bool:
     """Marks the last segment of a source that ends below one of its own recorded ends as one that other batches
     follow, as a cut batch or zeros at its end are damage then. Returns whether there is such a tail, which must be read
     again."""
@@ -233,7 +233,7 @@ def _log_end(source: SalvageSource) -> LogEnd | None:
     return LogEnd(max(end.next_offset or 0, source.segments[-1].base_offset or 0), end.position, None)
 
 
-def end_without_segments(partition: SalvagePartition, recorded: Sequence[RecordedEnd]) -> int:
+def end_without_segments(partition: PartitionSources, recorded: Sequence[RecordedEnd]) -> int:
     """The least end of a log that the sources have no segment of; 0: they have segments."""
     if any(source.segments for source in partition.sources):
         return 0
@@ -241,14 +241,14 @@ def end_without_segments(partition: SalvagePartition, recorded: Sequence[Recorde
     return max((recorded_ends.end_without_segments(log, recorded).offset for log in logs), default=0)
 
 
-def is_known_uncleaned(partition: SalvagePartition) -> bool:
+def is_known_uncleaned(partition: PartitionSources) -> bool:
     """Whether cleaner-offset-checkpoint beside each source says that the log cleaner never worked on the log."""
     folders = [source.data_folder for source in partition.main_sources if source.log is not None]
     known = [folder.cleaned(partition.topic, partition.partition) for folder in folders]
     return bool(known) and not any(one is not False for one in known)
 
 
-def proofs_of_loss(partition: SalvagePartition, missing: Sequence[tuple[int, int]]) -> list[str]:
+def proofs_of_loss(partition: PartitionSources, missing: Sequence[tuple[int, int]]) -> list[str]:
     """Sentences why offsets that are missing between segments are lost, not removed by a cleaner."""
     sentences: list[str] = []
     for source in partition.main_sources:
@@ -263,7 +263,7 @@ def proofs_of_loss(partition: SalvagePartition, missing: Sequence[tuple[int, int
     return sentences
 
 
-def _log(partition: SalvagePartition, source: SalvageSource) -> PartitionFiles:
+def _log(partition: PartitionSources, source: SalvageSource) -> PartitionFiles:
     folder = None if source.log is None else source.log.folder
     return PartitionFiles(
         source.path, source.segments, folder=folder, topic=partition.topic, partition=partition.partition

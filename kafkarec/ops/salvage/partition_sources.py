@@ -70,7 +70,7 @@ class SalvageSource:
 
 
 @dataclass
-class SalvagePartition:
+class PartitionSources:
     """The sources of one partition, which is one folder in the output.
 
     fillers    files for offsets that the log lacks -> whether a .swap has replaced them: they fill what is damaged, not
@@ -111,14 +111,14 @@ class SalvageInput(NamedTuple):
     data_folders   the folders that were named as a whole
     """
 
-    partitions: list[SalvagePartition]
+    partitions: list[PartitionSources]
     left_out: list[LeftOut]
     data_folders: list[DataFolderState]
 
 
 def find_partitions(given: Iterable[Any], topic: str | None, partition: int | None) -> SalvageInput:
     """Opens the sources, which are paths or opened Segments, Logs and LogDirs, and groups them by partition."""
-    by_key: dict[Any, SalvagePartition] = {}
+    by_key: dict[Any, PartitionSources] = {}
     left_out: list[LeftOut] = []
     folders: list[Folder] = []
     sources = list(given)
@@ -170,7 +170,7 @@ def _to_name_itself(left_out: Iterable[LeftOut]) -> str:
     return f"; name what is to be read: {' '.join(quoted(as_operand(path)) for path in found[:_MOST_NAMED])}{more}"
 
 
-def rank_by_topic_id(partitions: Iterable[SalvagePartition], merge_different: bool) -> None:
+def rank_by_topic_id(partitions: Iterable[PartitionSources], merge_different: bool) -> None:
     """Raises Refused if sources of a partition have different topic ids: they are not replicas of one log. With
     `merge_different` ranks them by the ids, and the report says so."""
     different = []
@@ -198,7 +198,7 @@ def rank_by_topic_id(partitions: Iterable[SalvagePartition], merge_different: bo
         )
 
 
-def ids_in_meta_properties(partitions: Iterable[SalvagePartition]) -> list[str]:
+def ids_in_meta_properties(partitions: Iterable[PartitionSources]) -> list[str]:
     """SalvageReport.source_ids"""
     paths = [source.path for one in partitions for source in one.sources if not remote.is_url(source.path)]
     found: dict[str, dict[str, None]] = {}
@@ -213,7 +213,7 @@ def ids_in_meta_properties(partitions: Iterable[SalvagePartition]) -> list[str]:
     return [f"{name}={next(iter(found[name]))}" for name in names_found if len(found[name]) == 1 or name[0] == "c"]
 
 
-def unread_side_files(partition: SalvagePartition) -> list[ReadFailure]:
+def unread_side_files(partition: PartitionSources) -> list[ReadFailure]:
     """The side files of the sources that cannot be read. What is written does not need them all; but a disk that fails
     in one of them is named as `verify` names it."""
     failures = []
@@ -327,7 +327,7 @@ def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | 
 
 
 def _add(
-    by_key: dict[Any, SalvagePartition], log: PartitionFiles, alone: bool, topic: str | None, partition: int | None
+    by_key: dict[Any, PartitionSources], log: PartitionFiles, alone: bool, topic: str | None, partition: int | None
 ) -> None:
     """Adds copies of the log's segments, as they are held open and closed, to a source of their partition."""
     segments = [segment.copy() for segment in log.segments_for_reports]
@@ -338,7 +338,7 @@ def _add(
     # A .checkpoint begins at offset 0 and ends at the offset in its name.
     unordered = alone and (log.segments[0].base_offset is None or log.segments[0].name.endswith(".checkpoint"))
     own = os.path.abspath(log.path) if unordered else folder
-    target = by_key.setdefault((named_topic, named_partition) if known else own, SalvagePartition("", None, None))
+    target = by_key.setdefault((named_topic, named_partition) if known else own, PartitionSources("", None, None))
     if known:
         target.topic, target.partition = named_topic, named_partition
     for source in target.sources:

@@ -55,7 +55,7 @@ from .beside_files import (
     read_recorded_ends,
     rows_in,
 )
-from .partition_sources import SalvagePartition, unread_side_files
+from .partition_sources import PartitionSources, unread_side_files
 from .plan_builder import MAX_SEGMENT, UNORDERED_SEGMENT_BYTES, PlanBuilder, SalvageOptions, merge, report_unreadable
 from .plan_writing import copy_from_sources
 from .planned_changes import (
@@ -74,7 +74,7 @@ from .salvaged_partition import BesideFile, OutputFile, SalvagedPartition
 _CUT = "length_beyond_end"  # the reason of its damage
 
 
-def plan_snapshots(folder: PlannedFolder, partition: SalvagePartition, cap: int) -> None:
+def plan_snapshots(folder: PlannedFolder, partition: PartitionSources, cap: int) -> None:
     """Plans each snapshot of the sources, by its name. cap: max_decompressed_bytes."""
     copies: dict[str, list[tuple[int, SegmentFile]]] = {}
     for number, source in enumerate(partition.sources):
@@ -137,7 +137,7 @@ def _has_footer(good: list[GoodBatch]) -> bool:
         return False
 
 
-def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
+def plan(partition: PartitionSources, options: SalvageOptions) -> list[PlannedFolder]:
     """The folders of a partition: one, or several for a file without a known name that has several logs."""
     if partition.topic is None and partition.sources[0].unordered:
         return _plan_unordered(partition, options)
@@ -192,7 +192,7 @@ def plan(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFo
     return [made]
 
 
-def _plan_merged(partition: SalvagePartition, options: SalvageOptions) -> PlannedFolder:
+def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> PlannedFolder:
     """The good batches of all sources, as one log. Sets their ends."""
     sources, start = partition.sources, None
     named = [one.segments[0].base_offset for one in partition.main_sources if one.segments and not one.unordered]
@@ -214,7 +214,7 @@ def _plan_merged(partition: SalvagePartition, options: SalvageOptions) -> Planne
     report.sources = [one.path for source in sources for one in source.segments]
     ranks = [source.rank for source in sources]
     for row, reason in merge(streams, start, stale=options.as_partition, ranks=ranks):
-        builder.add(row, reason)
+        builder.add_or_set_aside(row, reason)
     builder.add_collected()
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
         last = sources[0].segments[-1]
@@ -231,7 +231,7 @@ def _plan_merged(partition: SalvagePartition, options: SalvageOptions) -> Planne
     return builder.folder
 
 
-def _plan_unordered(partition: SalvagePartition, options: SalvageOptions) -> list[PlannedFolder]:
+def _plan_unordered(partition: PartitionSources, options: SalvageOptions) -> list[PlannedFolder]:
     """A file without a known name as one log; or, if its offsets, leader epochs or sequence numbers fall, as many. It
     then has pieces of several partitions, or of one partition in the wrong order; only the user can know which. It is
     read once more then, as no offset tells of another one that it is wrong."""
@@ -250,7 +250,7 @@ def _plan_unordered(partition: SalvagePartition, options: SalvageOptions) -> lis
             builder = PlanBuilder(partition, options, options.new_folder())
             plans.append(builder.folder)
         for row, reason in merge([iter(run)], None):
-            builder.add(row, reason)
+            builder.add_or_set_aside(row, reason)
         builder.folder.join_aside()
     if len(runs) > 1:
         plans[0].report.problems.append(
@@ -264,7 +264,7 @@ def _plan_unordered(partition: SalvagePartition, options: SalvageOptions) -> lis
     return plans
 
 
-def _base_offsets(partition: SalvagePartition) -> list[int]:
+def _base_offsets(partition: PartitionSources) -> list[int]:
     """The base offsets of the first source's segments, and of the other sources' segments before and after those."""
     base_offsets: list[int] = []
     for source in partition.sources:
@@ -275,7 +275,7 @@ def _base_offsets(partition: SalvagePartition) -> list[int]:
     return base_offsets
 
 
-def _compare_end(partition: SalvagePartition, report: SalvagedPartition, recorded: Sequence[RecordedEnd]) -> EndVerdict:
+def _compare_end(partition: PartitionSources, report: SalvagedPartition, recorded: Sequence[RecordedEnd]) -> EndVerdict:
     """Compares the log with the recorded ends, and with what proves that offsets are lost; the report gets
     it."""
     report.proofs = proofs_of_loss(partition, report.missing)
@@ -307,7 +307,7 @@ def _extend_to(made: PlannedFolder, end: int) -> None:
 
 
 def _complete_plan(
-    partition: SalvagePartition, made: PlannedFolder, options: SalvageOptions, least_end: int = 0
+    partition: PartitionSources, made: PlannedFolder, options: SalvageOptions, least_end: int = 0
 ) -> None:
     """Decides the transactions whose markers are lost; removes what a broker fails on."""
     report = made.report

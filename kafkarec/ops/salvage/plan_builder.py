@@ -35,7 +35,7 @@ from kafkarec.sources.read_failures import partial_read_failure
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress
 from kafkarec.storage.segment_file import SegmentFile
 
-from .partition_sources import SalvagePartition
+from .partition_sources import PartitionSources
 from .planned_files import FilePlan, PlannedFolder, Spool, Unreadable
 from .salvaged_partition import SalvagedPartition, add_counts
 
@@ -209,7 +209,7 @@ class PlanBuilder:
 
     def __init__(
         self,
-        partition: SalvagePartition,
+        partition: PartitionSources,
         options: SalvageOptions,
         folder: str,
         start: int | None = None,
@@ -236,7 +236,7 @@ class PlanBuilder:
         self.report.damage[:0] = [one.as_dict() for one in self.collector.damage]
         self.report.restored = [one.as_dict() for one in self.collector.restored or ()]
 
-    def add(self, row: GoodBatch, reason: str) -> None:
+    def add_or_set_aside(self, row: GoodBatch, reason: str) -> None:
         """Adds a batch to the log, if there is no reason to set it aside; counts it if it is a duplicate."""
         if reason == DUPLICATE:
             self.report.duplicates += row.batches

@@ -32,7 +32,7 @@ from kafkarec.storage.rebuild_folder import EachStep, rebuild_side_files, snapsh
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import FileGroup
 
-from .partition_sources import SalvagePartition
+from .partition_sources import PartitionSources
 from .planned_files import FilePlan, Output, PlannedFolder
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which this node voted (KIP-595)
@@ -86,7 +86,7 @@ def _read_quorum_state(data: bytes) -> None:
         raise CorruptRecordError(f"{_QUORUM_STATE} is not JSON", reason="checkpoint_invalid") from None
 
 
-def copy_from_sources(log: PartitionFiles, write: Write, partition: SalvagePartition) -> list[str]:
+def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSources) -> list[str]:
     """Copies the files with data that is not in the batches of the new log: the topic id, epochs without records, the
     quorum state, producers before the log's start. Returns sentences about problems."""
     problems: list[str] = []

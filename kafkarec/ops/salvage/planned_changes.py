@@ -55,7 +55,7 @@ from kafkarec.storage.log_reading import tables
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
-from .partition_sources import SalvagePartition
+from .partition_sources import PartitionSources
 from .planned_files import Change, batch_size, inserted, removed_batch
 from .salvaged_partition import SalvagedPartition
 
@@ -65,7 +65,7 @@ _ASIDE, _OPEN = "aside", "open"
 _Lost = tuple[str, int, int, int | None, int | None]  # file, position, length, and the first and last offset lost
 
 
-def may_have_lost_markers(partition: SalvagePartition, report: SalvagedPartition) -> bool:
+def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition) -> bool:
     """Whether markers may be lost: offsets are missing, or a .txnindex lists ABORT markers, which the log may lack in a
     gap or behind its end."""
     if report.lost or report.missing or report.never_compacted:
@@ -74,7 +74,7 @@ def may_have_lost_markers(partition: SalvagePartition, report: SalvagedPartition
     return report.next_offset is not None and any(True for _ in entries_of(segments))
 
 
-def decided_markers(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
+def decided_markers(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Decision]:
     """How the transactions ended whose markers are lost in the holes of a new log, by the side files of the sources."""
     segments = [segment for source in partition.of_one_topic for segment in source.segments]
     firsts = [source.segments[0] for source in partition.of_one_topic if source.segments]
@@ -99,7 +99,7 @@ def decided_markers(log: PartitionFiles, partition: SalvagePartition, report: Sa
     return [*found.decisions, *found.listed_ahead()]
 
 
-def _holes(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Hole]:
+def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Hole]:
     """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made."""
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     bases = [segment.base_offset or 0 for segment in log.segments]

@@ -22,8 +22,8 @@ from kafkarec.support.durable import make_folder, sync_folder, write_file
 
 from .beside_files import arrange
 from .partition_sources import (
+    PartitionSources,
     SalvageInput,
-    SalvagePartition,
     find_partitions,
     ids_in_meta_properties,
     rank_by_topic_id,
@@ -218,7 +218,7 @@ class _Run:
         if self._stop.is_set():
             raise _Stopped
 
-    def salvage_all(self, partitions: Sequence[SalvagePartition]) -> list[SalvagedPartition]:
+    def salvage_all(self, partitions: Sequence[PartitionSources]) -> list[SalvagedPartition]:
         """The reports of all partitions, in their order. Files without a name come first, one after the other: they get
         their folders' names in order."""
         self._folders = {one.folder for one in partitions}
@@ -235,7 +235,7 @@ class _Run:
                 raise next((one for one in ended if one and not isinstance(one, _Stopped)), error) from None
         return [report for one in partitions for report in done[one.folder]]
 
-    def _salvage_one(self, partition: SalvagePartition) -> list[SalvagedPartition]:
+    def _salvage_one(self, partition: PartitionSources) -> list[SalvagedPartition]:
         """Plans one partition, writes it, and reads it back; or takes over what an earlier run has done."""
         self._raise_if_stopped()
         if self._unfinished is None:
@@ -261,7 +261,7 @@ class _Run:
             return self._plan_and_write(partition, note, read_once=True)
 
     def _plan_and_write(
-        self, partition: SalvagePartition, note: PartitionNote, read_once: bool
+        self, partition: PartitionSources, note: PartitionNote, read_once: bool
     ) -> list[SalvagedPartition]:
         assert self._unfinished is not None
         out = self._options.out

@@ -161,7 +161,7 @@ class SalvagedPartition:
     def set_end(self, offset: int, recorded: Iterable[RecordedEnd]) -> EndVerdict:
         self.log_end = offset
         self.recorded_ends = [one.to_dict() for one in above(recorded, LogEnd(offset, 0, None))]
-        self.beyond_end = self.end.missing
+        self.beyond_end = self.end.beyond_end
         return self.end
 
     def to_dict(self) -> dict[str, Any]:

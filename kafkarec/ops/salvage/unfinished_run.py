@@ -29,7 +29,7 @@ from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, make_folder, sync_folder, write_file
 
-from .partition_sources import SalvagePartition
+from .partition_sources import PartitionSources
 from .plan_writing import FileDigest, digest_of_file
 from .planned_files import FilePlan, PlannedFolder, PlannedSource
 from .salvaged_partition import SalvagedPartition
@@ -96,7 +96,7 @@ class PartitionNote:
     why_again   why a partition that an earlier run finished is made again; empty: it was not finished
     """
 
-    def __init__(self, run: UnfinishedRun, partition: SalvagePartition) -> None:
+    def __init__(self, run: UnfinishedRun, partition: PartitionSources) -> None:
         self._run, self._out = run, run.out
         self._name = f"{partition.folder}.json"
         self._sources: list[list[Any]] = []  # path, size and time of modification of each

@@ -93,7 +93,7 @@ class ValidatedRecords(bytes):
         )
 
 
-def validated_records(
+def as_validated(
     data: bytes | bytearray | memoryview,
     *,
     now: int,
@@ -112,7 +112,7 @@ def validated_records(
     return result
 
 
-OTHER_MAGIC, NO_KEY, OUT_OF_RANGE, APPEND_TIME = 1, 2, 3, 4  # the C enum RecordError of `_c/record_stats.pxd`
+OTHER_MAGIC, NO_KEY, OUT_OF_RANGE, APPEND_TIME = 1, 2, 3, 4  # the C enum RecordFault of `_c/record_stats.pxd`
 
 
 def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **sides: Any) -> NoReturn:

@@ -31,13 +31,13 @@ from .rules import (
     FirstBatch,
     Rules,
     ValidatedRecords,
+    as_validated,
     check,
     check_rewrite,
     checked_origin,
     refuse,
     refuse_records,
     time_limit,
-    validated_records,
 )
 
 _COLUMNS = ("timestamp", "key", "value", "headers")
@@ -71,7 +71,7 @@ class ProduceRequest(NamedTuple):
         return wrapped(self.rules.first_offset + self.stats.records, 64)
 
     def result(self, data: bytes | memoryview, max_timestamp: int, *, rewritten: bool = False) -> ValidatedRecords:
-        return validated_records(
+        return as_validated(
             data,
             now=self.rules.now,
             max_timestamp=max_timestamp,
@@ -258,7 +258,7 @@ def _follower_append(view: memoryview, request: Request, rules: Rules) -> Valida
         if begin < rules.first_offset:
             sides = {"expected": rules.first_offset - 1, "found": begin}
             refuse("offsets_out_of_order", base_offset=first.base_offset, **sides)
-    return validated_records(
+    return as_validated(
         view[: request.end],
         now=-1,
         max_timestamp=request.max_timestamp,

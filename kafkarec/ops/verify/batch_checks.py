@@ -142,7 +142,7 @@ def check_control_records(step: Step, findings: Findings) -> None:
         return
     keys, values = (cells(step.chunk, column, "z", 0, len(step.chunk)) for column in (_KEY, _VALUE))
     keys_and_values = list(zip(keys, values, strict=True))
-    problems = {one: found for one in set(keys_and_values) if (found := _problem(*one))}
+    problems = {one: found for one in set(keys_and_values) if (found := _control_problem(*one))}
     if not problems:
         return
     offsets = cells(step.chunk, _OFFSET, "l", 0, len(step.chunk))
@@ -156,7 +156,7 @@ def check_control_records(step: Step, findings: Findings) -> None:
             findings.add(*problems[one], step.cell("position", runs[2 * run]), offsets[at])
 
 
-def _problem(key: bytes | None, value: bytes | None) -> tuple[str, str] | None:
+def _control_problem(key: bytes | None, value: bytes | None) -> tuple[str, str] | None:
     """The (kind, detail) of the problem with a control record; None: no problem."""
     try:
         parsed = control.parse(key, value)

@@ -57,7 +57,7 @@ def partition_report(
             add_hanging_of([*log.segments[:-1], again], along.batches)
     in_order = _in_order(files)
     _bound_damage(in_order)
-    _report_end(log, end, findings)
+    _report_higher_ends(log, end, findings)
     between = _gaps_between(in_order, findings)
     if order is not None:
         order.apply(segments)
@@ -168,7 +168,7 @@ def _end(
     return EndVerdict(end, () if is_unread else recorded_ends.above(ends, end))
 
 
-def _report_end(log: PartitionFiles, verdict: EndVerdict, findings: Findings) -> None:
+def _report_higher_ends(log: PartitionFiles, verdict: EndVerdict, findings: Findings) -> None:
     """Adds a finding for each meaning, by the highest end."""
     for meaning, (kind, consequence) in _MEANINGS.items():
         of_meaning = [one for one in verdict.higher if one.meaning == meaning]

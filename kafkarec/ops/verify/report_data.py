@@ -118,7 +118,7 @@ class PartitionReport:
     @property
     def beyond_end(self) -> int:
         """The number of offsets above the log's end that existed at least, according to another file."""
-        return self.end.missing
+        return self.end.beyond_end
 
     @property
     def name(self) -> str:
