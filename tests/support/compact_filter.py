@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kafkarec.ops.compact import BatchRecords, BatchRetentionResult, CleanerStats, RecordFilter, SourceBatch
 from kafkarec.ops.compact.filtering import decode_request
-from kafkarec.read.walk import HEADERS, Buffer, walk, walk_request
+from kafkarec.read.walk import HEADERS, BytesSegment, walk, walk_request
 
 
 class Filtered(bytes):
@@ -46,7 +46,7 @@ def filter_to(
     most_body: int | None = None,
 ) -> Filtered:
     """Return the batches without what the filter rejects. Kafka checks no CRC here, as with `check_crcs=False`."""
-    source, stats = Buffer(data), CleanerStats()
+    source, stats = BytesSegment(data), CleanerStats()
     running = _Chosen(now, delete_retention_ms, stats, most_body=most_body)
     running.chooser = chooser
     result = Filtered(b"".join(running.run(decode_request(check_crcs, 128 << 20), source)))

@@ -22,7 +22,7 @@ import kafkarec
 from kafkarec._core import Decoder, PassResult, Source
 from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns, batch_table, read_part, read_pieces
-from kafkarec.read.walk import Buffer
+from kafkarec.read.walk import BytesSegment
 from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
 from kafkarec.tables.records import BatchTable
 
@@ -47,7 +47,7 @@ def file_request(file: str | None = "test.log", **options: Any) -> DecodeRequest
     return decode_request(named={"file": file}, **options)
 
 
-class FileInMemory(Buffer):
+class FileInMemory(BytesSegment):
     """Bytes as a segment of a walk to which the rules for files apply. evidence: what other files say of its
     transactions."""
 

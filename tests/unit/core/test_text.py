@@ -19,7 +19,7 @@ import kafkarec
 from kafkarec._verbs import lines
 from kafkarec.cli import cat_writers, json_lines
 from kafkarec.cli.cat_writers import CsvWriter
-from kafkarec.cli.record_pieces import rows_at, windows
+from kafkarec.cli.record_pieces import rows_at, slices
 
 pytestmark = pytest.mark.core
 
@@ -146,7 +146,7 @@ def csv_of(
     source: Any = SimpleNamespace(**known, path="f")
     writer = CsvWriter(sink, names, forms, list(left), iso_times)
     with patch.object(cat_writers, "json_texts", texts_of):
-        for window in windows(table):  # as cat cuts it
+        for window in slices(table):  # as cat cuts it
             writer.write(source, window)
     return sink.getvalue().partition(b"\n")[2]
 

@@ -15,7 +15,7 @@ import kafkarec
 from kafkarec.ops.verify import side_file_checks
 from kafkarec.ops.verify.findings import Finding, SideFileFindings
 from kafkarec.ops.verify.side_file_checks import OffsetIndexCheck, TimeIndexCheck
-from kafkarec.read.walk import HEADERS, Buffer, walk, walk_request
+from kafkarec.read.walk import HEADERS, BytesSegment, walk, walk_request
 from kafkarec.sidecars import offset_index, time_index
 from kafkarec.sidecars.index_entries import Entries
 
@@ -93,7 +93,7 @@ def found(indexes: Indexes, pieces: Iterable[list[Batch]]) -> list[Finding]:
         OffsetIndexCheck(indexes.offsets, partial(findings[0].report, "i")),
         TimeIndexCheck(indexes.times, partial(findings[1].report, "t")),
     )
-    everything = Buffer(b"".join(batch.data for piece in pieces for batch in piece))
+    everything = BytesSegment(b"".join(batch.data for piece in pieces for batch in piece))
     end = 0
     for piece in pieces:
         begin, end = end, end + sum(len(batch.data) for batch in piece)
