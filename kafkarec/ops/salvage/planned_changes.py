@@ -47,7 +47,6 @@ from kafkarec.read.walk import MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
 from kafkarec.recover.holes import Hole, examined, marker_bytes
 from kafkarec.recover.marker_evidence import UNDECIDED, Decision
-from kafkarec.recover.marker_matching import FIRST
 from kafkarec.recover.steps import as_stored
 from kafkarec.state.producers import producers_at_log_start
 from kafkarec.storage.log_folders import PartitionFiles
@@ -250,7 +249,7 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
     for producer, first, marker in aborted_spans(matched):
         left_out.setdefault(producer, []).append(_Span(first, marker, ""))
     for producer, txn in matched.open.items():
-        left_out.setdefault(producer, []).append(_Span(txn[FIRST], 2**63, "transaction_not_ended"))
+        left_out.setdefault(producer, []).append(_Span(txn.first_offset, 2**63, "transaction_not_ended"))
     for segment in log.segments:
         for table in tables([segment]):
             magics, positions = table.column("magic"), table.column("position")
