@@ -175,27 +175,15 @@ class MatchedTransactions:
         holes = self._hole_finder.holes_in(step, self._segment, self.next_offset)
         if not len(step):
             return
-        first, last = step.first_offset, step.last_offset
         if self.first_offset is None:
-            self.first_offset = first
+            self.first_offset = step.first_offset
         if self._segment_start is None:
-            self._segment_start = first
-        self.next_offset = last + 1
-        legible = {(hole.marker.producer_id, hole.marker.offset) for _, hole in holes if hole.marker}
+            self._segment_start = step.first_offset
+        self.next_offset = step.last_offset + 1
         # (row, what is done before its batch, with what). A hole comes first: the markers of entries are in it.
         places: list[tuple[int, Callable[[Any], None], Hole | AbortedTransaction]]
         places = [(row, self._hold_open_transactions, hole) for row, hole in holes]
-        if self._unmatched_before:  # their markers were lost between the previous segment and this one
-            note_within = partial(self._note_ahead, where="within the next segment's offsets")
-            for entry in sorted(self._unmatched_before, key=_MARKER_OFFSET):
-                if (entry.producer_id, entry.last_offset) not in legible:
-                    places.append((0, self._end_by_index if entry.last_offset < first else note_within, entry))
-            self._unmatched_before = []
-        due = set(takewhile(lambda key: key[1] <= last, self._unmatched)) - legible
-        if due:
-            due -= step.marker_keys()
-        for entry in sorted(map(self._unmatched.pop, due), key=_MARKER_OFFSET):
-            places.append((bisect_right(step.column("last_offset"), entry.last_offset), self._end_by_index, entry))
+        places += self._missing_markers(step, [hole.marker for _, hole in holes if hole.marker])
         start = 0
         for stop, handle, found in sorted(places, key=itemgetter(0)):
             self._match_rows(step, start, stop)
@@ -351,6 +339,23 @@ class MatchedTransactions:
         return TransactionData(producer, producer_epoch=epoch, first_offset=first_offset, segment=self._segment)
 
     # ---- markers that only the .txnindex has
+
+    def _missing_markers(
+        self, step: Step, legible: list[LegibleMarker]
+    ) -> Iterator[tuple[int, Callable[[Any], None], AbortedTransaction]]:
+        """(row behind its place, what is done with it, entry) of those that no batch up to the step's last one has."""
+        before, self._unmatched_before = self._unmatched_before, []
+        keys_of_legible = {(one.producer_id, one.offset) for one in legible}
+        note_within = partial(self._note_ahead, where="within the next segment's offsets")
+        for entry in sorted(before, key=_MARKER_OFFSET):  # they were lost between the previous segment and this one
+            if (entry.producer_id, entry.last_offset) not in keys_of_legible:
+                yield 0, self._end_by_index if entry.last_offset < step.first_offset else note_within, entry
+        last = step.last_offset
+        due = set(takewhile(lambda key: key[1] <= last, self._unmatched)) - keys_of_legible
+        if due:
+            due -= step.marker_keys()
+        for entry in sorted(map(self._unmatched.pop, due), key=_MARKER_OFFSET):
+            yield bisect_right(step.column("last_offset"), entry.last_offset), self._end_by_index, entry
 
     def _end_by_index(self, entry: AbortedTransaction) -> None:
         """Ends a transaction by its .txnindex entry: the ABORT marker was lost (damage, a missing segment)."""
