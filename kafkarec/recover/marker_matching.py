@@ -522,18 +522,16 @@ class MatchedTransactions:
 
     def _had_none(self, marker: NextMarker | None) -> bool:
         """SplitCase.had_none, for a marker of the last segment without an entry"""
-        index = self._indexes[-1]
-        if marker is None or marker.code != ABORT or index is None or self._segment_start is None:
+        index, start = self._indexes[-1], self._segment_start
+        if index is None or start is None or marker is None or marker.code != ABORT or marker.offset < start:
             return False
-        if not self._segment_start <= marker.offset < index.last_offset:
-            return False
-        return index.is_in_order and not index.within(Hole(marker.offset, marker.offset))
+        return index.is_complete_to(marker.offset) and not index.within(Hole(marker.offset, marker.offset))
 
     def _is_unlisted(self, data: TransactionData, holes: list[Hole]) -> bool:
         """SplitCase.unlisted"""
         segments = {segment for hole in holes for segment in hole.segments}
-        index = self._indexes[segments.pop()] if len(segments) == 1 else None
-        if index is None or holes[-1].last is None or index.last_offset <= holes[-1].last or not index.is_in_order:
+        index, end = self._indexes[segments.pop()] if len(segments) == 1 else None, holes[-1].last
+        if index is None or end is None or not index.is_complete_to(end):
             return False
         if index.overlaps(data.producer_id, data.first_offset, data.last_offset):
             return False

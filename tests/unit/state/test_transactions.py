@@ -12,10 +12,11 @@ import pytest
 import transaction_logs as txns
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import FileInMemory
 from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, LogState
 
 import kafkarec
-from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.logs import logs_of
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.marker_matching import NOTES
@@ -161,6 +162,35 @@ def test_an_unreadable_index_is_ignored_for_the_markers() -> None:
         result = listing([one])
         assert [note.reason for note in result.notes] == ["txnindex_unreadable"]
         assert len(result.aborted) == 1
+
+
+# ---- over damage
+
+EARLIER = Event(DATA, 7, 0, 3, time=builders.NOW + 9000, append=True)
+LATER = [Event(DATA, 7, 4, 2, time=builders.NOW + 1000), Event(PLAIN, -1, 6, 1, time=builders.NOW + 20_000)]
+HURT = [bytes(90), *(one.batch for one in LATER)]
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_a_transaction_over_damage_has_all_of_its_data(segments: int) -> None:
+    """Of the next epoch, so the COMMIT is that of both parts (KIP-890)."""
+    parts = [EARLIER.batch, *HURT, Event(COMMIT, 7, 7, 1, 1, builders.NOW + 21_000).batch]
+    inputs = [FileInMemory(b"".join(parts), "a")]
+    if segments == 2:
+        inputs = [FileInMemory(parts[0], "a"), FileInMemory(b"".join(parts[1:]), "b")]
+    [txn] = listing(inputs).committed
+    size = len(EARLIER.batch) + len(LATER[0].batch)
+    assert (txn.first_offset, txn.last_offset, txn.batches, txn.records, txn.bytes) == (0, 5, 2, 5, size)
+    assert (txn.first_timestamp, txn.last_timestamp) == (builders.NOW + 9000, builders.NOW + 9000)
+    assert txn.segments == ("a", "b")[:segments]
+
+
+def test_an_open_transaction_over_damage_has_the_age_of_its_first_batch() -> None:
+    """A snapshot from behind the damage has it open."""
+    snapshot = SnapshotEntry(7, 0, 0, 5, 1, builders.NOW, 3, 0)
+    one = FileInMemory(b"".join([EARLIER.batch, *HURT]), "a", Evidence(snapshots=lambda: [(6, [snapshot])]))
+    [txn] = listing([one]).open
+    assert (txn.first_offset, txn.batches, txn.duration_ms) == (0, 2, 11_000)
 
 
 # ---- the listing
