@@ -142,3 +142,14 @@ def test_open_at_the_damaged_end(tmp_path: Path) -> None:
     assert (found.column("offset"), found.undecided, found.last_stable_offset) == ([], (), 0)
     write_index(folder, (7, 0, 4, 5))
     assert read(folder).column("offset") == [3]
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_an_entry_of_a_producer_without_data_before_the_damage_accounts_for_nothing(tmp_path: Path, first: int) -> None:
+    """The .txnindex may be another log's."""
+    events = [Event(DATA, 7, 5, 3), Event(ABORT, 9, 8, 1), Event(DATA, 7, 9, 1), Event(COMMIT, 7, 10, 1)]
+    folder = write_log(tmp_path / "a-0", events, [8])
+    write_index(folder, (9, first, 8, 9))
+    assert [one.why for one in read(folder).undecided] == [NOTHING]
+    write_index(folder, (7, 5, 8, 9))
+    assert read(folder).undecided == () and seen(folder) == {9}
