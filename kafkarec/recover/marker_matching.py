@@ -91,7 +91,7 @@ class _Held:
     """A transaction that was open before a hole, and where its marker may be.
 
     data      before the hole
-    holes     that one, and the last of the further ones that have no data of the producer before them
+    holes     that one, and the last of the further ones for any marker that have no data of the producer before them
     up_to     the last hole for any marker that `holes` takes into account; None: there was none
     """
 
@@ -408,13 +408,12 @@ class MatchedTransactions:
             return
         up_to = hole if listed is None else self._hole_for_any_marker
         for producer in self._producers.open() if listed is None else listed:
-            data, held = self._producers.pop(producer), self._held.get(producer)
-            if held:
-                self._catch_up(held[-1])
+            data = self._producers.pop(producer)
             if data is not None:
-                self._held.setdefault(producer, []).append(_Held(data, [hole], up_to))
-            elif held:
-                held[-1].holes[1:] = [hole]
+                held = self._held.setdefault(producer, [])
+                if held:
+                    self._catch_up(held[-1])
+                held.append(_Held(data, [hole], up_to))
         self._hole_for_any_marker = up_to
 
     def _catch_up(self, held: _Held) -> _Held:

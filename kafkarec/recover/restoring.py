@@ -11,9 +11,9 @@
     partition_leader_epoch   files only; its neighbours disprove it, and it is the same in    EPOCHS
                              both, or leader-epoch-checkpoint agrees with both and has it     EPOCH_FILE
 
-`header_proofs` has the rules of the two fields for files. A restored batch is checked like any other: checksum, payload,
-records. Used wherever damage is skipped: the Decoder asks here for each batch that it refuses, and in files for each
-that does not follow the one before it, and for each that a search found.
+`header_proofs` has the rules of the two fields for files. A restored batch is checked like any other: checksum,
+payload, records. Used wherever damage is skipped: the Decoder asks here for each batch that it refuses, and in files for
+each that does not follow the one before it, and for each that a search found.
 """
 
 from __future__ import annotations

@@ -154,6 +154,14 @@ def test_markers_have_priority_and_a_different_index_is_noted() -> None:
     assert all(note.reason in NOTES for note in result.notes)
 
 
+def test_an_index_entry_within_the_next_segment_ends_nothing() -> None:
+    events = log_of((DATA, 7), (PLAIN, -1), (PLAIN, -1))
+    inputs = [txns.segment(events[:1], [AbortedTransaction(7, 0, 1, 2)]), txns.segment(events[1:])]
+    result = listing(inputs)
+    assert len(result.open) == 1
+    assert [(note.reason, note.offset) for note in result.notes] == [("txnindex_ahead", 1)]
+
+
 def test_an_unreadable_index_is_ignored_for_the_markers() -> None:
     events = log_of((DATA, 1), (ABORT, 1))
     one = txns.segment(events)
@@ -183,6 +191,19 @@ def test_a_transaction_over_damage_has_all_of_its_data(segments: int) -> None:
     assert (txn.first_offset, txn.last_offset, txn.batches, txn.records, txn.bytes) == (0, 5, 2, 5, size)
     assert (txn.first_timestamp, txn.last_timestamp) == (builders.NOW + 9000, builders.NOW + 9000)
     assert txn.segments == ("a", "b")[:segments]
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_a_legible_marker_that_the_index_lists_ends_its_transaction_once(segments: int) -> None:
+    events = log_of((DATA, 7), (ABORT, 7), (PLAIN, -1))
+    hurt = bytearray(events[1].batch)
+    hurt[70] ^= 1
+    parts = [events[0].batch + hurt, events[2].batch]
+    index = Evidence(lambda: [AbortedTransaction(7, 0, 1, 2)])
+    inputs = [FileInMemory(parts[0], "a", index), FileInMemory(parts[1], "b")]
+    result = listing(inputs if segments == 2 else [FileInMemory(b"".join(parts), "a", index)])
+    assert [(txn.producer_id, txn.marker_offset) for txn in result.aborted] == [(7, 1)]
+    assert [note.reason for note in result.notes] == ["marker_decided"]
 
 
 def test_an_open_transaction_over_damage_has_the_age_of_its_first_batch() -> None:
