@@ -12,8 +12,8 @@
                              both, or leader-epoch-checkpoint agrees with both and has it     EPOCH_FILE
 
 `header_proofs` has the rules of the two fields for files. A restored batch is checked like any other: checksum,
-payload, records. Used wherever damage is skipped: the Decoder asks here for each batch that it refuses, and in files for
-each that does not follow the one before it, and for each that a search found.
+payload, records. Used wherever damage is skipped: the Decoder asks here for each batch that it refuses, and in files
+for each that does not follow the one before it, and for each that a search found.
 """
 
 from __future__ import annotations

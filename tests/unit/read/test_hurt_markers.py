@@ -173,3 +173,9 @@ def test_damage_whose_markers_are_listed_has_none_of_others(tmp_path: Path) -> N
     snapshot(folder, 5, 0)
     write_index(folder, (8, 4, 5, 6))
     assert (seen(folder), read(folder).undecided) == ({0, 1, 2, 6}, ())
+
+
+def test_a_commit_of_a_later_epoch_than_the_data_before_the_damage(tmp_path: Path) -> None:
+    """It has the epoch after that of the first data, but that of the last one: it may be without KIP-890."""
+    events = [*LOST[:2], Event(DATA, 7, 4, 2, 1), Event(COMMIT, 7, 6, 1, 1), LOST[-1]]
+    assert [one.why for one in read(write_log(tmp_path / "a-0", events, [3])).undecided] == [NOTHING]
