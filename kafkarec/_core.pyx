@@ -54,8 +54,8 @@ from kafkarec._c.row_checks cimport (
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
     ABORT, COMMIT, Ended, Kept, Mark, Markers, Oddity, Producer, ProducerTable, Transaction, begin_rows, data_code,
-    keep_batch, known_producer, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row, take_rows,
-    violation_of, without_data,
+    keep_batch, known_producer, producer_at, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row,
+    take_rows, violation_of, without_data,
 )
 from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
 from kafkarec._entry.arguments cimport fill_aborted, fill_options, open_reader
@@ -852,11 +852,14 @@ cdef class IndexBuilder:
 cdef class Producers:
     """The producers of one log, and their open transactions: see `_c/producer_table.pxd`.
 
-    A transaction is a list in the order of marker_matching.EPOCH to SIZE, an entry a tuple in that of SnapshotEntry.
+    An open transaction is a tuple in the order of recover.steps.TransactionData, an entry one in that of SnapshotEntry.
+    kind: the class of the former
     """
     cdef ProducerTable table
+    cdef object kind
 
-    def __cinit__(self, int policy=0):
+    def __cinit__(self, int policy=0, kind=tuple):
+        self.kind = kind
         self.table.policy = policy
         self.table.first_open = self.table.last_open = self.table.max_timestamp = -1
         self.table.highest_base = INT64_MIN
@@ -872,7 +875,7 @@ cdef class Producers:
 
     def run(self, Rows rows not None, Chunk chunk, int64_t start, int64_t stop, int64_t segment):
         """Takes the batches [start, stop). Returns bytes of rows of int64: the ended transactions and the markers
-        without data, rows of marker_matching.ROW, and what was odd, rows of marker_matching.ODDITY; each in order.
+        without data, rows of recover.steps.EndedRow, and what was odd, rows of recover.steps.Oddity; each in order.
 
         chunk: the records of the control batches, keys and values and perhaps timestamps; None: there are none
         """
@@ -972,15 +975,14 @@ cdef class Producers:
 
     def open(self):
         """{producer id: its open transaction}, in the order in which they were opened."""
-        cdef const Producer* producer
-        cdef int64_t i
-        cdef list opened = []
-        for i in range(self.table.count):
-            producer = <const Producer*>self.table.producers.data + i
-            if producer.opened >= 0:
-                opened.append((producer.opened, producer.id, numbers_of(&producer.open)))
-        opened.sort()
-        return {producer_id: transaction for _, producer_id, transaction in opened}
+        cdef int64_t index = self.table.first_open
+        cdef list found = []
+        while index != ABSENT:
+            found.append(index)
+            index = producer_at(&self.table, index).after
+        found.sort(key=lambda at: producer_at(&self.table, at).opened)
+        return {producer_at(&self.table, at).id: open_transaction_of(producer_at(&self.table, at), self.kind)
+                for at in found}
 
     def pop(self, int64_t producer_id):
         """Closes and returns the open transaction of a producer; None: it has none."""
@@ -988,12 +990,7 @@ cdef class Producers:
         if producer == NULL or producer.opened < 0:
             return None
         set_closed(&self.table, producer)
-        return numbers_of(&producer.open)
-
-    def coordinator_epoch(self, int64_t producer_id):
-        """That of a producer's last marker; -1: not known."""
-        cdef const Producer* producer = known_producer(&self.table, producer_id)
-        return -1 if producer == NULL else producer.coordinator_epoch
+        return open_transaction_of(producer, self.kind)
 
     def set_coordinator_epoch(self, int64_t producer_id, int64_t epoch):
         """Of a marker that is not among the batches."""
@@ -1009,10 +1006,12 @@ cdef tuple entry_of(const Producer* producer):
             producer.last_timestamp, producer.coordinator_epoch, first)
 
 
-cdef list numbers_of(const Transaction* transaction):
-    cdef const Transaction* t = transaction
-    return [t.epoch, t.first, t.last, t.first_time, t.last_time, t.batches, t.records, t.bytes, t.segment, t.position,
-            t.size]
+cdef object open_transaction_of(const Producer* producer, kind):
+    cdef const Transaction* t = &producer.open
+    return tuple.__new__(kind, (
+        producer.id, producer.coordinator_epoch, t.epoch, t.first, t.last, t.first_time, t.last_time, t.batches,
+        t.records, t.bytes, t.segment, t.position, t.size,
+    ))
 
 
 @cython.final

@@ -53,7 +53,7 @@ cdef enum Policy:                # as in state/producers.py
 cdef enum:
     KEPT = 5                     # ProducerStateEntry.NUM_BATCHES_TO_RETAIN
 
-cdef struct Transaction:         # in the order of marker_matching.EPOCH to SIZE
+cdef struct Transaction:         # in the order of recover.steps.TransactionData
     int64_t epoch
     int64_t first
     int64_t last
@@ -66,7 +66,7 @@ cdef struct Transaction:         # in the order of marker_matching.EPOCH to SIZE
     int64_t position             # of its first batch, and that batch's size
     int64_t size
 
-cdef struct Ended:               # a marker and its transaction, in the order of recover.steps.ROW
+cdef struct Ended:               # a marker and its transaction, in the order of recover.steps.EndedRow
     int64_t producer_id
     int64_t code
     int64_t marker_offset
@@ -82,7 +82,7 @@ cdef enum OddityKind:            # as in recover/steps.py
     UNREADABLE_MARKER = 1
     PLAIN_DATA = 2               # within a transaction: a broker's recovery fails on it (InvalidTxnStateException)
 
-cdef struct Oddity:              # in the order of recover.steps.ODDITY
+cdef struct Oddity:              # in the order of recover.steps.Oddity
     int64_t kind
     int64_t producer_id
     int64_t epoch                # of the open transaction before the batch, and its first offset

@@ -52,7 +52,7 @@ class _RequestFields(NamedTuple):
     skip: bool
     named: dict[str, Any]
     """Of a file: file, topic, partition, for errors and columns; later_segment: a later segment of the log exists;
-    facts: a restoring.LogFacts."""
+    facts: a header_proofs.LogFacts."""
 
 
 class DecodeRequest(_RequestFields):
@@ -112,9 +112,10 @@ def engine_decoder(layout: Layout, options: EngineOptions, *, skip: bool, **name
     """A Decoder with the rules that apply after damage. named: see DecodeRequest."""
     rules, facts = None, named.pop("facts", None)
     if skip:
-        from kafkarec.recover import restoring  # not at the top: a tenth of `import kafkarec` and `decode`
+        # not at the top: a tenth of `import kafkarec` and `decode`
+        from kafkarec.recover import header_proofs, restoring
 
-        facts = facts or restoring.NO_FACTS
+        facts = facts or header_proofs.NO_FACTS
         whole = EngineOptions(limit=options.limit, check_inner_crc=options.check_inner_crc)
         restore = options.restore and options.check_crc == ALL_CHECKS
         rules = restoring.AfterDamage(facts, restore, named.get("file") is not None and facts.one_log, whole)

@@ -11,8 +11,8 @@ from kafkarec.damage import UndecidedTransaction
 from kafkarec.format.java_integers import number_or_none
 from kafkarec.recover.holes import Hole
 from kafkarec.recover.marker_evidence import UNDECIDED, Evidence
-from kafkarec.recover.marker_matching import FIRST, POSITION, SEGMENT, SIZE, MatchedTransactions
-from kafkarec.recover.steps import ABORT, ROW, WIDTH
+from kafkarec.recover.marker_matching import MatchedTransactions
+from kafkarec.recover.steps import ABORT, ROW, WIDTH, TransactionData
 
 from .passes import Excluded, Span
 from .walk import CHECKED_MARKERS, CHECKSUMS, MARKERS, passes_checksum, walk, walk_request
@@ -54,7 +54,7 @@ def match(
     """
 
     def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> MatchedTransactions:
-        found = MatchedTransactions(raises, evidence_of, known_holes=list(holes), prepared=prepared)
+        found = MatchedTransactions(raises, evidence_of, known_holes=holes, prepared=prepared)
         want = MARKERS | CHECKSUMS if check_all else CHECKED_MARKERS
         for step in walk(over, walk_request(want, errors="skip", restore=restore)):
             found.take(step)
@@ -74,7 +74,7 @@ def match(
 def _open_transactions_pass_crc(found: MatchedTransactions) -> bool:
     """Whether the first batch of each open transaction has a right checksum. A damaged header can look like the start
     of a transaction that never ends, which would exclude the rest of the log."""
-    return all(passes_checksum(found.segments[txn[SEGMENT]], txn[POSITION], txn[SIZE]) for txn in found.open.values())
+    return all(passes_checksum(found.segments[one.segment], one.position, one.size) for one in found.open.values())
 
 
 def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
@@ -87,7 +87,7 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
     """
     matched = match(segments, raises=not skip, check_all=skip)
     marked = frozenset((*matched.ended[_PRODUCER::WIDTH], *matched.without_data[_PRODUCER::WIDTH]))
-    return EndedAndOpen(aborted_spans(matched), marked, tuple(txn[FIRST] for txn in matched.open.values()))
+    return EndedAndOpen(aborted_spans(matched), marked, tuple(one.first_offset for one in matched.open.values()))
 
 
 def aborted_spans(matched: MatchedTransactions) -> tuple[Span, ...]:
@@ -161,8 +161,8 @@ def excluded_so_far(matched: MatchedTransactions) -> Excluded | None:
     return None if opened is None else _excluded(matched, opened)
 
 
-def _excluded(matched: MatchedTransactions, opened: Mapping[int, Sequence[int]]) -> Excluded:
-    stable = min((txn[FIRST] for txn in opened.values()), default=None)
+def _excluded(matched: MatchedTransactions, opened: Mapping[int, TransactionData]) -> Excluded:
+    stable = min((one.first_offset for one in opened.values()), default=None)
     last_stable_offset = matched.next_offset if stable is None else stable
     highest, damaged = matched.highest_base, bool(matched.damage)
     return Excluded(aborted_spans(matched), stable, last_stable_offset, _undecided(matched), highest, damaged)

@@ -27,11 +27,11 @@ def entries_of(segments: Iterable[Any]) -> Iterator[AbortedTransaction]:
 
 
 class AbortedIndex:
-    """entries: by the offsets of their markers; is_in_order: whether the file has them so, as a broker writes it."""
+    """entries: by the offsets of their markers."""
 
     def __init__(self, entries: Sequence[AbortedTransaction]) -> None:
         self.entries = sorted(entries, key=_LAST_OFFSET)
-        self.is_in_order = all(one.last_offset < other.last_offset for one, other in pairwise(entries))
+        self._is_in_order = all(one.last_offset < other.last_offset for one, other in pairwise(entries))
 
     @cached_property
     def _by_producer(self) -> dict[int, tuple[list[int], list[int]]]:
@@ -46,10 +46,10 @@ class AbortedIndex:
             lowest.reverse()
         return found
 
-    @property
-    def last_offset(self) -> int:
-        """Of the last marker; -1: there is none."""
-        return self.entries[-1].last_offset if self.entries else -1
+    def is_complete_to(self, offset: int) -> bool:
+        """Whether it proves which markers up to the offset are ABORTs: it is in order, as a broker writes it, and has
+        an entry behind the offset."""
+        return self._is_in_order and bool(self.entries) and offset < self.entries[-1].last_offset
 
     def within(self, hole: Hole) -> Sequence[AbortedTransaction]:
         """The entries whose markers are in the hole."""

@@ -6,6 +6,8 @@ marker of which one bit is wrong there is exactly one bit with which its checksu
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from struct import error
 from typing import Any, NamedTuple
 
@@ -23,7 +25,7 @@ from kafkarec.format.layout import (
     v2_header,
 )
 
-from .steps import ABORT, COMMIT
+from .steps import ABORT, COMMIT, Step
 
 MARKER_SIZE = 78
 """The size of a marker's batch, as every coordinator writes it: no headers, uncompressed, version 0."""
@@ -61,6 +63,64 @@ class Hole(NamedTuple):
 
     def __contains__(self, offset: object) -> bool:
         return isinstance(offset, int) and self.first <= offset and (self.last is None or offset <= self.last)
+
+
+class _Lost(NamedTuple):
+    """Damaged bytes of a segment. number: that of the segment in the walk."""
+
+    segment: Any
+    number: int
+    position: int
+    length: int
+
+
+class HoleFinder:
+    """Finds the holes between the batches of a walk. known: of a log whose damaged bytes were removed, in order"""
+
+    def __init__(self, known: Sequence[Hole]) -> None:
+        self._known = [*known]  # up to the batches behind them
+        self._lost: list[_Lost] = []  # damage up to the batch behind it
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last batch has damage behind it."""
+        return bool(self._lost)
+
+    def holes_in(self, step: Step, number: int, next_offset: int | None) -> list[tuple[int, Hole]]:
+        """(row, hole before it), in order. number: of the segment; next_offset: behind the step before; None: there was
+        no batch"""
+        self._lost += [_Lost(step.segment, number, one.position, one.length) for one in step.damage]
+        if not len(step) or not (self._lost or self._known):
+            return []
+        positions, bases, lasts = map(step.column, ("position", "base_offset", "last_offset"))
+        before: dict[int, list[_Lost]] = {}  # row -> damage
+        for lost in self._lost:
+            row = 0 if lost.number < number else bisect_left(positions, lost.position)
+            before.setdefault(row, []).append(lost)
+        self._lost = before.pop(len(step), [])
+        found = {}
+        for row, all_lost in before.items():
+            first = lasts[row - 1] + 1 if row else next_offset
+            last = (lasts[row] if bases[row] is None else bases[row]) - 1
+            if first is not None and first <= last:
+                found[row] = _hole(first, last, all_lost)
+        while self._known and (end := self._known[0].last) is not None and end < lasts[-1]:
+            found[bisect_right(lasts, end)] = self._known.pop(0)
+        return sorted(found.items())
+
+    def hole_at_end(self, next_offset: int | None) -> Hole | None:
+        """The one behind the last batch."""
+        if self._known:
+            return self._known[0]
+        return _hole(next_offset, None, self._lost) if self._lost and next_offset is not None else None
+
+
+def _hole(first: int, last: int | None, all_lost: list[_Lost]) -> Hole:
+    hole = Hole(first, last, tuple(sorted({lost.number for lost in all_lost})))
+    if len(all_lost) != 1:
+        return hole
+    [lost] = all_lost
+    return examined(hole, lost.length, marker_bytes(lost.segment, lost.position))
 
 
 def marker_bytes(segment: Any, position: int) -> bytes:

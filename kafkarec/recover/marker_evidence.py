@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 
 from .holes import Hole
-from .steps import COMMIT
+from .steps import COMMIT, TransactionData
 
 ABORTED, COMMITTED, CONTINUES, UNDECIDED = "abort", "commit", "continues", "undecided"
 """The outcomes. CONTINUES: the transaction was open after the hole, or it does not matter; nothing is written."""
@@ -42,25 +42,21 @@ NO_EVIDENCE = Evidence()
 
 
 class NextMarker(NamedTuple):
-    """The next marker of a producer behind a hole, from the log or only from the .txnindex.
-
-    epoch        -1: not known
-    data_epoch   the epoch of the producer's last data before it
-    """
+    """The next marker of a producer behind a hole, from the log or only from the .txnindex. epoch: -1: not known."""
 
     code: int
     offset: int
     epoch: int
-    data_epoch: int
 
 
 class SplitCase(NamedTuple):
     """What is known of a transaction T that was open before a hole. Offsets are absolute.
 
-    epoch, first   of T: the epoch of its last data, its first offset
+    data           of T before the hole
     holes          the hole, and further ones behind it without data of the producer between
     following      the first offset of the producer's next data behind the hole; None: there is none before `marker`
     marker         the producer's next marker; None: there is none in the log
+    last_epoch     of the producer's last data before `marker`
     entry          the producer's .txnindex entry for `marker`, or for the marker in the hole
     begins         whether `entry` is that of T: it begins with T, or before it where offsets are lost
     snapshot       currentTxnFirstOffset of the producer in the first intact snapshot behind the hole and before
@@ -71,11 +67,11 @@ class SplitCase(NamedTuple):
     unlisted       whether an intact .txnindex with an entry behind the hole has none for T: T was not aborted there
     """
 
-    epoch: int
-    first: int
+    data: TransactionData
     holes: tuple[Hole, ...]
     following: int | None
     marker: NextMarker | None
+    last_epoch: int
     entry: AbortedTransaction | None
     begins: bool
     snapshot: int | None
@@ -90,7 +86,7 @@ class SplitCase(NamedTuple):
 
     @property
     def is_open_behind(self) -> bool:
-        return self.snapshot is not None and 0 <= self.snapshot <= self.first
+        return self.snapshot is not None and 0 <= self.snapshot <= self.data.first_offset
 
     @property
     def ended_in_hole(self) -> bool:
@@ -103,12 +99,12 @@ class SplitCase(NamedTuple):
         if self.entry is None or self.begins:
             return False
         begun = self.entry.first_offset
-        return begun > self.first and (begun == self.following or any(begun in hole for hole in self.holes))
+        return begun > self.data.first_offset and (begun == self.following or any(begun in hole for hole in self.holes))
 
     @property
     def is_of_next_epoch(self) -> bool:
         """Whether the next marker has the epoch behind that of T, and there is no other data before it."""
-        return self.marker is not None and self.epoch == self.marker.data_epoch == self.marker.epoch - 1
+        return self.marker is not None and self.data.producer_epoch == self.last_epoch == self.marker.epoch - 1
 
 
 class Rule(NamedTuple):
@@ -209,3 +205,20 @@ class Decision(NamedTuple):
     def proven(self) -> bool:
         """Whether the outcome is proven."""
         return self.proof not in UNPROVEN
+
+
+def decided(data: TransactionData, rule: Rule, hole: Hole, marker_offset: int | None = None) -> Decision:
+    """The Decision about a transaction with this data, whose marker is lost in the hole."""
+    return Decision(
+        data.producer_id,
+        data.producer_epoch,
+        data.coordinator_epoch,
+        data.first_offset,
+        data.last_offset,
+        rule.outcome,
+        rule.proof,
+        rule.sentence,
+        hole.first,
+        hole.last,
+        marker_offset,
+    )

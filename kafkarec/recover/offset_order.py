@@ -21,8 +21,6 @@ MAX_JUMP = 2**31
 """No log skips more offsets; half a base offset may seem to."""
 _FOUND_WEIGHT = 1 / 256
 """Of a batch between two damages, where others are anchored: all of a window weigh less than one of these."""
-
-
 _MARGIN = 2.5
 """One other batch with a wrong offset is not enough to contradict, even if it fits exactly to its neighbour."""
 

@@ -5,9 +5,10 @@ batch  batch  damage  batch ...  tail        rows, damage, restored headers, rec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from kafkarec._core import Chunk, Rows
 from kafkarec.damage import Damage, Restored
@@ -16,32 +17,110 @@ from kafkarec.tables.records import BATCH_LAYOUT, cells
 
 ABORT, COMMIT = 2, 4  # codes of markers, from `_c/producer_table.pxd`
 
-# A marker with its transaction, from `_c/producer_table.pxd`: WIDTH consecutive int64; -1: absent.
-# last_stable_offset: once the marker is written; batch: the marker's, an index into the batches of the call.
-ROW = (
-    "producer_id",
-    "code",
-    "marker_offset",
-    "marker_timestamp",
-    "coordinator_epoch",
-    "last_segment",
-    "producer_epoch",
-    "first_offset",
-    "last_offset",
-    "first_timestamp",
-    "last_timestamp",
-    "batches",
-    "records",
-    "bytes",
-    "segment",
-    "last_stable_offset",
-    "batch",
-)
+
+class TransactionData(NamedTuple):
+    """The data of a transaction in the input, in the order of `_c/producer_table.pxd`; -1: absent.
+
+    coordinator_epoch   of the producer's last marker before it
+    producer_epoch      of the last data
+    segment             the number of the input of the first batch, with that one's position and size
+    """
+
+    producer_id: int
+    coordinator_epoch: int = -1
+    producer_epoch: int = -1
+    first_offset: int = -1
+    last_offset: int = -1
+    first_timestamp: int = -1
+    last_timestamp: int = -1
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    segment: int = 0
+    position: int = -1
+    size: int = 0
+
+    def with_earlier(self, earlier: TransactionData | None) -> TransactionData:
+        """This data and that of the same transaction before it."""
+        if earlier is None:
+            return self
+        return self._replace(
+            first_offset=earlier.first_offset,
+            first_timestamp=earlier.first_timestamp,
+            last_timestamp=max(earlier.last_timestamp, self.last_timestamp),
+            batches=earlier.batches + self.batches,
+            records=earlier.records + self.records,
+            bytes=earlier.bytes + self.bytes,
+            segment=earlier.segment,
+            position=earlier.position,
+            size=earlier.size,
+        )
+
+    def ended(
+        self, code: int, marker_offset: int, marker_timestamp: int, coordinator_epoch: int, last_segment: int
+    ) -> EndedRow:
+        """The row of its marker."""
+        marker = code, marker_offset, marker_timestamp, coordinator_epoch, last_segment
+        return EndedRow(self.producer_id, *marker, *self[2:11])  # both have the fields from producer_epoch to segment
+
+
+class EndedRow(NamedTuple):
+    """A marker and the data of its transaction, in the order of `_c/producer_table.pxd`: WIDTH consecutive int64; -1:
+    absent.
+
+    coordinator_epoch    in the marker
+    last_segment         that of the marker
+    last_stable_offset   once the marker is written
+    batch                the marker's, an index into the batches of the call
+    """
+
+    producer_id: int
+    code: int
+    marker_offset: int
+    marker_timestamp: int
+    coordinator_epoch: int
+    last_segment: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    first_timestamp: int
+    last_timestamp: int
+    batches: int
+    records: int
+    bytes: int
+    segment: int
+    last_stable_offset: int = -1
+    batch: int = -1
+
+    @property
+    def data(self) -> TransactionData | None:
+        """None: there is none in the input."""
+        return TransactionData(self.producer_id, -1, *self[6:15]) if self.batches else None
+
+
+ROW = EndedRow._fields
 WIDTH = len(ROW)
-# What is odd about a batch, from `_c/producer_table.pxd`, with the epoch and the first offset of its producer's open
-# transaction before it.
-ODDITY = ("kind", "producer_id", "producer_epoch", "first_offset", "batch")
-EPOCH_CHANGED, UNREADABLE_MARKER, PLAIN_DATA = 0, 1, 2
+
+
+class Oddity(NamedTuple):
+    """What is odd about a batch, in the order of `_c/producer_table.pxd`, with the epoch and the first offset of its
+    producer's open transaction before it."""
+
+    kind: int
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    batch: int
+
+
+EPOCH_CHANGED, UNREADABLE_MARKER, PLAIN_DATA = 0, 1, 2  # kinds
+_Row = TypeVar("_Row", EndedRow, Oddity)
+
+
+def rows_of(numbers: array[int], kind: type[_Row]) -> Iterator[_Row]:
+    """The rows of consecutive numbers."""
+    return map(kind._make, zip(*[iter(numbers)] * len(kind._fields), strict=True))
+
 
 MARKER_COLUMNS = ("key", "value", "timestamp")
 """The columns of the records of control batches that tell what they end."""

@@ -19,7 +19,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import reader
-from kafkarec.recover.steps import ABORT, MARKER_COLUMNS, ODDITY, PLAIN_DATA, ROW, WIDTH, Step, as_stored
+from kafkarec.recover.steps import ABORT, MARKER_COLUMNS, PLAIN_DATA, ROW, WIDTH, Oddity, Step, as_stored, rows_of
 from kafkarec.sidecars import producer_snapshot
 
 NONE = -1
@@ -108,10 +108,8 @@ class ProducerStates:
             for row in _rows_of_aborts(ended)
         ]
         empty_aborts = [(row[_PRODUCER], step.cell("base_offset", row[_BATCH])) for row in _rows_of_aborts(empty)]
-        found = zip(*[iter(odd)] * len(ODDITY), strict=True)
-        return EndedTransactions(
-            aborted, empty_aborts, [(row, first) for kind, _, _, first, row in found if kind == PLAIN_DATA]
-        )
+        plain = [(one.batch, one.first_offset) for one in rows_of(odd, Oddity) if one.kind == PLAIN_DATA]
+        return EndedTransactions(aborted, empty_aborts, plain)
 
     def append(self, row: Mapping[str, Any], marker: Marker | None = None) -> AbortedTransaction | None:
         """Appends one batch, a row of a BatchTable. Returns the transaction that it aborts, or None. marker: of a

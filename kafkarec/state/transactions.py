@@ -31,8 +31,8 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC, LOG_APPEND_TIME, V2_OVERHEAD, start_of, v2_header
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import match
-from kafkarec.recover.marker_matching import POSITION, MatchedTransactions, Note
-from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH
+from kafkarec.recover.marker_matching import MatchedTransactions, Note
+from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH, TransactionData
 from kafkarec.state import HANGING_AFTER
 
 __all__ = ["HANGING_AFTER", "STATES", "Transaction", "TransactionListing", "listing"]
@@ -195,7 +195,7 @@ class TransactionListing(Transactions):
         self.max_timestamp = _known(found.max_timestamp)
         self.damage: tuple[Damage, ...] = tuple(found.damage)
         names = [None if one.path is None else os.path.basename(one.path) for one in found.segments]
-        ongoing = {producer: self._unfinished(producer, txn, names) for producer, txn in found.open.items()}
+        ongoing = {producer: self._unfinished(data, names) for producer, data in found.open.items()}
         first_offsets = [txn.first_offset for txn in ongoing.values() if txn.first_offset is not None]
         self.last_stable_offset = min(first_offsets, default=found.next_offset)
         self.notes = (*found.notes, *self._add_snapshot(ongoing))
@@ -204,25 +204,24 @@ class TransactionListing(Transactions):
         super().__init__(found.ended, range(len(found.ended) // WIDTH), names, self.ongoing)
         self.without_data = Transactions(found.without_data, range(len(found.without_data) // WIDTH), names)
 
-    def _unfinished(self, producer: int, txn: list[int], names: Sequence[str | None]) -> Transaction:
-        epoch, first, last, first_time, last_time, batches, records, size, segment = txn[:POSITION]
-        appended = first_time if _has_append_time(self._found.segments[segment], txn[POSITION]) else None
-        age = self._age(first, appended)
+    def _unfinished(self, data: TransactionData, names: Sequence[str | None]) -> Transaction:
+        is_appended = _has_append_time(self._found.segments[data.segment], data.position)
+        age = self._age(data.first_offset, data.first_timestamp if is_appended else None)
         return Transaction(
-            producer,
-            epoch,
+            data.producer_id,
+            data.producer_epoch,
             self._state(age),
-            first,
-            last,
+            data.first_offset,
+            data.last_offset,
             None,
-            _known(first_time),
-            _known(last_time),
+            _known(data.first_timestamp),
+            _known(data.last_timestamp),
             age,
-            batches,
-            records,
-            size,
-            _known(self._found.coordinator_epoch(producer)),
-            _segments(names, segment, len(names)),
+            data.batches,
+            data.records,
+            data.bytes,
+            _known(data.coordinator_epoch),
+            _segments(names, data.segment, len(names)),
         )
 
     @property

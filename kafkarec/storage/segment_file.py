@@ -21,8 +21,8 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import MAX_SIZE, UP_TO_MAGIC
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.recover.header_proofs import NO_FACTS, LogFacts
 from kafkarec.recover.marker_evidence import Evidence
-from kafkarec.recover.restoring import NO_FACTS, LogFacts
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.sources import packed
 from kafkarec.sources.files import ByteSource, LocalFile
@@ -304,7 +304,7 @@ class SegmentFile(InFolder):
 
 class _FilesBeside:
     """What the files beside a segment say of its batches: each is read when it is first needed, and what cannot be read
-    says nothing. For restoring.LogFacts."""
+    says nothing. For header_proofs.LogFacts."""
 
     def __init__(self, segment: SegmentFile, base: int) -> None:
         self._segment, self._base = segment, base

@@ -47,7 +47,6 @@ from kafkarec.read.walk import MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
 from kafkarec.recover.holes import Hole, examined, marker_bytes
 from kafkarec.recover.marker_evidence import UNDECIDED, Decision
-from kafkarec.recover.marker_matching import FIRST
 from kafkarec.recover.steps import as_stored
 from kafkarec.state.producers import producers_at_log_start
 from kafkarec.storage.log_folders import PartitionFiles
@@ -62,7 +61,6 @@ from .salvaged_partition import SalvagedPartition
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
 """What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
 _ASIDE, _OPEN = "aside", "open"
-_Lost = tuple[str, int, int, int | None, int | None]  # file, position, length, and the first and last offset lost
 
 
 def may_have_lost_markers(partition: PartitionSources, report: SalvagedPartition) -> bool:
@@ -99,27 +97,38 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
     return [*found.decisions, *found.listed_ahead()]
 
 
+class _Lost(NamedTuple):
+    """Damaged bytes of a source, and the first and the last offset that are lost; (0, -1): none; None: not known."""
+
+    file: str
+    position: int
+    length: int
+    first: int | None
+    last: int | None
+
+
 def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPartition) -> list[Hole]:
     """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made."""
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     bases = [segment.base_offset or 0 for segment in log.segments]
-    damage = [(one["file"], one["position"], one["length"], one["lost_from"], one["lost_to"]) for one in report.damage]
+    fields = "file", "position", "length", "lost_from", "lost_to"
+    damage = [_Lost(*map(one.__getitem__, fields)) for one in report.damage]
     unread = [(file, position, length) for file, position, length, _ in report.tails]
     # a wrong base offset at a segment's end: the batch behind it, which would tell, is in the next segment
     unread += [(one.file, one.position, one.size) for one in report.set_aside if one.reason == "outside_of_segment"]
     for place in unread:
-        if place[0] in segments:  # the offsets that are missing between its segment and the next one; (0, -1): none
+        if place[0] in segments:  # the offsets that are missing between its segment and the next one
             base = segments[place[0]].base_offset or 0
             later = [one.base_offset or 0 for one in segments.values() if (one.base_offset or 0) > base]
             following = min(later, default=None)
             behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
-            damage.append((*place, *behind))
+            damage.append(_Lost(*place, *behind))
     holes = []
     unproven = set() if report.never_compacted else set(report.missing)  # the log cleaner leaves such gaps, too
     gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
-    ordered = sorted(damage, key=lambda one: as_stored(one[3]))
-    lows = [as_stored(one[3]) for one in ordered]
-    highs = [math.inf if one[4] is None else one[4] for one in ordered]
+    ordered = sorted(damage, key=lambda one: as_stored(one.first))
+    lows = [as_stored(one.first) for one in ordered]
+    highs = [math.inf if one.last is None else one.last for one in ordered]
     highest = [*accumulate(highs, max)]  # so far
     for first, last in (*report.lost, *gaps):
         if first is None:
@@ -131,9 +140,9 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
         inside = [ordered[at] for at in range(bisect_left(highest, first), stop) if highs[at] >= first]
         if (first, last) in unproven and not inside:
             continue
-        if len(inside) == 1 and inside[0][0] in segments:
-            file, position, length, *_ = inside[0]
-            hole = examined(hole, length, marker_bytes(segments[file], position))
+        if len(inside) == 1 and inside[0].file in segments:
+            [lost] = inside
+            hole = examined(hole, lost.length, marker_bytes(segments[lost.file], lost.position))
         holes.append(hole)
     return sorted(holes, key=lambda hole: hole.first)
 
@@ -250,7 +259,7 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
     for producer, first, marker in aborted_spans(matched):
         left_out.setdefault(producer, []).append(_Span(first, marker, ""))
     for producer, txn in matched.open.items():
-        left_out.setdefault(producer, []).append(_Span(txn[FIRST], 2**63, "transaction_not_ended"))
+        left_out.setdefault(producer, []).append(_Span(txn.first_offset, 2**63, "transaction_not_ended"))
     for segment in log.segments:
         for table in tables([segment]):
             magics, positions = table.column("magic"), table.column("position")

@@ -142,3 +142,40 @@ def test_open_at_the_damaged_end(tmp_path: Path) -> None:
     assert (found.column("offset"), found.undecided, found.last_stable_offset) == ([], (), 0)
     write_index(folder, (7, 0, 4, 5))
     assert read(folder).column("offset") == [3]
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_an_entry_of_a_producer_without_data_before_the_damage_accounts_for_nothing(tmp_path: Path, first: int) -> None:
+    """The .txnindex may be another log's."""
+    events = [Event(DATA, 7, 5, 3), Event(ABORT, 9, 8, 1), Event(DATA, 7, 9, 1), Event(COMMIT, 7, 10, 1)]
+    folder = write_log(tmp_path / "a-0", events, [8])
+    write_index(folder, (9, first, 8, 9))
+    assert [one.why for one in read(folder).undecided] == [NOTHING]
+    write_index(folder, (7, 5, 8, 9))
+    assert read(folder).undecided == () and seen(folder) == {9}
+
+
+def test_a_snapshot_between_two_damages_says_nothing_of_the_second(tmp_path: Path) -> None:
+    lost = [Event(ABORT, 8, 3, 1), Event(ABORT, 7, 5, 1)]
+    events = [*LOST[:1], lost[0], Event(PLAIN, -1, 4, 1), lost[1], Event(DATA, 7, 6, 1), Event(COMMIT, 7, 7, 1)]
+    folder = write_log(tmp_path / "a-0", events, [3, 5])
+    snapshot(folder, 5, 0)
+    assert [one.why for one in read(folder).undecided] == [NOTHING]
+    snapshot(folder, 6, 0)
+    assert (seen(folder), read(folder).undecided) == ({0, 1, 2, 4, 6}, ())
+
+
+def test_damage_whose_markers_are_listed_has_none_of_others(tmp_path: Path) -> None:
+    """So the snapshot from before it has the transaction open behind the other damage."""
+    lost = [Event(ABORT, 9, 3, 1), Event(ABORT, 8, 5, 1)]
+    events = [*LOST[:1], lost[0], Event(DATA, 8, 4, 1), lost[1], Event(DATA, 7, 6, 1), Event(COMMIT, 7, 7, 1)]
+    folder = write_log(tmp_path / "a-0", events, [3, 5])
+    snapshot(folder, 5, 0)
+    write_index(folder, (8, 4, 5, 6))
+    assert (seen(folder), read(folder).undecided) == ({0, 1, 2, 6}, ())
+
+
+def test_a_commit_of_a_later_epoch_than_the_data_before_the_damage(tmp_path: Path) -> None:
+    """It has the epoch after that of the first data, but that of the last one: it may be without KIP-890."""
+    events = [*LOST[:2], Event(DATA, 7, 4, 2, 1), Event(COMMIT, 7, 6, 1, 1), LOST[-1]]
+    assert [one.why for one in read(write_log(tmp_path / "a-0", events, [3])).undecided] == [NOTHING]

@@ -26,10 +26,10 @@ from kafkarec.recover.steps import (
     ABORT,
     COMMIT,
     EPOCH_CHANGED,
-    ODDITY,
     ROW,
     UNREADABLE_MARKER,
     WIDTH,
+    Oddity,
     Step,
 )
 
@@ -282,15 +282,15 @@ def test_producers() -> None:
             cuts = sorted({0, len(step), chosen.randrange(len(step) + 1)})
             for start, stop in itertools.pairwise(cuts):
                 parts = producers.run(step.rows, step.chunk, start, stop, segment)
-                for name, part, width in zip(taken, parts, (WIDTH, WIDTH, len(ODDITY)), strict=True):
+                for name, part, width in zip(taken, parts, (WIDTH, WIDTH, len(Oddity._fields)), strict=True):
                     taken[name] += rows(memoryview(part).cast("q"), width)
         assert taken["ended"] == slow.ended and taken["without_data"] == slow.without_data
         odd = [one if one[0] == EPOCH_CHANGED else (*one[:2], one[-1]) for one in taken["odd"]]
         assert odd == slow.odd
-        assert list(producers.open().items()) == list(slow.open.items())
+        opened = {one: (one, slow.coordinator_epochs.get(one, -1), *numbers) for one, numbers in slow.open.items()}
+        assert list(producers.open().items()) == list(opened.items())
         for producer in range(-2, 7):
-            assert producers.coordinator_epoch(producer) == slow.coordinator_epochs.get(producer, -1)
-            assert producers.pop(producer) == slow.open.get(producer)
+            assert producers.pop(producer) == opened.get(producer)
             assert producers.pop(producer) is None
         kinds_of_odd |= {one[0] for one in odd}
         some_open += bool(slow.open)

@@ -91,6 +91,14 @@ def test_the_coordinator_epoch_is_the_producers_last_one(tmp_path: Path) -> None
     assert (record.offset, record.control.coordinator_epoch) == (3, 5)
 
 
+def test_a_legible_marker_has_its_own_coordinator_epoch(tmp_path: Path) -> None:
+    raw = bytearray(EVENTS[1].batch)
+    raw[70] ^= 1
+    saved(write_log(tmp_path / "a-0", EVENTS, [3], instead=bytes(raw)), tmp_path / "out")
+    [record] = list(kafkarec.open(tmp_path / "out" / "a-0").batches())[1]
+    assert (record.offset, record.control.coordinator_epoch) == (3, 5)
+
+
 @pytest.mark.parametrize(
     ("undecided", "batches", "visible"),
     [

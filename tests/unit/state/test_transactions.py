@@ -12,10 +12,11 @@ import pytest
 import transaction_logs as txns
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import FileInMemory
 from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, LogState
 
 import kafkarec
-from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.logs import logs_of
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.marker_matching import NOTES
@@ -153,6 +154,23 @@ def test_markers_have_priority_and_a_different_index_is_noted() -> None:
     assert all(note.reason in NOTES for note in result.notes)
 
 
+def test_an_index_entry_within_the_next_segment_ends_nothing() -> None:
+    events = log_of((DATA, 7), (PLAIN, -1), (PLAIN, -1))
+    inputs = [txns.segment(events[:1], [AbortedTransaction(7, 0, 1, 2)]), txns.segment(events[1:])]
+    result = listing(inputs)
+    assert len(result.open) == 1
+    assert [(note.reason, note.offset) for note in result.notes] == [("txnindex_ahead", 1)]
+
+
+@pytest.mark.parametrize("marker", [ABORT, PLAIN])
+def test_the_index_has_the_first_offset_of_a_transaction_that_began_before_the_log(marker: str) -> None:
+    """Its ABORT is there, or lost."""
+    events = [Event(DATA, 7, 5, 1), Event(marker, 7, 6 if marker == ABORT else 7, 1)]
+    result = listing([txns.segment(events, [AbortedTransaction(7, 2, 6, 7)])])
+    assert [(txn.first_offset, txn.batches) for txn in result.aborted] == [(2, 1)]
+    assert len(result.notes) == (marker == PLAIN)
+
+
 def test_an_unreadable_index_is_ignored_for_the_markers() -> None:
     events = log_of((DATA, 1), (ABORT, 1))
     one = txns.segment(events)
@@ -161,6 +179,48 @@ def test_an_unreadable_index_is_ignored_for_the_markers() -> None:
         result = listing([one])
         assert [note.reason for note in result.notes] == ["txnindex_unreadable"]
         assert len(result.aborted) == 1
+
+
+# ---- over damage
+
+EARLIER = Event(DATA, 7, 0, 3, time=builders.NOW + 9000, append=True)
+LATER = [Event(DATA, 7, 4, 2, time=builders.NOW + 1000), Event(PLAIN, -1, 6, 1, time=builders.NOW + 20_000)]
+HURT = [bytes(90), *(one.batch for one in LATER)]
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_a_transaction_over_damage_has_all_of_its_data(segments: int) -> None:
+    """Of the next epoch, so the COMMIT is that of both parts (KIP-890)."""
+    parts = [EARLIER.batch, *HURT, Event(COMMIT, 7, 7, 1, 1, builders.NOW + 21_000).batch]
+    inputs = [FileInMemory(b"".join(parts), "a")]
+    if segments == 2:
+        inputs = [FileInMemory(parts[0], "a"), FileInMemory(b"".join(parts[1:]), "b")]
+    [txn] = listing(inputs).committed
+    size = len(EARLIER.batch) + len(LATER[0].batch)
+    assert (txn.first_offset, txn.last_offset, txn.batches, txn.records, txn.bytes) == (0, 5, 2, 5, size)
+    assert (txn.first_timestamp, txn.last_timestamp) == (builders.NOW + 9000, builders.NOW + 9000)
+    assert txn.segments == ("a", "b")[:segments]
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_a_legible_marker_that_the_index_lists_ends_its_transaction_once(segments: int) -> None:
+    events = log_of((DATA, 7), (ABORT, 7), (PLAIN, -1))
+    hurt = bytearray(events[1].batch)
+    hurt[70] ^= 1
+    parts = [events[0].batch + hurt, events[2].batch]
+    index = Evidence(lambda: [AbortedTransaction(7, 0, 1, 2)])
+    inputs = [FileInMemory(parts[0], "a", index), FileInMemory(parts[1], "b")]
+    result = listing(inputs if segments == 2 else [FileInMemory(b"".join(parts), "a", index)])
+    assert [(txn.producer_id, txn.marker_offset) for txn in result.aborted] == [(7, 1)]
+    assert [note.reason for note in result.notes] == ["marker_decided"]
+
+
+def test_an_open_transaction_over_damage_has_the_age_of_its_first_batch() -> None:
+    """A snapshot from behind the damage has it open."""
+    snapshot = SnapshotEntry(7, 0, 0, 5, 1, builders.NOW, 3, 0)
+    one = FileInMemory(b"".join([EARLIER.batch, *HURT]), "a", Evidence(snapshots=lambda: [(6, [snapshot])]))
+    [txn] = listing([one]).open
+    assert (txn.first_offset, txn.batches, txn.duration_ms) == (0, 2, 11_000)
 
 
 # ---- the listing

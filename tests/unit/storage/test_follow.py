@@ -316,6 +316,21 @@ def test_markers_of_a_log_that_was_truncated(tmp_path: Path) -> None:
     assert [offset for offset, _ in polled(one)] == [1, 5]
 
 
+def test_an_index_entry_ends_no_later_transaction(tmp_path: Path) -> None:
+    """The .txnindex is read again at each poll."""
+
+    def of_7(base: int) -> bytes:
+        return good(base, producer_id=7, attributes=builders.TRANSACTIONAL)
+
+    folder = log_folder(tmp_path, of_7(0), builders.end_marker(commit=False, producer_id=7, base_offset=1))
+    (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(7, 0, 1, 2)]))
+    one = follower(folder, isolation="read_committed")
+    for batch in (of_7(2), good(3), builders.end_marker(commit=False, producer_id=7, base_offset=4)):
+        assert not polled(one)
+        append(folder, batch)
+    assert [offset for offset, _ in polled(one)] == [3]
+
+
 @pytest.mark.parametrize("preallocate", [False, True])
 @pytest.mark.parametrize("begun", [False, True])
 def test_records_of_transactions_that_begin_while_a_log_is_read(
