@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 from collections.abc import Callable
 from itertools import pairwise
@@ -146,10 +147,18 @@ def test_a_block_found_between_damage_does_not_exclude_batches_that_reach_the_en
     own = [batch(i * 10, 10) for i in range(20)]
     foreign = [batch(5000 + i * 10, 10, epoch=7) for i in range(2)]
     torn = [own[-own_behind - 3][:-5], b"\xff" * 9]
-    source = log(tmp_path / "orders-0", [*own[: -own_behind - 3], torn[0], *foreign, torn[1], *own[-own_behind:]])
+    between = [torn[1], *own[5 : -own_behind - 3]]  # of the log itself, between damage, too
+    source = log(tmp_path / "orders-0", [*own[:5], *between, torn[0], *foreign, torn[1], *own[-own_behind:]])
     report = salvage(source, tmp_path / "out")
     assert copied(tmp_path / "out") == b"".join([*own[: -own_behind - 3], *own[-own_behind:]])
     assert sum(one.batches for one in report.partitions[0].set_aside) == 2
+
+
+def test_the_segments_of_a_long_log_do_not_stay_open(tmp_path: Path) -> None:
+    counts: list[int] = []
+    source = log(tmp_path / "orders-0", *([batch(i, 1)] for i in range(70)))
+    salvage(source, tmp_path / "out", progress=lambda path, at: counts.append(len(os.listdir("/proc/self/fd"))))
+    assert len(counts) == 70 and max(counts) - counts[0] < 5
 
 
 def test_a_batch_with_a_good_checksum_and_an_unreadable_payload_is_set_aside(tmp_path: Path) -> None:
