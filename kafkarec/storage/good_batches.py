@@ -274,7 +274,7 @@ def _take_damage(damage: Damage, segment: SegmentFile, number: int, collector: D
     elif is_read_failure(damage):
         limited = damage.reason == "search_limit"
         collector.add_unread(unsearched_failure(path, *place) if limited else partial_read_failure(path))
-    elif not is_unchecked(damage.reason):
+    else:
         _set_aside_within(segment, *place, damage.reason, number, collector)
 
 
