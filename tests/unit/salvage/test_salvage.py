@@ -122,6 +122,16 @@ def test_lost_offsets_at_segment_borders_and_ends(tmp_path: Path) -> None:
     assert "offsets 100 to 109, 120 to 139, 160 to 169 (fewer if" in str(report)
 
 
+def test_what_is_missing_behind_damage_or_a_batch_in_the_wrong_place_is_lost(tmp_path: Path) -> None:
+    source = log(tmp_path / "orders-0", [batch(0, 10), flipped(batch(10, 10))], [batch(20, 10)])
+    [one] = salvage(source, tmp_path / "out").partitions
+    assert one.lost == [(10, 19)] and not one.missing
+    parts = [batch(base, 10) for base in range(0, 100, 10)]
+    source = log(tmp_path / "moved" / "orders-0", [*parts[:4], *parts[6:8], batch(0, 3, epoch=1), *parts[9:]])
+    [one] = salvage(source, tmp_path / "out2").partitions
+    assert [each.reason for each in one.set_aside] == ["offset_out_of_order"] and one.lost == [(80, 89)]
+
+
 @pytest.mark.parametrize("count", [40, 5000])
 def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path: Path, count: int) -> None:
     """A file system error: batches with other offsets in the middle of a log. Of a long log 2048 batches are compared
