@@ -6,7 +6,11 @@ log_folders       a partition folder, a broker's data folder
 log_reading       ranges and read_committed over several segments; ranges of bytes for several tasks
 names             parses names of files and folders
 tiered            objects of tiered storage (KIP-405)
+finding           from paths, globs and folders key=value to logs: kafkarec.find
+globs             globs of files and folders
+key_folders       folders key=value, and conditions on them
 ranges            ranges of offsets and timestamps, index lookups
+first_and_last    the first and the last rows of what is read
 follower          reads a log while a broker writes to it
 raw_batches       bytes, fingerprints and checksums of single batches, preallocated zeros
 segment_summary   first and last offsets, codecs of a segment (kafkarec ls)

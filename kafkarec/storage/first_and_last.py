@@ -24,6 +24,7 @@ from . import log_reading
 from .log_reading import Groups, IsolationOptions
 from .ranges import EVERYTHING, RecordRange
 from .segment_file import SegmentFile
+from .segment_summary import least_known
 
 AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
 AnySegment = TypeVar("AnySegment", bound=SegmentFile)
@@ -158,7 +159,7 @@ def _by_headers(group: Sequence[SegmentFile], needed: int, record_range: RecordR
         rows, offset, position = _counted(segment, needed, record_range, control)
         if position is None:
             return _Start(segment.base_offset, number, 0, False) if lowest is None and segment.base_offset else _Start()
-        lowest = offset if lowest is None or (offset is not None and offset < lowest) else lowest
+        lowest = least_known(lowest, offset)
         needed -= rows
         if needed <= 0:
             return _Start(lowest, number, position)
@@ -213,7 +214,7 @@ def _of_last_batches(
         offsets_of_batches = table.column("base_offset")[first:]
         if None in offsets_of_batches:
             return rows, None, None
-        lowest = min([*offsets_of_batches, *([] if lowest is None else [lowest])], default=None)
+        lowest = least_known(lowest, *offsets_of_batches)
         position = table.column("position")[first] if first < len(counts) else position
     return rows, lowest, position
 

@@ -35,7 +35,6 @@ from kafkarec.sources.read_failures import (
 from .log_reading import tables
 from .segment_file import MAX_OFFSETS, SegmentFile, size_or_zero
 
-_OF_EACH = ("base_offset", "last_offset", "crc", "size_in_bytes", "record_count", "position")
 _COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
 _PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
 _WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
@@ -45,33 +44,34 @@ _UNDECIDED, _INSIDE_DAMAGE = "base_offset_undecided", "inside_damage"
 _SEARCHED_AGAIN = 64 << 20  # bytes of damage at most; few batches are longer
 
 
-class GoodBatch(NamedTuple):
-    """A good batch, or all batches of a step as one, if they are adjacent: see Rows.are_adjacent.
+class GoodBatches(NamedTuple):
+    """Adjacent good batches, which belong to a log or not together: one, or all of a step (see Rows.are_adjacent). What
+    decides about them may have to tell them apart: see `each`.
 
-    base             base offset; for a wrapper message the next offset after the previous batch, at most its own
-                     offset; the first one inside of it where the batch before it is not known, or has higher offsets
-    crc              of several batches their `hash_sum`
-    follows_damage   whether there is damage between it and the previous batch in its source
-    source           the index of its source
-    header           its first bytes, if they are restored; None: those of the file
-    restored         whether its base offset is restored
-    is_unanchored    whether no unbroken chain of batches leads to it from its file's start, or from it to the file's
-                     end
-    step             of several batches: what has them
+    base                base offset; for a wrapper message the next offset after the previous batch, at most its own
+                        offset; the first one inside of it where the batch before it is not known, or has higher offsets
+    hash_sum            the sum of `hash_of_batch`
+    follows_damage      whether there is damage between it and the previous batch in its source
+    source              the index of its source
+    header              its first bytes, if they are restored; None: those of the file
+    has_restored_base   whether its base offset is restored
+    is_unanchored       whether no unbroken chain of batches leads to it from its file's start, or from it to the file's
+                        end
+    step                the one that they are all of; None: one batch
     """
 
     base: int
     last: int
     epoch: int
-    crc: int
+    hash_sum: int
     size: int
     records: int | None
     segment: SegmentFile
     position: int
-    follows_damage: bool
     source: int
     header: bytes | None = None
-    restored: bool = False
+    has_restored_base: bool = False
+    follows_damage: bool = False
     is_unanchored: bool = False
     step: Step | None = None
 
@@ -80,20 +80,15 @@ class GoodBatch(NamedTuple):
         """How many they are."""
         return 1 if self.step is None else len(self.step)
 
-    @property
-    def hash_sum(self) -> int:
-        """The sum of `hash_of_batch` of the batches."""
-        return hash_of_batch(self.last, self.crc, self.size) if self.step is None else self.crc
-
-    def each(self) -> Iterator[GoodBatch]:
+    def each(self) -> Iterator[GoodBatches]:
         """Yields each batch alone."""
         if self.step is None:
             yield self
             return
-        alone = self._replace(step=None)
-        for base, last, crc, size, records, position in zip(*map(self.step.column, _OF_EACH), strict=True):
-            yield alone._replace(base=base, last=last, crc=crc, size=size, records=records, position=position)
-            alone = alone._replace(follows_damage=False)
+        follows_damage = self.follows_damage
+        for one in _alone(self.step, self.source, self.base):
+            yield one._replace(follows_damage=follows_damage, is_unanchored=self.is_unanchored)
+            follows_damage = False
 
     def first_inside(self, expected: int) -> int:
         """The first offset inside of a message of magic 0 or 1, not below `expected` unless its own offset is."""
@@ -115,7 +110,7 @@ class GoodBatch(NamedTuple):
     def comparison_key(self) -> tuple[int, int, int, int]:
         """The fields by which batches of two sources are compared. The base offset follows from them; that of a wrapper
         message may be known in one source only."""
-        return self.last, self.epoch, self.crc, self.size
+        return self.last, self.epoch, self.hash_sum, self.size
 
     def aside(self, reason: str) -> SetAsideBatch:
         """The batch as one that is kept outside of the log."""
@@ -188,10 +183,15 @@ class DamageCollector:
     damage: list[Damage] = field(default_factory=list)
     ends: dict[int, SourceEnd] = field(default_factory=dict)
 
+    def add_unread(self, failure: ReadFailure) -> None:
+        """Adds a file, once."""
+        if all(known.path != failure.path for known in self.unread):
+            self.unread.append(failure)
+
 
 def read_file(
     segment: SegmentFile, number: int, next_offset: int | None, collector: DamageCollector
-) -> Iterator[GoodBatch]:
+) -> Iterator[GoodBatches]:
     """Yields the good batches of one file, each alone, in file order.
 
     number        the index of the source
@@ -203,65 +203,79 @@ def read_file(
 
 def _read(
     segment: SegmentFile, number: int, next_offset: int | None, collector: DamageCollector
-) -> Iterator[GoodBatch]:
-    damaged, end = collector.ends.get(number, SourceEnd()).in_damage, 0
-    good_end, tail, is_read = 0, None, True
+) -> Iterator[GoodBatches]:
+    follows_damage, tail, is_read = collector.ends.get(number, SourceEnd()).in_damage, None, True
+    end = good_end = 0  # of what was read, and of the last batch
     for step in _steps(segment, next_offset, collector):
         if step is None:
-            damaged, is_read = True, False
+            follows_damage, is_read = True, False
             break
-        headers = {one.position: used_bytes(segment.raw(one.position, UP_TO_MAGIC), one) for one in step.restored}
-        with_restored_base = {one.position for one in step.restored if "base_offset" in one.fields}
         if collector.restored is not None:
             collector.restored.extend(step.restored)
         waiting = sorted(step.damage, key=lambda damage: damage.position)
         for damage in waiting:
-            collector.damage.append(damage)
+            _take_damage(damage, segment, number, collector)
             is_read = is_read and not is_unchecked(damage.reason)
-            if damage.reason in _WHOLE_BATCH:
-                collector.set_aside(
-                    SetAsideBatch(segment, damage.position, damage.length, None, None, damage.reason, number)
-                )
-            elif not (is_unchecked(damage.reason) or is_read_failure(damage)):
-                _set_aside_within(segment, damage.position, damage.length, damage.reason, number, collector)
             end = max(end, damage.position + damage.length)
-        expected = segment.base_offset or 0 if next_offset is None else max(next_offset, 0)
-        for row in _good_batches(step, number, expected, headers):
+        for row in _good_batches(step, number, next_offset):
             while waiting and waiting[0].position < row.position:
                 waiting.pop(0)
-                damaged = True
-            if row.records is None and (damaged or next_offset is None or row.last < next_offset):
+                follows_damage = True
+            if row.records is None and (follows_damage or next_offset is None or row.last < next_offset):
                 row = row._replace(base=row.first_inside(next_offset or 0))
             next_offset, good_end = row.last + 1, row.position + row.size
             end = max(end, good_end)
-            if damaged or row.position in with_restored_base:
-                row = row._replace(follows_damage=damaged, restored=row.position in with_restored_base)
-            yield row
-            damaged = False
-        damaged = damaged or bool(waiting)
+            yield row._replace(follows_damage=True) if follows_damage else row
+            follows_damage = False
+        follows_damage = follows_damage or bool(waiting)
         tail = step.tail
         if tail:
             kind = "preallocated" if is_preallocated(segment, tail) else "cut"
             if kind == "cut":
                 _set_aside_within(segment, *tail, kind, number, collector)
             collector.tails.append((segment.path, *tail, kind))
-        collector.progress(segment.path, end + (tail[1] if tail else 0))
-    collector.ends[number] = SourceEnd(next_offset, good_end if is_read else None, tail is not None, damaged)
+            end = sum(tail)
+        collector.progress(segment.path, end)
+    collector.ends[number] = SourceEnd(next_offset, good_end if is_read else None, tail is not None, follows_damage)
 
 
-def _good_batches(step: Step, number: int, expected: int, headers: dict[int, bytes]) -> Iterator[GoodBatch]:
-    """Yields the batches of a step, or all as one. headers: the restored ones, by the positions of their batches"""
-    segment, rows = step.segment, step.rows
-    if len(rows) > 1 and not (step.damage or headers) and rows.are_adjacent():
+def _good_batches(step: Step, number: int, next_offset: int | None) -> Iterator[GoodBatches]:
+    """Yields the batches of a step, all together if they are adjacent."""
+    rows = step.rows
+    if len(rows) > 1 and not (step.damage or step.restored) and rows.are_adjacent():
         first, last, epoch = step.first_offset, step.last_offset, as_stored(step.cell("partition_leader_epoch", 0))
         begin, end = rows.span(0)[0], rows.span(len(rows) - 1)[1]
-        counts = rows.hash_sum(), end - begin, last - first + 1
-        yield GoodBatch(first, last, epoch, *counts, segment, begin, False, number, step=step)
-        return
+        sums = rows.hash_sum(), end - begin, last - first + 1
+        yield GoodBatches(first, last, epoch, *sums, step.segment, begin, number, step=step)
+    else:
+        expected = step.segment.base_offset or 0 if next_offset is None else max(next_offset, 0)
+        yield from _alone(step, number, expected)
+
+
+def _alone(step: Step, number: int, expected: int) -> Iterator[GoodBatches]:
+    """Yields each batch of a step alone. expected: see Step.first_offsets"""
+    segment, restored = step.segment, {one.position: one for one in step.restored}
     columns = step.first_offsets(expected), *map(step.column, _COLUMNS)
     for base, last, epoch, crc, size, records, position in zip(*columns, strict=True):
-        fields = base, last, as_stored(epoch), crc, size, records
-        yield GoodBatch(*fields, segment, position, False, number, headers.get(position))
+        fields = base, last, as_stored(epoch), hash_of_batch(last, crc, size), size, records
+        row = GoodBatches(*fields, segment, position, number)
+        if one := restored.get(position):
+            header = used_bytes(segment.raw(position, UP_TO_MAGIC), one)
+            row = row._replace(header=header, has_restored_base="base_offset" in one.fields)
+        yield row
+
+
+def _take_damage(damage: Damage, segment: SegmentFile, number: int, collector: DamageCollector) -> None:
+    """Adds damage; what of it may be whole batches is set aside."""
+    collector.damage.append(damage)
+    path, place = segment.path, (damage.position, damage.length)
+    if damage.reason in _WHOLE_BATCH:
+        collector.set_aside(SetAsideBatch(segment, *place, None, None, damage.reason, number))
+    elif is_read_failure(damage):
+        limited = damage.reason == "search_limit"
+        collector.add_unread(unsearched_failure(path, *place) if limited else partial_read_failure(path))
+    else:
+        _set_aside_within(segment, *place, damage.reason, number, collector)
 
 
 def _set_aside_within(
@@ -305,7 +319,7 @@ def _steps(segment: SegmentFile, next_offset: int | None, collector: DamageColle
         if not is_of_one_file(error):
             raise
         failure = read_failure(error, segment.path)
-        _add_unread(collector, failure)
+        collector.add_unread(failure)
         if failure.cause == DISK and (size := size_or_zero(segment)):
             fault = {"position": 0, "file": segment.path, "detail": failure.why}
             collector.damage.append(damaged(segment.path, 0, size, next_offset, None, "unreadable", fault))
@@ -315,28 +329,15 @@ def _steps(segment: SegmentFile, next_offset: int | None, collector: DamageColle
     every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=collector.cap)
     every = every._replace(options=every.options._replace(chunk_bytes=_PIECE_BYTES))
     try:
-        for step in walk([segment], every, threads=collector.threads):
-            for one in filter(is_read_failure, step.damage):
-                limited = one.reason == "search_limit"
-                path = segment.path
-                _add_unread(
-                    collector,
-                    unsearched_failure(path, one.position, one.length) if limited else partial_read_failure(path),
-                )
-            yield step
+        yield from walk([segment], every, threads=collector.threads)
     except (OSError, KafkaRecordError) as error:
         if not is_of_one_file(error):
             raise
-        _add_unread(collector, read_failure(error, segment.path))
+        collector.add_unread(read_failure(error, segment.path))
         yield None
 
 
-def _add_unread(collector: DamageCollector, failure: ReadFailure) -> None:
-    if all(known.path != failure.path for known in collector.unread):
-        collector.unread.append(failure)
-
-
-def ordered_batches(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatch]:
+def ordered_batches(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatches]:
     """Yields the batches of segments in ascending offset order.
 
     A batch is set aside instead if its offsets are outside of its segment's range (from the base offset in the
@@ -356,8 +357,8 @@ def ordered_batches(segments: list[SegmentFile], number: int, collector: DamageC
     collector.ends[number] = end
 
 
-def _ascending(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatch]:
-    window: list[GoodBatch] = []
+def _ascending(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatches]:
+    window: list[GoodBatches] = []
     batches = next_offset = 0
     for row in _in_segment_range(segments, number, collector):
         window.append(row)
@@ -375,7 +376,7 @@ def _ascending(segments: list[SegmentFile], number: int, collector: DamageCollec
     yield from _longest_ascending(window, next_offset, collector)
 
 
-def _longest_ascending(window: list[GoodBatch], next_offset: int, collector: DamageCollector) -> list[GoodBatch]:
+def _longest_ascending(window: list[GoodBatches], next_offset: int, collector: DamageCollector) -> list[GoodBatches]:
     """The longest ascending sequence of batches from `next_offset` on; the others are set aside. A block of another log
     between damage may have more batches than the log itself around it: those that were only found there count where
     they do not exclude others."""
@@ -389,7 +390,7 @@ def _longest_ascending(window: list[GoodBatch], next_offset: int, collector: Dam
         inside = [at for at in range(before + 1, after) if window[at].is_unanchored]
         chosen += _rising(window, [at for at in inside if high is None or window[at].last < high], low)
     kept_indexes = set(chosen)
-    kept: list[GoodBatch] = []
+    kept: list[GoodBatches] = []
     dropped = False  # whether a batch was set aside since the last kept one
     for number, row in enumerate(window):
         if number in kept_indexes:
@@ -401,7 +402,7 @@ def _longest_ascending(window: list[GoodBatch], next_offset: int, collector: Dam
     return kept
 
 
-def _rising(window: Sequence[GoodBatch], indexes: Iterable[int], low: int) -> list[int]:
+def _rising(window: Sequence[GoodBatches], indexes: Iterable[int], low: int) -> list[int]:
     """The indexes of the longest ascending sequence of some batches, from the offset `low` on.
 
     Algorithm: longest increasing subsequence. `ends[n]` is the index of the batch with the lowest last offset among
@@ -429,7 +430,7 @@ def _rising(window: Sequence[GoodBatch], indexes: Iterable[int], low: int) -> li
     return chosen[::-1]
 
 
-def _in_segment_range(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatch]:
+def _in_segment_range(segments: list[SegmentFile], number: int, collector: DamageCollector) -> Iterator[GoodBatches]:
     """Yields the batches whose offsets are in their segment's range; the others are set aside. The name of a file that
     cannot be opened bounds no other segment, nor does a name alone, as of a copy, batches that follow the kept ones."""
     for at, segment in enumerate(segments):
@@ -437,17 +438,21 @@ def _in_segment_range(segments: list[SegmentFile], number: int, collector: Damag
         later = _later(segments, at)
         following = next(later, None)
         high = _upper_bound(low, following)
-        dropped, end, free = False, low, None
+        high_behind_kept: int | None = None  # for a batch that follows a kept one
+        next_offset, dropped = low, False
         for found in _with_chains(_read(segment, number, low, collector), segment):
             while found.last >= high and following is not None and not _opens(following):
                 following = next(later, None)
                 high = _upper_bound(low, following)
             for row in (found,) if low <= found.base and found.last < high else found.each():
-                if row.base == end and row.last >= high and free is None:
-                    free = min(_first_own_offset(_later(segments, at)), low + MAX_OFFSETS)
-                if low <= row.base and row.last < (max(high, free or 0) if row.base == end else high):
+                end = high
+                if row.base == next_offset and row.last >= high:
+                    if high_behind_kept is None:
+                        high_behind_kept = min(_first_own_offset(_later(segments, at)), low + MAX_OFFSETS)
+                    end = high_behind_kept
+                if low <= row.base and row.last < end:
                     yield row._replace(follows_damage=True) if dropped else row
-                    dropped, end = False, row.last + 1
+                    next_offset, dropped = row.last + 1, False
                 else:
                     collector.set_aside(row.aside("outside_of_segment"))
                     dropped = True
@@ -455,9 +460,9 @@ def _in_segment_range(segments: list[SegmentFile], number: int, collector: Damag
             segment.close()
 
 
-def _with_chains(rows: Iterator[GoodBatch], segment: SegmentFile) -> Iterator[GoodBatch]:
-    """The batches of a file, with `found`. A chain of many batches is as good as one from the start."""
-    chain: list[GoodBatch] = []
+def _with_chains(rows: Iterator[GoodBatches], segment: SegmentFile) -> Iterator[GoodBatches]:
+    """The batches of a file, with `is_unanchored`. A chain of many batches is as good as one from the start."""
+    chain: list[GoodBatches] = []
     batches = end = 0
     is_anchored = True
     for row in rows:
@@ -516,13 +521,13 @@ def _opens(segment: SegmentFile) -> bool:
 
 def ascending_runs(
     segment: SegmentFile, number: int, collector: DamageCollector, several: bool = False
-) -> list[list[GoodBatch]]:
+) -> list[list[GoodBatches]]:
     """The batches of a file in which they may be in any order, as runs of ascending offsets, each of one log as far as
     offsets, leader epochs and producers tell. A single batch with too high offsets does not end a run but is set aside.
 
     several   the file has several logs: where offsets are missing behind damage, another one may begin
     """
-    runs: list[list[GoodBatch]] = []
+    runs: list[list[GoodBatches]] = []
     sequences: dict[tuple[int, int], int] = {}
     rows = list(read_file(segment, number, None, collector))
     for at, row in enumerate(rows):
@@ -541,13 +546,13 @@ def ascending_runs(
     return runs
 
 
-def _both_epochs_fall(around: list[GoodBatch]) -> bool:
+def _both_epochs_fall(around: list[GoodBatches]) -> bool:
     """Whether both leader epochs after a place are below both before it. One alone may be damaged."""
     epochs = [one.epoch for one in around]
     return len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0
 
 
-def _advance_sequence(row: GoodBatch, sequences: dict[tuple[int, int], int]) -> bool:
+def _advance_sequence(row: GoodBatches, sequences: dict[tuple[int, int], int]) -> bool:
     """Whether the producer's sequence numbers do not fall back. sequences: (producer id, epoch) -> the last one"""
     data = row.segment.raw(row.position, V2_OVERHEAD)
     if len(data) < V2_OVERHEAD or start_of(data).magic < BATCH_MAGIC:

@@ -275,7 +275,7 @@ class DataFolderFiles(FolderFiles):
         return len(self.logs)
 
     def __contains__(self, key: object) -> bool:
-        """Whether `wanted` is the (topic, partition) of one of the logs, or one of the logs."""
+        """Whether it is the (topic, partition) of one of the logs, or one of the logs."""
         return any((log.topic, log.partition) == key or log is key for log in self.logs)
 
     def __repr__(self) -> str:

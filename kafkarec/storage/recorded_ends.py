@@ -394,8 +394,8 @@ def proven_losses(log: PartitionFiles, gaps: Sequence[SegmentGap]) -> dict[Segme
         longer: tuple[RecordedEnd, ...] = ()
         if log.folder and parsed:
             beside = [parsed._replace(suffix=suffix) for suffix in _INDEXES]
-            claims = (found for one in beside for found in _of_index(one, log.folder, has_segment=True))
-            longer = above(claims, LogEnd(gap.first, gap.position, None))
+            ends = (end for one in beside for end in _of_index(one, log.folder, has_segment=True))
+            longer = above(ends, LogEnd(gap.first, gap.position, None))
         if missing:
             found[gap] = f"{missing[0]} is there, but not its segment"
         elif longer and before:

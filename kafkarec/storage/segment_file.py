@@ -253,7 +253,7 @@ class SegmentFile(InFolder):
         if base is None:
             return NO_FACTS._replace(one_log=self.one_log)
         beside = _FilesBeside(self, base)
-        return LogFacts((base, base + MAX_OFFSETS), beside.last_offset, beside.next_name, beside.epoch_at)
+        return LogFacts((base, base + MAX_OFFSETS), beside.last_offset, lambda: beside.next_name, beside.epoch_at)
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -321,7 +321,7 @@ class _FilesBeside:
         return self._by_position.get(position)
 
     @cached_property
-    def _next_name(self) -> int | None:
+    def next_name(self) -> int | None:
         folder = self._segment.folder
         try:
             entries = () if folder is None else folder.entries()
@@ -332,9 +332,6 @@ class _FilesBeside:
         parsed = (names.segment(one.name) for one in entries if not one.is_dir and names.is_segment(one.name))
         bases = (one.base_offset for one in parsed if one and (one.topic, one.partition, one.suffix) == of_log)
         return min((base for base in bases if base > self._base), default=None)
-
-    def next_name(self) -> int | None:
-        return self._next_name
 
     @cached_property
     def _epochs(self) -> Sequence[leader_epochs.EpochEntry]:

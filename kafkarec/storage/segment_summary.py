@@ -90,8 +90,7 @@ class SegmentSummary:
         self.first_timestamp = least_known(self.first_timestamp, *begins)
         self.max_timestamp = largest_known(self.max_timestamp, *ends)
         if self.first_offset is None:
-            first = table[0]
-            self.first_offset = first["base_offset"] if first["base_offset"] is not None else first["last_offset"]
+            self.first_offset = _first_offset(table[0])
         self.next_offset = table[-1]["next_offset"]
 
 
@@ -162,8 +161,7 @@ def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:
             for row in table:
                 if row["max_timestamp"] is not None and row["max_timestamp"] >= timestamp:
                     return None
-                first = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
-                confirmed |= first <= offset <= row["last_offset"] and row["max_timestamp"] == entry[0]
+                confirmed |= _first_offset(row) <= offset <= row["last_offset"] and row["max_timestamp"] == entry[0]
             if table.damage:
                 return None
     return start if confirmed else None
@@ -276,11 +274,15 @@ def _read_last_batches(segment: SegmentFile, source: ByteSource, summary: Segmen
 
 def _offsets_fit(segment: SegmentFile, summary: SegmentSummary, row: dict[str, Any]) -> bool:
     """Whether the offsets of the last batches, of which `row` is the first, may be right."""
-    base, end = segment.base_offset, summary.next_offset
-    first = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
+    base, end, first = segment.base_offset, summary.next_offset, _first_offset(row)
     if end is None or not (summary.first_offset or 0) <= first < end:
         return False
     return base is None or base <= first < end <= base + MAX_OFFSETS
+
+
+def _first_offset(row: dict[str, Any]) -> int:
+    """The first offset that is known of a batch: of a wrapper message its last one."""
+    return int(row["last_offset"] if row["base_offset"] is None else row["base_offset"])
 
 
 def _tail(summary: SegmentSummary, remaining: int, zeros: bool) -> None:

@@ -19,7 +19,7 @@ from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
-from kafkarec.storage.good_batches import DamageCollector, GoodBatch
+from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.log_folders import PartitionFiles
 from kafkarec.storage.names_by_content import places_by_content
 from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
@@ -109,7 +109,7 @@ def find_useful_fillers(
     return sources, beside
 
 
-def rows_in(segment: SegmentFile, number: int, holes: Sequence[OffsetRange], cap: int) -> Iterator[GoodBatch]:
+def rows_in(segment: SegmentFile, number: int, holes: Sequence[OffsetRange], cap: int) -> Iterator[GoodBatches]:
     """Yields the good batches of a filler that are completely in a hole, in ascending order."""
     next_offset = 0
     for row in good_batches.read_file(segment, number, None, DamageCollector(cap)):

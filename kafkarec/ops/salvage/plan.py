@@ -37,7 +37,7 @@ from kafkarec.ops.rewrite import empty_batch
 from kafkarec.read import reader
 from kafkarec.recover.steps import as_stored
 from kafkarec.storage import good_batches
-from kafkarec.storage.good_batches import DamageCollector, GoodBatch
+from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, RecordedEnd
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
@@ -86,7 +86,7 @@ def plan_snapshots(folder: PlannedFolder, partition: PartitionSources, cap: int)
 
 def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]], cap: int) -> None:
     """Plans a copy of the first complete copy of a snapshot, or sets the good batches of all copies aside."""
-    report, incomplete = folder.report, list[GoodBatch]()
+    report, incomplete = folder.report, list[GoodBatches]()
     for number, segment in copies:
         with closing(segment):
             collector = DamageCollector(cap, unread=report.unread)
@@ -126,7 +126,7 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
         segment.close()
 
 
-def _has_footer(good: list[GoodBatch]) -> bool:
+def _has_footer(good: list[GoodBatches]) -> bool:
     """Whether the last record of the last batch is a SnapshotFooter."""
     try:
         last = good[-1]
@@ -202,7 +202,7 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
     roll = UNORDERED_SEGMENT_BYTES if all(source.unordered for source in sources) else MAX_SEGMENT
     builder = PlanBuilder(partition, options, partition.folder, start, _base_offsets(partition), roll)
     report, collector = builder.report, builder.collector
-    streams: list[Iterator[GoodBatch]] = []  # of an unordered source one for each ascending run
+    streams: list[Iterator[GoodBatches]] = []  # of an unordered source one for each ascending run
     for number, source in enumerate(sources):
         if source.holes is not None:
             streams.append(rows_in(source.segments[0], number, source.holes, collector.cap))

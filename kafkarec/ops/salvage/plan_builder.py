@@ -32,7 +32,7 @@ from itertools import islice
 from kafkarec.damage import damaged
 from kafkarec.recover.steps import as_stored
 from kafkarec.sources.read_failures import partial_read_failure
-from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress
+from kafkarec.storage.good_batches import DamageCollector, GoodBatches, ReadProgress
 from kafkarec.storage.segment_file import SegmentFile
 
 from .partition_sources import PartitionSources
@@ -45,14 +45,14 @@ DUPLICATE = "duplicate"
 class _BatchStream:
     """The batches of one source, which has a `rank`; `ahead` has the next one and the one after it."""
 
-    def __init__(self, rows: Iterator[GoodBatch], ranks: Sequence[int]) -> None:
+    def __init__(self, rows: Iterator[GoodBatches], ranks: Sequence[int]) -> None:
         self._rows = rows
         self.ahead = deque(islice(rows, 2))
-        self.last: GoodBatch | None = None  # that was taken
+        self.last: GoodBatches | None = None  # that was taken
         self.rank = ranks[self.head.source] if self.ahead and ranks else 0
 
     @property
-    def head(self) -> GoodBatch:
+    def head(self) -> GoodBatches:
         return self.ahead[0]
 
     @property
@@ -80,7 +80,7 @@ class _BatchStream:
         self.ahead[0] = self.head._replace(base=base)
         return is_later
 
-    def pop(self) -> GoodBatch:
+    def pop(self) -> GoodBatches:
         row = self.ahead.popleft()
         self.last = row
         if len(self.ahead) < 2:
@@ -94,7 +94,7 @@ class _BatchStream:
             return False
         return self.last.segment is self.head.segment and self.last.last + 1 >= offset
 
-    def overlaps(self, row: GoodBatch) -> bool:
+    def overlaps(self, row: GoodBatches) -> bool:
         """Whether the head has some of the offsets of a batch."""
         return self.head.base <= row.last and row.base <= self.head.last
 
@@ -102,12 +102,12 @@ class _BatchStream:
 def _precedence(stream: _BatchStream) -> tuple[int, bool, int, int, int]:
     """The lowest is kept of batches that overlap (rule 3)."""
     head = stream.head
-    return stream.rank, head.restored, -head.epoch, -(head.records or 0), head.source
+    return stream.rank, head.has_restored_base, -head.epoch, -(head.records or 0), head.source
 
 
 def merge(
-    streams: Sequence[Iterator[GoodBatch]], start: int | None, *, stale: bool = False, ranks: Sequence[int] = ()
-) -> Iterator[tuple[GoodBatch, str]]:
+    streams: Sequence[Iterator[GoodBatches]], start: int | None, *, stale: bool = False, ranks: Sequence[int] = ()
+) -> Iterator[tuple[GoodBatches, str]]:
     """Yields the batches of all streams as one log, each with "" or the reason why it is not in the log: DUPLICATE, a
     second copy, or a reason to set it aside.
 
@@ -236,7 +236,7 @@ class PlanBuilder:
         self.report.damage[:0] = [one.as_dict() for one in self.collector.damage]
         self.report.restored = [one.as_dict() for one in self.collector.restored or ()]
 
-    def add_or_set_aside(self, row: GoodBatch, reason: str) -> None:
+    def add_or_set_aside(self, row: GoodBatches, reason: str) -> None:
         """Adds a batch to the log, if there is no reason to set it aside; counts it if it is a duplicate."""
         if reason == DUPLICATE:
             self.report.duplicates += row.batches
@@ -274,7 +274,7 @@ class PlanBuilder:
         elif damaged and report.start_offset is None and last >= 0:
             report.lost.append((None, last))
 
-    def _add(self, row: GoodBatch) -> None:
+    def _add(self, row: GoodBatches) -> None:
         at = bisect_right(self._base_offsets, row.base)
         base_offset = self._base_offsets[at - 1] if at else -1
         last = self.report.files[-1].last_offset if self.report.files else None

@@ -60,6 +60,15 @@ def test_keep_end_lets_the_log_end_where_it_ended(name: str, tmp_path: Path) -> 
     assert after.exit_status() == 0 and after.partitions[0].end.end.offset == top
 
 
+@pytest.mark.parametrize(("limit", "is_checked"), [(1 << 20, True), (1000, False)])
+def test_a_last_batch_that_was_not_checked_is_no_end(tmp_path: Path, limit: int, is_checked: bool) -> None:
+    large = builders.batch([builders.record(value=bytes(9000))], base_offset=2, codec="gzip")
+    folder = made(tmp_path, {0: [builders.good_batch(2), large]})
+    (folder / f"{20:020}.snapshot").write_bytes(producer_snapshot.write([]))
+    report = salvage(folder, tmp_path / "out", max_decompressed_bytes=limit)
+    assert bool(report.partitions[0].recorded_ends) == is_checked
+
+
 def test_no_epoch_of_the_new_log_begins_above_its_end(tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [good(0, leader_epoch=0)]}, leader_epoch_checkpoint="0\n3\n0 0\n4 5\n6 15\n")
     report = salvage(folder, tmp_path / "out", as_partition=True)

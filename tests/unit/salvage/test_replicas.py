@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -14,6 +16,7 @@ from spoiled_bytes import Bytes, spoil
 
 import kafkarec
 from kafkarec.ops.salvage import salvage
+from kafkarec.sources.files import LocalFile
 
 
 def whole_batches(path: Path, damaged: Bytes) -> dict[tuple[str, int], bytes]:
@@ -118,6 +121,46 @@ def test_fragments_of_wrapper_messages_are_put_in_order(tmp_path: Path) -> None:
     report = salvage([tmp_path / name for name in ("#3", "#1", "#2")], tmp_path / "out", topic="t", partition=0)
     assert copied(tmp_path / "out") == b"".join(parts)
     assert report.partitions[0].duplicates == 2 and report.ok
+
+
+def wrappers(*firsts: int) -> list[bytes]:
+    inner = [builders.message(magic=1, offset=n, value=b"%d" % n) for n in range(5)]
+    return [builders.wrapper(inner, magic=1, codec="gzip", offset=first + 4) for first in firsts]
+
+
+def test_a_wrapper_message_begins_at_the_first_offset_inside_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its length is restored, and where it has lower offsets than the one before it."""
+    parts = wrappers(0, 10, 15, 20, 5)
+    damaged = builders.patched(parts[2], 11, bytes([parts[2][11] ^ 1]))
+    [found] = salvage(log(tmp_path / "orders-0", [*parts[:2], damaged, *parts[3:]]), tmp_path / "out").partitions
+    assert copied(tmp_path / "out") == b"".join(parts[:4])
+    assert [[*one["fields"]] for one in found.restored] == [["batch_length"]]
+    assert [(one.first_offset, one.last_offset) for one in found.set_aside] == [(5, 9)]
+    (tmp_path / "fragment").write_bytes(parts[2])
+    assert salvage(tmp_path / "fragment", tmp_path / "out1").partitions[0].start_offset == 15
+    lost = log(tmp_path / "lost" / "orders-0", [parts[0], builders.flipped(parts[1], 30), damaged])
+    assert salvage(lost, tmp_path / "out2").partitions[0].lost == [(5, 14)]
+    parts = [parts[0], builders.flipped(parts[1], 30), parts[2]]
+    source, real = log(tmp_path / "worse" / "orders-0", parts), LocalFile.read_at
+
+    def read_at(self: LocalFile, position: int, length: int) -> bytes:
+        if position >= len(parts[0] + parts[1]) and self.name.startswith(str(source)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(self, position, length)
+
+    monkeypatch.setattr(LocalFile, "read_at", read_at)
+    [found] = salvage(source, tmp_path / "out3").partitions
+    assert copied(tmp_path / "out3") == parts[0] and [one.cause for one in found.unread] == ["disk"]
+
+
+def test_another_content_of_the_same_size_is_a_conflict(tmp_path: Path) -> None:
+    kept, other = (batch(0, 1, value=value) for value in (b"a%d", b"b%d"))
+    sources = [log(tmp_path / name / "orders-0", [data]) for name, data in {"a": kept, "b": other}.items()]
+    [merged] = salvage(sources, tmp_path / "out").partitions
+    assert copied(tmp_path / "out") == kept and set_aside(tmp_path / "out") == other
+    assert [one.reason for one in merged.set_aside] == ["conflict_content"]
 
 
 @pytest.mark.parametrize("epoch", [0, 1])

@@ -71,3 +71,17 @@ def test_a_block_of_another_file_in_a_batch_is_set_aside(tmp_path: Path, cut: bo
     assert b"".join(sorted(aside)) == block and sum(one.batches for one in partition.set_aside) == 2
     assert "inside_damage" in {one.reason for one in partition.set_aside}
     assert partition.batches == (2 if cut else 3)
+
+
+def test_a_block_in_a_damaged_batch_of_a_block_is_set_aside(tmp_path: Path) -> None:
+    log = tmp_path / "orders-0"
+    log.mkdir()
+    first, inside, last = (builders.good_batch(3, base_offset=base) for base in (0, 10, 20))
+    around = builders.batch([builders.record(value=bytes(500) + inside + bytes(500))], base_offset=3)
+    block = first + builders.flipped(around) + last
+    own = [builders.batch([builders.record(value=bytes([n]) * 4000)], base_offset=100 + n) for n in range(4)]
+    hurt = own[2][:512] + block + own[2][512 + len(block) :]
+    (log / f"{0:020d}.log").write_bytes(b"".join([*own[:2], hurt, own[3]]))
+    [partition] = kafkarec.salvage(log, tmp_path / "out").partitions
+    aside = b"".join((tmp_path / "out" / one.saved_as).read_bytes() for one in partition.set_aside)
+    assert all(one in aside for one in (first, inside, last)) and around not in aside

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 from collections.abc import Callable
 from itertools import pairwise
@@ -121,6 +122,16 @@ def test_lost_offsets_at_segment_borders_and_ends(tmp_path: Path) -> None:
     assert "offsets 100 to 109, 120 to 139, 160 to 169 (fewer if" in str(report)
 
 
+def test_what_is_missing_behind_damage_or_a_batch_in_the_wrong_place_is_lost(tmp_path: Path) -> None:
+    source = log(tmp_path / "orders-0", [batch(0, 10), flipped(batch(10, 10))], [batch(20, 10)])
+    [one] = salvage(source, tmp_path / "out").partitions
+    assert one.lost == [(10, 19)] and not one.missing
+    parts = [batch(base, 10) for base in range(0, 100, 10)]
+    source = log(tmp_path / "moved" / "orders-0", [*parts[:4], *parts[6:8], batch(0, 3, epoch=1), *parts[9:]])
+    [one] = salvage(source, tmp_path / "out2").partitions
+    assert [each.reason for each in one.set_aside] == ["offset_out_of_order"] and one.lost == [(80, 89)]
+
+
 @pytest.mark.parametrize("count", [40, 5000])
 def test_blocks_of_another_file_do_not_exclude_the_logs_batches(tmp_path: Path, count: int) -> None:
     """A file system error: batches with other offsets in the middle of a log. Of a long log 2048 batches are compared
@@ -146,10 +157,18 @@ def test_a_block_found_between_damage_does_not_exclude_batches_that_reach_the_en
     own = [batch(i * 10, 10) for i in range(20)]
     foreign = [batch(5000 + i * 10, 10, epoch=7) for i in range(2)]
     torn = [own[-own_behind - 3][:-5], b"\xff" * 9]
-    source = log(tmp_path / "orders-0", [*own[: -own_behind - 3], torn[0], *foreign, torn[1], *own[-own_behind:]])
+    between = [torn[1], *own[5 : -own_behind - 3]]  # of the log itself, between damage, too
+    source = log(tmp_path / "orders-0", [*own[:5], *between, torn[0], *foreign, torn[1], *own[-own_behind:]])
     report = salvage(source, tmp_path / "out")
     assert copied(tmp_path / "out") == b"".join([*own[: -own_behind - 3], *own[-own_behind:]])
     assert sum(one.batches for one in report.partitions[0].set_aside) == 2
+
+
+def test_the_segments_of_a_long_log_do_not_stay_open(tmp_path: Path) -> None:
+    counts: list[int] = []
+    source = log(tmp_path / "orders-0", *([batch(i, 1)] for i in range(70)))
+    salvage(source, tmp_path / "out", progress=lambda path, at: counts.append(len(os.listdir("/proc/self/fd"))))
+    assert len(counts) == 70 and max(counts) - counts[0] < 5
 
 
 def test_a_batch_with_a_good_checksum_and_an_unreadable_payload_is_set_aside(tmp_path: Path) -> None:

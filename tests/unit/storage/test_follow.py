@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tempfile
@@ -91,7 +92,7 @@ class SimulatedLog:
         self.write()
 
 
-def follower(folder: Path | str, **options: Any) -> Any:
+def follower(folder: Path | str | list[Path], **options: Any) -> Any:
     """Without restoring: so only damage waits."""
     chosen = {"columns": ["offset", "value"], "errors": "skip", "restore": False} | options
     (one,) = kafkarec.open(folder).followers(**chosen)
@@ -288,6 +289,61 @@ def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path: Path, monk
     assert appended(b"\0") == [5], "after two seconds"
 
 
+def test_a_batch_waits_in_each_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1e9]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+
+    def polled_after(seconds: float, base: int, *batches: bytes) -> list[int]:
+        now[0] += seconds
+        path = tmp_path / f"{base:020}.log"
+        path.write_bytes(b"".join(batches))
+        os.utime(path, (now[0], now[0]))
+        return [offset for offset, _ in polled(one)]
+
+    (tmp_path / f"{0:020}.log").touch()
+    one = follower(tmp_path, restore=True)
+    assert polled_after(0, 0, good(0)) == []
+    assert polled_after(3, 1, good(1)) == [0]
+    assert polled_after(2, 1, good(1), good(2)) == [1, 2]
+
+
+def test_damage_before_the_range_is_not_reported(tmp_path: Path) -> None:
+    old, new = ({"base_timestamp": time, "max_timestamp": time} for time in (1000, 2000))
+    folder = log_folder(tmp_path, good(0, **old), bad(1), good(2, **old), good(3, **new))
+    assert [offset for offset, _ in polled(follower(folder, start_timestamp=2000))] == [3]
+
+
+@pytest.mark.parametrize(("restore", "second"), [(True, 1), (False, 900)])
+def test_a_log_that_was_opened_without_restoring(tmp_path: Path, restore: bool, second: int) -> None:
+    folder = log_folder(tmp_path, good(0), good(900), good(2), good(3))
+    (one,) = kafkarec.open(folder, restore=restore).followers(columns=["offset"], errors="skip")
+    assert offsets(piece for _, piece in one.poll()) == [0, second, 2, 3]
+
+
+def test_each_file_that_is_named_is_followed(tmp_path: Path) -> None:
+    """Also a compressed copy, which is left out of a folder."""
+    path = log_folder(tmp_path, good(0)) / f"{0:020}.log"
+    packed = path.with_name(f"{path.name}.gz")
+    packed.write_bytes(gzip.compress(good(0)))
+    for name, found in {path: [0], packed: [0], path.parent: [0]}.items():
+        assert [offset for offset, _ in polled(follower(name))] == found
+    assert [offset for offset, _ in polled(follower([path, packed]))] == [0, 0]
+
+
+@pytest.mark.parametrize("end", [b"", bad(1)], ids=["read to its end", "damage at its end"])
+def test_a_log_that_does_not_change_is_not_read_again(
+    tmp_path: Path, end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = log_folder(tmp_path, good(0), end)
+    one = follower(folder, isolation="read_committed")
+    assert [offset for offset, _ in polled(one)] == [0]
+    if not end:
+        os.utime(folder / f"{0:020}.log")
+    readings = counted_files.counted(monkeypatch)
+    assert polled(one) == []
+    assert {one.position for one in readings} == {0}, "the last batch is compared"
+
+
 def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
     folder = log_folder(tmp_path, data, bad(1))
@@ -419,6 +475,30 @@ def test_a_log_that_was_truncated_and_rolled_again(tmp_path: Path) -> None:
     assert [offset for offset, _ in polled(one)] == [0, 1, 2]
     again = [good(offset, leader_epoch=1) for offset in (1, 2, 3)]
     write_segments(tmp_path, {0: [good(0), *again[:2]], 3: again[2:]}, cut=True)
+    assert [offset for offset, _ in polled(one)] == [1, 2, 3]
+    assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
+
+
+def test_a_log_that_was_truncated_to_an_open_transaction(tmp_path: Path) -> None:
+    data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
+    commit = [builders.end_marker(commit=True, producer_id=1, base_offset=base) for base in range(3)]
+    one = None
+    for found in ([0, 2], [3]):  # the second poll begins at the second segment
+        write_segments(tmp_path, {0: [data], 1: [commit[1], *map(good, range(2, found[-1] + 1))]}, cut=True)
+        one = one or follower(tmp_path, isolation="read_committed")
+        assert [offset for offset, _ in polled(one)] == found
+    write_segments(tmp_path, {0: [data], 1: [good(1, leader_epoch=1)]}, cut=True)
+    assert polled(one) == []
+    write_segments(tmp_path, {0: [data], 1: [good(1, leader_epoch=1), commit[2]]}, cut=True)
+    assert [offset for offset, _ in polled(one)] == [1]
+
+
+def test_a_log_that_was_truncated_below_the_range(tmp_path: Path) -> None:
+    notes = list[str]()
+    write_segments(tmp_path, {0: [good(base) for base in range(4)]})
+    one = follower(tmp_path, start_offset=3, on_note=notes.append)
+    assert [offset for offset, _ in polled(one)] == [3]
+    write_segments(tmp_path, {0: [good(0), *(good(base, leader_epoch=1) for base in range(1, 4))]}, cut=True)
     assert [offset for offset, _ in polled(one)] == [1, 2, 3]
     assert [note.partition(": ")[2] for note in notes] == ["the log was truncated; continuing from offset 1"]
 
