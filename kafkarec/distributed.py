@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .sources.remote import local_path
     from .sources.remote_errors import display_url, remote_error
     from .sources.remote_path import arrow_filesystem
-    from .storage.finding import overlap
+    from .storage.finder import overlap
     from .storage.key_folders import ParameterError, UnknownKeyError, inferred_type, key_value
     from .storage.names import folder_owner, is_log_folder, is_segment
     from .storage.names_by_content import wrong_names
@@ -90,7 +90,7 @@ __getattr__ = names_of(
             "incomplete_end",
             "is_unchanged",
         ),
-        "storage.finding": ("overlap",),
+        "storage.finder": ("overlap",),
         "storage.key_folders": ("ParameterError", "UnknownKeyError", "inferred_type", "key_value"),
         "storage.names": ("folder_owner", "is_log_folder", "is_segment"),
         "storage.names_by_content": ("wrong_names",),

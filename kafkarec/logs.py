@@ -22,7 +22,7 @@ from kafkarec.read.decode_options import (
 )
 from kafkarec.state import HANGING_AFTER
 from kafkarec.storage import log_reading, opening, ranges, segment_summary
-from kafkarec.storage.finding import Finder
+from kafkarec.storage.finder import Finder
 from kafkarec.storage.log_folders import DataFolderFiles, PartitionFiles
 from kafkarec.storage.log_reading import IsolationOptions, splits
 from kafkarec.storage.names_by_content import order_by_content

@@ -137,7 +137,7 @@ LEAST_SIZES, CRC_AT, CHECKED_FROM, USED_BITS, LATEST_CODECS = (
 """The fields of `MagicLayout`, each by magic."""
 
 
-def start_of(data: Any, at: int = 0) -> BatchStart:
+def first_fields(data: Any, at: int = 0) -> BatchStart:
     """The fields at byte `at` that every magic begins with. struct.error if fewer than 17 bytes follow."""
     return BatchStart._make(START.unpack_from(data, at))
 

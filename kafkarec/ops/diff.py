@@ -20,7 +20,7 @@ from kafkarec.read.walk import walk
 from kafkarec.state import epoch_history
 from kafkarec.state.epoch_history import EpochHistory, Truncation
 from kafkarec.storage import opening
-from kafkarec.storage.names_by_content import by_place, places_by_content
+from kafkarec.storage.names_by_content import base_offsets_by_content, sorted_by_base_offset
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
@@ -231,9 +231,9 @@ class _Side:
         self._cap = cap
         self._progress = progress
         self.replica = Replica(str(getattr(opened, "path", opened)), len(self._log.segments))
-        places = places_by_content(self._log.segments)
-        self._segments = by_place(self._log.segments, places)
-        self.replica.misnamed = [(one.name, places[one]) for one in self._segments if one in places]
+        base_offsets = base_offsets_by_content(self._log.segments)
+        self._segments = sorted_by_base_offset(self._log.segments, base_offsets)
+        self.replica.misnamed = [(one.name, base_offsets[one]) for one in self._segments if one in base_offsets]
         self._epochs: list[tuple[int, int]] = []
         self._rows = self._read()
         self.head = next(self._rows, None)

@@ -52,7 +52,7 @@ class _RequestFields(NamedTuple):
     skip: bool
     named: dict[str, Any]
     """Of a file: file, topic, partition, for errors and columns; later_segment: a later segment of the log exists;
-    facts: a header_proofs.LogFacts."""
+    facts: a header_proofs.FileFacts."""
 
 
 class DecodeRequest(_RequestFields):

@@ -20,7 +20,7 @@ Proof = tuple[int, str]
 NO_EPOCH = -1
 
 
-class LogFacts(NamedTuple):
+class FileFacts(NamedTuple):
     """What is known of a file besides its bytes.
 
     bounds       the offsets [first, end) that a segment of this name may hold; None: unknown
@@ -38,7 +38,7 @@ class LogFacts(NamedTuple):
     one_log: bool = True
 
 
-NO_FACTS = LogFacts()
+NO_FACTS = FileFacts()
 
 
 class PlacedBatch(NamedTuple):
@@ -52,7 +52,7 @@ class PlacedBatch(NamedTuple):
     is_last    whether it ends the file
     """
 
-    facts: LogFacts
+    facts: FileFacts
     position: int
     before: Sequence[Offsets]
     own: Offsets

@@ -370,7 +370,7 @@ class MatchedTransactions:
         if data is not None and first > data.first_offset:  # it is not that of the entry, and its marker is lost, too
             data = self._hold_before(entry, data)
         elif data is None and producer in self._held:
-            data = self._end_before(entry, self._catch_up(self._held[producer][-1]))
+            data = self._end_held(entry, self._catch_up(self._held[producer][-1]))
         if producer in self._held:
             data = self._resolve(producer, data, NextMarker(ABORT, last, -1), entry)
         is_decided = any(one.marker_offset == last for one in self.decisions[known:])
@@ -388,7 +388,7 @@ class MatchedTransactions:
         self._held.setdefault(entry.producer_id, []).append(_Held(data, [hole], self._hole_for_any_marker))
         return self._no_data(entry.producer_id, first_offset=entry.first_offset) if has_room else None
 
-    def _end_before(self, entry: AbortedTransaction, held: _Held) -> TransactionData | None:
+    def _end_held(self, entry: AbortedTransaction, held: _Held) -> TransactionData | None:
         """The transaction of a .txnindex entry if it began in a hole, so that the held one ended before it there."""
         at = next((n for n, hole in enumerate(held.holes) if entry.first_offset in hole), None)
         if at is None or held.holes[at].first == entry.first_offset:
@@ -580,7 +580,7 @@ class MatchedTransactions:
 
     def _note_unreadable(self, step: Step, odd: Oddity) -> None:
         """Notes a marker that cannot be read, or raises."""
-        detail, offset = step.why_unreadable(odd.batch), step.column("base_offset")[odd.batch]
+        detail, offset = step.control_key_error(odd.batch), step.column("base_offset")[odd.batch]
         if self.raises:
             position = step.column("position")[odd.batch]
             fault = {

@@ -29,7 +29,7 @@ from kafkarec.format import layout
 from kafkarec.format.schema import record_schema
 
 from . import offset_order
-from .header_proofs import LogFacts, PlacedBatch, Proof
+from .header_proofs import FileFacts, PlacedBatch, Proof
 from .offset_order import Frames, Offsets
 
 CHECKSUM = "the checksum"
@@ -53,7 +53,7 @@ class AfterDamage(NamedTuple):
     options  EngineOptions with which a restored batch is checked
     """
 
-    facts: LogFacts
+    facts: FileFacts
     restore: bool
     in_file: bool
     options: Any
@@ -147,7 +147,7 @@ class AfterDamage(NamedTuple):
         header = decoder.bytes_at(position, position + layout.UP_TO_MAGIC)
         if header is None:
             return None
-        stored = layout.start_of(header).magic
+        stored = layout.first_fields(header).magic
         for magic in (2, stored) if 0 <= stored < 2 else (2,):
             end = decoder.end_by_content(position, magic, stop)
             raw = decoder.bytes_at(position, end) if end >= 0 else None
@@ -243,7 +243,7 @@ def _is_readable(decoder: Decoder, position: int, end: int, magic: int) -> bool:
 
 def _offsets_in(raw: bytearray) -> Offsets:
     """Offsets, leader epoch and checksum as a batch has them in its header."""
-    start = layout.start_of(raw)
+    start = layout.first_fields(raw)
     if start.magic < 2:
         crc, is_wrapper = start.epoch_or_crc & 0xFFFFFFFF, raw[layout.UP_TO_MAGIC] & layout.CODEC_MASK != 0
         return Offsets(start.base_offset, start.base_offset + 1, crc=crc, is_wrapper=is_wrapper)
@@ -254,7 +254,7 @@ def _offsets_in(raw: bytearray) -> Offsets:
 
 def _patch(raw: bytearray, proven: Mapping[str, Proof]) -> Changes:
     """Writes proven fields into the header of a batch; returns what was changed."""
-    stored = dict(zip(FIELDS, layout.start_of(raw), strict=True))
+    stored = dict(zip(FIELDS, layout.first_fields(raw), strict=True))
     raw[: layout.UP_TO_MAGIC] = _start(raw, {name: value for name, (value, _) in proven.items()})
     return {name: (stored[name], value, witness) for name, (value, witness) in proven.items() if value != stored[name]}
 
@@ -267,5 +267,5 @@ def used_bytes(raw: bytes | memoryview, restored: Restored) -> bytes:
 
 def _start(raw: bytes | bytearray | memoryview, values: Mapping[str, int]) -> bytes:
     """The first 17 bytes of a batch with these fields in place of the stored ones."""
-    stored = zip(FIELDS, layout.start_of(raw), strict=True)
+    stored = zip(FIELDS, layout.first_fields(raw), strict=True)
     return layout.START.pack(*[values.get(name, value) for name, value in stored])

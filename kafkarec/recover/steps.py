@@ -191,7 +191,7 @@ class Step:
         """(producer id, last offset) of the ABORT and COMMIT markers."""
         return self.rows.ends(self.chunk)
 
-    def why_unreadable(self, row: int) -> str:
+    def control_key_error(self, row: int) -> str:
         """The error text of a control batch whose first record cannot be read."""
         assert self.chunk is not None
         runs = self.chunk.runs().cast("q").tolist()

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, overload
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.layout import BATCH_MAGIC, LOG_APPEND_TIME, V2_OVERHEAD, start_of, v2_header
+from kafkarec.format.layout import BATCH_MAGIC, LOG_APPEND_TIME, V2_OVERHEAD, first_fields, v2_header
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import match
 from kafkarec.recover.marker_matching import MatchedTransactions, Note
@@ -342,7 +342,7 @@ def _has_append_time(segment: Any, position: int) -> bool:
         head = segment.raw(position, V2_OVERHEAD)
     except (OSError, KafkaRecordError):
         return False
-    if len(head) < V2_OVERHEAD or start_of(head).magic != BATCH_MAGIC:
+    if len(head) < V2_OVERHEAD or first_fields(head).magic != BATCH_MAGIC:
         return False
     return v2_header(head).attributes & LOG_APPEND_TIME != 0
 

@@ -6,7 +6,7 @@ log_folders       a partition folder, a broker's data folder
 log_reading       ranges and read_committed over several segments; ranges of bytes for several tasks
 names             parses names of files and folders
 tiered            objects of tiered storage (KIP-405)
-finding           from paths, globs and folders key=value to logs: kafkarec.find
+finder            from paths, globs and folders key=value to logs: kafkarec.find
 globs             globs of files and folders
 key_folders       folders key=value, and conditions on them
 ranges            ranges of offsets and timestamps, index lookups

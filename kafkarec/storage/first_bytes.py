@@ -27,7 +27,7 @@ from kafkarec.format.layout import (
     MAGICS,
     MESSAGE_AT,
     V2_OVERHEAD,
-    start_of,
+    first_fields,
     v2_header,
 )
 from kafkarec.support.command_line import as_operand, quoted
@@ -106,7 +106,7 @@ def _offset_of_first_batch(path: str) -> int | None:
         return None
     if len(head) < LEAST_SIZES[0]:
         return None
-    start = start_of(head)
+    start = first_fields(head)
     if start.base_offset < 0 or start.magic not in MAGICS:
         return None
     if not LEAST_SIZES[start.magic] - LOG_OVERHEAD <= start.batch_length <= size:

@@ -17,7 +17,7 @@ from kafkarec._core import hash_of_batch
 from kafkarec.damage import Damage, Restored, damaged, is_read_failure, is_unchecked
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX, increment_sequence
-from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_OVERHEAD, start_of, v2_header
+from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_OVERHEAD, first_fields, v2_header
 from kafkarec.read.decode_options import request
 from kafkarec.read.reader import decode
 from kafkarec.read.walk import is_preallocated, walk
@@ -555,7 +555,7 @@ def _both_epochs_fall(around: list[GoodBatches]) -> bool:
 def _advance_sequence(row: GoodBatches, sequences: dict[tuple[int, int], int]) -> bool:
     """Whether the producer's sequence numbers do not fall back. sequences: (producer id, epoch) -> the last one"""
     data = row.segment.raw(row.position, V2_OVERHEAD)
-    if len(data) < V2_OVERHEAD or start_of(data).magic < BATCH_MAGIC:
+    if len(data) < V2_OVERHEAD or first_fields(data).magic < BATCH_MAGIC:
         return True
     header = v2_header(data)
     if header.base_sequence < 0:

@@ -20,7 +20,13 @@ from kafkarec.recover.steps import as_stored
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
 from . import ranges
-from .names_by_content import begins_outside, by_place, ends_by_name, order_by_content, places_by_content
+from .names_by_content import (
+    base_offsets_by_content,
+    begins_outside,
+    ends_by_name,
+    order_by_content,
+    sorted_by_base_offset,
+)
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import SegmentBytes
 from .segment_file import SegmentFile
@@ -161,16 +167,17 @@ def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Genera
             if not begins_outside(segment, ends):
                 yield segment
                 continue
-        places, passed = places_by_content(group), set(chosen[:number])
-        yield from (one for one in _chosen(by_place(group, places), record_range, places) if one not in passed)
+        base_offsets, passed = base_offsets_by_content(group), set(chosen[:number])
+        ordered = sorted_by_base_offset(group, base_offsets)
+        yield from (one for one in _chosen(ordered, record_range, base_offsets) if one not in passed)
         return
 
 
 def _chosen(
-    segments: Sequence[SegmentFile], record_range: RecordRange, places: Mapping[SegmentFile, int]
+    segments: Sequence[SegmentFile], record_range: RecordRange, base_offsets: Mapping[SegmentFile, int]
 ) -> list[SegmentFile]:
-    """places: the base offsets of those whose names are wrong"""
-    bases = [places.get(segment, segment.base_offset) for segment in segments]
+    """base_offsets: the base offsets of those whose names are wrong"""
+    bases = [base_offsets.get(segment, segment.base_offset) for segment in segments]
     return [segments[at] for at in ranges.segments_in_range(bases, record_range.first_offset, record_range.end_offset)]
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX
-from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
+from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, first_fields
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read.walk import HEADERS, passes_checksum, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
@@ -21,7 +21,7 @@ AnySegment = TypeVar("AnySegment", bound=SegmentFile)
 _FRAMES = 3  # that are read to learn the offsets of a segment
 
 
-def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]:
+def base_offsets_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]:
     """Segment -> base offset, of those of a log whose first batches are outside of the range that their names give, and
     of those without a whole batch whose names these have: they get the names that are left."""
     ends = ends_by_name(segments)
@@ -38,45 +38,46 @@ def places_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile, int]
     right = [one for one in segments if one.base_offset is not None and one.base_offset not in wrong]
     moved = {}
     for base, (segment, found) in wrong.items():
-        place = next((one for one in (*wrong, *empty) if one <= found[0] < ends[one]), None)
+        by_content = next((one for one in (*wrong, *empty) if one <= found[0] < ends[one]), None)
         is_own = found == sorted(found)
-        if len(found) == 1 and place not in wrong:
+        if len(found) == 1 and by_content not in wrong:
             end = _end(segment.copy(restore=False))
             fits_its_name = end == found[0] + ends[base] - base
             if fits_its_name or not passes_checksum(segment, 0, size_or_zero(segment)):
                 continue  # its base offset is damaged, or more of its header
             is_own = _adjoins(found[0], end, right)
-        if place is None and found[0] not in ends and is_own:
-            place = found[0]
-        if place is not None:
-            moved[segment] = place
+        if by_content is None and found[0] not in ends and is_own:
+            by_content = found[0]
+        if by_content is not None:
+            moved[segment] = by_content
     left = [base for base, (segment, _) in wrong.items() if segment in moved and base not in moved.values()]
-    exchanged = [empty[place] for place in moved.values() if place in empty]
+    exchanged = [empty[by_content] for by_content in moved.values() if by_content in empty]
     moved.update(zip(exchanged, left, strict=False))
     return moved if len(set(moved.values())) == len(moved) else {}
 
 
 def wrong_names(segments: Sequence[SegmentFile]) -> str | None:
     """A clause that says that names are wrong; None: they are not."""
-    for segment, place in places_by_content(segments).items():
-        return f"names of segments contradict their offsets, {segment.name} begins with {place}"
+    for segment, by_content in base_offsets_by_content(segments).items():
+        return f"names of segments contradict their offsets, {segment.name} begins with {by_content}"
     return None
 
 
-def by_place(segments: Sequence[AnySegment], places: Mapping[SegmentFile, int]) -> list[AnySegment]:
+def sorted_by_base_offset(segments: Sequence[AnySegment], base_offsets: Mapping[SegmentFile, int]) -> list[AnySegment]:
     """The segments by these base offsets, others by their names."""
-    return sorted(segments, key=lambda one: places.get(one, one.base_offset or 0))
+    return sorted(segments, key=lambda one: base_offsets.get(one, one.base_offset or 0))
 
 
 def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
     """The segments of a log in the order of their batches, for its transactions: as they are, unless names are wrong.
     Then copies with the base offsets of their batches and the entries of all .txnindex files with their offsets: the
     file beside a segment may be that of another."""
-    places = places_by_content(segments)
-    if not places:
+    base_offsets = base_offsets_by_content(segments)
+    if not base_offsets:
         return segments
     index = AbortedIndex([*set(entries_of(segments))])
-    ordered = [one.copy(base_offset=places.get(one, one.base_offset)) for one in by_place(segments, places)]
+    in_order = sorted_by_base_offset(segments, base_offsets)
+    ordered = [one.copy(base_offset=base_offsets.get(one, one.base_offset)) for one in in_order]
     ends = ends_by_name(ordered)
     for one in ordered:
         if (base := one.base_offset) is not None:
@@ -104,7 +105,7 @@ def begins_outside(segment: SegmentFile, ends: Mapping[int, int]) -> bool:
             head = segment.source.read_at(0, UP_TO_MAGIC)  # of a packed file, whose size is not known, no more
     except (OSError, KafkaRecordError):
         return False
-    start = start_of(head) if len(head) == UP_TO_MAGIC and any(head) else None
+    start = first_fields(head) if len(head) == UP_TO_MAGIC and any(head) else None
     return start is not None and not segment.base_offset <= start.base_offset < ends[segment.base_offset]
 
 
@@ -151,7 +152,7 @@ def _first_base_offsets(segment: SegmentFile) -> list[int]:
     position, end = 0, size_or_zero(segment)
     try:
         while len(found) < _FRAMES and len(head := segment.raw(position, UP_TO_MAGIC)) == UP_TO_MAGIC:
-            start = start_of(head)
+            start = first_fields(head)
             size = LOG_OVERHEAD + start.batch_length
             position += size
             if not 0 <= start.magic <= LATEST_MAGIC or size < LEAST_SIZES[start.magic] or start.base_offset < 0:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.java_integers import number_or_none
-from kafkarec.format.layout import BATCH_MAGICS, MAGICS, UP_TO_MAGIC, V2_OVERHEAD, start_of, v2_header
+from kafkarec.format.layout import BATCH_MAGICS, MAGICS, UP_TO_MAGIC, V2_OVERHEAD, first_fields, v2_header
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.sidecars import offset_index, time_index
@@ -127,7 +127,7 @@ def _begins_batch_with(head: bytes, offset: int) -> bool:
     """Whether a batch that contains the offset begins with `head`; in magic 0 and 1, one with that outer offset."""
     if len(head) < UP_TO_MAGIC:
         return False
-    start = start_of(head)
+    start = first_fields(head)
     if start.magic not in BATCH_MAGICS:
         return start.magic in MAGICS and start.base_offset == offset
     return len(head) >= V2_OVERHEAD and 0 <= offset - start.base_offset <= v2_header(head).last_offset_delta

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.format.checksum import batch_checksums
-from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAGICS, UP_TO_MAGIC, V2_AT, batch_length, start_of
+from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAGICS, UP_TO_MAGIC, V2_AT, batch_length, first_fields
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import as_columns, incomplete_batch, read_part
 from kafkarec.read.walk import is_preallocated
@@ -45,7 +45,7 @@ def has_valid_checksum(segment: SegmentFile, position: int, end: int) -> bool:
     batch = memoryview(segment.raw(position, end - position))
     if not UP_TO_MAGIC <= len(batch) == end - position == LOG_OVERHEAD + batch_length(batch):
         return False
-    magic = start_of(batch).magic
+    magic = first_fields(batch).magic
     if magic not in MAGICS:
         return False
     stored, computed = batch_checksums(batch, magic)
@@ -55,14 +55,14 @@ def has_valid_checksum(segment: SegmentFile, position: int, end: int) -> bool:
 def first_offset(segment: SegmentFile, position: int) -> int | None:
     """The base offset of the batch at `position`; None below magic 2, where that field is the last offset of a
     wrapper."""
-    start = start_of(segment.raw(position, UP_TO_MAGIC))
+    start = first_fields(segment.raw(position, UP_TO_MAGIC))
     return start.base_offset if start.magic >= BATCH_MAGIC else None
 
 
 def has_zeros_at_end(segment: SegmentFile) -> bool:
     """Whether the last bytes of the file are zeros, as in one that is preallocated."""
     with segment.opened() as source:
-        return _are_zeros(segment.raw(max(source.size - UP_TO_MAGIC, 0), UP_TO_MAGIC))
+        return _is_zero_head(segment.raw(max(source.size - UP_TO_MAGIC, 0), UP_TO_MAGIC))
 
 
 def ends_in_zeros(segment: SegmentFile, position: int) -> bool:
@@ -77,8 +77,8 @@ def last_frame(segment: SegmentFile, position: int) -> tuple[int, int] | None:
     start = position
     with segment.opened() as source:
         read_at = segment.source.read_at
-        while not _are_zeros(head := read_at(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
-            fields = start_of(head)
+        while not _is_zero_head(head := read_at(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
+            fields = first_fields(head)
             if fields.batch_length < UP_TO_MAGIC - LOG_OVERHEAD or fields.magic not in MAGICS:
                 return None
             if fields.batch_length > source.size - position - LOG_OVERHEAD:
@@ -100,7 +100,7 @@ def incomplete_end(segment: SegmentFile, position: int, remaining: int, lost_fro
     return incomplete_batch(head, position, remaining, lost_from, segment.display_path)
 
 
-def _are_zeros(head: bytes) -> bool:
+def _is_zero_head(head: bytes) -> bool:
     return len(head) == UP_TO_MAGIC and not any(head)
 
 

@@ -21,7 +21,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import MAX_SIZE, UP_TO_MAGIC
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.recover.header_proofs import NO_FACTS, LogFacts
+from kafkarec.recover.header_proofs import NO_FACTS, FileFacts
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.sources import packed
@@ -247,13 +247,13 @@ class SegmentFile(InFolder):
         return display_url(self.path)
 
     @property
-    def facts(self) -> LogFacts:
+    def facts(self) -> FileFacts:
         """What its name and the files beside it say, for restoring."""
         base = self.base_offset if self.one_log and self.name.split(".")[1:2] == ["log"] else None
         if base is None:
             return NO_FACTS._replace(one_log=self.one_log)
         beside = _FilesBeside(self, base)
-        return LogFacts((base, base + MAX_OFFSETS), beside.last_offset, lambda: beside.next_name, beside.epoch_at)
+        return FileFacts((base, base + MAX_OFFSETS), beside.last_offset, lambda: beside.next_name, beside.epoch_at)
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -304,7 +304,7 @@ class SegmentFile(InFolder):
 
 class _FilesBeside:
     """What the files beside a segment say of its batches: each is read when it is first needed, and what cannot be read
-    says nothing. For header_proofs.LogFacts."""
+    says nothing. For header_proofs.FileFacts."""
 
     def __init__(self, segment: SegmentFile, base: int) -> None:
         self._segment, self._base = segment, base

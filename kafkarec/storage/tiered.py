@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafkarec.errors import UnsupportedCompressionError
-from kafkarec.format.layout import MAGICS, MAX_SIZE, MESSAGE_OVERHEAD, UP_TO_MAGIC, start_of
+from kafkarec.format.layout import MAGICS, MAX_SIZE, MESSAGE_OVERHEAD, UP_TO_MAGIC, first_fields
 from kafkarec.sources.files import ByteSource
 
 from . import names
@@ -85,7 +85,7 @@ def begins_with_batch(head: bytes, size: int, base_offset: int) -> bool:
     """Whether `head` may begin a batch of a segment with this base offset."""
     if len(head) < UP_TO_MAGIC:
         return False
-    start = start_of(head)
+    start = first_fields(head)
     near = 0 <= start.base_offset - base_offset <= MAX_SIZE  # an .index holds relative offsets of 31 bits
     return near and start.magic in MAGICS and MESSAGE_OVERHEAD[0] <= start.batch_length <= max(size, MAX_SIZE)
 

@@ -29,7 +29,7 @@ from kafkarec.format.layout import (
     UP_TO_MAGIC,
     USED_BITS,
     V2_AT,
-    start_of,
+    first_fields,
 )
 from kafkarec.write.fields import fitting
 
@@ -155,7 +155,7 @@ def _batch_at(view: memoryview, position: int) -> _Batch:
     left = view.nbytes - position
     if left < UP_TO_MAGIC:
         _refuse("batch_too_small", position, UP_TO_MAGIC, max(left, 0))
-    start = start_of(view, position)
+    start = first_fields(view, position)
     size = start.batch_length + LOG_OVERHEAD
     if size < LEAST_SIZES[0]:
         _refuse("size_too_small", position, LEAST_SIZES[0] - LOG_OVERHEAD, start.batch_length)

@@ -21,7 +21,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import first_bytes, good_batches, names, recorded_ends
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.names_by_content import places_by_content
+from kafkarec.storage.names_by_content import base_offsets_by_content
 from kafkarec.storage.recorded_ends import LogEnd, RecordedEnd, SegmentGap
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import last_batch
@@ -46,7 +46,7 @@ def arrange(partition: PartitionSources, given: set[str]) -> None:
     for source in partition.sources:
         if source.log is None or remote.is_url(source.log.path):
             continue
-        places = places_by_content(source.segments)
+        places = base_offsets_by_content(source.segments)
         moved = {segment: segment.copy(base_offset=place) for segment, place in places.items()}
         source.segments = [moved.get(segment, segment) for segment in source.segments]
         source.segments.sort(key=lambda one: one.base_offset or 0)
@@ -109,20 +109,20 @@ def find_useful_fillers(
     return sources, beside
 
 
-def rows_in(segment: SegmentFile, number: int, holes: Sequence[OffsetRange], cap: int) -> Iterator[GoodBatches]:
+def batches_in(segment: SegmentFile, number: int, holes: Sequence[OffsetRange], cap: int) -> Iterator[GoodBatches]:
     """Yields the good batches of a filler that are completely in a hole, in ascending order."""
     next_offset = 0
-    for row in good_batches.read_file(segment, number, None, DamageCollector(cap)):
-        if row.base >= next_offset and any(first <= row.base and row.last <= last for first, last in holes):
-            next_offset = row.last + 1
-            yield row._replace(follows_damage=True)
+    for good in good_batches.read_file(segment, number, None, DamageCollector(cap)):
+        if good.base >= next_offset and any(first <= good.base and good.last <= last for first, last in holes):
+            next_offset = good.last + 1
+            yield good._replace(follows_damage=True)
 
 
 def _content(segment: SegmentFile, holes: Sequence[OffsetRange], cap: int) -> _Content | None:
     """What the good batches in these holes are; None: there are none."""
     first, last, batches = None, 0, 0
-    for row in rows_in(segment, 0, holes, cap):
-        first, last, batches = row.base if first is None else first, row.last, batches + 1
+    for good in batches_in(segment, 0, holes, cap):
+        first, last, batches = good.base if first is None else first, good.last, batches + 1
     segment.close()
     return None if first is None else _Content(first, last, batches)
 

@@ -22,7 +22,7 @@ from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, is_of_one_file, read_failure
 from kafkarec.storage import first_bytes, names, opening, recorded_ends
-from kafkarec.storage.finding import Finder
+from kafkarec.storage.finder import Finder
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.log_folders import DataFolderFiles, LeftOut, PartitionFiles, by_base_offset
 from kafkarec.storage.output_rules import Refused

@@ -45,6 +45,7 @@ from kafkarec.write.fields import BatchHeader
 
 from .beside_files import (
     add_lost_start,
+    batches_in,
     credible,
     end_without_segments,
     find_useful_fillers,
@@ -53,7 +54,6 @@ from .beside_files import (
     mark_incomplete_ends,
     proofs_of_loss,
     read_recorded_ends,
-    rows_in,
 )
 from .partition_sources import PartitionSources, unread_side_files
 from .plan_builder import MAX_SEGMENT, UNORDERED_SEGMENT_BYTES, PlanBuilder, SalvageOptions, merge, report_unreadable
@@ -205,7 +205,7 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
     streams: list[Iterator[GoodBatches]] = []  # of an unordered source one for each ascending run
     for number, source in enumerate(sources):
         if source.holes is not None:
-            streams.append(rows_in(source.segments[0], number, source.holes, collector.cap))
+            streams.append(batches_in(source.segments[0], number, source.holes, collector.cap))
         elif source.unordered:
             runs = (good_batches.ascending_runs(segment, number, collector) for segment in source.segments)
             streams += [iter(run) for found in runs for run in found]

@@ -45,9 +45,9 @@ DUPLICATE = "duplicate"
 class _BatchStream:
     """The batches of one source, which has a `rank`; `ahead` has the next one and the one after it."""
 
-    def __init__(self, rows: Iterator[GoodBatches], ranks: Sequence[int]) -> None:
-        self._rows = rows
-        self.ahead = deque(islice(rows, 2))
+    def __init__(self, batches: Iterator[GoodBatches], ranks: Sequence[int]) -> None:
+        self._batches = batches
+        self.ahead = deque(islice(batches, 2))
         self.last: GoodBatches | None = None  # that was taken
         self.rank = ranks[self.head.source] if self.ahead and ranks else 0
 
@@ -81,11 +81,11 @@ class _BatchStream:
         return is_later
 
     def pop(self) -> GoodBatches:
-        row = self.ahead.popleft()
-        self.last = row
+        good = self.ahead.popleft()
+        self.last = good
         if len(self.ahead) < 2:
-            self.ahead.extend(islice(self._rows, 1))
-        return row
+            self.ahead.extend(islice(self._batches, 1))
+        return good
 
     def is_whole_from(self, offset: int | None) -> bool:
         """Whether nothing is lost between this offset and the head: one segment has both, and what is missing there the
@@ -94,9 +94,9 @@ class _BatchStream:
             return False
         return self.last.segment is self.head.segment and self.last.last + 1 >= offset
 
-    def overlaps(self, row: GoodBatches) -> bool:
+    def overlaps(self, good: GoodBatches) -> bool:
         """Whether the head has some of the offsets of a batch."""
-        return self.head.base <= row.last and row.base <= self.head.last
+        return self.head.base <= good.last and good.base <= self.head.last
 
 
 def _precedence(stream: _BatchStream) -> tuple[int, bool, int, int, int]:
@@ -115,32 +115,32 @@ def merge(
     stale   set batches with a stale leader epoch aside (rule 4)
     ranks   of the sources; empty: all have the same
     """
-    remaining = [_BatchStream(rows, ranks) for rows in streams]
+    remaining = [_BatchStream(batches, ranks) for batches in streams]
     next_offset, epoch = start, -1
     confirmed_epochs: dict[int, tuple[int, int]] = {}  # source -> (its rank, its highest confirmed epoch)
     while remaining := sorted((one for one in remaining if one.ahead), key=lambda one: one.order):
-        first, row = remaining[0], remaining[0].head
-        damaged, is_whole = row.follows_damage, first.is_whole_from(next_offset)
-        around = [stream for stream in remaining if stream.overlaps(row)]
-        differ = any(stream.head.comparison_key != row.comparison_key for stream in around)
+        first, good = remaining[0], remaining[0].head
+        damaged, is_whole = good.follows_damage, first.is_whole_from(next_offset)
+        around = [stream for stream in remaining if stream.overlaps(good)]
+        differ = any(stream.head.comparison_key != good.comparison_key for stream in around)
         is_stale = stale and any(
-            known > row.epoch >= 0 and rank <= first.rank
+            known > good.epoch >= 0 and rank <= first.rank
             for source, (rank, known) in confirmed_epochs.items()
-            if source != row.source
+            if source != good.source
         )
-        is_behind = next_offset is not None and row.base < next_offset
+        is_behind = next_offset is not None and good.base < next_offset
         if (differ or is_stale or is_behind) and any(stream.split() for stream in around):
             continue  # each of their batches is decided about alone, with the offsets that it has
-        if next_offset is not None and row.last < next_offset:
+        if next_offset is not None and good.last < next_offset:
             yield first.pop(), "overlap"
             continue
         for other in remaining[1:]:
-            while other.ahead and other.head.comparison_key == row.comparison_key:
+            while other.ahead and other.head.comparison_key == good.comparison_key:
                 damaged, is_whole = damaged or other.head.follows_damage, is_whole or other.is_whole_from(next_offset)
                 yield other.pop(), DUPLICATE
-        around = [stream for stream in remaining if stream.ahead and stream.overlaps(row)]
+        around = [stream for stream in remaining if stream.ahead and stream.overlaps(good)]
         copies = [
-            stream for stream in around if stream.head._replace(epoch=row.epoch).comparison_key == row.comparison_key
+            stream for stream in around if stream.head._replace(epoch=good.epoch).comparison_key == good.comparison_key
         ]
         if len(copies) > 1:
             best = max(copies, key=lambda stream: (-stream.rank, stream.adjacent_epochs(epoch)))
@@ -160,13 +160,13 @@ def merge(
             yield first.pop(), "stale_epoch"
         else:
             following = first.following_epoch
-            if row.batches > 1 or (following is not None and following >= row.epoch):
-                confirmed_epochs[row.source] = max(
-                    confirmed_epochs.get(row.source, (first.rank, -1)), (first.rank, row.epoch)
+            if good.batches > 1 or (following is not None and following >= good.epoch):
+                confirmed_epochs[good.source] = max(
+                    confirmed_epochs.get(good.source, (first.rank, -1)), (first.rank, good.epoch)
                 )
-            next_offset, epoch = row.last + 1, row.epoch
+            next_offset, epoch = good.last + 1, good.epoch
             first.pop()
-            yield row._replace(follows_damage=damaged and not is_whole), ""
+            yield good._replace(follows_damage=damaged and not is_whole), ""
 
 
 MAX_SEGMENT = (
@@ -236,21 +236,21 @@ class PlanBuilder:
         self.report.damage[:0] = [one.as_dict() for one in self.collector.damage]
         self.report.restored = [one.as_dict() for one in self.collector.restored or ()]
 
-    def add_or_set_aside(self, row: GoodBatches, reason: str) -> None:
+    def add_or_set_aside(self, good: GoodBatches, reason: str) -> None:
         """Adds a batch to the log, if there is no reason to set it aside; counts it if it is a duplicate."""
         if reason == DUPLICATE:
-            self.report.duplicates += row.batches
-            self.report.duplicate_size += row.size
+            self.report.duplicates += good.batches
+            self.report.duplicate_size += good.size
         elif reason:
-            self.folder.keep_aside(row.aside(reason))
+            self.folder.keep_aside(good.aside(reason))
         else:
-            self._report_missing_offsets(row.base, row.follows_damage)
+            self._report_missing_offsets(good.base, good.follows_damage)
             report = self.report
-            report.compacted = report.compacted or row.has_fewer_records
+            report.compacted = report.compacted or good.has_fewer_records
             if report.start_offset is None:
-                report.start_offset = row.base
-            report.next_offset = self._next_offset = row.last + 1
-            self._add(row)
+                report.start_offset = good.base
+            report.next_offset = self._next_offset = good.last + 1
+            self._add(good)
 
     def end_with_empty_segment(self, base: int, damaged: bool) -> None:
         """The log ends with a segment of this name, without a batch. damaged: there is damage behind the last batch"""
@@ -274,40 +274,40 @@ class PlanBuilder:
         elif damaged and report.start_offset is None and last >= 0:
             report.lost.append((None, last))
 
-    def _add(self, row: GoodBatches) -> None:
-        at = bisect_right(self._base_offsets, row.base)
+    def _add(self, good: GoodBatches) -> None:
+        at = bisect_right(self._base_offsets, good.base)
         base_offset = self._base_offsets[at - 1] if at else -1
         last = self.report.files[-1].last_offset if self.report.files else None
         begins = self._plan is None or base_offset > max(self._base, as_stored(last))
-        is_far = row.last - (row.base if begins else self._base) > MAX_SEGMENT
-        is_full = self._plan is not None and self._plan.size + row.size > self._roll
-        if row.batches > 1 and (is_far or is_full or bisect_right(self._base_offsets, row.last) > at):
-            for one in row.each():
+        is_far = good.last - (good.base if begins else self._base) > MAX_SEGMENT
+        is_full = self._plan is not None and self._plan.size + good.size > self._roll
+        if good.batches > 1 and (is_far or is_full or bisect_right(self._base_offsets, good.last) > at):
+            for one in good.each():
                 self._add(one)
             return
         if self._plan is None or begins or is_full or is_far:
             # A segment that begins because of `roll` is named after its first batch.
-            self._base = base_offset if base_offset >= 0 and begins else row.base
+            self._base = base_offset if base_offset >= 0 and begins else good.base
             self._plan = self.folder.add_segment(self._base)
-        header = row.header or b""
+        header = good.header or b""
         try:
-            segment, position = self.folder.keep_range(row.segment, row.position, row.size)
+            segment, position = self.folder.keep_range(good.segment, good.position, good.size)
         except Unreadable:
-            if row.batches == 1:
-                report_unreadable(self.report, row.segment, row.position, row.size, row.base, row.last)
-                self.report.lost.append((row.base, row.last))
+            if good.batches == 1:
+                report_unreadable(self.report, good.segment, good.position, good.size, good.base, good.last)
+                self.report.lost.append((good.base, good.last))
                 return
-            for one in row.each():
+            for one in good.each():
                 self._add(one)
             return
         self._plan.append(header)
-        self._plan.copy(segment, position + len(header), row.size - len(header))
-        self._plan.hash_sum += row.hash_sum
+        self._plan.copy(segment, position + len(header), good.size - len(header))
+        self._plan.hash_sum += good.hash_sum
         file = self.report.files[-1]
-        records = 1 if row.records is None else row.records  # a message of magic 0 or 1, as verify counts them
-        add_counts((file, self.report), row.batches, records, row.size)
-        file.first_offset = row.base if file.first_offset is None else file.first_offset
-        file.last_offset = row.last
+        records = 1 if good.records is None else good.records  # a message of magic 0 or 1, as verify counts them
+        add_counts((file, self.report), good.batches, records, good.size)
+        file.first_offset = good.base if file.first_offset is None else file.first_offset
+        file.last_offset = good.last
 
 
 def report_unreadable(

@@ -17,7 +17,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.names_by_content import places_by_content
+from kafkarec.storage.names_by_content import base_offsets_by_content
 from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, RecordedEnd
 from kafkarec.support.text_table import counted, noun
 
@@ -95,7 +95,7 @@ def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> Non
     )
     if not is_above and not any("offset_below_file_name" in one.findings for one in segments):
         return
-    places = {segment.path: place for segment, place in places_by_content(log.segments_for_reports).items()}
+    places = {segment.path: place for segment, place in base_offsets_by_content(log.segments_for_reports).items()}
     named = {one.base_offset_or_zero for one in segments}
     for one in segments:
         place = places.get(one.path)

@@ -244,9 +244,11 @@ class Finder:
         # a comparison leaves nulls out, too
         differing = [(name, one) for name, one, other in values if one != other and None not in (one, other)]
         condition = "{} <> '{}'".format(*differing[0]) if differing else ""
-        return overlap(f"{first.topic}-{first.partition}", self._span(first), self._span(second), condition)
+        return overlap(
+            f"{first.topic}-{first.partition}", self._path_and_offsets(first), self._path_and_offsets(second), condition
+        )
 
-    def _span(self, segment: SegmentFile) -> tuple[str, str]:
+    def _path_and_offsets(self, segment: SegmentFile) -> tuple[str, str]:
         base, end = segment.base_offset, self._end(segment)
         return segment.display_path, f"from {base} on" if end is None else f"{base} to {end - 1}"
 
