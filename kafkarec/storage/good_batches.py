@@ -49,7 +49,8 @@ class GoodBatches(NamedTuple):
     decides about them may have to tell them apart: see `each`.
 
     base                base offset; for a wrapper message the next offset after the previous batch, at most its own
-                        offset; the first one inside of it where the batch before it is not known, or has higher offsets
+                        offset; the first one inside of it where the batch before it is not known, or a batch before it
+                        has higher offsets
     hash_sum            the sum of `hash_of_batch`
     follows_damage      whether there is damage between it and the previous batch in its source
     source              the index of its source
@@ -206,6 +207,7 @@ def _read(
 ) -> Iterator[GoodBatches]:
     follows_damage, tail, is_read = collector.ends.get(number, SourceEnd()).in_damage, None, True
     end = good_end = 0  # of what was read, and of the last batch
+    highest = next_offset or 0  # the highest offset after a batch
     for step in _steps(segment, next_offset, collector):
         if step is None:
             follows_damage, is_read = True, False
@@ -221,10 +223,10 @@ def _read(
             while waiting and waiting[0].position < row.position:
                 waiting.pop(0)
                 follows_damage = True
-            if row.records is None and (follows_damage or next_offset is None or row.last < next_offset):
+            if row.records is None and (follows_damage or next_offset is None or row.base < highest):
                 row = row._replace(base=row.first_inside(next_offset or 0))
             next_offset, good_end = row.last + 1, row.position + row.size
-            end = max(end, good_end)
+            highest, end = max(highest, next_offset), max(end, good_end)
             yield row._replace(follows_damage=True) if follows_damage else row
             follows_damage = False
         follows_damage = follows_damage or bool(waiting)

@@ -138,6 +138,9 @@ def test_a_wrapper_message_begins_at_the_first_offset_inside_of_it(
     assert copied(tmp_path / "out") == b"".join(parts[:4])
     assert [[*one["fields"]] for one in found.restored] == [["batch_length"]]
     assert [(one.first_offset, one.last_offset) for one in found.set_aside] == [(5, 9)]
+    moved = wrappers(0, 10, 15, 5, 20)
+    [found] = salvage(log(tmp_path / "moved" / "orders-0", moved), tmp_path / "in_order").partitions
+    assert copied(tmp_path / "in_order") == b"".join([*moved[:3], moved[4]])
     (tmp_path / "fragment").write_bytes(parts[2])
     assert salvage(tmp_path / "fragment", tmp_path / "out1").partitions[0].start_offset == 15
     lost = log(tmp_path / "lost" / "orders-0", [parts[0], builders.flipped(parts[1], 30), damaged])
