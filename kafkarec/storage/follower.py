@@ -32,7 +32,7 @@ from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkarec._core import PassResult, Source
 from kafkarec.format.enums import Isolation
@@ -425,11 +425,11 @@ class Follower:
                 without_tail = PassResult(part.chunks, part.tables, part.damage, 0, part.restored)
                 records = as_columns(decode_request, without_tail, left_out)
                 if not reading.in_range and len(records.batches):
-                    records = records[self._count_below(decode_request, source, records.batches[0]) :]
-                    reading.in_range = True
+                    records = records[self._count_below(decode_request, source, records.batches) :]
+                    reading.in_range = records.batches[-1]["last_offset"] >= (self._range.first_offset or 0)
                 reading.at = after
                 self._marks.extend(_marks_of(segment, records.batches[-_REMEMBERED:]))
-                if part.damage or len(records.batches):
+                if part.damage or (reading.in_range and len(records.batches)):
                     yield segment, records
                 if stop < _ALL:
                     break
@@ -447,13 +447,17 @@ class Follower:
             return True
         return left_out is not None and self._markers is not None and not self._holds(self._markers.last)
 
-    def _count_below(self, decode_request: DecodeRequest, source: Source, batch: dict[str, Any]) -> int:
-        """How many records of the first batch that was read are below the range of offsets."""
+    def _count_below(self, decode_request: DecodeRequest, source: Source, batches: BatchTable) -> int:
+        """How many records of the batches that were read are below the range of offsets."""
         first = self._range.first_offset or 0
-        if batch["last_offset"] < first:
-            return 0
+        columns = map(batches.column, ("position", "size_in_bytes", "last_offset"))
+        end = _ALL
+        for position, size, last in zip(*columns, strict=True):
+            end = position + size
+            if last >= first:
+                break
         of_offsets = decode_request._replace(layout=request(columns=("offset",)).layout)
-        part, _ = read_until(of_offsets, source, self._reading.at, batch["position"] + batch["size_in_bytes"])
+        part, _ = read_until(of_offsets, source, self._reading.at, end)
         return sum(offset < first for offset in as_columns(of_offsets, part).column("offset"))
 
 

@@ -307,6 +307,16 @@ def test_a_batch_waits_in_each_segment(tmp_path: Path, monkeypatch: pytest.Monke
     assert polled_after(2, 1, good(1), good(2)) == [1, 2]
 
 
+def test_a_range_that_begins_behind_the_end(tmp_path: Path) -> None:
+    """What arrives below it is left out, batch for batch and within the first one in it."""
+    first, *later = (builders.good_batch(3, base_offset=base) for base in range(0, 18, 3))
+    folder = log_folder(tmp_path, first)
+    one = follower(folder, start_offset=13)
+    for batches, expected in (([], []), (later[:1], []), (later[1:4], [13, 14]), (later[4:], [15, 16, 17])):
+        append(folder, *batches)
+        assert [offset for offset, _ in polled(one)] == expected
+
+
 def test_damage_before_the_range_is_not_reported(tmp_path: Path) -> None:
     old, new = ({"base_timestamp": time, "max_timestamp": time} for time in (1000, 2000))
     folder = log_folder(tmp_path, good(0, **old), bad(1), good(2, **old), good(3, **new))
