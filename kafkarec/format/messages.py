@@ -185,7 +185,7 @@ def _text(blob: bytes) -> str:
         return java_text(blob)
 
 
-def _refuse_null(name: str, nullable: bool) -> None:
+def _demand_nullable(name: str, nullable: bool) -> None:
     if not nullable:
         refuse(f"field {name} is null and must not be", f"non-nullable field {name} was serialized as null")
 
@@ -211,7 +211,7 @@ def _sized_reader(of: str, name: str, nullable: bool, flexible: bool) -> Read:
     def read(cursor: Cursor) -> Any:
         length = length_of(cursor)
         if length < 0:
-            _refuse_null(name, nullable)
+            _demand_nullable(name, nullable)
             return None
         return content_of(cursor, length, name)
 
@@ -224,7 +224,7 @@ def _array_reader(name: str, nullable: bool, flexible: bool, element: Read) -> R
     def read(cursor: Cursor) -> list[Any] | None:
         count = length_of(cursor)
         if count < 0:
-            _refuse_null(name, nullable)
+            _demand_nullable(name, nullable)
             return None
         if count > cursor.left:
             refuse(

@@ -43,7 +43,7 @@ _NO_DATA = "_."
 _SHOWN = 5
 
 
-def _refuse(error: OSError) -> None:
+def _raise(error: OSError) -> None:
     raise error
 
 
@@ -80,7 +80,7 @@ class Finder:
         base_path: Any = None,
         where: str | None = None,
         storage_options: dict[str, Any] | None = None,
-        unreadable: Callable[[OSError], object] = _refuse,
+        unreadable: Callable[[OSError], object] = _raise,
     ) -> None:
         self._paths = [os.fsdecode(one) for one in (paths if isinstance(paths, list | tuple) else [paths])]
         if not self._paths:

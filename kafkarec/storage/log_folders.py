@@ -111,7 +111,7 @@ class PartitionFiles(FolderFiles):
         UnsupportedCompressionError (reason tiered_object) for a folder of a plugin's store (KIP-405).
         """
         entries = folder.entries() if entries is None else entries
-        tiered.refuse_store(folder.path, (entry.name for entry in entries if not entry.is_dir))
+        tiered.demand_no_store(folder.path, (entry.name for entry in entries if not entry.is_dir))
         path = folder.path if "://" in folder.path else os.path.abspath(folder.path)  # of "." too
         parts = [part for part in path.replace("\\", "/").split("/") if part]
         named_topic, named_partition = names.folder_owner(parts)

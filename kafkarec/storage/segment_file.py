@@ -45,7 +45,7 @@ def open_file(folder: Folder, name: str) -> ByteSource:
         if names.is_packed(name):
             # Positions in a segment are int32; fewer bytes than a frame's start would be a tail and not damage.
             return packed.unpacked(source, MAX_SIZE, UP_TO_MAGIC)
-        tiered.refuse_encoded(source, name, folder.read)
+        tiered.demand_plain_segment(source, name, folder.read)
     except BaseException:
         source.close()
         raise

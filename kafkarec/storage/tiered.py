@@ -38,7 +38,7 @@ _SAMPLE = 64 << 10
 _LARGEST_MANIFEST = 16 << 20
 
 
-def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> None:
+def demand_plain_segment(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> None:
     """Raises UnsupportedCompressionError (reason tiered_object) for an object that is not a plain segment.
 
     name: the object's; read: returns a whole file of the same folder, or None. Reads 64 bytes if the object begins
@@ -68,7 +68,7 @@ def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | 
         raise _refusal(source.name, parsed, what, True)
 
 
-def refuse_store(path: str, file_names: Iterable[str]) -> None:
+def demand_no_store(path: str, file_names: Iterable[str]) -> None:
     """Raises UnsupportedCompressionError (reason tiered_object) for a folder of a plugin's store, by its files."""
     for name in file_names:
         parsed = names.segment(name) if name.endswith(_OF_A_STORE) else None

@@ -67,7 +67,7 @@ def struct(columns: Columns) -> StructType:
 def select_columns(options: ReadOptions, keys: KeyTypes = ()) -> Columns:
     """The columns that the options select, in order. keys: of the key=value folders."""
     if options.columns is not None:
-        return tuple(_column_named(name, options, keys) for name in _refuse_repeats(options.columns))
+        return tuple(_column_named(name, options, keys) for name in _checked_names(options.columns))
     corrupt = (corrupt_column(options),) if "columnNameOfCorruptRecord" in options.given else ()
     if options.view == "batches":
         return BATCHES + corrupt + key_columns(keys, options)
@@ -79,7 +79,7 @@ def from_schema(given: Any, options: ReadOptions, keys: KeyTypes = ()) -> Column
     """The columns of a StructType that a user (or `select_columns`) gave; ValueError names the valid ones."""
     selected = []
     key_names = {name for name, _ in keys if name not in NAMING}
-    for name, field in zip(_refuse_repeats(given.fieldNames()), given.fields, strict=True):
+    for name, field in zip(_checked_names(given.fieldNames()), given.fields, strict=True):
         column = _column_named(name, options, keys)
         sql_type = field.dataType.simpleString()
         if name in key_names and sql_type in _OF_KEYS:
@@ -158,7 +158,7 @@ def _column_named(name: str, options: ReadOptions, keys: KeyTypes) -> SparkColum
     return valid[name]
 
 
-def _refuse_repeats(names: Any) -> Any:
+def _checked_names(names: Any) -> Any:
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
         raise ValueError(f"named twice: {', '.join(twice)}")

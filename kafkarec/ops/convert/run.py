@@ -129,7 +129,7 @@ class Conversion(Iterator[bytes]):
             for written in tasks:
                 for batch, data in written:
                     if isinstance(data, KafkaRecordError):
-                        self._refuse(batch.unit, data)
+                        self._raise_or_add_damage(batch.unit, data)
                         continue
                     self.stats.batches_out += batch.messages
                     self.stats.records_out += batch.rows
@@ -205,7 +205,7 @@ class Conversion(Iterator[bytes]):
             self.stats.lost["control_records"] += unit.rows
             return True
         if shape.codec > LATEST_CODECS[shape.magic]:
-            self._refuse(unit, codec_unfit_error(unit, shape))
+            self._raise_or_add_damage(unit, codec_unfit_error(unit, shape))
             return True
         if goes_down and not unit.rows:
             self.stats.lost["empty_batches"] += 1
@@ -213,7 +213,7 @@ class Conversion(Iterator[bytes]):
             return True
         return False
 
-    def _refuse(self, unit: SourceBatch, refusal: KafkaRecordError) -> None:
+    def _raise_or_add_damage(self, unit: SourceBatch, refusal: KafkaRecordError) -> None:
         if not self._request.skip or isinstance(refusal, MissingCodecError):
             raise refusal
         self._damage.append(as_damage(unit, refusal))
@@ -236,7 +236,7 @@ class Conversion(Iterator[bytes]):
         try:
             header = header_of(group, shape, self._target)
         except KafkaRecordError as refusal:
-            self._refuse(first, refusal)
+            self._raise_or_add_damage(first, refusal)
             return
         rows = group.stop - group.start
         if shape.magic != first.magic:
