@@ -1,7 +1,5 @@
 """Writes the generated tables of docs/; a test checks that those in the repository are current.
 
-usage: make_docs.py [--check]
-
 | what | from |
 |---|---|
 | tables of docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables |
@@ -19,22 +17,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from string import ascii_uppercase
 from unittest import mock
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+import doc_api
+import doc_spark
+from commands import ROOT
 
-import doc_api  # noqa: E402
-import doc_spark  # noqa: E402
-
-from kafkarec import errors  # noqa: E402
-from kafkarec.cli.verb_parsers import VERBS, parser_of  # noqa: E402
-from kafkarec.ops.verify.finding_kinds import KINDS  # noqa: E402
+from kafkarec import errors
+from kafkarec.cli.verb_parsers import VERBS, parser_of
+from kafkarec.ops.verify.finding_kinds import KINDS
 
 # ---- docs/damage.md
 
@@ -175,17 +169,6 @@ def write_built() -> None:
         (ROOT / name).write_text(make())
 
 
-def main(arguments: list[str]) -> int:
-    stale = {name: text for name in TABLES if (text := with_tables(name)) != (ROOT / name).read_text(encoding="utf-8")}
-    if "--check" in arguments:
-        if stale:
-            print(f"not current, run make docs: {', '.join(stale)}")
-        return 1 if stale else 0
-    for name, text in stale.items():
-        (ROOT / name).write_text(text)
-        print(f"written: {name}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for page in TABLES:
+        (ROOT / page).write_text(with_tables(page), encoding="utf-8")

@@ -23,21 +23,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+import wheelhouse_check
+import wheelhouse_pack
+import wheelhouse_platforms
+from commands import ROOT, run
+from wheelhouse_platforms import PLATFORMS, Platform
 
-import wheelhouse_check  # noqa: E402
-import wheelhouse_pack  # noqa: E402
-import wheelhouse_platforms  # noqa: E402
-from commands import run  # noqa: E402
-from wheelhouse_platforms import PLATFORMS, Platform  # noqa: E402
-
-import wheelhouse  # noqa: E402
+import wheelhouse
 
 OUT = ROOT / "dist"
 TOOLS = ROOT / ".venv-release" / "bin"
-HAS_GIT = shutil.which("git") is not None and (ROOT / ".git").exists()
-BUILT = (".*", "*.so", "*.c", "*.egg-info", "__pycache__", "build", "dist", "wheelhouse", "_trees")
 SMOKE = """
 import kafkarec, subprocess, sys
 data = kafkarec.encode([(n, n, b"k", b"v%d" % n, []) for n in range(1000)], compression=sys.argv[1])
@@ -57,14 +52,11 @@ def step(text: str) -> None:
 
 def build(folder: Path, platforms: list[Platform], pythons: list[str]) -> None:
     """The sources, one wheel per platform, the spark_udfs wheel: of what is committed, without what lies about in the
-    checkout; without git of all but what is built."""
+    checkout."""
     source = folder / "source"
-    if HAS_GIT:
-        source.mkdir()
-        run("git", "archive", "--format=tar", "-o", folder / "source.tar", "HEAD", cwd=ROOT)
-        run("tar", "-xf", folder / "source.tar", "-C", source)
-    else:
-        shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*BUILT))
+    source.mkdir()
+    run("git", "archive", "--format=tar", "-o", folder / "source.tar", "HEAD", cwd=ROOT)
+    run("tar", "-xf", folder / "source.tar", "-C", source)
     with ThreadPoolExecutor() as pool:
         sdist = pool.submit(run, TOOLS / "python", "-m", "build", "--sdist", "--outdir", OUT, source)
         for wheel in wheelhouse.kafkarec_wheels(source, platforms):
@@ -144,16 +136,14 @@ def no_warning(log: str) -> None:
         raise SystemExit("\n".join(["release: the sources compile with warnings, or without -Wall -Wextra", *found]))
 
 
-def main(only_here: bool) -> int:
+def main(only_here: bool) -> None:
     here = wheelhouse_platforms.here()
     if here is None:
         raise SystemExit("release: this machine is none of the platforms")
     platforms = [here] if only_here else list(PLATFORMS)
     pythons = [f"{sys.version_info[0]}.{sys.version_info[1]}"] if only_here else list(wheelhouse.PYTHONS)
     began = time.monotonic()
-    if not HAS_GIT and not only_here:
-        raise SystemExit("release: it is built from what is committed, and there is no git or no clone")
-    changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT) if HAS_GIT else ""
+    changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT)
     if changed:
         step("not committed, and so not in it:\n" + changed.rstrip())
     shutil.rmtree(OUT, ignore_errors=True)
@@ -171,8 +161,7 @@ def main(only_here: bool) -> int:
         step(f"{file.stat().st_size:>10,}  {file.name}")
     outcome = "checked, and no release: of one platform only" if only_here else "complete"
     step(f"{outcome}, {time.monotonic() - began:.0f} s")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main("--here" in sys.argv[1:]))
+    main("--here" in sys.argv[1:])

@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
+from commands import ROOT, contains, write_command
+
 WORK = ROOT / ".work"
 VENV = ROOT / ".venv"
 
@@ -98,7 +99,7 @@ def make_venv(folder: Path) -> None:
     """Makes an empty environment of this interpreter; replaces one of another interpreter, or one that was moved."""
     stamp = folder / ".made-by"
     wanted = f"{sys.base_prefix}\n{sys.version}\n{folder}\n"
-    if stamp.exists() and stamp.read_text() == wanted and python_of(folder).exists():
+    if contains(stamp, wanted) and python_of(folder).exists():
         return
     if folder.exists() and not stamp.exists():
         say(f"{folder} was not made by this set-up, which needs that name: rename it or remove it")
@@ -118,7 +119,7 @@ def install(environment: Environment) -> None:
     for lock in environment.locks:
         path, stamp = ROOT / "requirements" / f"{lock}.txt", folder / f".installed-{lock}"
         wanted = path.read_text()
-        if stamp.exists() and stamp.read_text() == wanted:
+        if contains(stamp, wanted):
             continue
         say(f"{folder.name}: installing requirements/{path.name}")
         began = time.monotonic()
@@ -134,27 +135,22 @@ def use_checkout() -> None:
     """Makes this checkout's kafkarec what .venv imports, and what the command kafkarec there runs, in every folder."""
     (packages,) = (VENV / "lib").glob("python3*/site-packages")
     (packages / "kafkarec.pth").write_text(f"{ROOT}\n")
-    command = VENV / "bin" / "kafkarec"
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(str(python_of(VENV)))} -P -m kafkarec "$@"\n')
-    command.chmod(0o755)
+    write_command(VENV / "bin" / "kafkarec", f'exec {shlex.quote(str(python_of(VENV)))} -P -m kafkarec "$@"')
 
 
 def build(plan: Plan) -> None:
     """The core, then the wheels: what is compiled for one is in the other."""
     if plan.core:
         run("build-core", python_of(VENV), "tools/wheelhouse.py", "--in-place")
-        use_checkout()
     if plan.wheels is not None:
         run("wheelhouse", python_of(VENV), "tools/wheelhouse.py", *plan.wheels)
 
 
-def main(arguments: list[str]) -> int:
-    if len(arguments) != 1 or arguments[0] not in PLANS:
-        print(f"usage: setup_env.py {'|'.join(PLANS)}", file=sys.stderr)
-        return 2
-    plan = PLANS[arguments[0]]
+def main() -> None:
+    plan = PLANS[sys.argv[1]]
     for environment in plan.compilers:
         install(environment)
+    use_checkout()
     with ThreadPoolExecutor() as pool:
         steps = [pool.submit(install, environment) for environment in plan.others]
         steps.append(pool.submit(build, plan))
@@ -164,8 +160,7 @@ def main(arguments: list[str]) -> int:
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

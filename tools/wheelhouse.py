@@ -15,21 +15,19 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import re
+import runpy
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
-
-import wheelhouse_build  # noqa: E402
-import wheelhouse_check  # noqa: E402
-import wheelhouse_pack  # noqa: E402
-import wheelhouse_platforms  # noqa: E402
-from wheelhouse_pack import CACHE, Tree  # noqa: E402
-from wheelhouse_platforms import PLATFORMS, Platform  # noqa: E402
+import wheelhouse_build
+import wheelhouse_check
+import wheelhouse_pack
+import wheelhouse_platforms
+from commands import CACHE, ROOT
+from wheelhouse_pack import Tree
+from wheelhouse_platforms import PLATFORMS, Platform
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 OUT = ROOT / "wheelhouse"
@@ -40,11 +38,7 @@ MADE_OF += ("requirements/glibc217.txt", *(f"tools/{each.name}" for each in (ROO
 
 def version() -> str:
     """The project's version, from kafkarec/_version.py."""
-    text = (ROOT / "kafkarec" / "_version.py").read_text(encoding="utf-8")
-    found = re.search(r'__version__ = "([^"]+)"', text)
-    if not found:
-        raise SystemExit("kafkarec/_version.py holds no __version__")
-    return found[1]
+    return str(runpy.run_path(str(ROOT / "kafkarec" / "_version.py"))["__version__"])
 
 
 def kafkarec_wheels(source: Path, platforms: list[Platform]) -> list[Path]:

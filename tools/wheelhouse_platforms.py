@@ -13,12 +13,11 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from commands import run
+from commands import CACHE, ROOT, run
 from packaging import tags
 from packaging.utils import canonicalize_name
-from wheelhouse_pack import CACHE, sha256
+from wheelhouse_pack import sha256
 
-ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "requirements"
 # PEP 600: the names that came before manylinux_2_y, by y.
 _OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
