@@ -406,24 +406,23 @@ def build(wanted: list[Mutant], numbers: int) -> list[Mutant]:
             shutil.copytree(ROOT / name, WORK / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "_*.c"))
         else:
             shutil.copy2(ROOT / name, WORK / name)
-    setup = WORK / "setup.py"
-    setup.write_text(setup.read_text(encoding="utf-8").replace("-O3", "-O1"), encoding="utf-8")
     (WORK / HEADER).write_text(CODE_OF_HEADER)
     (WORK / "kr_mutants.c").write_text(LIBRARY.replace("NUMBERS", str(numbers)))
     (WORK / "reached").write_bytes(bytes(numbers))
     library = [os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-O1", "-o", "libkr_mutants.so", "kr_mutants.c"]
     subprocess.run(library, cwd=WORK, check=True)
     links = f"-L{WORK} -Wl,--no-as-needed -lkr_mutants -Wl,-rpath,{WORK}"
-    for name, words in {"CFLAGS": f"-I{WORK}", "LDFLAGS": links}.items():
-        os.environ[name] = f"{os.environ.get(name, '')} {words}"
+    flags = {"CFLAGS": f"-I{WORK}", "LDFLAGS": links}
+    env = os.environ | {name: f"{os.environ.get(name, '')} {words}" for name, words in flags.items()}
+    env["KAFKAREC_OPTIMIZE"] = "-O1"
     while True:
         for path in SOURCES:
             code = rewritten(path.read_text(encoding="utf-8"), [one for one in wanted if one.file == path.name])
             copy = WORK / path.relative_to(ROOT)
             if copy.read_text(encoding="utf-8") != code:
                 copy.write_text(code, encoding="utf-8")
-        compile_in_place = [sys.executable, setup, "-q", "build_ext", "-i", "-j2"]
-        done = subprocess.run(compile_in_place, cwd=WORK, capture_output=True, text=True, check=False)
+        setup = [sys.executable, "setup.py", "-q", "build_ext", "-i"]
+        done = subprocess.run(setup, cwd=WORK, env=env, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return wanted
         # What a compiler refuses, such as the sum of two pointers, is in the lines that it names.
@@ -637,12 +636,13 @@ def main() -> int:
     parser.add_argument("tests", nargs="+", help="the files of tests that run")
     parser.add_argument("--seed", type=int, default=1, help="selects among the candidates (default 1)")
     parser.add_argument("--count", type=int, default=400, help="number of mutants (default 400)")
+    parser.add_argument("--file", help="mutants of one file only, such as record.pxd")
     parser.add_argument("--only", help="only these numbers: 17,18")
     parser.add_argument("--least", type=float, default=95.0, help="lowest accepted score (default 95)")
     options, started = parser.parse_args(), time.monotonic()
     found = candidates()
     known = explained(found)
-    picked = chosen(found, options.count, options.seed)
+    picked = chosen([one for one in found if options.file in (None, one.file)], options.count, options.seed)
     if options.only:
         known, picked = set(), [found[int(number) - 1] for number in options.only.split(",")]
     wanted = [mutant for mutant in picked if mutant.key not in known]

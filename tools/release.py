@@ -88,12 +88,13 @@ def check_wheel(wheel: Path) -> None:
         step(f"{wheel.name} needs libc.so, and no version of a symbol")
 
 
-def check(pythons: list[str]) -> None:
+def check(pythons: list[str], only_here: bool) -> None:
     """The wheels, and `pip install` in an empty environment of each CPython of this machine; that of the sources takes
-    longest, and so comes first."""
+    longest, and so comes first, and is quick if it is not for a release."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         (sources,) = OUT.glob("kafkarec-*.tar.gz")
-        steps = [pool.submit(install, sys.executable, "the sources", sources)]
+        optimized = {"KAFKAREC_OPTIMIZE": "-O1"} if only_here else {}
+        steps = [pool.submit(install, sys.executable, "the sources", sources, **optimized)]
         wheels = ("kafkarec[spark]", "--find-links", OUT, "--only-binary=kafkarec,spark_udfs")
         for python in pythons:
             executable = wheelhouse_check.find_interpreter(python)
@@ -107,14 +108,15 @@ def check(pythons: list[str]) -> None:
             each.result()
 
 
-def install(executable: str, what: str, *wanted: object) -> None:
-    """In an empty environment; then reads and writes there."""
+def install(executable: str, what: str, *wanted: object, **settings: str) -> None:
+    """In an empty environment, with these variables; then reads and writes there."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
         run(executable, "-m", "venv", folder)
         commands = Path(folder) / "bin"
         python, kafkarec, log = commands / "python", commands / "kafkarec", Path(folder) / "pip.log"
-        run(python, "-m", "pip", "install", "--quiet", "--log", log, "--disable-pip-version-check", *wanted)
+        pip = (python, "-m", "pip", "install", "--quiet", "--log", log, "--disable-pip-version-check")
+        run(*pip, *wanted, env=os.environ | settings)
         if what == "the sources":
             no_warning(log.read_text())
         for codec in CODECS:
@@ -150,7 +152,7 @@ def main(only_here: bool) -> None:
     OUT.mkdir()
     with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
         build(Path(folder), platforms, pythons)
-    check(pythons)
+    check(pythons, only_here)
     run(
         *(TOOLS / "cyclonedx-py", "requirements", ROOT / "requirements" / "runtime.txt"),
         *("--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "-o", OUT / "sbom.json"),

@@ -1,6 +1,6 @@
 """Makes the virtual environments and builds the core in place; called by tools/setup, standard library only.
 
-usage: setup_env.py demo|test|wheelhouse|release|build|bench
+usage: setup_env.py demo|test|wheelhouse|release|build|bench|ci
 
 What is there is not made again: an environment has a stamp for each lock file, and tools/wheelhouse.py knows what it
 has compiled and packed.
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     """What one target needs."""
 
     compilers: tuple[Environment, ...]  # made before the core and the wheels
-    others: tuple[Environment, ...]  # made at the same time
+    others: tuple[Environment, ...]  # made beside them
     core: bool = False  # built in place
     wheels: tuple[str, ...] | None = None  # the wheelhouse, by these options of tools/wheelhouse.py
 
@@ -57,6 +57,7 @@ PLANS = {
     "release": Plan((BUILD, CROSS), (RELEASE,)),
     "build": Plan((BUILD,), (TEST,), core=True),
     "bench": Plan((BUILD,), (BENCH,), core=True),
+    "ci": Plan((BUILD, CROSS), (TEST, BARE, RELEASE), core=True, wheels=()),  # all that the steps of .ci/run need
 }
 # the lines of tools/wheelhouse.py that are shown; all of them are in .work/wheelhouse.log
 NEWS = (b"compil", b"filling", b"packed", b"tested", b"not tested")
@@ -148,12 +149,11 @@ def build(plan: Plan) -> None:
 
 def main() -> None:
     plan = PLANS[sys.argv[1]]
-    for environment in plan.compilers:
-        install(environment)
-    use_checkout()
     with ThreadPoolExecutor() as pool:
-        steps = [pool.submit(install, environment) for environment in plan.others]
-        steps.append(pool.submit(build, plan))
+        list(pool.map(install, plan.compilers))
+        use_checkout()
+        # one after another: the second takes Spark's wheel, which pip makes of 450 MB of sources, from pip's cache
+        steps = [pool.submit(lambda: [install(each) for each in plan.others]), pool.submit(build, plan)]
         try:
             for step in as_completed(steps):
                 step.result()
