@@ -124,10 +124,12 @@ def install(environment: Environment) -> None:
             continue
         say(f"{folder.name}: installing requirements/{path.name}")
         began = time.monotonic()
-        # pyspark is published as source only: it is built with the locked setuptools if that is installed
-        isolated = () if folder != VENV or lock == "build" else ("--no-build-isolation",)
-        pip = (python_of(folder), "-m", "pip", "install", "--quiet", "--no-input", "--require-hashes", *isolated)
-        run(f"pip-{folder.name}-{lock}", *pip, "-r", path)
+        pip = [python_of(folder), "-m", "pip", "install", "--quiet", "--no-input", "--require-hashes", "-r", path]
+        # pyspark is published as source only: it is built with the locked setuptools if that is installed, into a wheel
+        # without compression, as its 400 MB of jars are compressed already
+        pip += ["--use-pep517", "--config-settings=--build-option=--compression=stored"]
+        pip += ["--no-build-isolation"] if folder == VENV and lock != "build" else []
+        run(f"pip-{folder.name}-{lock}", *pip)
         stamp.write_text(wanted)
         say(f"{folder.name}: done in {time.monotonic() - began:.0f} s")
 
