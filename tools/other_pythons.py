@@ -92,10 +92,8 @@ def unpacked(wheels: list[Path], folder: Path) -> Path:
 def unpacked_by_bootstrap(work: Path, command: Path) -> Path:
     """The folder in which the bootstrap of the spark_udfs wheel has unpacked the wheels."""
     fat = ROOT / "wheelhouse" / f"spark_udfs-{wheelhouse.version()}-py3-none-any.whl"
-    outcome = wheelhouse_check.try_in(str(command), fat, ROOT, work / "wheels")
-    print(f"{work.name}: {fat.name}, {fat.stat().st_size / 1e6:.1f} MB: {outcome.words}", flush=True)
-    if not outcome.passed:
-        sys.exit(1)
+    said = wheelhouse_check.try_in(str(command), fat, work / "wheels")
+    print(f"{work.name}: {fat.name}, {fat.stat().st_size / 1e6:.1f} MB: {said}", flush=True)
     newest = max((work / "wheels").glob("*/*/kafkarec/__init__.py"), key=os.path.getmtime)
     return newest.parents[1]
 

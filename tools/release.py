@@ -139,10 +139,7 @@ def no_warning(log: str) -> None:
 
 
 def main(only_here: bool) -> None:
-    here = wheelhouse_platforms.here()
-    if here is None:
-        raise SystemExit("release: this machine is none of the platforms")
-    platforms = [here] if only_here else list(PLATFORMS)
+    platforms = [wheelhouse_platforms.here()] if only_here else list(PLATFORMS)
     pythons = [f"{sys.version_info[0]}.{sys.version_info[1]}"] if only_here else list(wheelhouse.PYTHONS)
     began = time.monotonic()
     changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT)

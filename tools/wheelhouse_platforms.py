@@ -69,11 +69,13 @@ PLATFORMS = (
 BY_NAME = {one.name: one for one in PLATFORMS}
 
 
-def here() -> Platform | None:
-    """The platform of this machine; None: none of the table."""
+def here() -> Platform:
+    """The platform of this machine; ends this process if it is none of the table."""
     libc = "macos" if sys.platform == "darwin" else platform.libc_ver()[0] or "musl"
-    matches = (one for one in PLATFORMS if (one.machine, one.libc) == (platform.machine(), libc))
-    return next(matches, None)
+    for one in PLATFORMS:
+        if (one.machine, one.libc) == (platform.machine(), libc):
+            return one
+    raise SystemExit(f"this machine's platform is none of tools/wheelhouse_platforms.py: {', '.join(BY_NAME)}")
 
 
 class Locked(NamedTuple):
