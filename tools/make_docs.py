@@ -24,6 +24,7 @@ from unittest import mock
 
 import doc_api
 import doc_spark
+import doc_text
 from commands import ROOT
 
 from kafkarec import errors
@@ -57,22 +58,21 @@ def _advice(text: str) -> str:
 
 
 def reasons() -> str:
-    rows = [
-        f"| `{word}` | {reason.sentence} | {', '.join(filter(None, (reason.expected, reason.found)))} "
-        f"| {_advice(reason.advice)} | `{reason.error.__name__}` |\n"
-        for word, reason in errors.REASONS.items()
-    ]
-    head = "| reason | meaning | numbers | what to do | exception |\n|---|---|---|---|---|\n"
-    return _lettered(reason.advice for reason in errors.REASONS.values()) + head + "".join(rows)
+    rows = []
+    for word, one in errors.REASONS.items():
+        numbers = ", ".join(filter(None, (one.expected, one.found)))
+        rows.append((f"`{word}`", one.sentence, numbers, _advice(one.advice), f"`{one.error.__name__}`"))
+    head = ("reason", "meaning", "numbers", "what to do", "exception")
+    return _lettered(reason.advice for reason in errors.REASONS.values()) + doc_text.table(head, rows)
 
 
 def findings() -> str:
     rows = [
-        f"| `{word}` | {' or '.join(kind.severities)} | {kind.violation} | {_advice(kind.advice)} |\n"
+        (f"`{word}`", " or ".join(kind.severities), kind.violation, _advice(kind.advice))
         for word, kind in KINDS.items()
     ]
-    head = "| finding | severity | meaning | what to do |\n|---|---|---|---|\n"
-    return _lettered(kind.advice for kind in KINDS.values()) + head + "".join(rows)
+    head = ("finding", "severity", "meaning", "what to do")
+    return _lettered(kind.advice for kind in KINDS.values()) + doc_text.table(head, rows)
 
 
 def exceptions() -> str:
@@ -80,8 +80,8 @@ def exceptions() -> str:
     # a class may have a second name there
     family = dict.fromkeys(cls for cls in classes if issubclass(cls, errors.KafkaRecordError))
     sentences = {cls: " ".join((cls.__doc__ or "").split("\n\n")[0].split()) for cls in family}
-    rows = [f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {text} |\n" for cls, text in sentences.items()]
-    return "| exception | is a | meaning |\n|---|---|---|\n" + "".join(rows)
+    rows = [(f"`{cls.__name__}`", f"`{cls.__bases__[0].__name__}`", text) for cls, text in sentences.items()]
+    return doc_text.table(("exception", "is a", "meaning"), rows)
 
 
 # ---- docs/reference/cli.md
@@ -134,8 +134,8 @@ def parser_of_verb(verb: str) -> argparse.ArgumentParser:
 
 
 def command_line() -> str:
-    rows = [f"| [`{verb}`](#{verb}) | {doc_api.cell(what)} |\n" for verb, what in VERBS.items()]
-    page = COMMAND_LINE.format(verbs="| verb | what |\n|---|---|\n" + "".join(rows))
+    rows = [(f"[`{verb}`](#{verb})", doc_text.cell(what)) for verb, what in VERBS.items()]
+    page = COMMAND_LINE.format(verbs=doc_text.table(("verb", "what"), rows))
     with mock.patch.dict(os.environ, COLUMNS="100"):
         for verb in VERBS:
             page += f"\n## {verb}\n\n```text\n{parser_of_verb(verb).format_help()}```\n"
