@@ -96,12 +96,8 @@ def check(pythons: list[str], only_here: bool) -> None:
         optimized = {"KAFKAREC_OPTIMIZE": "-O1"} if only_here else {}
         steps = [pool.submit(install, sys.executable, "the sources", sources, **optimized)]
         wheels = ("kafkarec[spark]", "--find-links", OUT, "--only-binary=kafkarec,spark_udfs")
-        for python in pythons:
-            executable = wheelhouse_check.find_interpreter(python)
-            if executable:
-                steps.append(pool.submit(install, executable, f"the wheels on CPython {python}", *wheels))
-            else:
-                step(f"the wheels on CPython {python}: not tried, no such interpreter on this machine")
+        for python, executable in wheelhouse_check.interpreters(pythons):
+            steps.append(pool.submit(install, executable, f"the wheels on CPython {python}", *wheels))
         steps += [pool.submit(check_wheel, wheel) for wheel in sorted(OUT.glob("kafkarec-*.whl"))]
         run(TOOLS / "twine", "check", *OUT.iterdir())
         for each in as_completed(steps):

@@ -66,7 +66,8 @@ def fat_wheel(source: Path, platforms: list[Platform], pythons: list[str], out: 
     return wheelhouse_pack.fat_wheel(source / "spark_udfs", version(), data, out), trees
 
 
-def fill(platforms: list[Platform], pythons: list[str]) -> None:
+def fill(platforms: list[Platform], pythons: list[str]) -> Path:
+    """Fills wheelhouse/; returns the spark_udfs wheel."""
     fat, trees = fat_wheel(ROOT, [one for one in platforms if one.fat], pythons, OUT)
     wheels = {wheel for tree in trees for wheel in tree.wheels}
     wheels |= {*kafkarec_wheels(ROOT, platforms)}  # that of a Mac is in no tree
@@ -76,6 +77,7 @@ def fill(platforms: list[Platform], pythons: list[str]) -> None:
     wheelhouse_pack.unpack_data(fat, ROOT)
     about = f"{fat.stat().st_size / 1e6:.1f} MB for {wheelhouse_pack.served(trees)}"
     print(f"packed    {fat.name}  {about}, sha256 {wheelhouse_pack.sha256(fat)}", flush=True)
+    return fat
 
 
 def has_all_of_these(stamp: Path, wanted: str, limits: set[str]) -> bool:
@@ -83,17 +85,6 @@ def has_all_of_these(stamp: Path, wanted: str, limits: set[str]) -> bool:
     made_of, _, limited = stamp.read_text().partition(" ") if stamp.exists() else ("", "", "")
     there = any(OUT.glob("spark_udfs-*.whl")) and any((ROOT / "spark_udfs" / "_trees").glob("*.zip"))
     return there and made_of == wanted and set(limited.split()) <= limits
-
-
-def check(pythons: list[str]) -> None:
-    """Tries the spark_udfs wheel in each of these that this machine has."""
-    for python in pythons:
-        executable = wheelhouse_check.find_interpreter(python)
-        if executable is None:
-            print(f"not tested CPython {python}: no such interpreter on this machine", flush=True)
-        else:
-            said = wheelhouse_check.try_in(executable, OUT / f"spark_udfs-{version()}-py3-none-any.whl")
-            print(f"tested     CPython {python}: {said}", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -122,9 +113,10 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         stamp.unlink(missing_ok=True)
         print(f"filling {OUT.name}/", flush=True)
-        fill(platforms, pythons)
+        fat = fill(platforms, pythons)
         if here.fat and not options.no_check:
-            check(pythons)
+            for python, executable in wheelhouse_check.interpreters(pythons):
+                print(f"tested     CPython {python}: {wheelhouse_check.try_in(executable, fat)}", flush=True)
         stamp.write_text(" ".join((wanted, *sorted(limits))))
     return 0
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from commands import ROOT, run
@@ -50,6 +51,15 @@ def find_interpreter(python: str) -> str | None:
         if answer.returncode == 0 and version == python:
             return executable
     return None
+
+
+def interpreters(pythons: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(version, executable) of those that this machine has; says which it has not."""
+    for python in pythons:
+        if executable := find_interpreter(python):
+            yield python, executable
+        else:
+            print(f"not tested CPython {python}: no such interpreter on this machine", flush=True)
 
 
 def try_in(executable: str, fat: Path, cache: Path | None = None) -> str:
