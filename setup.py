@@ -2,6 +2,7 @@
 
 KAFKAREC_ABI3=0   build for this interpreter only, not against the stable ABI (docs/explanation/design.md)
 KAFKAREC_DEBUG=1  assertions on, no optimisation, line tracing for coverage
+KAFKAREC_OPTIMIZE=-O1   instead of -O3: compiled in less time, for tests of what does not depend on it
 KAFKAREC_SANITIZE=address,undefined   compile and link with these sanitizers
 """
 
@@ -49,7 +50,7 @@ elif SANITIZE:
 else:
     # The loop over records (record.pxd) is a quarter faster when all of it is inlined: tests/project/test_inner_loop.py
     inline = ["-mllvm", "-inlinehint-threshold=2000"] if is_clang() else ["-finline-limit=20000"]
-    compile_args += ["-O3", *inline]
+    compile_args += [os.environ.get("KAFKAREC_OPTIMIZE", "-O3"), *inline]
 
 extensions = [
     Extension(

@@ -12,14 +12,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import make_docs  # noqa: E402
 
+import kafkarec  # noqa: E402
+
 make_docs.write_built()
-_version: dict[str, str] = {}
-exec((ROOT / "kafkarec" / "_version.py").read_text(encoding="utf-8"), _version)
 
 project = "kafkarec"
 author = "the kafkarec contributors"
 copyright = author
-release = version = _version["__version__"]
+release = version = kafkarec.__version__
 
 extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}

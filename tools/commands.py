@@ -1,4 +1,4 @@
-"""Commands that these tools run."""
+"""What the tools have in common: where they are, commands that they run, and commands that they write."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache"  # downloads and builds
+# what tests fetch, outside of the checkout: tools/kafka_jars
+CACHE_OF_TESTS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkarec-tests"
 
 
 def run(
@@ -19,3 +24,15 @@ def run(
         output = (done.stdout + done.stderr)[-4000:]
         raise SystemExit(f"{' '.join(words)} ended with {done.returncode}\n{output}")
     return done.stdout
+
+
+def contains(file: Path, text: str) -> bool:
+    """Whether it is there with this content: what has been made so is not made again."""
+    return file.exists() and file.read_text() == text
+
+
+def write_command(path: Path, script: str) -> Path:
+    """Writes a script of the shell that can be started."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import griffe
+from doc_text import cell, escaped, table
 
 import kafkarec
 
@@ -107,14 +108,13 @@ def _experimental(package: Any, described_in: dict[str, str]) -> str:
 def _side_files(package: Any) -> str:
     """A package of similar modules: its docstring, and a table of their functions."""
     text = split(_doc(package))[0]
-    lines = [text, "| function | |", "|---|---|"]
+    rows = []
     for name in sorted(one for one in package.modules if f"`{one}`" in text):
         for of in package[name].functions.values():
             if _public(of.name) and not of.is_alias:
                 call = " ".join(signature(of, of.name).replace("|", "\\|").split())
-                what = cell(_doc(of).split("\n\n")[0])
-                lines.append(f"| `{name}.{call}` | {what} |")
-    return "\n".join(lines) + "\n"
+                rows.append((f"`{name}.{call}`", cell(_doc(of).split("\n\n")[0])))
+    return f"{text}\n{table(('function', ''), rows)}"
 
 
 def _doc(of: Any) -> str:
@@ -160,11 +160,8 @@ def _class(name: str, of: Any, described_in: dict[str, str]) -> str:
     named = {each for row in described for each in row.names}
     rows = [*described, *(Row((each,), "", cell(_doc(one))) for each, one in values.items() if each not in named)]
     if rows:
-        lines += ["| attribute | type | |", "|---|---|---|"]
-        for row in rows:
-            places = ", ".join(f"`{each}`" for each in row.names)
-            lines.append(f"| {places} | {row.type or kinds.get(row.names[0], '')} | {row.text} |")
-        lines.append("")
+        cells = [(row.places, row.type or kinds.get(row.names[0], ""), row.text) for row in rows]
+        lines.append(table(("attribute", "type", ""), cells))
     methods = [one for one in members if one.is_function and _doc(one)]
     lines += [_function(one, f"#### {name}.{one.name}", one.name, one.returns) for one in methods]
     return "\n".join(lines) + "\n"
@@ -212,9 +209,7 @@ def _function(of: Any, heading: str, name: str, returns: Any) -> str:
     text, rows = split(_doc(of))
     lines = [heading + "\n", _code(signature(of, name, returns)), text]
     if rows:
-        lines += ["| | |", "|---|---|"]
-        lines += [f"| {', '.join(f'`{name}`' for name in row.names)} | {row.text} |" for row in rows]
-        lines.append("")
+        lines.append(table(("", ""), [(row.places, row.text) for row in rows]))
     return "\n".join(lines) + "\n"
 
 
@@ -244,6 +239,10 @@ class Row(NamedTuple):
     names: tuple[str, ...]
     type: str
     text: str
+
+    @property
+    def places(self) -> str:
+        return ", ".join(f"`{name}`" for name in self.names)
 
 
 # "name, name: type   text", ".name   text": columns; "name: text": a parameter
@@ -287,17 +286,3 @@ def split(doc: str) -> tuple[str, list[Row]]:
 
 def _block(lines: list[str]) -> list[str]:
     return ["```text", textwrap.dedent("\n".join(lines)).strip("\n"), "```\n"] if lines else []
-
-
-def cell(text: str) -> str:
-    return escaped(" ".join(text.split())).replace("|", "\\|")
-
-
-def escaped(line: str) -> str:
-    """Angle brackets outside of code would be tags, stars emphasis; options and names with underscores are code."""
-    return "`".join(
-        part
-        if at % 2
-        else re.sub(r"(?<![\w/.])(--[a-z][\w-]*|\w*_\w+)(?!\w)", r"`\1`", part.replace("<", "&lt;").replace("*", "\\*"))
-        for at, part in enumerate(line.split("`"))
-    )

@@ -29,8 +29,8 @@ from pathlib import Path
 from unittest import mock
 
 import doc_standins
+from commands import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 LANGUAGES = {"sh", "python", "sql", "text"}
 SECONDS = 60
@@ -211,5 +211,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     sys.exit(main(sys.argv[1:]))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from doc_text import table
+
 # The newest release of each version, as it was tried. The last one is that of requirements/executor.txt.
 RELEASES = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1", "4.3": "4.3.0"}
 
@@ -82,9 +84,9 @@ def block() -> str:
     """What each version can do as a list, the rest as a table: what a version cannot do is written as what does the
     same there."""
     everywhere = "".join(f"* {line.what}\n" for line in LINES if line.works_on("3.5"))
-    rows = [f"| | {' | '.join(RELEASES.values())} |", f"|---|{'---|' * len(RELEASES)}"]
-    for line in LINES:
-        if not line.works_on("3.5"):
-            cells = ["yes" if line.works_on(version) else line.instead for version in RELEASES]
-            rows.append(f"| {line.what} | {' | '.join(cells)} |")
-    return f"On each:\n\n{everywhere}\n" + "\n".join(rows) + "\n"
+    rows = [
+        (line.what, *("yes" if line.works_on(version) else line.instead for version in RELEASES))
+        for line in LINES
+        if not line.works_on("3.5")
+    ]
+    return f"On each:\n\n{everywhere}\n{table(('', *RELEASES.values()), rows)}"

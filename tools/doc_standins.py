@@ -21,7 +21,6 @@ import logging
 import os
 import shlex
 import shutil
-import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-ROOT = Path(__file__).resolve().parent.parent
+import doc_spark
+from commands import CACHE_OF_TESTS, ROOT, write_command
+
 BUCKET = "backup"
 # By the Scala of a Spark: 4 has 2.13, pyspark 3.5 has 2.12. As in tools/kafka_jars.
 AVRO_VERSIONS = {"2.13": "4.1.1", "2.12": "3.5.9"}
@@ -131,10 +132,10 @@ def standing_in(needs: Sequence[str], folder: Path) -> Iterator[StandIns]:
     commands = folder / ".commands"
     commands.mkdir()
     python = shlex.quote(sys.executable)
-    _command(commands, "kafkarec", f'exec {python} -m kafkarec "$@"')
-    _command(commands, "python", f'exec {python} "$@"')
-    _command(commands, "pip", f'exec {python} -c {shlex.quote(_PIP)} "$@"')
-    _command(commands, "make", 'PATH=${PATH#*:} exec make -n "$@" >/dev/null')
+    write_command(commands / "kafkarec", f'exec {python} -m kafkarec "$@"')
+    write_command(commands / "python", f'exec {python} "$@"')
+    write_command(commands / "pip", f'exec {python} -c {shlex.quote(_PIP)} "$@"')
+    write_command(commands / "make", 'PATH=${PATH#*:} exec make -n "$@" >/dev/null')
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("KAFKAREC_", "AWS_", "SPARK_"))
     } | {
@@ -150,12 +151,6 @@ def standing_in(needs: Sequence[str], folder: Path) -> Iterator[StandIns]:
         for need in needs:
             stack.enter_context(_KNOWN[need](found, commands))
         yield found
-
-
-def _command(folder: Path, name: str, script: str) -> None:
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
 @contextlib.contextmanager
@@ -193,9 +188,10 @@ def _spark(found: StandIns, commands: Path) -> Iterator[None]:
     """Pages share the application, with its workers, and have sessions of their own: functions, views, settings."""
     from pyspark.sql import SparkSession
 
-    _command(commands, "spark-submit", _SUBMIT.format(python=shlex.quote(sys.executable)))
+    write_command(commands / "spark-submit", _SUBMIT.format(python=shlex.quote(sys.executable)))
     with mock.patch.dict(os.environ, PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable):  # for the workers
-        application = SparkSession.builder.master("local[1]").config(map=_CONF).getOrCreate()
+        conf = _CONF | {"spark.jars": ",".join(map(str, _jars()))}
+        application = SparkSession.builder.master("local[1]").config(map=conf).getOrCreate()
     spark = application.newSession()
     spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # the one of which Column functions are made
 
@@ -217,16 +213,22 @@ def _avro() -> Path:
     import pyspark
 
     kafka = os.environ.get("KAFKAREC_KAFKA_JARS")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkarec-tests"
     scala = next(Path(pyspark.__file__).parent.glob("jars/scala-library-2.*")).stem.split("-")[-1].rpartition(".")[0]
     version = AVRO_VERSIONS[scala]
-    return (Path(kafka).parent if kafka else cache) / f"spark-avro-{version}" / f"spark-avro_{scala}-{version}.jar"
+    folder = (Path(kafka).parent if kafka else CACHE_OF_TESTS) / f"spark-avro-{version}"
+    return folder / f"spark-avro_{scala}-{version}.jar"
 
 
-@contextlib.contextmanager
-def _spark_with_avro(found: StandIns, commands: Path) -> Iterator[None]:
-    with _jvm_with([_avro()]), _spark(found, commands):
-        yield
+def _jars() -> list[Path]:
+    """What tools/kafka_jars has fetched for this pyspark: only a JVM that is started with jars has them."""
+    import pyspark
+
+    if pyspark.__version__ != list(doc_spark.RELEASES.values())[-1]:  # the Kafka source is one for the newest
+        return [_avro()]
+    _find_tests()
+    from kafka_session import CONNECTOR
+
+    return [jar for jar in (_avro(), *CONNECTOR.glob("*.jar")) if jar.exists()]
 
 
 @contextlib.contextmanager
@@ -254,36 +256,8 @@ def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
         for words in GROUPS:
             ask(*words)
         found.words[ADDRESS] = started.address
-        with _jvm_with(sorted(CONNECTOR.glob("*.jar"))), _spark(found, commands):
+        with _spark(found, commands):
             yield
-
-
-@contextlib.contextmanager
-def _jvm_with(jars: Sequence[Path]) -> Iterator[None]:
-    """Only a JVM that is started with jars has them: ends a running one without; the next pages go on with this one."""
-    from pyspark import SparkContext
-
-    if SparkContext._jvm is not None:
-        started = SparkContext._jvm.java.lang.System.getProperty("spark.jars") or ""
-        if not {jar.name for jar in jars} <= {name.rpartition("/")[2] for name in started.split(",")}:
-            _end_jvm()
-    words = f"--jars {','.join(map(str, jars))} pyspark-shell"
-    with mock.patch.dict(os.environ, PYSPARK_SUBMIT_ARGS=words):
-        yield
-
-
-def _end_jvm() -> None:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    if SparkContext._active_spark_context is not None:
-        SparkSession.builder.getOrCreate().stop()
-    gateway = SparkContext._gateway
-    if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()  # it ends with its standard input
-        gateway.proc.wait(60)
-        SparkContext._gateway = SparkContext._jvm = None
 
 
 @contextlib.contextmanager
@@ -308,6 +282,6 @@ _KNOWN: dict[str, Callable[[StandIns, Path], contextlib.AbstractContextManager[N
     "s3": _s3,
     "producer": _producer,
     "spark": _spark,
-    "avro": _spark_with_avro,
+    "avro": _spark,
     "kafka": _kafka,
 }

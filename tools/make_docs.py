@@ -1,7 +1,5 @@
 """Writes the generated tables of docs/; a test checks that those in the repository are current.
 
-usage: make_docs.py [--check]
-
 | what | from |
 |---|---|
 | tables of docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables |
@@ -19,22 +17,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from string import ascii_uppercase
 from unittest import mock
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+import doc_api
+import doc_spark
+import doc_text
+from commands import ROOT
 
-import doc_api  # noqa: E402
-import doc_spark  # noqa: E402
-
-from kafkarec import errors  # noqa: E402
-from kafkarec.cli.verb_parsers import VERBS, parser_of  # noqa: E402
-from kafkarec.ops.verify.finding_kinds import KINDS  # noqa: E402
+from kafkarec import errors
+from kafkarec.cli.verb_parsers import VERBS, parser_of
+from kafkarec.ops.verify.finding_kinds import KINDS
 
 # ---- docs/damage.md
 
@@ -63,22 +58,21 @@ def _advice(text: str) -> str:
 
 
 def reasons() -> str:
-    rows = [
-        f"| `{word}` | {reason.sentence} | {', '.join(filter(None, (reason.expected, reason.found)))} "
-        f"| {_advice(reason.advice)} | `{reason.error.__name__}` |\n"
-        for word, reason in errors.REASONS.items()
-    ]
-    head = "| reason | meaning | numbers | what to do | exception |\n|---|---|---|---|---|\n"
-    return _lettered(reason.advice for reason in errors.REASONS.values()) + head + "".join(rows)
+    rows = []
+    for word, one in errors.REASONS.items():
+        numbers = ", ".join(filter(None, (one.expected, one.found)))
+        rows.append((f"`{word}`", one.sentence, numbers, _advice(one.advice), f"`{one.error.__name__}`"))
+    head = ("reason", "meaning", "numbers", "what to do", "exception")
+    return _lettered(reason.advice for reason in errors.REASONS.values()) + doc_text.table(head, rows)
 
 
 def findings() -> str:
     rows = [
-        f"| `{word}` | {' or '.join(kind.severities)} | {kind.violation} | {_advice(kind.advice)} |\n"
+        (f"`{word}`", " or ".join(kind.severities), kind.violation, _advice(kind.advice))
         for word, kind in KINDS.items()
     ]
-    head = "| finding | severity | meaning | what to do |\n|---|---|---|---|\n"
-    return _lettered(kind.advice for kind in KINDS.values()) + head + "".join(rows)
+    head = ("finding", "severity", "meaning", "what to do")
+    return _lettered(kind.advice for kind in KINDS.values()) + doc_text.table(head, rows)
 
 
 def exceptions() -> str:
@@ -86,8 +80,8 @@ def exceptions() -> str:
     # a class may have a second name there
     family = dict.fromkeys(cls for cls in classes if issubclass(cls, errors.KafkaRecordError))
     sentences = {cls: " ".join((cls.__doc__ or "").split("\n\n")[0].split()) for cls in family}
-    rows = [f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {text} |\n" for cls, text in sentences.items()]
-    return "| exception | is a | meaning |\n|---|---|---|\n" + "".join(rows)
+    rows = [(f"`{cls.__name__}`", f"`{cls.__bases__[0].__name__}`", text) for cls, text in sentences.items()]
+    return doc_text.table(("exception", "is a", "meaning"), rows)
 
 
 # ---- docs/reference/cli.md
@@ -140,8 +134,8 @@ def parser_of_verb(verb: str) -> argparse.ArgumentParser:
 
 
 def command_line() -> str:
-    rows = [f"| [`{verb}`](#{verb}) | {doc_api.cell(what)} |\n" for verb, what in VERBS.items()]
-    page = COMMAND_LINE.format(verbs="| verb | what |\n|---|---|\n" + "".join(rows))
+    rows = [(f"[`{verb}`](#{verb})", doc_text.cell(what)) for verb, what in VERBS.items()]
+    page = COMMAND_LINE.format(verbs=doc_text.table(("verb", "what"), rows))
     with mock.patch.dict(os.environ, COLUMNS="100"):
         for verb in VERBS:
             page += f"\n## {verb}\n\n```text\n{parser_of_verb(verb).format_help()}```\n"
@@ -175,17 +169,6 @@ def write_built() -> None:
         (ROOT / name).write_text(make())
 
 
-def main(arguments: list[str]) -> int:
-    stale = {name: text for name in TABLES if (text := with_tables(name)) != (ROOT / name).read_text(encoding="utf-8")}
-    if "--check" in arguments:
-        if stale:
-            print(f"not current, run make docs: {', '.join(stale)}")
-        return 1 if stale else 0
-    for name, text in stale.items():
-        (ROOT / name).write_text(text)
-        print(f"written: {name}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for page in TABLES:
+        (ROOT / page).write_text(with_tables(page), encoding="utf-8")

@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 
 import system_packages
-from commands import run
+from commands import run, write_command
 from wheelhouse_build import CROSS
 from wheelhouse_platforms import locked
 
 VERSION = "3.13"
 # The next release has libffi without its configure script.
-PACKAGES = {"zlib": "zlib", "libffi": "libffi/bookworm", "python": f"python{VERSION}"}
+PACKAGES = {"zlib": "zlib/bookworm", "libffi": "libffi/bookworm", "python": f"python{VERSION}"}
 CONFIGURE = {
     "zlib": ("--static",),
     "libffi": ("--disable-shared", "--disable-docs", "--disable-exec-static-tramp"),
@@ -39,8 +39,7 @@ def build(work: Path) -> Path:
     python = prefix / "bin" / f"python{VERSION}"
     if python.exists():
         return python
-    apt = system_packages.Apt(work, system_packages.architecture(), "trixie", "bookworm")
-    root = apt.unpack("musl")
+    root = system_packages.unpacked(work, "musl", "trixie", sources_of=("trixie", "bookworm"))
     (linker,) = root.resolve().glob("usr/lib/ld-musl-*.so.1")
     cc = compiler(work)
     # -fPIC: the linker knows zig's list of musl's names, not which of them share a place, and so must copy no variable
@@ -51,7 +50,7 @@ def build(work: Path) -> Path:
     env["PKG_CONFIG_LIBDIR"] = str(prefix / "lib" / "pkgconfig")  # so that CPython finds these two and no other library
     for name, package in PACKAGES.items():
         print(f"musl: compiling {name}", flush=True)
-        source = apt.source(package)
+        source = system_packages.source(root, package)
         configure = ["./configure", f"--prefix={prefix}", *CONFIGURE[name]]
         for command in (configure, ["make", f"-j{os.cpu_count()}"], ["make", "install"]):
             run(*command, cwd=source, env=env)
@@ -60,13 +59,10 @@ def build(work: Path) -> Path:
 
 def compiler(work: Path) -> Path:
     """A command that is zig's C compiler for this processor and musl."""
-    command = work.resolve() / "cc"
     # by default zig checks for undefined behaviour and refuses __DATE__, of which CPython's version has one
     flags = f"-target {platform.machine()}-linux-musl -fno-sanitize=undefined -Wno-date-time"
     (zig,) = CROSS.glob("lib/python3*/site-packages/ziglang/zig")
-    command.write_text(f'#!/bin/sh\nexec {zig} cc {flags} "$@"\n')
-    command.chmod(0o755)
-    return command
+    return write_command(work.resolve() / "cc", f'exec {zig} cc {flags} "$@"')
 
 
 def build_lz4(work: Path, python: Path, folder: Path) -> None:

@@ -1,11 +1,11 @@
-"""Mutation tests for Cython: small changes to its functions, one at a time; which of them do the tests detect?
+"""Mutation tests for the C core: small changes to its functions, one at a time; which of them do the tests detect?
 
-usage: mutants.py FILE.pxd ... --copy NAME ... --build COMMAND --tests WORDS [options]     in the project's folder
+usage: mutants.py FILE OF TESTS ... [options]     as `make mutants` calls it
 
-The files named by --copy are copied to .work/mutants. All mutants of one run are compiled there into one build by
-the command --build, each selected by a number, and only the tests that reach a mutant are run with it: WORDS are what
-pytest would be given. A mutant is a statement of a function in a .pxd or .pyx, or of the C in a `cdef extern from *`,
-with a small change: a comparison's neighbour, a number one more or less, a dropped `+ 1`, an assignment left out:
+What COPIED names is copied to .work/mutants. All mutants of one run are compiled there into one build, each selected by
+a number, and only the tests that reach a mutant are run with it. A mutant is a statement of a function in a .pxd, or of
+the C in a `cdef extern from *`, with a small change: a comparison's neighbour, a number one more or less, a dropped
+`+ 1`, an assignment left out:
 
     x += 1                 if kr_m(17): x -= 1
                            elif kr_m(18): pass
@@ -15,9 +15,9 @@ with a small change: a comparison's neighbour, a number one more or less, a drop
     x = a + b;             x = (kr_m(21) ? (a - b) : (a + b));
     free(p);               { if (!kr_m(22)) free(p); }
 
-The file --explained lists mutants that no test can detect, as [[mutant]] with file, function, original, mutated and
-reason; these run with --only alone. Ends with status 1 below --least percent, or if that file has an entry that is not
-a mutant (any more). It needs a C compiler for Linux and pytest; Python's code is not changed.
+tests/mutants_explained.toml lists mutants that no test can detect, as [[mutant]] with file, function, original, mutated
+and reason; these run with --only alone. Ends with status 1 below --least percent, or if that file has an entry that is
+not a mutant (any more).
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ import os
 import pickle
 import re
 import resource
-import shlex
 import shutil
 import signal
 import subprocess
@@ -46,6 +45,19 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / ".work" / "mutants"
+SOURCES = sorted((ROOT / "kafkarec" / "_c").glob("*.pxd"))
+COPIED = ("kafkarec", "tests", "docs", "tools", "setup.py", "pyproject.toml", "README.md", "CHANGELOG.md")
+EXPLAINED = ROOT / "tests" / "mutants_explained.toml"
+# value -> the values instead of which it is returned: a function's status becomes OK
+RETURNS = {
+    "True": re.compile("False"),
+    "False": re.compile("True"),
+    "OK": re.compile(r"refuse\(.*|status|(?!OK$)[A-Z][A-Z_]+"),
+    "0": re.compile("ENOMEM"),
+}
 
 # ---- code as words -------------------------------------------------------------------------------------------
 
@@ -77,7 +89,6 @@ DROPPED = {"+", "-", "&", "<<", ">>"}
 # operators with a higher precedence than `+`, and than `&`: `x + 1 * y`
 TIGHTER = {"*", "//", "/", "%", "**", "->", ".", "(", "["}
 TIGHTER_THAN_AND = TIGHTER | {"+", "-", "<<", ">>"}
-Returns = dict[str, re.Pattern[str]]  # value -> the values instead of which it is returned
 
 
 @dataclass(frozen=True)
@@ -229,7 +240,7 @@ class Statement:
         elif self.texts[-1] != ":" and first[0] not in "\"'" and first not in ("pass", "raise", "global", "for"):
             yield "statement", 0, stop
 
-    def variants(self, slot: Slot, limits: set[str], returns: Returns) -> Iterator[str]:
+    def variants(self, slot: Slot, limits: set[str]) -> Iterator[str]:
         """The texts that may be in a slot instead."""
         form, start, stop = slot
         first, expression = self.texts[0], start
@@ -244,7 +255,7 @@ class Statement:
         elif form == "statement" and first == "return":
             expression, value = 1, self.text(1)
             yield from (
-                f"return {one}" for one, of in returns.items() if of.fullmatch(value) and one in KNOWN + self.source
+                f"return {one}" for one, of in RETURNS.items() if of.fullmatch(value) and one in KNOWN + self.source
             )
         elif form == "statement":
             yield "pass"
@@ -309,7 +320,7 @@ def limits_of(sources: list[str]) -> set[str]:
     return {name for row in rows for name in re.findall(r"\b([A-Z][A-Z0-9_]+)\b", row)}
 
 
-def mutants_of(file: str, source: str, limits: set[str], returns: Returns) -> Iterator[Mutant]:
+def mutants_of(file: str, source: str, limits: set[str]) -> Iterator[Mutant]:
     """All candidates of a file, in order."""
     seen: Counter[tuple[str, str, str]] = Counter()
     for one in statements(source):
@@ -319,7 +330,7 @@ def mutants_of(file: str, source: str, limits: set[str], returns: Returns) -> It
             before = one.text(start, stop)
             row = source.count("\n", 0, one.spans[start if one.is_c else 0][0]) + 1
             written = f"C: {form}" if one.is_c else form, one.spans[start][0], one.spans[stop - 1][1]
-            for after in dict.fromkeys(one.variants(slot, limits, returns)):
+            for after in dict.fromkeys(one.variants(slot, limits)):
                 if after != before:
                     what = one.function, original, one.text(change=(start, stop, after)) or ";"
                     yield Mutant(file, *what, *written, before, after, row, seen[what])
@@ -354,7 +365,6 @@ def rewritten(source: str, mutants: list[Mutant]) -> str:
 
 # ---- the build -----------------------------------------------------------------------------------------------
 
-WORK = Path(".work/mutants").resolve()
 HEADER = "kr_mutants.h"
 DECLARATION = f'\n\ncdef extern from "{HEADER}" nogil:\n    bint kr_m(int n)\n'
 CODE_OF_HEADER = """#pragma once
@@ -387,29 +397,32 @@ __attribute__((constructor)) static void kr_mutants_begin(void) {
 """
 
 
-def build(options: argparse.Namespace, sources: dict[Path, str], wanted: list[Mutant], numbers: int) -> list[Mutant]:
-    """Compiles; returns the mutants that are in the build."""
+def build(wanted: list[Mutant], numbers: int) -> list[Mutant]:
+    """Compiles, quickly; returns the mutants that are in the build."""
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
-    for name in options.copy:
-        if Path(name).is_dir():
-            shutil.copytree(name, WORK / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "_*.c"))
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, WORK / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "_*.c"))
         else:
-            shutil.copy2(name, WORK / name)
+            shutil.copy2(ROOT / name, WORK / name)
     (WORK / HEADER).write_text(CODE_OF_HEADER)
     (WORK / "kr_mutants.c").write_text(LIBRARY.replace("NUMBERS", str(numbers)))
     (WORK / "reached").write_bytes(bytes(numbers))
     library = [os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-O1", "-o", "libkr_mutants.so", "kr_mutants.c"]
     subprocess.run(library, cwd=WORK, check=True)
     links = f"-L{WORK} -Wl,--no-as-needed -lkr_mutants -Wl,-rpath,{WORK}"
-    for name, words in {"CFLAGS": f"-I{WORK}", "LDFLAGS": links}.items():
-        os.environ[name] = f"{os.environ.get(name, '')} {words}"
+    flags = {"CFLAGS": f"-I{WORK}", "LDFLAGS": links}
+    env = os.environ | {name: f"{os.environ.get(name, '')} {words}" for name, words in flags.items()}
+    env["KAFKAREC_OPTIMIZE"] = "-O1"
     while True:
-        for path, source in sources.items():
-            code = rewritten(source, [one for one in wanted if one.file == path.name])
-            if (WORK / path).read_text(encoding="utf-8") != code:
-                (WORK / path).write_text(code, encoding="utf-8")
-        done = subprocess.run(options.build, shell=True, cwd=WORK, capture_output=True, text=True, check=False)
+        for path in SOURCES:
+            code = rewritten(path.read_text(encoding="utf-8"), [one for one in wanted if one.file == path.name])
+            copy = WORK / path.relative_to(ROOT)
+            if copy.read_text(encoding="utf-8") != code:
+                copy.write_text(code, encoding="utf-8")
+        setup = [sys.executable, "setup.py", "-q", "build_ext", "-i"]
+        done = subprocess.run(setup, cwd=WORK, env=env, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return wanted
         # What a compiler refuses, such as the sum of two pointers, is in the lines that it names.
@@ -564,13 +577,13 @@ def how_it_ended(status: int) -> str:
     return "took too long" if number == signal.SIGALRM else f"died by {number.name}"
 
 
-def verdicts_of(tests: str, numbers: list[int]) -> dict[int, str]:
+def verdicts_of(tests: list[str], numbers: list[int]) -> dict[int, str]:
     """Runs the tests in the folder of the build."""
     os.chdir(WORK)
     path = os.pathsep.join(filter(None, (str(WORK), os.environ.get("PYTHONPATH"))))
     os.environ.update(MUTANTS_REACHED=str(WORK / "reached"), PYTHONPATH=path)
     sys.path.insert(0, str(WORK))
-    words = [*shlex.split(tests), "-q", "-p", "no:cacheprovider"]
+    words = ["-m", "core", *tests, "-q", "-p", "no:cacheprovider"]
     runner = Runner(numbers)
     if pytest.main([*words, "-s", "-p", "no:faulthandler", "--basetemp=tmp"], plugins=[runner]) not in (0, 5):
         raise SystemExit("mutants: the run of the tests failed")
@@ -599,53 +612,43 @@ def chosen(found: list[Mutant], count: int, seed: int) -> list[Mutant]:
     return [mutant for mutant in found if mutant.number in numbers]
 
 
-def explained(file: Path, found: list[Mutant]) -> set[tuple[str, str, str, str]]:
+def candidates() -> list[Mutant]:
+    """Of all files, numbered."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in SOURCES}
+    limits = limits_of([*texts.values()])
+    found = [mutant for name, text in texts.items() for mutant in mutants_of(name, text, limits)]
+    return [replace(mutant, number=n) for n, mutant in enumerate(found, 1)]
+
+
+def explained(found: list[Mutant]) -> set[tuple[str, str, str, str]]:
     """Keys of the mutants that no test can detect."""
-    entries = tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]
+    entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["mutant"]
     keys = {(e["file"], e["function"], e["original"], e["mutated"]) for e in entries if len(e["reason"]) > 20}
     strays = keys - {mutant.key for mutant in found}
     if strays or len(keys) != len(entries):
         listed = "\n".join(map(str, sorted(strays)))
-        raise SystemExit(f"mutants: entries of {file} without a mutant, a reason or twice:\n{listed}")
+        raise SystemExit(f"mutants: entries of {EXPLAINED} without a mutant, a reason or twice:\n{listed}")
     return keys
 
 
-def arguments() -> argparse.Namespace:
+def main() -> int:
     parser = argparse.ArgumentParser(prog="mutants.py", description="which small changes do the tests detect?")
-    parser.add_argument("files", type=Path, nargs="+", help="the .pxd and .pyx files that are changed")
-    parser.add_argument("--copy", nargs="+", required=True, help="what the build and the tests need, files and folders")
-    parser.add_argument("--build", required=True, help="the command that compiles the copy in place")
-    parser.add_argument("--tests", required=True, help="the arguments of pytest that choose the tests")
-    parser.add_argument("--explained", type=Path, help="the mutants that no test can detect")
-    parser.add_argument("--returns", nargs="*", default=[], metavar="VALUE=REGEX", help="what is returned instead")
+    parser.add_argument("tests", nargs="+", help="the files of tests that run")
     parser.add_argument("--seed", type=int, default=1, help="selects among the candidates (default 1)")
     parser.add_argument("--count", type=int, default=400, help="number of mutants (default 400)")
     parser.add_argument("--file", help="mutants of one file only, such as record.pxd")
     parser.add_argument("--only", help="only these numbers: 17,18")
-    parser.add_argument("--list", action="store_true", help="print the chosen mutants and end")
     parser.add_argument("--least", type=float, default=95.0, help="lowest accepted score (default 95)")
-    return parser.parse_args()
-
-
-def main() -> int:
-    options, started = arguments(), time.monotonic()
-    sources = {path: path.read_text(encoding="utf-8") for path in options.files}
-    limits = limits_of([*sources.values()])
-    pairs = [("True", "False"), ("False", "True"), *(each.split("=", 1) for each in options.returns)]
-    returns = {value: re.compile(pattern) for value, pattern in pairs}
-    found = [each for path, source in sources.items() for each in mutants_of(path.name, source, limits, returns)]
-    found = [replace(mutant, number=n) for n, mutant in enumerate(found, 1)]
-    known = explained(options.explained, found) if options.explained else set()
+    options, started = parser.parse_args(), time.monotonic()
+    found = candidates()
+    known = explained(found)
     picked = chosen([one for one in found if options.file in (None, one.file)], options.count, options.seed)
     if options.only:
         known, picked = set(), [found[int(number) - 1] for number in options.only.split(",")]
-    if options.list:
-        print("\n".join(map(str, picked)))
-        return 0
     wanted = [mutant for mutant in picked if mutant.key not in known]
     left = f", {len(picked) - len(wanted)} of them explained and left out" if len(wanted) < len(picked) else ""
     print(f"mutants: {len(picked)} of {len(found)} candidates, seed {options.seed}{left}", flush=True)
-    inside = build(options, sources, wanted, len(found) + 1)
+    inside = build(wanted, len(found) + 1)
     print(f"mutants: built in {time.monotonic() - started:.0f} s", flush=True)
     verdicts = verdicts_of(options.tests, [mutant.number for mutant in inside])
     survivors = [mutant for mutant in inside if verdicts[mutant.number] in UNNOTICED]

@@ -23,21 +23,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+import wheelhouse_check
+import wheelhouse_pack
+import wheelhouse_platforms
+from commands import ROOT, run
+from wheelhouse_platforms import PLATFORMS, Platform
 
-import wheelhouse_check  # noqa: E402
-import wheelhouse_pack  # noqa: E402
-import wheelhouse_platforms  # noqa: E402
-from commands import run  # noqa: E402
-from wheelhouse_platforms import PLATFORMS, Platform  # noqa: E402
-
-import wheelhouse  # noqa: E402
+import wheelhouse
 
 OUT = ROOT / "dist"
 TOOLS = ROOT / ".venv-release" / "bin"
-HAS_GIT = shutil.which("git") is not None and (ROOT / ".git").exists()
-BUILT = (".*", "*.so", "*.c", "*.egg-info", "__pycache__", "build", "dist", "wheelhouse", "_trees")
 SMOKE = """
 import kafkarec, subprocess, sys
 data = kafkarec.encode([(n, n, b"k", b"v%d" % n, []) for n in range(1000)], compression=sys.argv[1])
@@ -57,14 +52,11 @@ def step(text: str) -> None:
 
 def build(folder: Path, platforms: list[Platform], pythons: list[str]) -> None:
     """The sources, one wheel per platform, the spark_udfs wheel: of what is committed, without what lies about in the
-    checkout; without git of all but what is built."""
+    checkout."""
     source = folder / "source"
-    if HAS_GIT:
-        source.mkdir()
-        run("git", "archive", "--format=tar", "-o", folder / "source.tar", "HEAD", cwd=ROOT)
-        run("tar", "-xf", folder / "source.tar", "-C", source)
-    else:
-        shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*BUILT))
+    source.mkdir()
+    run("git", "archive", "--format=tar", "-o", folder / "source.tar", "HEAD", cwd=ROOT)
+    run("tar", "-xf", folder / "source.tar", "-C", source)
     with ThreadPoolExecutor() as pool:
         sdist = pool.submit(run, TOOLS / "python", "-m", "build", "--sdist", "--outdir", OUT, source)
         for wheel in wheelhouse.kafkarec_wheels(source, platforms):
@@ -96,33 +88,31 @@ def check_wheel(wheel: Path) -> None:
         step(f"{wheel.name} needs libc.so, and no version of a symbol")
 
 
-def check(pythons: list[str]) -> None:
+def check(pythons: list[str], only_here: bool) -> None:
     """The wheels, and `pip install` in an empty environment of each CPython of this machine; that of the sources takes
-    longest, and so comes first."""
+    longest, and so comes first, and is quick if it is not for a release."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         (sources,) = OUT.glob("kafkarec-*.tar.gz")
-        steps = [pool.submit(install, sys.executable, "the sources", sources)]
+        optimized = {"KAFKAREC_OPTIMIZE": "-O1"} if only_here else {}
+        steps = [pool.submit(install, sys.executable, "the sources", sources, **optimized)]
         wheels = ("kafkarec[spark]", "--find-links", OUT, "--only-binary=kafkarec,spark_udfs")
-        for python in pythons:
-            executable = wheelhouse_check.find_interpreter(python)
-            if executable:
-                steps.append(pool.submit(install, executable, f"the wheels on CPython {python}", *wheels))
-            else:
-                step(f"the wheels on CPython {python}: not tried, no such interpreter on this machine")
+        for python, executable in wheelhouse_check.interpreters(pythons):
+            steps.append(pool.submit(install, executable, f"the wheels on CPython {python}", *wheels))
         steps += [pool.submit(check_wheel, wheel) for wheel in sorted(OUT.glob("kafkarec-*.whl"))]
         run(TOOLS / "twine", "check", *OUT.iterdir())
         for each in as_completed(steps):
             each.result()
 
 
-def install(executable: str, what: str, *wanted: object) -> None:
-    """In an empty environment; then reads and writes there."""
+def install(executable: str, what: str, *wanted: object, **settings: str) -> None:
+    """In an empty environment, with these variables; then reads and writes there."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
         run(executable, "-m", "venv", folder)
         commands = Path(folder) / "bin"
         python, kafkarec, log = commands / "python", commands / "kafkarec", Path(folder) / "pip.log"
-        run(python, "-m", "pip", "install", "--quiet", "--log", log, "--disable-pip-version-check", *wanted)
+        pip = (python, "-m", "pip", "install", "--quiet", "--log", log, "--disable-pip-version-check")
+        run(*pip, *wanted, env=os.environ | settings)
         if what == "the sources":
             no_warning(log.read_text())
         for codec in CODECS:
@@ -144,23 +134,18 @@ def no_warning(log: str) -> None:
         raise SystemExit("\n".join(["release: the sources compile with warnings, or without -Wall -Wextra", *found]))
 
 
-def main(only_here: bool) -> int:
-    here = wheelhouse_platforms.here()
-    if here is None:
-        raise SystemExit("release: this machine is none of the platforms")
-    platforms = [here] if only_here else list(PLATFORMS)
+def main(only_here: bool) -> None:
+    platforms = [wheelhouse_platforms.here()] if only_here else list(PLATFORMS)
     pythons = [f"{sys.version_info[0]}.{sys.version_info[1]}"] if only_here else list(wheelhouse.PYTHONS)
     began = time.monotonic()
-    if not HAS_GIT and not only_here:
-        raise SystemExit("release: it is built from what is committed, and there is no git or no clone")
-    changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT) if HAS_GIT else ""
+    changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT)
     if changed:
         step("not committed, and so not in it:\n" + changed.rstrip())
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
         build(Path(folder), platforms, pythons)
-    check(pythons)
+    check(pythons, only_here)
     run(
         *(TOOLS / "cyclonedx-py", "requirements", ROOT / "requirements" / "runtime.txt"),
         *("--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "-o", OUT / "sbom.json"),
@@ -171,8 +156,7 @@ def main(only_here: bool) -> int:
         step(f"{file.stat().st_size:>10,}  {file.name}")
     outcome = "checked, and no release: of one platform only" if only_here else "complete"
     step(f"{outcome}, {time.monotonic() - began:.0f} s")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main("--here" in sys.argv[1:]))
+    main("--here" in sys.argv[1:])

@@ -23,13 +23,12 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from commands import ROOT, contains
+
+import kafkarec
+from spark_udfs.bootstrap import TREES
+
 WORK = ROOT / ".work"
-sys.path.insert(0, str(ROOT))
-
-import kafkarec  # noqa: E402
-from spark_udfs.bootstrap import TREES  # noqa: E402
-
 GIB = 1 << 30
 SEGMENT_BYTES = 8 << 20
 SOURCE = "all-codecs-0"
@@ -63,15 +62,7 @@ JVM_NOTES = (
 
 DAEMON = os.path.join("pyspark", "daemon.py")
 
-# Settings for another Spark or Python that would affect this one.
-FOREIGN = (
-    "SPARK_HOME",
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "PYSPARK_SUBMIT_ARGS",
-    "SPARK_REMOTE",
-    "PYSPARK_DRIVER_PYTHON_OPTS",
-)
+FOREIGN = ("SPARK_", "PYSPARK_", "PYTHON")  # beginnings of settings for another Spark or Python
 
 
 def repeat(log: bytes, times: int, first_offset: int) -> tuple[bytes, int]:
@@ -93,10 +84,9 @@ def make_gib(log: bytes, folder: Path) -> None:
     files = -(-GIB // (times * len(log)))
     done = folder / "complete"
     wanted = f"{files} files of {times * len(log)} bytes\n"
-    if done.exists() and done.read_text() == wanted:
+    if contains(done, wanted):
         return
-    if folder.exists():
-        shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)
     partition = folder / SOURCE
     partition.mkdir(parents=True)
     free = shutil.disk_usage(folder).free
@@ -105,9 +95,9 @@ def make_gib(log: bytes, folder: Path) -> None:
     print(f"demo: writing 1 GiB of repeated real batches to {folder} ...", flush=True)
     offset = 0
     for _ in range(files):
-        name = partition / f"{offset:020d}.log"
+        segment = partition / f"{offset:020d}.log"
         data, offset = repeat(log, times, offset)
-        name.write_bytes(data)
+        segment.write_bytes(data)
     done.write_text(wanted)
 
 
@@ -122,33 +112,21 @@ def make_flipped(log: bytes, folder: Path) -> None:
     (partition / f"{0:020d}.log").write_bytes(damaged)
 
 
-def the_wheel() -> Path:
-    """The spark_udfs wheel of this version."""
-    wheel = ROOT / "wheelhouse" / f"spark_udfs-{kafkarec.__version__}-py3-none-any.whl"
-    if not wheel.exists():
-        sys.exit(f"{wheel.relative_to(ROOT)} is missing: run make wheelhouse")
-    return wheel
-
-
-def environment() -> dict[str, str]:
-    env = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-    env["PYSPARK_PYTHON"] = str(ROOT / ".venv-executor" / "bin" / "python")
-    env["PYSPARK_DRIVER_PYTHON"] = str(ROOT / ".venv" / "bin" / "python")
-    env["SPARK_CONF_DIR"] = str(ROOT / "examples" / "conf")
-    env["SPARK_LOCAL_IP"] = "127.0.0.1"
-    env["SPARK_LOCAL_DIRS"] = str(WORK / "spark")
-    env["PYTHONUNBUFFERED"] = "1"
-    env["PYTHONDONTWRITEBYTECODE"] = "1"  # the driver imports from examples/
-    return env
-
-
-def run(command: list[str], env: dict[str, str]) -> int:
-    """Run it with its own standard output; standard error without the JVM's start-up notes."""
+def run(command: list[str]) -> int:
+    """Runs it with its own standard output; standard error without the JVM's start-up notes."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)} | {
+        "PYSPARK_PYTHON": str(ROOT / ".venv-executor" / "bin" / "python"),
+        "PYSPARK_DRIVER_PYTHON": str(ROOT / ".venv" / "bin" / "python"),
+        "SPARK_CONF_DIR": str(ROOT / "examples" / "conf"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(WORK / "spark"),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",  # the driver imports from examples/
+    }
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, env=env, stderr=pipe, text=True, errors="replace") as job:
         assert job.stderr is not None
-        for line in without_noise(job.stderr):
-            sys.stderr.write(line)
+        sys.stderr.writelines(without_noise(job.stderr))
     return job.returncode
 
 
@@ -182,23 +160,22 @@ def what_to_paste(wheel: Path) -> str:
 
 def main(arguments: list[str]) -> int:
     began = time.monotonic()
-    wheel = the_wheel()
+    wheel = ROOT / "wheelhouse" / f"spark_udfs-{kafkarec.__version__}-py3-none-any.whl"
+    application = ["examples/decode_segments.py"]
     if arguments:
         data = Path(arguments[0]).expanduser().resolve()
         if not any(data.rglob("*.log")):
             sys.exit(f"{data}: no .log files in it")
-        application = ["examples/decode_segments.py", str(data)]
+        application.append(str(data))
     else:
         log = (ROOT / "examples" / "data" / SOURCE / f"{0:020d}.log").read_bytes()
         make_gib(log, WORK / "demo" / "gib")
         make_flipped(log, WORK / "demo" / "flipped")
-        application = ["examples/decode_segments.py"]
-
     command = [".venv/bin/spark-submit", "--py-files", str(wheel.relative_to(ROOT)), *application]
     print(f"\n$ {' '.join(command)}\n", flush=True)
     before = application_folders()
     try:
-        status = run(command, environment())
+        status = run(command)
     except KeyboardInterrupt:
         status = 130
     finally:

@@ -1,6 +1,6 @@
 """Makes the virtual environments and builds the core in place; called by tools/setup, standard library only.
 
-usage: setup_env.py demo|test|wheelhouse|release|build|bench
+usage: setup_env.py demo|test|wheelhouse|release|build|bench|ci
 
 What is there is not made again: an environment has a stamp for each lock file, and tools/wheelhouse.py knows what it
 has compiled and packed.
@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
+from commands import ROOT, contains, write_command
+
 WORK = ROOT / ".work"
 VENV = ROOT / ".venv"
 
@@ -43,7 +44,7 @@ class Plan(NamedTuple):
     """What one target needs."""
 
     compilers: tuple[Environment, ...]  # made before the core and the wheels
-    others: tuple[Environment, ...]  # made at the same time
+    others: tuple[Environment, ...]  # made beside them
     core: bool = False  # built in place
     wheels: tuple[str, ...] | None = None  # the wheelhouse, by these options of tools/wheelhouse.py
 
@@ -56,6 +57,7 @@ PLANS = {
     "release": Plan((BUILD, CROSS), (RELEASE,)),
     "build": Plan((BUILD,), (TEST,), core=True),
     "bench": Plan((BUILD,), (BENCH,), core=True),
+    "ci": Plan((BUILD, CROSS), (TEST, BARE, RELEASE), core=True, wheels=()),  # all that the steps of .ci/run need
 }
 # the lines of tools/wheelhouse.py that are shown; all of them are in .work/wheelhouse.log
 NEWS = (b"compil", b"filling", b"packed", b"tested", b"not tested")
@@ -98,7 +100,7 @@ def make_venv(folder: Path) -> None:
     """Makes an empty environment of this interpreter; replaces one of another interpreter, or one that was moved."""
     stamp = folder / ".made-by"
     wanted = f"{sys.base_prefix}\n{sys.version}\n{folder}\n"
-    if stamp.exists() and stamp.read_text() == wanted and python_of(folder).exists():
+    if contains(stamp, wanted) and python_of(folder).exists():
         return
     if folder.exists() and not stamp.exists():
         say(f"{folder} was not made by this set-up, which needs that name: rename it or remove it")
@@ -118,14 +120,16 @@ def install(environment: Environment) -> None:
     for lock in environment.locks:
         path, stamp = ROOT / "requirements" / f"{lock}.txt", folder / f".installed-{lock}"
         wanted = path.read_text()
-        if stamp.exists() and stamp.read_text() == wanted:
+        if contains(stamp, wanted):
             continue
         say(f"{folder.name}: installing requirements/{path.name}")
         began = time.monotonic()
-        # pyspark is published as source only: it is built with the locked setuptools if that is installed
-        isolated = () if folder != VENV or lock == "build" else ("--no-build-isolation",)
-        pip = (python_of(folder), "-m", "pip", "install", "--quiet", "--no-input", "--require-hashes", *isolated)
-        run(f"pip-{folder.name}-{lock}", *pip, "-r", path)
+        pip = [python_of(folder), "-m", "pip", "install", "--quiet", "--no-input", "--require-hashes", "-r", path]
+        # pyspark is published as source only: it is built with the locked setuptools if that is installed, into a wheel
+        # without compression, as its 400 MB of jars are compressed already
+        pip += ["--use-pep517", "--config-settings=--build-option=--compression=stored"]
+        pip += ["--no-build-isolation"] if folder == VENV and lock != "build" else []
+        run(f"pip-{folder.name}-{lock}", *pip)
         stamp.write_text(wanted)
         say(f"{folder.name}: done in {time.monotonic() - began:.0f} s")
 
@@ -134,38 +138,31 @@ def use_checkout() -> None:
     """Makes this checkout's kafkarec what .venv imports, and what the command kafkarec there runs, in every folder."""
     (packages,) = (VENV / "lib").glob("python3*/site-packages")
     (packages / "kafkarec.pth").write_text(f"{ROOT}\n")
-    command = VENV / "bin" / "kafkarec"
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(str(python_of(VENV)))} -P -m kafkarec "$@"\n')
-    command.chmod(0o755)
+    write_command(VENV / "bin" / "kafkarec", f'exec {shlex.quote(str(python_of(VENV)))} -P -m kafkarec "$@"')
 
 
 def build(plan: Plan) -> None:
     """The core, then the wheels: what is compiled for one is in the other."""
     if plan.core:
         run("build-core", python_of(VENV), "tools/wheelhouse.py", "--in-place")
-        use_checkout()
     if plan.wheels is not None:
         run("wheelhouse", python_of(VENV), "tools/wheelhouse.py", *plan.wheels)
 
 
-def main(arguments: list[str]) -> int:
-    if len(arguments) != 1 or arguments[0] not in PLANS:
-        print(f"usage: setup_env.py {'|'.join(PLANS)}", file=sys.stderr)
-        return 2
-    plan = PLANS[arguments[0]]
-    for environment in plan.compilers:
-        install(environment)
+def main() -> None:
+    plan = PLANS[sys.argv[1]]
     with ThreadPoolExecutor() as pool:
-        steps = [pool.submit(install, environment) for environment in plan.others]
-        steps.append(pool.submit(build, plan))
+        list(pool.map(install, plan.compilers))
+        use_checkout()
+        # one after another: the second takes Spark's wheel, which pip makes of 450 MB of sources, from pip's cache
+        steps = [pool.submit(lambda: [install(each) for each in plan.others]), pool.submit(build, plan)]
         try:
             for step in as_completed(steps):
                 step.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

@@ -18,23 +18,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
-
-import doc_spark  # noqa: E402
-import wheelhouse_check  # noqa: E402
+import doc_spark
+import wheelhouse_check
+from commands import CACHE_OF_TESTS, ROOT, contains
 
 # The newest Python that all of these Sparks run on.
 PYTHON = "3.11"
 LIBRARIES = "libraries"
 # pyspark is published as source only: a wheel is made of it, whose 400 MB of jars are compressed already.
 PIP = ("install", "--quiet", "--no-cache-dir", "--no-compile", "--config-settings=--build-option=--compression=stored")
-
-
-def folder() -> Path:
-    chosen = os.environ.get("KAFKAREC_SPARK_ENVIRONMENTS")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(chosen) if chosen else cache / "kafkarec-tests" / "sparks"
 
 
 def libraries() -> list[str]:
@@ -48,7 +40,7 @@ def make(target: Path, requirements: list[str]) -> None:
     """An environment with these and, by a .pth file, with the libraries of all."""
     wanted = "\n".join(requirements)
     stamp = target / "complete"
-    if stamp.exists() and stamp.read_text() == wanted:
+    if contains(stamp, wanted):
         return
     began = time.monotonic()
     print(f"{target.name}: an environment in {target}", file=sys.stderr)
@@ -65,15 +57,14 @@ def make(target: Path, requirements: list[str]) -> None:
     print(f"{target.name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
 
 
-def main() -> int:
-    parent = folder()
+def main() -> None:
+    parent = Path(os.environ.get("KAFKAREC_SPARK_ENVIRONMENTS") or CACHE_OF_TESTS / "sparks")
     wanted = {version: [f"pyspark=={release}"] for version, release in list(doc_spark.RELEASES.items())[:-1]}
     wanted[LIBRARIES] = libraries()
     with ThreadPoolExecutor(len(wanted)) as pool:  # mostly waits for the network and the disk
         list(pool.map(lambda name: make(parent / name, wanted[name]), wanted))
     print(parent)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

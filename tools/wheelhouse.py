@@ -15,21 +15,19 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import re
+import runpy
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
-
-import wheelhouse_build  # noqa: E402
-import wheelhouse_check  # noqa: E402
-import wheelhouse_pack  # noqa: E402
-import wheelhouse_platforms  # noqa: E402
-from wheelhouse_pack import CACHE, Tree  # noqa: E402
-from wheelhouse_platforms import PLATFORMS, Platform  # noqa: E402
+import wheelhouse_build
+import wheelhouse_check
+import wheelhouse_pack
+import wheelhouse_platforms
+from commands import CACHE, ROOT
+from wheelhouse_pack import Tree
+from wheelhouse_platforms import PLATFORMS, Platform
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 OUT = ROOT / "wheelhouse"
@@ -40,11 +38,7 @@ MADE_OF += ("requirements/glibc217.txt", *(f"tools/{each.name}" for each in (ROO
 
 def version() -> str:
     """The project's version, from kafkarec/_version.py."""
-    text = (ROOT / "kafkarec" / "_version.py").read_text(encoding="utf-8")
-    found = re.search(r'__version__ = "([^"]+)"', text)
-    if not found:
-        raise SystemExit("kafkarec/_version.py holds no __version__")
-    return found[1]
+    return str(runpy.run_path(str(ROOT / "kafkarec" / "_version.py"))["__version__"])
 
 
 def kafkarec_wheels(source: Path, platforms: list[Platform]) -> list[Path]:
@@ -72,7 +66,8 @@ def fat_wheel(source: Path, platforms: list[Platform], pythons: list[str], out: 
     return wheelhouse_pack.fat_wheel(source / "spark_udfs", version(), data, out), trees
 
 
-def fill(platforms: list[Platform], pythons: list[str]) -> None:
+def fill(platforms: list[Platform], pythons: list[str]) -> Path:
+    """Fills wheelhouse/; returns the spark_udfs wheel."""
     fat, trees = fat_wheel(ROOT, [one for one in platforms if one.fat], pythons, OUT)
     wheels = {wheel for tree in trees for wheel in tree.wheels}
     wheels |= {*kafkarec_wheels(ROOT, platforms)}  # that of a Mac is in no tree
@@ -82,6 +77,7 @@ def fill(platforms: list[Platform], pythons: list[str]) -> None:
     wheelhouse_pack.unpack_data(fat, ROOT)
     about = f"{fat.stat().st_size / 1e6:.1f} MB for {wheelhouse_pack.served(trees)}"
     print(f"packed    {fat.name}  {about}, sha256 {wheelhouse_pack.sha256(fat)}", flush=True)
+    return fat
 
 
 def has_all_of_these(stamp: Path, wanted: str, limits: set[str]) -> bool:
@@ -89,20 +85,6 @@ def has_all_of_these(stamp: Path, wanted: str, limits: set[str]) -> bool:
     made_of, _, limited = stamp.read_text().partition(" ") if stamp.exists() else ("", "", "")
     there = any(OUT.glob("spark_udfs-*.whl")) and any((ROOT / "spark_udfs" / "_trees").glob("*.zip"))
     return there and made_of == wanted and set(limited.split()) <= limits
-
-
-def check(pythons: list[str]) -> bool:
-    """Whether the spark_udfs wheel works in each of these that this machine has."""
-    passed = True
-    for python in pythons:
-        executable = wheelhouse_check.find_interpreter(python)
-        if executable is None:
-            print(f"not tested CPython {python}: no such interpreter on this machine", flush=True)
-            continue
-        outcome = wheelhouse_check.try_in(executable, OUT / f"spark_udfs-{version()}-py3-none-any.whl", ROOT)
-        print(f"tested     CPython {python}: {outcome.words}", flush=True)
-        passed &= outcome.passed
-    return passed
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -115,9 +97,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--no-check", action="store_true", help="do not try the result in this machine's interpreters")
     options = parser.parse_args(arguments)
     here = wheelhouse_platforms.here()
-    if here is None:
-        names = ", ".join(one.name for one in PLATFORMS)
-        raise SystemExit(f"no platform of tools/wheelhouse_platforms.py is this machine's: {names}")
     platforms = [here] if options.here else [one for one in PLATFORMS if one.fat or one == here]
     pythons = [options.python] if options.python else list(PYTHONS)
     CACHE.mkdir(exist_ok=True)
@@ -134,9 +113,10 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         stamp.unlink(missing_ok=True)
         print(f"filling {OUT.name}/", flush=True)
-        fill(platforms, pythons)
-        if here.fat and not options.no_check and not check(pythons):
-            return 1
+        fat = fill(platforms, pythons)
+        if here.fat and not options.no_check:
+            for python, executable in wheelhouse_check.interpreters(pythons):
+                print(f"tested     CPython {python}: {wheelhouse_check.try_in(executable, fat)}", flush=True)
         stamp.write_text(" ".join((wanted, *sorted(limits))))
     return 0
 

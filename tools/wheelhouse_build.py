@@ -24,9 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import wheelhouse_pack
-from commands import run
-from wheelhouse_pack import CACHE
-from wheelhouse_platforms import LOCKS, ROOT, Platform
+from commands import CACHE, ROOT, run
+from wheelhouse_platforms import LOCKS, Platform
 
 WORK = CACHE / "build"
 # What a build reads; copied, so that building never touches build/ or egg-info in the checkout.

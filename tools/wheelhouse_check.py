@@ -6,8 +6,10 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from commands import ROOT, run
 
 # Run with -I -S: no site-packages, no PYTHONPATH, no current folder; kafkarec can only come from the wheel.
 PROGRAM = r"""
@@ -37,13 +39,6 @@ print(f"kafkarec {there.version} {there.source}, {there.interpreter} {there.libc
 """
 
 
-class Outcome(NamedTuple):
-    """Of a trial: what it printed, or why it failed."""
-
-    passed: bool
-    words: str
-
-
 def find_interpreter(python: str) -> str | None:
     """An executable that reports this version: on PATH, or one that pyenv or uv installed."""
     candidates = [shutil.which(f"python{python}")]
@@ -58,14 +53,20 @@ def find_interpreter(python: str) -> str | None:
     return None
 
 
-def try_in(executable: str, fat: Path, root: Path, cache: Path | None = None) -> Outcome:
-    """The wheel in an interpreter; its bootstrap unpacks below `cache`."""
-    program = [executable, "-I", "-S", "-c", PROGRAM, str(fat), str(root / "tests" / "vectors" / "vectors")]
+def interpreters(pythons: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(version, executable) of those that this machine has; says which it has not."""
+    for python in pythons:
+        if executable := find_interpreter(python):
+            yield python, executable
+        else:
+            print(f"not tested CPython {python}: no such interpreter on this machine", flush=True)
+
+
+def try_in(executable: str, fat: Path, cache: Path | None = None) -> str:
+    """What the wheel says in an interpreter; its bootstrap unpacks below `cache`. Ends this process if it fails."""
     with tempfile.TemporaryDirectory(prefix="kafkarec-check-") as name:
         empty = Path(name) / "empty"
         empty.mkdir()
         env = {"PATH": os.environ.get("PATH", ""), "KAFKAREC_CACHE": str(cache or Path(name) / "root")}
-        done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=empty, env=env)
-    if done.returncode == 0:
-        return Outcome(True, done.stdout.strip())
-    return Outcome(False, "FAILED\n" + done.stderr.strip())
+        program = (executable, "-I", "-S", "-c", PROGRAM, fat, ROOT / "tests" / "vectors" / "vectors")
+        return run(*program, cwd=empty, env=env).strip()

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import wheelhouse_strip
+from commands import CACHE
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from spark_udfs.bootstrap import FALLBACKS, TREES, TREES_FORMAT
 
-CACHE = Path(__file__).resolve().parent.parent / ".cache"  # downloads and builds
 # The earliest time a zip can contain; with the build time every build would be another file.
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 FIXED_MODE = 0o100644 << 16

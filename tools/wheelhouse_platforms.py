@@ -13,12 +13,11 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from commands import run
+from commands import CACHE, ROOT, run
 from packaging import tags
 from packaging.utils import canonicalize_name
-from wheelhouse_pack import CACHE, sha256
+from wheelhouse_pack import sha256
 
-ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "requirements"
 # PEP 600: the names that came before manylinux_2_y, by y.
 _OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
@@ -70,11 +69,13 @@ PLATFORMS = (
 BY_NAME = {one.name: one for one in PLATFORMS}
 
 
-def here() -> Platform | None:
-    """The platform of this machine; None: none of the table."""
+def here() -> Platform:
+    """The platform of this machine; ends this process if it is none of the table."""
     libc = "macos" if sys.platform == "darwin" else platform.libc_ver()[0] or "musl"
-    matches = (one for one in PLATFORMS if (one.machine, one.libc) == (platform.machine(), libc))
-    return next(matches, None)
+    for one in PLATFORMS:
+        if (one.machine, one.libc) == (platform.machine(), libc):
+            return one
+    raise SystemExit(f"this machine's platform is none of tools/wheelhouse_platforms.py: {', '.join(BY_NAME)}")
 
 
 class Locked(NamedTuple):

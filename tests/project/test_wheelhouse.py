@@ -23,7 +23,6 @@ import kafkarec
 import wheelhouse
 
 HERE = wheelhouse_platforms.here()
-assert HERE is not None, "no wheel is made for this platform"
 
 
 @cache
@@ -221,9 +220,8 @@ def test_check_program_fails_with_a_bad_wheel(tmp_path: Path) -> None:
     import wheelhouse_check
 
     empty = wheelhouse_pack.write_wheel(tmp_path / "spark_udfs-1-py3-none-any.whl", {}, "spark_udfs-1.dist-info")
-    outcome = wheelhouse_check.try_in(sys.executable, empty, wheelhouse.ROOT)
-    assert not outcome.passed
-    assert "No module named 'spark_udfs'" in outcome.words
+    with pytest.raises(SystemExit, match="No module named 'spark_udfs'"):
+        wheelhouse_check.try_in(sys.executable, empty)
 
 
 # ---- compiling: once, for the wheel and for the source folder ---------------------------------------------------
