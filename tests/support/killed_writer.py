@@ -45,7 +45,7 @@ def batches() -> tuple[bytes, ...]:
         made.append(
             builders.batch(
                 records,
-                codec=list(builders.CODEC_IDS)[number % 5],
+                codec=builders.CODECS[number % 5],
                 attributes=builders.TRANSACTIONAL if transactional else 0,
                 producer_id=7 if transactional else -1,
                 producer_epoch=0 if transactional else -1,

@@ -45,8 +45,8 @@ def test_a_sound_log_is_copied_with_the_brokers_own_indexes(folder: Path, tmp_pa
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_random_damage(folder: Path, tmp_path: Path) -> None:
-    """Each batch once and in order, as the report says, in a log in which verify finds gaps only. That all undamaged ones
-    are there, and nothing else, is in tests/fuzz/test_damage_random.py."""
+    """Each batch once and in order, as the report says, in a log in which verify finds gaps only. That all undamaged
+    ones are there, and nothing else, is in tests/fuzz/test_damage_random.py."""
     log = hurt_logs.golden_log(folder)
     for turn in range(20):
         chance = random.Random(f"{folder.name} {turn}")

@@ -203,7 +203,7 @@ def test_what_is_refused(name: str, folder: Path) -> None:
         writer.append(batch(0))
         with pytest.raises(kind, match=words) as refused:
             writer.append(data)
-        assert type(refused.value) is kind and refused.value.position == position  # type: ignore[attr-defined]
+        assert type(refused.value) is kind and refused.value.position == position
         assert (writer.next_offset, writer.position) == (3, len(batch()))
         writer.append(_GOOD)
     assert (folder / "00000000000000000000.log").read_bytes() == batch(0) + _GOOD
