@@ -28,7 +28,7 @@ def round_trip(run: Here, source: Path, form: str, out: Path, *arguments: object
     assert run("cat", source, "--raw", "--format", form, "-o", rows, *arguments).status == 0
     built = run("build", rows, "-o", out)
     assert (built.status, built.out) == (0, b""), built.err
-    return tuple(run("cat", log, "--raw", *arguments).out for log in (source, out))  # type: ignore[return-value]
+    return tuple(run("cat", log, "--raw", *arguments).out for log in (source, out))
 
 
 @pytest.mark.parametrize(

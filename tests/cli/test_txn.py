@@ -15,7 +15,7 @@ import transaction_logs as txns
 from command import Here, own_process
 from paths import SEGMENTS
 from transaction_logs import COMMIT, DATA, PLAIN, Event
-from unlistable_folders import refuse_listing
+from unreadable_files import refuse_listing
 
 from kafkarec.cli.txn import duration
 from kafkarec.support.text_table import duration_text

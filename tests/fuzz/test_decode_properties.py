@@ -8,7 +8,7 @@ import builders
 import pyarrow as pa
 import pytest
 import reading
-from engine_vs_oracle import assert_agree
+from core_reading import assert_agree
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +34,7 @@ RECORD = st.builds(
 BATCH = st.builds(
     builders.batch,
     st.lists(RECORD, max_size=8),
-    codec=st.sampled_from(list(builders.CODEC_IDS)),
+    codec=st.sampled_from(builders.CODECS),
     base_offset=OFTEN_SMALL,
     leader_epoch=INT32,
     attributes=st.sampled_from([0, 8, 0x10, 0x20, 0x30, 0x40, 0x48, 0x80, 0xFF00]),

@@ -39,7 +39,7 @@ def columns_of(data: bytes, **options: Any) -> kafkarec.RecordColumns:
 
 
 def read(data: bytes, **options: Any) -> list[Row]:
-    return columns_of(data, **options).tuples()  # type: ignore[return-value]
+    return columns_of(data, **options).tuples()
 
 
 def re_encoded(records: Any, **options: Any) -> bytes:

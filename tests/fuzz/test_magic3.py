@@ -5,9 +5,10 @@ from __future__ import annotations
 import builders
 import pytest
 import reading
+from builders import CODECS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from magic3_forms import CODECS, FORMS, Form, assert_agree, converted_and_back
+from magic3_forms import FORMS, Form, assert_agree, converted_and_back
 from random_records import BLOBS
 from random_records import records_of as random_records
 

@@ -23,7 +23,7 @@ from failing_calls import killed_before, run_in_child, without_power_from
 from killed_writer import Disk
 from plain_logs import batch, log
 from salvage_runs import LARGE, WRITING, content, logs, make_source
-from unlistable_folders import refuse_listing
+from unreadable_files import refuse_listing
 
 import kafkarec
 from kafkarec.ops.salvage import salvage

@@ -1,30 +1,14 @@
-"""errors="skip" with damage at random places: no untouched batch is lost, doubled or invented."""
+"""errors="skip" with damage at chosen places; at random ones see tests/unit/read/test_hurt_headers.py."""
 
 from __future__ import annotations
-
-import random
-from typing import Any
 
 import builders
 import pytest
 import reading
-from batch_damage import KINDS, Log, cut_header, flip, forge_length, make_log, mark_claimed, splice, zero
-from long_run import LONG, fewer
 
 import kafkarec
 
 pytestmark = pytest.mark.core
-
-SEEDS = range(2000 if LONG else fewer(60, 20))
-
-
-def spoil(rng: random.Random, log: Log, kinds: list) -> None:
-    """Apply one to five damages, not to the first batch nor to the last two: other tests cover the ends."""
-    last = len(log.pieces) - 2
-    for i in rng.sample(range(1, last), rng.randrange(1, 6)):
-        log.touched.add(i)
-        rng.choice(kinds)(rng, log, i)
-    mark_claimed(log)
 
 
 def test_length_prefixed_batches_are_found() -> None:
@@ -34,43 +18,6 @@ def test_length_prefixed_batches_are_found() -> None:
     skipped = kafkarec.decode(archive, errors="skip")
     assert [record.offset for record in skipped] == list(range(12))
     assert [damage.length for damage in skipped.damage] == [4] * 4
-
-
-def assert_recovers(log: Log) -> None:
-    """Read as a file: in buffers offsets may fall, so batches in values may be indistinguishable."""
-    data = log.data
-    skipped = reading.decode_file(data, "a.log", errors="skip")
-    reading.assert_tiles(data, skipped)
-    rows = [record.offset for record in skipped]
-    missing = set(log.expected()) - set(rows)
-    assert not missing, f"lost offsets {sorted(missing)[:10]}, damage {skipped.damage}"
-    assert rows == sorted(set(rows)), "doubled or out of order"
-    whole = {offset for offsets in log.offsets for offset in offsets}
-    assert set(rows) <= whole, "invented records"
-
-
-NESTED = builders.good_batch(2, base_offset=0)
-"""Values of a topic of archived batches."""
-
-
-CASES = [(kind.__name__, b"", [kind]) for kind in KINDS] + [("all", b"", KINDS)]
-CASES += [(kind.__name__, NESTED, [kind]) for kind in (flip, zero, splice, forge_length, cut_header)]
-
-
-@pytest.mark.parametrize(
-    ("name", "nested", "kinds"), CASES, ids=[f"{name}{' of archives' * bool(nested)}" for name, nested, _ in CASES]
-)
-def test_untouched_batches_are_recovered_and_those_in_values_add_no_records(
-    name: str, nested: bytes, kinds: list[Any]
-) -> None:
-    for seed in SEEDS:
-        rng = random.Random(f"{name} {len(nested)} {seed}")
-        log = make_log(rng, 12 if nested else 30, nested=nested)
-        spoil(rng, log, kinds)
-        try:
-            assert_recovers(log)
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
 
 
 def test_a_damaged_batch_with_later_looking_batches_inside_is_skipped_whole() -> None:

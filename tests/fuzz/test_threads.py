@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 import random_logs
 import reading
-from batch_damage import KINDS, make_log
 from core_reading import error_fields, what_was_left_out
 from long_run import LONG, fewer
 
@@ -122,16 +121,15 @@ def test_golden_files_and_odd_batches(options: dict[str, Any], _short_stretches:
 def test_damaged_files(restore: bool, _short_stretches: int) -> None:
     for seed in SEEDS:
         chance = random.Random(seed)
-        log = make_log(chance)
-        for number in chance.sample(range(30), chance.choice([0, 1, 3])):
-            chance.choice(KINDS)(chance, log, number)
-        low, high = sorted(chance.sample(range(400), 2))
+        log = hurt_logs.written_log(chance)
+        [part] = hurt_logs.damaged(chance, log, chance.choice([0, 1, 3]))
+        low, high = sorted(chance.choices([batch.next for batch in log.segments[0].batches], k=2))
         for errors in ("raise", "skip"):
-            assert_same(partial(decode_file, log.data, errors=errors, restore=restore), seed)
+            assert_same(partial(decode_file, part.data, errors=errors, restore=restore), seed)
             asked = reading.file_request("a.log", errors=errors)
             for chosen in ({"audit": True}, {"offsets": (low, high)}):
                 options = asked.options._replace(restore=restore, **chosen)
-                assert_same_pieces(partial(Source, log.data), asked._replace(options=options), _short_stretches, seed)
+                assert_same_pieces(partial(Source, part.data), asked._replace(options=options), _short_stretches, seed)
 
 
 def test_offsets_and_epochs_that_the_neighbours_disprove() -> None:
@@ -165,7 +163,7 @@ def test_damaged_folders_and_ranges(tmp_path: Path) -> None:
 def test_files_with_unreadable_ranges() -> None:
     for seed in SEEDS:
         chance = random.Random(seed)
-        data = make_log(chance).data
+        data = hurt_logs.stored(hurt_logs.written_log(chance).segments[0]).data
         bad = [
             range(at, at + chance.choice([1, 70])) for at in chance.sample(range(len(data)), chance.choice([0, 1, 3]))
         ]

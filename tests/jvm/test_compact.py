@@ -125,7 +125,7 @@ def _comparable(data: bytes) -> list[tuple[object, ...]]:
 def test_the_filter_on_logs_of_a_broker(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(150)):
         plain = seed % 3 == 0
-        log = broker_logs.Log(seed, _MAGICS[seed % 5], codecs=("none",) if plain else broker_logs.CODECS)
+        log = broker_logs.Log(seed, _MAGICS[seed % 5], codecs=("none",) if plain else builders.CODECS)
         assert _assert_filters_agree(kafka, tmp_path, log.data, seed, plain=plain)
 
 
@@ -152,7 +152,7 @@ class Run:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.plain = self.seed % 3 == 0
-        codecs = ("none",) if self.plain else broker_logs.CODECS
+        codecs = ("none",) if self.plain else builders.CODECS
         self.log = broker_logs.Log(self.seed, _MAGICS[self.seed % 3], codecs)
         stable = kafkarec.decode(self.log.data, columns=[], isolation="read_committed").last_stable_offset
         assert stable is not None

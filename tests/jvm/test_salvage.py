@@ -3,33 +3,26 @@ nothing."""
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 
 import pytest
 from jvm_oracle import Oracle
-from paths import SEGMENTS
 from plain_logs import batch, log
-from salvage_runs import assert_kafka_loads
-from spoiled_bytes import Bytes, spoil
+from random_logs import Maker
+from salvage_runs import FOLDERS, assert_kafka_loads
 
 from kafkarec.ops.salvage import salvage
-
-FOLDERS = sorted({path.parent for path in SEGMENTS.glob("*/*.log")})
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_salvaged_logs_are_loaded_whole(kafka: Oracle, tmp_path: Path, folder: Path) -> None:
-    rng = random.Random(folder.name)
     for number in range(8):
+        maker = Maker(number)
         source = tmp_path / f"source{number}" / folder.name
         shutil.copytree(folder, source)
-        for path in source.glob("*.log"):
-            bytes_ = Bytes(path.read_bytes())
-            for _ in range(rng.randint(0, 2)):
-                spoil(bytes_, rng)
-            path.write_bytes(bytes_.data)
+        for path in sorted(source.glob("*.log")) * maker.random.randint(0, 2):
+            path.write_bytes(maker.damaged(path.read_bytes()))
         (one,) = salvage(source, tmp_path / f"out{number}", as_partition=True).partitions
         if one.next_offset is not None:
             assert_kafka_loads(

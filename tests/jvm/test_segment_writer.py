@@ -91,7 +91,7 @@ def test_the_files_equal_those_of_kafkas_log(kafka: Oracle, tmp_path: Path) -> N
         answer = kafka.ask("follow", tmp_path / "batches", theirs, start, *_as_kafka(settings))
         assert answer.status == 0, answer.err
         where, refused = answer.out.splitlines()
-        with SegmentWriter(ours, start_offset=start, **settings) as writer:  # type: ignore[arg-type]
+        with SegmentWriter(ours, start_offset=start, **settings) as writer:
             refusal = _append_in_groups(writer, batches, rng)
         assert bool(refusal) == bool(refused), (number, refusal, refused)
         assert where.split() == [str(writer.next_offset), *(str(one.base_offset) for one in writer.segments)], number

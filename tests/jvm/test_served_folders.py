@@ -30,7 +30,6 @@ from kafkarec.ops.segment_writer import SegmentWriter
 
 pytestmark = pytest.mark.slow
 
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _GOLDEN = ("all-codecs", "txn", "compacted", "logappend")
 _LARGER = ("--batch-size", "16k", "--segment-bytes", "17k")
 
@@ -82,8 +81,8 @@ def _write_by_commands(source: Path, parent: Path) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("written")
-    folders_by_topic = {f"w-{codec}": folder / f"w-{codec}-0" for codec in _CODECS}
-    for codec in _CODECS:
+    folders_by_topic = {f"w-{codec}": folder / f"w-{codec}-0" for codec in builders.CODECS}
+    for codec in builders.CODECS:
         with SegmentWriter(folders_by_topic[f"w-{codec}"], segment_bytes=6000) as writer:
             writer.write(rows(), compression=codec, batch_size=1200)
         assert len(writer.segments) > 1

@@ -6,8 +6,8 @@ import io
 from typing import Any
 
 import pytest
-from loaded_modules import loaded
 from paths import SEGMENTS
+from source_files import loaded
 
 import kafkarec
 from kafkarec.experimental import header_first, v3

@@ -7,8 +7,8 @@ import platform
 from pathlib import Path
 
 import pytest
-from loaded_modules import loaded
 from paths import ROOT
+from source_files import loaded
 
 TOOL = loaded("benchmarks/instructions.py")
 BASE = {"none": 200.0, "lz4": 1000.0}

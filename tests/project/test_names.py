@@ -62,7 +62,7 @@ def repeated(names: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(("names", "reasons"), [(classes, CLASSES), (modules, MODULES)], ids=["classes", "modules"])
-def test_repeated_names_have_a_reason(names, reasons: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
+def test_repeated_names_have_a_reason(names, reasons: dict[str, str]) -> None:
     assert len(list(names(ROOT))) > 100
     twice = repeated(names(ROOT))
     assert {name: files for name, files in twice.items() if name not in reasons} == {}

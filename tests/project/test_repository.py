@@ -17,8 +17,8 @@ import make_docs
 import pytest
 import run_demo
 import setup_env
-from loaded_modules import loaded
 from paths import ROOT
+from source_files import loaded
 
 import kafkarec
 from kafkarec.format.control import ControlRecordType
@@ -253,7 +253,7 @@ def test_the_demo_flips_one_bit(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def pieces_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-untyped-def]
+def pieces_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """bytes -> the pieces of 10 kB into which examples/log_pieces.py cuts a file with these bytes."""
     log_pieces = loaded("examples/log_pieces.py")
     monkeypatch.setattr(log_pieces, "PIECE_BYTES", 10_000)
@@ -262,12 +262,12 @@ def pieces_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[
         path = tmp_path / "0.log"
         path.write_bytes(data)
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
-            return log_pieces.cut(log)  # type: ignore[no-any-return]
+            return log_pieces.cut(log)
 
     return cut
 
 
-def test_pieces_end_at_batch_borders_and_cover_the_file(pieces_of) -> None:  # type: ignore[no-untyped-def]
+def test_pieces_end_at_batch_borders_and_cover_the_file(pieces_of) -> None:
     log = SEGMENT.read_bytes()
     pieces = pieces_of(log)
     assert len(pieces) > 3
@@ -277,7 +277,7 @@ def test_pieces_end_at_batch_borders_and_cover_the_file(pieces_of) -> None:  # t
     assert records == len(kafkarec.decode(log))
 
 
-def test_pieces_of_damaged_and_preallocated_logs(pieces_of) -> None:  # type: ignore[no-untyped-def]
+def test_pieces_of_damaged_and_preallocated_logs(pieces_of) -> None:
     log = SEGMENT.read_bytes()
     assert pieces_of(log + bytes(5000)) == pieces_of(log), "zeros to the end are no piece"
     damaged = bytearray(log)

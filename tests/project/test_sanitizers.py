@@ -18,7 +18,7 @@ READ = """
 import random, sys
 import golden, builders, kafkarec
 from fake_file import FakeFile
-from engine_vs_oracle import with_right_checksums
+from core_reading import with_right_checksums
 COLUMNS = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "batch_position"]
 def read(data):
     for options in ({}, {"errors": "skip"}, {"errors": "skip", "threads": 2, "timestamp_unit": "ns"}):

@@ -50,7 +50,7 @@ def test_a_stream_into_a_bucket_stores_every_record_once_in_order(bare_python: s
         check(out, batch, "some", **storage)
         assert started().result()["batches"] == [*range(batch, batches)]
         check(out, batches, "none", **storage)
-        assert all(log.verify().ok for log in kafkarec.open(out, **storage))  # type: ignore[union-attr]
+        assert all(log.verify().ok for log in kafkarec.open(out, **storage))
         assert [name for name in server.names("out/") if "_temporary" in name] == []
         (entry,) = json.loads(server.get("out/_streams.json")).values()
         assert entry["batch"] == batches - 1

@@ -8,12 +8,11 @@ import golden
 import pyarrow as pa
 import pytest
 from arrow_values import decode
-from builders import flipped
+from builders import CODECS, flipped
 
 import kafkarec
 from spark_udfs import encoding
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # Their wrapper gives each record the same offset, which no written batch can have.
 NOT_RISING = {"v1-wrapper-all-inner-offsets-zero"}
 READABLE = [case for case in golden.vectors() if case.name not in NOT_RISING]

@@ -314,7 +314,7 @@ def test_a_streams_rows_have_their_date(days: Path) -> None:
     query = Query(days, maxOffsetsPerTrigger="100", columns="topic,partition,offset,value,date")
     seen: list[Any] = []
     real = query._task
-    query._task = lambda task: [seen.append((row["offset"], row["date"])) or row for row in real(task)]  # type: ignore[method-assign,func-returns-value]
+    query._task = lambda task: [seen.append((row["offset"], row["date"])) or row for row in real(task)]
     query.run()
     assert seen == [(row["offset"], row["date"]) for row in read(days)] and len(query.sizes) > 3
 

@@ -26,7 +26,7 @@ class Session:
     def _register(self, source: type) -> None:
         if self.refusal is not None:
             error = AnalysisException(self.refusal)
-            error.getCondition = lambda: self.refusal  # type: ignore[method-assign]
+            error.getCondition = lambda: self.refusal
             raise error
         self.registered.append(source)
 

@@ -22,7 +22,7 @@ from log_cleaning import RepeatingThread
 from pyspark.sql.types import StructType
 from source_rows import Read, log_folder, offsets_of, read
 from stream_broker import Broker
-from unlistable_folders import refuse_listing
+from unreadable_files import refuse_listing
 
 from kafkarec import distributed
 from kafkarec.sidecars import offset_index
@@ -72,7 +72,7 @@ def test_a_segment_that_grows_and_rolls_during_the_listing(broker: Broker, monke
             first = listed.segments[0]
             assert first.later_segment and first.size < os.path.getsize(first.path)
             before = len(broker.log())
-    offsets = offsets_of(listed)  # type: ignore[arg-type]
+    offsets = offsets_of(listed)
     assert offsets == list(range(len(offsets))) and len(offsets) >= int(broker.log()[-2].stem)
 
 

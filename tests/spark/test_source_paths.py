@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from paths import SEGMENTS
+from plain_logs import SEGMENT_ID, TOPIC_ID
 from pyspark.errors import AnalysisException
 from source_rows import Read, log_folder, read
-from tiered_names import SEGMENT_ID, TOPIC_ID
 
 from kafkarec.sources import remote_errors
 from spark_udfs.source import paths, publishing

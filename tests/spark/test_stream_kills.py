@@ -53,11 +53,7 @@ def test_a_reading_stream_returns_every_record_once(python: str, fat: Path, tmp_
         assert killed["commits"][-1] == batch - 1, (place, killed)
     result = started("nowhere").result()
     with kafkarec.open(tmp_path / "logs") as logs:
-        expected = [
-            [log.partition, each.offset, (each.value or b"").decode()]
-            for log in logs  # type: ignore[union-attr]
-            for each in log.read()
-        ]
+        expected = [[log.partition, each.offset, (each.value or b"").decode()] for log in logs for each in log.read()]
     assert sorted(result["rows"]) == expected
     assert [sum(row[0] == partition for row in expected) for partition in range(3)] == [3000, 3000, 3000]
     assert len(result["batches"]) >= 5

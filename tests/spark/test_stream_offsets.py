@@ -26,7 +26,7 @@ def test_equal_offsets_have_one_text() -> None:
 )
 def test_a_checkpoint_of_another_source_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="written by another source"):
-        from_json(text)  # type: ignore[arg-type]
+        from_json(text)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ HIDE = "SPARK_HIDE_TRACEBACK"
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """This process as one of Spark's workers; afterwards nothing is hidden."""
     module = SimpleNamespace(__spec__=SimpleNamespace(name="pyspark.daemon"))
-    monkeypatch.setitem(sys.modules, "__main__", module)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "__main__", module)
     monkeypatch.delenv(HIDE, raising=False)
     yield
     errors.hide_traceback(False)
@@ -38,7 +38,7 @@ def wrong_option() -> Exception:
 
 
 def mistake() -> Exception:
-    return caught(lambda: cause_first(function_options.to_literal)({}))  # type: ignore[arg-type]
+    return caught(lambda: cause_first(function_options.to_literal)({}))
 
 
 def caught(action: Any) -> Exception:
@@ -59,10 +59,10 @@ def caught(action: Any) -> Exception:
         (True, lambda: encoding.checked_options({"compression": "zip"})),
         (True, lambda: columns.struct(columns.select_columns(options.parse({"columns": "ofset"}, "read")))),
         (True, lambda: os.stat("/missing")),
-        (False, lambda: function_options.make(None)),  # type: ignore[call-arg]
-        (False, lambda: options.whole(None)),  # type: ignore[arg-type]
+        (False, lambda: function_options.make(None)),
+        (False, lambda: options.whole(None)),
         (False, lambda: json.loads("{")),
-        (False, lambda: function_options.to_literal({})),  # type: ignore[arg-type]
+        (False, lambda: function_options.to_literal({})),
         (False, lambda: b"\xff".decode()),
         (False, lambda: [][0]),
     ],

@@ -211,7 +211,7 @@ def test_folders_of_brokers_and_other_data_are_refused_and_a_file_url_is_the_sam
         with pytest.raises((ValueError, OSError), match=message):
             save(tmp_path / name, values(1))
     for scheme in ("file://", "file:"):
-        save(f"{scheme}{tmp_path}/out", values(1))  # type: ignore[arg-type]
+        save(f"{scheme}{tmp_path}/out", values(1))
     assert counts(tmp_path / "out") == {"t-1": 2}
 
 

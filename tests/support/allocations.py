@@ -255,3 +255,14 @@ class Preads(_RedirectedCalls):
     ) -> None:
         self.restore()
         self.calls, self.cached_calls = (self.number(f"pread_{name}").value for name in ("calls", "cached_calls"))
+
+
+# ---- recycled buffers
+
+SIZE_CLASSES = [(4 + k % 4) << (10 + k // 4) for k in range(80)]
+"""Bytes of each class, as `_c/pages.pxd` describes them: 4, 5, 6, 7, 8, 10, 12 ... KiB."""
+
+
+def class_of(size: int) -> int:
+    """Return the bytes that a recycled buffer of `size` takes."""
+    return next(one for one in SIZE_CLASSES if one >= size)

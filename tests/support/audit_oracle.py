@@ -36,7 +36,7 @@ def anomalies(batch: oracle.Batch) -> list[Anomaly]:
 
 
 def _of_offsets(batch: oracle.Batch, base: object, last: int) -> Iterator[Anomaly]:
-    mine = [int(record["offset"]) for record in batch.records]  # type: ignore[call-overload]
+    mine = [int(record["offset"]) for record in batch.records]
     if not mine:
         return
     at = base if isinstance(base, int) else last
@@ -54,9 +54,9 @@ def _of_offsets(batch: oracle.Batch, base: object, last: int) -> Iterator[Anomal
 
 def _of_header_keys(batch: oracle.Batch) -> Iterator[Anomaly]:
     for record in batch.records:
-        keys = [key for key, _ in record["raw_headers"]]  # type: ignore[attr-defined]
+        keys = [key for key, _ in record["raw_headers"]]
         bad = sum(key.decode(errors="ignore").encode() != key for key in keys)
-        at = int(record["offset"])  # type: ignore[call-overload]
+        at = int(record["offset"])
         if bad:
             yield Anomaly("header_key_not_utf8", f"a header key at offset {at}", at, bad)
 

@@ -14,7 +14,6 @@ from reading import BATCH_FIELDS
 
 import kafkarec
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FIELDS = tuple(name for name in BATCH_FIELDS if name not in ("position", "batch_length", "size_in_bytes", "crc"))
 """The batch columns that rewriting a batch must keep; the others depend on its bytes."""
 
@@ -40,7 +39,7 @@ class Log:
 
     seed: int
     magics: tuple[int, ...] = (2,)
-    codecs: tuple[str, ...] = CODECS
+    codecs: tuple[str, ...] = builders.CODECS
     header_keys: tuple[bytes, ...] = ("häder".encode(),)
     odd: int = 0
     epochs: tuple[int, ...] = (0, 3)

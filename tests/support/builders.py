@@ -18,7 +18,8 @@ import lz4.block
 import zstandard
 from oracle_codecs import xxh32
 
-CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODEC_IDS = {name: number for number, name in enumerate(CODECS)}
 NOW = 1_700_000_000_000
 LOG_APPEND, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
@@ -74,7 +75,7 @@ def record_body(
 
 
 def record(*, length: int | None = None, **fields: object) -> bytes:
-    return sized(record_body(**fields), length)  # type: ignore[arg-type]
+    return sized(record_body(**fields), length)
 
 
 def records(count: int, *, value: bytes = b"value %d", **fields: object) -> list[bytes]:
@@ -212,7 +213,7 @@ def batch(
 
 def good_batch(count: int = 3, *, base_offset: int = 0, codec: str = "none", **fields: object) -> bytes:
     """Return a batch that every reader accepts; `fields` are passed to `batch`."""
-    return batch(records(count), base_offset=base_offset, codec=codec, **fields)  # type: ignore[arg-type]
+    return batch(records(count), base_offset=base_offset, codec=codec, **fields)
 
 
 def message(
@@ -259,7 +260,7 @@ def wrapper(
     inside = inner if isinstance(inner, bytes) else b"".join(inner)
     packed = compress(codec, inside, magic) if payload is None else payload
     fields.setdefault("key", None)
-    return message(magic=magic, offset=offset, value=packed, attributes=attributes | codec_id, **fields)  # type: ignore[arg-type]
+    return message(magic=magic, offset=offset, value=packed, attributes=attributes | codec_id, **fields)
 
 
 def end_marker(
@@ -273,7 +274,7 @@ def end_marker(
         attributes=TRANSACTIONAL | CONTROL,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        **fields,  # type: ignore[arg-type]
+        **fields,
     )
 
 

@@ -2,6 +2,7 @@
 
 checked_rows      the rows of columns, after all properties of their buffers were checked
 read_as           compares what is read with a slow reader: the same verdict, the same rows
+assert_agree      compares the engine with the oracle on one buffer: decode, scan, batches, views
 error_as_oracle   decodes one buffer with oracle and engine: the same verdict, the same rows; returns the error, or None
 decode_range      decode with ranges of offsets and times, as a segment reads
 varint_encodings  every encoding of one varint: shortest, padded, with bits beyond its type, too long
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import builders
 import oracle
 import pyarrow as pa
 import reading
@@ -24,7 +26,7 @@ import kafkarec
 
 FIELDS = reading.RECORD_FIELDS
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
-INT_MIN, LONG_MIN = -(2**31), -(2**63)
+INT_MIN = -(2**31)
 
 
 def check_array(array: pa.Array) -> None:
@@ -184,3 +186,31 @@ def _outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tup
 def assert_viewed_as_copied(data: Any, read: Callable[..., Any] = kafkarec.decode, **options: Any) -> None:
     call = partial(read, data, **options)
     assert _outcome(call, layout="view") == _outcome(call), options
+
+
+def assert_agree(data: bytes, *, deep: bool = True, **options: Any) -> oracle.Verdict:
+    """Assert that engine and oracle agree, and that views are as copies. `deep` also compares `batches` and `scan`."""
+    assert_viewed_as_copied(data, errors="skip", control=True, columns=FIELDS, **options)
+    verdict = oracle.decode(data)
+    decoded = read_as(verdict, data, **options)
+    if deep and verdict.error is None:
+        headers = [batch.columns for batch in verdict.batches]
+        assert reading.batch_rows(kafkarec.scan(data)) == headers
+        assert reading.batch_rows(decoded.batches) == headers
+        batches = list(kafkarec.batches(data))
+        assert [reading.batch_attributes(batch) for batch in batches] == headers
+        records = [[{name: record[name] for name in FIELDS} for record in batch.records] for batch in verdict.batches]
+        assert [[reading.record_row(record) for record in batch] for batch in batches] == records
+    return verdict
+
+
+def with_right_checksums(data: bytes) -> bytes:
+    """Return the damaged bytes with each batch's checksum made right, so that the checksum does not show the damage."""
+    batches, remaining, _ = oracle.frames(data)
+    fixed = [
+        batch.raw
+        if batch.magic == 2 and len(batch.raw) < 61
+        else (builders.with_crc if batch.magic == 2 else builders.with_legacy_crc)(batch.raw)
+        for batch in batches
+    ]
+    return b"".join(fixed) + data[len(data) - remaining :]

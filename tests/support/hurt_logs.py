@@ -1,4 +1,5 @@
-"""Random logs, and random damage to their bytes. tools/damages.py compares what is read with what was written."""
+"""Logs as they were written, generated ones and a real broker's, and random damage to their bytes. tools/damages.py
+compares what is read of the damaged bytes with what was written."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 import builders
 
+import kafkarec
 from kafkarec.sidecars import leader_epochs, offset_index
 
 HEADER = 21
@@ -54,6 +56,10 @@ class WrittenSegment(NamedTuple):
     start: int
     batches: list[Written]
     index: list[tuple[int, int]]
+
+    @property
+    def file(self) -> str:
+        return f"{self.name:020d}.log"
 
 
 class WrittenLog(NamedTuple):
@@ -182,6 +188,28 @@ def _index(chance: random.Random, batches: Sequence[Written]) -> list[tuple[int,
         since += sum(len(one.raw) for one in some)
         at = stop
     return entries
+
+
+def golden_log(folder: Path) -> WrittenLog:
+    """The log in a folder that a real broker wrote."""
+    found, position = [], 0
+    for path in sorted(folder.glob("*.log")):
+        batches = [
+            Written(
+                position + batch.position,
+                batch.base_offset,
+                batch.next_offset,
+                batch.partition_leader_epoch,
+                bytes(batch.raw),
+                [(record.offset, record.value) for record in batch],
+            )
+            for batch in kafkarec.batches(path.read_bytes())
+        ]
+        name, index = int(path.stem), path.with_suffix(".index").read_bytes()
+        found.append(WrittenSegment(name, position, batches, list(offset_index.read(index, name))))
+        position += path.stat().st_size
+    epochs = folder / leader_epochs.NAME
+    return WrittenLog(found, list(leader_epochs.read(epochs.read_bytes())) if epochs.exists() else None)
 
 
 # ---- damage

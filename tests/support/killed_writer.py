@@ -45,7 +45,7 @@ def batches() -> tuple[bytes, ...]:
         made.append(
             builders.batch(
                 records,
-                codec=list(builders.CODEC_IDS)[number % 5],
+                codec=builders.CODECS[number % 5],
                 attributes=builders.TRANSACTIONAL if transactional else 0,
                 producer_id=7 if transactional else -1,
                 producer_epoch=0 if transactional else -1,
@@ -173,16 +173,16 @@ def batch(offset: int = 0, count: int = 3, **fields: Any) -> bytes:
     return builders.batch(builders.records(count, value=b"v" * 90), base_offset=offset, **fields)
 
 
-_GOOD = batch(3)
-_OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+GOOD = batch(3)
+OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
 REFUSED: dict[str, tuple[bytes, type[ValueError], str, int]] = {
-    "checksum": (_GOOD[:-1] + b"?", CorruptRecordError, "crc mismatch", 0),
-    "second checksum": (_GOOD + batch(6)[:-1] + b"?", CorruptRecordError, "crc mismatch", len(_GOOD)),
+    "checksum": (GOOD[:-1] + b"?", CorruptRecordError, "crc mismatch", 0),
+    "second checksum": (GOOD + batch(6)[:-1] + b"?", CorruptRecordError, "crc mismatch", len(GOOD)),
     "old checksum": (builders.message(offset=3)[:-1] + b"?", CorruptRecordError, "crc mismatch", 0),
-    "cut": (_GOOD + batch(6)[:-1], CorruptRecordError, "more bytes than there are", len(_GOOD)),
-    "cut in the size": (_GOOD + bytes(5), CorruptRecordError, "whole batches", len(_GOOD)),
-    "zeros": (_GOOD + bytes(40), CorruptRecordError, "size field", len(_GOOD)),
-    "magic": (builders.patched(_GOOD, 16, b"\x05"), UnsupportedMagicError, "unknown magic", 0),
+    "cut": (GOOD + batch(6)[:-1], CorruptRecordError, "more bytes than there are", len(GOOD)),
+    "cut in the size": (GOOD + bytes(5), CorruptRecordError, "whole batches", len(GOOD)),
+    "zeros": (GOOD + bytes(40), CorruptRecordError, "size field", len(GOOD)),
+    "magic": (builders.patched(GOOD, 16, b"\x05"), UnsupportedMagicError, "unknown magic", 0),
     "codec": (batch(3, codec=6), UnsupportedCompressionError, "codec", 0),
     "offset below the end": (
         batch(2),
@@ -190,17 +190,17 @@ REFUSED: dict[str, tuple[bytes, type[ValueError], str, int]] = {
         "offsets 2 to 4 do not follow the log, which ends before offset 3",
         0,
     ),
-    "offsets twice": (_GOOD + _GOOD, AppendRefused, "ends before offset 6", len(_GOOD)),
-    "offsets within": (batch(5) + batch(6), AppendRefused, "offsets 6 to 8", len(_GOOD)),
+    "offsets twice": (GOOD + GOOD, AppendRefused, "ends before offset 6", len(GOOD)),
+    "offsets within": (batch(5) + batch(6), AppendRefused, "offsets 6 to 8", len(GOOD)),
     "negative delta": (batch(3, last_offset_delta=-1), AppendRefused, "offsets 3 to 2", 0),
     "negative offset": (batch(-9), AppendRefused, "offsets -9", 0),
     "no next offset": (batch(2**63 - 1, 1), AppendRefused, "do not follow", 0),
-    "epoch": (batch(3, leader_epoch=4) + batch(6, leader_epoch=3), AppendRefused, "below 4", len(_GOOD)),
+    "epoch": (batch(3, leader_epoch=4) + batch(6, leader_epoch=3), AppendRefused, "below 4", len(GOOD)),
     "plain in a transaction": (
-        batch(3, **_OPEN) + batch(6, producer_id=9, producer_epoch=0, base_sequence=3),
+        batch(3, **OPEN) + batch(6, producer_id=9, producer_epoch=0, base_sequence=3),
         AppendRefused,
         "whose transaction is open",
-        len(_GOOD),
+        len(GOOD),
     ),
     "marker of no kind": (
         builders.batch(

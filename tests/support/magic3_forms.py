@@ -39,7 +39,6 @@ FORMS = [
     for frames in choices
     for options in (frames, frames | {"keep_attributes": True})
 ]
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @cache

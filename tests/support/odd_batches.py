@@ -14,7 +14,6 @@ import lz4.frame
 from core_reading import varint_encodings
 from oracle_codecs import xxh32
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 KEYS = (b"", b"k", b"key", "schlüssel".encode(), "\ufffd".encode(), b"\xff", b"\xc3(", b"\xed\xa0\x80", b"ok\xf0\x9f")
 _ODD = 0.12
 
@@ -70,7 +69,7 @@ def _spoilt(rng: random.Random, data: bytes, share: float) -> bytes:
 def _batch(rng: random.Random) -> bytes:
     count = rng.choice([0, 1, 1, 2, 3, 6])
     content = _spoilt(rng, b"".join(_record(rng, number) for number in range(count)), 0.1)
-    codec = rng.choice(CODECS)
+    codec = rng.choice(builders.CODECS)
     payload = _spoilt(rng, packed(rng, codec, content, 2), 0.05)
     last = count - 1 + rng.choice([-1, 1, 5]) if _is(rng, 0.05) else count - 1
     declared = rng.choice([0, count + 1, count - 1]) if _is(rng, 0.05) else count
@@ -86,7 +85,7 @@ def _batch(rng: random.Random) -> bytes:
 
 def _message(rng: random.Random) -> bytes:
     magic = rng.choice([0, 1])
-    codec = rng.choice(CODECS[:4])
+    codec = rng.choice(builders.CODECS[:4])
     offset = rng.choice([0, 3, 100, 2**63 - 1])
     plain = {"magic": magic, "offset": offset, "trailing": rng.randbytes(3) if _is(rng) else b""}
     if codec == "none":

@@ -8,6 +8,8 @@ from pathlib import Path
 import builders
 
 Batches = Iterable[bytes]
+TOPIC_ID, SEGMENT_ID = "MWJ6FHTfRYy67jzwZdeqSQ", "tqimKeZwStOEOwRzT3L5oQ"
+"""Ids in the names of objects of tiered storage."""
 
 
 def batch(base: int, count: int, *, epoch: int = 0, value: bytes = b"value %d", codec: str = "none") -> bytes:

@@ -64,7 +64,7 @@ class Maker:
     def batch(self, offset: int, **fields: object) -> bytes:
         producer = self.some(-1, -1, 7, bits=64)
         wanted: dict[str, object] = {
-            "codec": self.random.choice(list(builders.CODEC_IDS)),
+            "codec": self.random.choice(builders.CODECS),
             "base_offset": offset,
             "leader_epoch": self.some(0, 3),
             "attributes": self.random.choice([0, 0, 0, 0, 8, 16, 0x40, 0x48, 0x80]),
@@ -72,7 +72,7 @@ class Maker:
             "producer_epoch": self.some(0, -1, bits=16),
             "base_sequence": -1 if producer == -1 else self.some(0, 5, 2**31 - 2),
         }
-        return builders.batch(self.records(), **(wanted | fields))  # type: ignore[arg-type]
+        return builders.batch(self.records(), **(wanted | fields))
 
     def control_batch(self, offset: int) -> bytes:
         kind = self.some(0, 1, 0, 1, 2, 3, 4, 5, 6, 7, -1, bits=16)
@@ -192,7 +192,7 @@ class Maker:
                     builders.records(count, value=b"v" * self.random.choice([1, 50, 200])),
                     base_offset=offset,
                     base_timestamp=now,
-                    codec=self.random.choice(list(builders.CODEC_IDS)),
+                    codec=self.random.choice(builders.CODECS),
                     attributes=self.random.choice([0, 0, 0, 8]),
                 )
             )

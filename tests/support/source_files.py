@@ -1,13 +1,16 @@
-"""The source files of the repository and the imports in them."""
+"""The source files of the repository, the imports in them, and those of no package as modules."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from paths import ROOT
@@ -72,3 +75,17 @@ def _imports(path: Path) -> Iterator[Import]:
 
 def is_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def loaded(path: str) -> ModuleType:
+    """The module of a file that is in no package, such as a benchmark, with the modules beside it; `sys.path` stays."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    before, sys.modules[spec.name] = list(sys.path), module
+    sys.path.insert(0, str((ROOT / path).parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path[:] = before
+    return module

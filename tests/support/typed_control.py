@@ -8,4 +8,4 @@ from kafkarec.format.control import CLASSES, ControlRecord, ControlRecordType
 def control(kind: str, *fields: object) -> ControlRecord:
     """The control record of a type, in version 0, with these fields."""
     member = ControlRecordType[kind]
-    return CLASSES[member](member, member, 0, *fields)  # type: ignore[call-arg]
+    return CLASSES[member](member, member, 0, *fields)

@@ -1,4 +1,5 @@
-"""Puts something unreadable in the place of a segment: a link, a pipe, a device, a folder, errors of the system."""
+"""Puts something unreadable in the place of a segment: a link, a pipe, a device, a folder, errors of the system; and
+folders that cannot be listed."""
 
 from __future__ import annotations
 
@@ -89,3 +90,15 @@ SPOILS: dict[str, tuple[Spoil, str, str]] = {
     "disk error": (refused(errno.EIO), "disk", "input/output error"),
     "stale handle": (refused(errno.ESTALE), "other", "stale file handle"),
 }
+
+
+def refuse_listing(monkeypatch: pytest.MonkeyPatch, ending: str, error: int) -> None:
+    """Listing a folder whose path has this ending fails with the errno. Simulated, as root may list every folder."""
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path).endswith(ending):
+            raise OSError(error, os.strerror(error), path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)

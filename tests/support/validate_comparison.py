@@ -9,13 +9,12 @@ from random import Random
 from typing import Any
 
 import builders
-from builders import CONTROL, DELETE_HORIZON, LOG_APPEND, NOW, TRANSACTIONAL
+from builders import CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND, NOW, TRANSACTIONAL
 
 import kafkarec
 from kafkarec import codecs
 from kafkarec.ops.validate import validate
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NO_LIMIT = 2**63 - 1
 # Kafka's exception -> kafkarec's reasons for the same
 FAMILIES = {
@@ -87,7 +86,7 @@ def _answer(first: str, second: str, third: str) -> Answer:
         pairs = [one.split(" ", 1) for one in third.split("\t") if one]
         return Answer(rest[0], second, [(int(index), text) for index, text in pairs], b"", [])
     numbers = [{"true": 1, "false": 0}.get(one) if one in ("true", "false") else int(one) for one in rest]
-    return Answer(None, "", [], bytes.fromhex(second), numbers)  # type: ignore[arg-type]
+    return Answer(None, "", [], bytes.fromhex(second), numbers)
 
 
 def compare(request: Request, kafkas: Answer) -> str:
@@ -128,7 +127,7 @@ def _utf8(data: bytes) -> bool:
     """Return whether all header keys that Kafka's reader accepts are UTF-8."""
     rows = kafkarec.decode(data, control=True, check_crcs=False, header_keys="binary")
     try:
-        [key.decode() for row in rows for key, _ in row.headers]  # type: ignore[union-attr]
+        [key.decode() for row in rows for key, _ in row.headers]
     except UnicodeDecodeError:
         return False
     return True

@@ -57,7 +57,7 @@ def good(base: int, count: int = 5, **fields: object) -> bytes:
 
 
 def verified(path: object, **options: object) -> Report:
-    report = verify.verify(path, **options)  # type: ignore[arg-type]
+    report = verify.verify(path, **options)
     assert_tiles(report)
     return report
 

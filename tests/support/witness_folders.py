@@ -219,7 +219,7 @@ def killed_while_it_truncated(root: Path) -> Path:
 
 
 HEALTHY: dict[str, Make] = {
-    **{name: lambda root, name=name: golden(root, name) for name in GOLDEN},  # type: ignore[misc]
+    **{name: lambda root, name=name: golden(root, name) for name in GOLDEN},
     "written": written,
     "retention": without_first,
     "tiered": tiered,

@@ -203,7 +203,7 @@ for _name, _arguments in {
 }.items():  # fmt: skip
 
     def _ranges(here: Recorder, arguments: dict[str, object] = _arguments) -> None:
-        folder = _log("orders-0", 20, **arguments)  # type: ignore[arg-type]
+        folder = _log("orders-0", 20, **arguments)
         _calls(here, (f"cat F {one}" for one in RANGES), folder)
         _calls(
             here,
@@ -221,7 +221,7 @@ for _name, _arguments in {
 
     def _headers(here: Recorder, arguments: dict[str, object] = _arguments) -> None:
         """Each field that no checksum covers is damaged in the first, a middle and the last batch."""
-        data = next(_log("orders-0", **arguments).glob("*.log")).read_bytes()  # type: ignore[arg-type]
+        data = next(_log("orders-0", **arguments).glob("*.log")).read_bytes()
         starts = folders.borders(data)
         log = Path("orders-0") / f"{0:020}.log"
         for where, at in {"first": starts[0], "middle": starts[len(starts) // 2], "last": starts[-1]}.items():
@@ -617,7 +617,7 @@ def _rewritten(here: Recorder) -> None:
     _calls(here, _REWRITTEN, folder)
     for name, arguments in {"magic0": {"magic": 0}, "magic1": {"magic": 1, "codec": "snappy"}}.items():
         here.part = name
-        _calls(here, _REWRITTEN, _log(f"{name}-0", 8, **arguments))  # type: ignore[arg-type]
+        _calls(here, _REWRITTEN, _log(f"{name}-0", 8, **arguments))
     here.part = "damaged"
     folders.edit(sorted(folder.glob("*.log"))[-1], folders.flip(700, 1))
     _calls(here, _REWRITTEN, folder)

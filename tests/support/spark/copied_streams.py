@@ -42,7 +42,7 @@ def content(out: Path | str, **options: Any) -> dict[int, list[tuple[int, list[t
     bucket indexes are published before their log: to verify, it had more offsets."""
     found: dict[int, list[tuple[int, list[tuple[str, str]]]]] = {}
     with kafkarec.open(out, **options) as logs:
-        for log in logs:  # type: ignore[union-attr]
+        for log in logs:
             report = log.verify()
             kinds = {each.kind for each in report.findings}
             assert kinds <= ({"end_was_longer"} if log.path.startswith("s3://") else set()), report.findings

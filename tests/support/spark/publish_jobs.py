@@ -81,7 +81,7 @@ def records(path: Path | str, permitted: str = "", **options: Any) -> dict[str, 
     except FileNotFoundError:
         return {}
     with opened:
-        for log in opened:  # type: ignore[union-attr]
+        for log in opened:
             report = log.verify()
             errors = {one.kind for one in report.findings if one.severity == "error"}
             assert errors <= {permitted} and not report.damage, report

@@ -60,30 +60,30 @@ class Broker:
         first, then = (int(self.log()[number].stem) for number in (begin, end))
         return [each for each in self.offsets if not first <= each < then - 1 or log_cleaning.third(each)]
 
-    def begin_batch(self, count: int, topic: str = "orders", partition: int = 0, cut: int = 1, zeros: int = 0) -> Any:
-        """Write the first bytes of a batch, followed by zeros; return a function that writes the rest."""
-        data, rows = self.batch(count, topic, partition)
-        writer = self.writer(topic, partition)
+    def begin_batch(self, count: int, partition: int = 0, cut: int = 1, zeros: int = 0) -> Any:
+        """Write the first bytes of a batch of orders, followed by zeros; return a function that writes the rest."""
+        data, rows = self.batch(count, "orders", partition)
+        writer = self.writer("orders", partition)
         with open(writer.segments[-1].path, "r+b") as file:
             file.seek(writer.position)
             file.write(data[:cut] + bytes(zeros))
 
         def finish() -> None:
             writer.append(data)
-            self.rows[topic, partition] += rows
+            self.rows["orders", partition] += rows
 
         return finish
 
     def log(self, topic: str = "orders", partition: int = 0) -> list[Path]:
         return sorted((self.root / f"{topic}-{partition}").glob("*.log"))
 
-    def delete_first(self, topic: str = "orders", partition: int = 0) -> int:
-        """Delete the first segment, as retention does; return the log's new start offset."""
-        gone, then = self.log(topic, partition)[:2]
+    def delete_first(self) -> int:
+        """Delete the first segment of orders-0, as retention does; return the log's new start offset."""
+        gone, then = self.log()[:2]
         gone.unlink()
         gone.with_suffix(".index").unlink()
         start = int(then.stem)
-        self.rows[topic, partition] = [row for row in self.rows[topic, partition] if row[0] >= start]
+        self.rows["orders", 0] = [row for row in self.rows["orders", 0] if row[0] >= start]
         return start
 
     def truncate(self, to: int, topic: str = "orders", partition: int = 0) -> None:
@@ -104,23 +104,21 @@ class Broker:
         for writer in self.writers.values():
             writer.close()
 
-    def write_in_transaction(self, producer_id: int, count: int, topic: str = "orders", partition: int = 0) -> None:
-        """Write records of a transaction, which are not added to `rows`."""
-        data, _ = self.batch(
-            count, topic, partition, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
-        )
-        self.writer(topic, partition).append(data)
+    def write_in_transaction(self, producer_id: int, count: int) -> None:
+        """Write records of a transaction to orders-0, which are not added to `rows`."""
+        data, _ = self.batch(count, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
+        self.writer().append(data)
 
-    def end_transaction(self, producer_id: int, commit: bool, topic: str = "orders", partition: int = 0) -> None:
+    def end_transaction(self, producer_id: int, commit: bool) -> None:
         kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
-        base = self.writer(topic, partition).next_offset
+        base = self.writer().next_offset
         builder = kafkarec.RecordBatchBuilder(
             base_offset=base, producer_id=producer_id, producer_epoch=0, is_transactional=True, is_control=True
         )
         builder.append_control(1_700_000_000_000, EndTxnMarker(kind, int(kind), 0, 0))
-        self.writer(topic, partition).append(builder.build())
+        self.writer().append(builder.build())
 
-    def visible(self, topic: str = "orders", partition: int = 0) -> list[Row]:
-        """Return the rows that a consumer with read_committed gets."""
-        with kafkarec.open(self.root / f"{topic}-{partition}") as log:
+    def visible(self) -> list[Row]:
+        """Return the rows of orders-0 that a consumer with read_committed gets."""
+        with kafkarec.open(self.root / "orders-0") as log:
             return [(record.offset, record.value) for record in log.read(isolation="read_committed", errors="skip")]

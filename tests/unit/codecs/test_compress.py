@@ -81,7 +81,7 @@ def test_wrong_arguments() -> None:
             codecs.compress(codec, b"")
     for level in (True, 1.0, "1"):
         with pytest.raises(TypeError):
-            codecs.compress(GZIP, b"", level)  # type: ignore[arg-type]
+            codecs.compress(GZIP, b"", level)
 
 
 def test_default_levels_are_kafkas() -> None:

@@ -176,4 +176,4 @@ def test_memory_is_constant_but_for_the_keys(tmp_path: Path) -> None:
 
 def test_a_path_is_refused() -> None:
     with pytest.raises(TypeError, match=r"open it first with kafkarec\.open"):
-        compact("t-0")  # type: ignore[arg-type]
+        compact("t-0")

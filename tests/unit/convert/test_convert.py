@@ -39,7 +39,7 @@ def markers(data: Any) -> list[bytes]:
 
 def two(**second: object) -> bytes:
     """Return two batches of one record each; the second has the given fields."""
-    return builders.good_batch(1) + builders.good_batch(1, **{"base_offset": 1, **second})  # type: ignore[arg-type]
+    return builders.good_batch(1) + builders.good_batch(1, **{"base_offset": 1, **second})
 
 
 options = st.fixed_dictionaries(
@@ -413,4 +413,4 @@ def test_a_missing_library_raises_even_under_skip(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(codecs, "CODECS", (codecs.CODECS[0], without, *codecs.CODECS[2:]))
     for asked in ({}, {"errors": "skip"}, {"batch_size": 1}, {"magic": 1}):
         with pytest.raises(kafkarec.MissingCodecError, match="pip install isal"):
-            convert(builders.good_batch(3), compression="gzip", **asked)  # type: ignore[arg-type]
+            convert(builders.good_batch(3), compression="gzip", **asked)

@@ -85,7 +85,7 @@ def test_memory_stays_flat() -> None:
     data = long_log(10 << 20)
     for options in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
         tracemalloc.start()
-        written = sum(map(len, converted(data, **options)))  # type: ignore[arg-type]
+        written = sum(map(len, converted(data, **options)))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert written > 100_000 and peak < 8 << 20

@@ -55,7 +55,7 @@ def test_flags_of_batches_over_the_borders_of_bytes() -> None:
     for name, cells in zip(names, zip(*wanted, strict=True), strict=True):
         counted(table, name, list(cells))
     all_aborted = {"isolation": "read_committed", "aborted": [(-1, 0, base + 2)], "last_stable_offset": base + 2}
-    assert len(kafkarec.decode(old, **all_aborted)) == 2  # type: ignore[arg-type]
+    assert len(kafkarec.decode(old, **all_aborted)) == 2
 
 
 def test_a_text_column_of_more_than_two_gigabytes_is_refused() -> None:

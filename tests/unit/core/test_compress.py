@@ -14,7 +14,7 @@ import lz4.block
 import lz4.frame
 import pytest
 import zstandard
-from size_classes import class_of
+from allocations import class_of
 
 import kafkarec
 from kafkarec import release_memory

@@ -11,10 +11,10 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import builders
 import pyarrow as pa
 import pytest
 from core_reading import INT_MAX, error_as_oracle
-from expected_batches import Row, expected_batch, messages, row
 
 import kafkarec
 from kafkarec.write.builder import RecordBatchBuilder
@@ -25,6 +25,47 @@ pytestmark = pytest.mark.core
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.utf8(), nullable=False), pa.field("value", pa.binary())]))
 VARINT_BORDERS = [0, 1, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**27 - 1, 2**27, INT_MAX - 1, INT_MAX]
+
+
+Row = tuple[int, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+
+def stamp(row: Row) -> int:
+    return -1 if row[1] is None else row[1]
+
+
+def expected_batch(rows: Sequence[Row]) -> bytes:
+    """Return one batch of magic 2; base offset and base timestamp are those of the first row."""
+    base, time = rows[0][0], stamp(rows[0])
+    parts = [
+        builders.record(
+            offset_delta=row[0] - base,
+            timestamp_delta=stamp(row) - time,
+            key=row[2],
+            value=row[3],
+            headers=[(name.encode(), value) for name, value in row[4]],
+        )
+        for row in rows
+    ]
+    return builders.batch(
+        parts,
+        base_offset=base,
+        base_timestamp=time,
+        max_timestamp=max(map(stamp, rows)),
+        last_offset_delta=rows[-1][0] - base,
+        leader_epoch=-1,
+    )
+
+
+def row(offset: int, timestamp: int | None = 1000, key: bytes | None = b"k", value: bytes | None = b"v") -> Row:
+    return offset, timestamp, key, value, []
+
+
+def messages(rows: Sequence[Row], magic: int, **fields: Any) -> bytes:
+    return b"".join(
+        builders.message(magic=magic, offset=one[0], timestamp=stamp(one), key=one[2], value=one[3], **fields)
+        for one in rows
+    )
 
 
 def as_arrow(rows: Sequence[Row]) -> pa.Table:

@@ -196,7 +196,7 @@ def test_a_cycle_through_the_headers_of_a_record_is_collected() -> None:
     def cycle_of(record: kafkarec.Record) -> weakref.ref[Holder]:
         holder = Holder()
         holder.one = record
-        record.headers.append(("me", holder))  # type: ignore[arg-type]
+        record.headers.append(("me", holder))
         return weakref.ref(holder)
 
     assert collected(lambda: cycle_of(kafkarec.decode(PLAIN)[0]))

@@ -163,17 +163,6 @@ def test_timestamps_at_the_limits_that_a_topic_accepts() -> None:
     assert [note[:2] for note in appended[2]] == [(0, APPEND_TIME), (1, APPEND_TIME)] and appended[1]
 
 
-@pytest.mark.parametrize("magic", [0, 1])
-def test_the_largest_inner_message(magic: int) -> None:
-    inner = [builders.message(magic=magic, offset=n, value=b"v" * size) for n, size in enumerate((3, 300, 70))]
-    data, most = builders.wrapper(b"".join(inner), magic=magic, offset=2), len(inner[1]) - 12
-    for allowed in (most, most + 1, INT_MAX):
-        stats_of(data, RULES._replace(most_body=allowed), payload=b"".join(inner))
-    for allowed in (most - 1, len(inner[2]), 60):
-        error = error_of(stats_of, data, RULES._replace(most_body=allowed), payload=b"".join(inner))
-        assert error is not None and (error.expected, error.found) == (allowed, most)
-
-
 def test_what_is_checked_of_a_batch_before_its_records() -> None:
     data = builders.good_batch(2, base_offset=5, leader_epoch=3)
     following = {base: data + builders.good_batch(1, base_offset=base) for base in (5, 6, 7)}

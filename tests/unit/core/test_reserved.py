@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from size_classes import class_of
+from allocations import class_of
 
 import kafkarec
 from kafkarec import release_memory

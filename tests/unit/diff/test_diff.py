@@ -21,7 +21,7 @@ from kafkarec.write.stamping import stamp
 
 
 def spans(extents: Iterable[object]) -> list[tuple[int, int, str]]:
-    return [(e.first, e.last, e.kind) for e in extents]  # type: ignore[attr-defined]
+    return [(e.first, e.last, e.kind) for e in extents]
 
 
 def mirrored(difference: Difference, other: Difference) -> bool:
@@ -54,7 +54,7 @@ def test_same_epoch_with_other_content_is_reported(tmp_path: Path) -> None:
 def test_other_codec_and_other_batches_are_the_same_records(tmp_path: Path, codec: str) -> None:
     def records(base: int, stop: int, **options: object) -> bytes:
         parts = [builders.record(offset_delta=i - base, timestamp_delta=i, value=b"v%d" % i) for i in range(base, stop)]
-        return builders.batch(parts, base_offset=base, last_offset_delta=stop - base - 1, **options)  # type: ignore[arg-type]
+        return builders.batch(parts, base_offset=base, last_offset_delta=stop - base - 1, **options)
 
     a = log(tmp_path / "a", [records(0, 5), records(5, 12), records(12, 20)], [records(20, 30)])
     b = log(tmp_path / "b", [records(0, 5), records(5, 9, codec=codec), records(9, 17, codec=codec), records(17, 30)])

@@ -7,8 +7,8 @@ import magic3_oracle
 import oracle
 import pytest
 import reading
-from builders import NOW
-from magic3_forms import CODECS, FORMS, Form, batch_fields, converted_and_back, decode_v2, real_batches, records_of
+from builders import CODECS, NOW
+from magic3_forms import FORMS, Form, batch_fields, converted_and_back, decode_v2, real_batches, records_of
 
 import kafkarec
 from kafkarec.experimental import header_first, v3
@@ -64,7 +64,7 @@ def test_record_attributes_that_are_not_zero_are_kept_or_refused() -> None:
 
 
 @pytest.mark.parametrize(("module", "bits"), [(v3, (0x80, 0x100)), (header_first, (0x80, 0x100, 0x200))])
-def test_bits_that_magic_3_uses_are_refused_in_magic_2(module, bits) -> None:  # type: ignore[no-untyped-def]
+def test_bits_that_magic_3_uses_are_refused_in_magic_2(module, bits) -> None:
     for bit in bits:
         for keep in (None, True):
             with pytest.raises(kafkarec.InvalidRecordError, match="attribute bits") as caught:
@@ -74,7 +74,7 @@ def test_bits_that_magic_3_uses_are_refused_in_magic_2(module, bits) -> None:  #
 
 
 @pytest.mark.parametrize("module", [v3, header_first])
-def test_other_magics_are_refused(module) -> None:  # type: ignore[no-untyped-def]
+def test_other_magics_are_refused(module) -> None:
     good = builders.good_batch()
     other = (header_first if module is v3 else v3).from_v2(good)
     for data in (good, builders.message(magic=1), builders.message(magic=0), other):
@@ -87,7 +87,7 @@ def test_other_magics_are_refused(module) -> None:  # type: ignore[no-untyped-de
 
 
 @each_form
-def test_no_other_reader_takes_magic_3(form: Form, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_no_other_reader_takes_magic_3(form: Form, tmp_path) -> None:
     data = form.from_v2(builders.good_batch())
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(data)

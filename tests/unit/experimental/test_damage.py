@@ -8,8 +8,8 @@ import builders
 import oracle
 import pytest
 import reading
-from builders import with_crc
-from magic3_forms import CODECS, FORMS, Form, assert_agree
+from builders import CODECS, with_crc
+from magic3_forms import FORMS, Form, assert_agree
 
 import kafkarec
 from kafkarec import codecs
@@ -22,7 +22,7 @@ HEADERS = [(b"h", b"x"), (b"", None)]
 
 
 def small(codec: str = "none", **options: object) -> bytes:
-    return builders.batch(builders.records(2, headers=HEADERS), codec=codec, base_offset=100, **options)  # type: ignore[arg-type]
+    return builders.batch(builders.records(2, headers=HEADERS), codec=codec, base_offset=100, **options)
 
 
 def error_of(form: Form, data: bytes, **options: object) -> kafkarec.KafkaRecordError | None:
@@ -116,8 +116,8 @@ V3_FIELDS: dict[str, dict[str, object]] = {
 def test_wrong_records_of_v3_are_refused_as_in_magic_2(reason: str, keep: bool) -> None:
     fields = {**V3_FIELDS[reason]}
     length, more = fields.pop("length", None), fields.pop("more", b"")
-    bodies = [builders.record_body(), builders.record_body(**fields) + more]  # type: ignore[arg-type,operator]
-    parts = [builders.sized(body[not keep :], of) for body, of in zip(bodies, (None, length), strict=True)]  # type: ignore[arg-type]
+    bodies = [builders.record_body(), builders.record_body(**fields) + more]
+    parts = [builders.sized(body[not keep :], of) for body, of in zip(bodies, (None, length), strict=True)]
     good = v3.from_v2(small(), keep_attributes=keep)
     refused(Form(v3, {"keep_attributes": keep}), with_payload(good, b"".join(parts), count=2), reason, record=1)
 
@@ -127,10 +127,10 @@ def split(*, extra: bytes = b"", data: bytes | None = None, **fields: object) ->
     replace the numbers."""
     numbers = {"time": 0, "offset": 0, "key": 1, "value": 1, "count": 1, "name": 1, "text": 1} | fields
     length = numbers.pop("length", None)
-    inner = b"".join(builders.varint(number) for number in numbers.values()) + extra  # type: ignore[arg-type]
+    inner = b"".join(builders.varint(number) for number in numbers.values()) + extra
     content = b"kvhx" if data is None else data
     size = len(inner) + len(content) if length is None else length
-    return builders.varint(size) + inner, content  # type: ignore[arg-type]
+    return builders.varint(size) + inner, content
 
 
 SPLIT: dict[str, dict[str, object]] = {
@@ -152,7 +152,7 @@ SPLIT: dict[str, dict[str, object]] = {
 def test_wrong_header_first_records_are_refused(reason: str, codec: str, frames: int) -> None:
     form = Form(header_first, {"frames": frames})
     good_fields, good_data = split()
-    fields, data = split(**SPLIT[reason])  # type: ignore[arg-type]
+    fields, data = split(**SPLIT[reason])
     good = form.from_v2(small(codec))
     parts = [good_fields + fields, good_data + data]
     if attributes_of(good) & 0x200:

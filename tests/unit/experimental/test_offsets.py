@@ -7,7 +7,8 @@ from functools import cache
 
 import builders
 import pytest
-from magic3_forms import CODECS, FORMS, Form, real_batches
+from builders import CODECS
+from magic3_forms import FORMS, Form, real_batches
 
 import kafkarec
 from kafkarec import codecs
@@ -19,7 +20,7 @@ each_form = pytest.mark.parametrize("form", HEADER_FIRST, ids=str)
 
 
 def batch_of(deltas: list[int], **options: object) -> bytes:
-    return builders.batch([builders.record(offset_delta=delta) for delta in deltas], **options)  # type: ignore[arg-type]
+    return builders.batch([builders.record(offset_delta=delta) for delta in deltas], **options)
 
 
 @each_form
@@ -48,7 +49,7 @@ def test_ascending_offsets_that_end_at_the_headers_are_accepted(form: Form, code
         ([0, 1], 0, 1, (None, None)),
     ],
 )
-def test_other_offsets_are_refused_and_still_decoded(form, codec, deltas, last, record, sides) -> None:  # type: ignore[no-untyped-def]
+def test_other_offsets_are_refused_and_still_decoded(form, codec, deltas, last, record, sides) -> None:
     good = form.from_v2(batch_of([0]))
     data = good + form.from_v2(batch_of(deltas, last_offset_delta=last, codec=codec, base_offset=50))
     with pytest.raises(kafkarec.InvalidRecordError) as caught:

@@ -22,7 +22,7 @@ def walk(data: bytes, **options: object) -> list[Explanation]:
     """Return explanations of all batches of a buffer, in order."""
     explained, at = [], 0
     while at < len(data):
-        explained.append(explain(data, at, **options))  # type: ignore[arg-type]
+        explained.append(explain(data, at, **options))
         at += explained[-1].size
     return explained
 

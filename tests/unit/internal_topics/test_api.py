@@ -33,7 +33,7 @@ def test_one_record() -> None:
     assert result == internal_topics.read("__consumer_offsets", record.key, record.value)
     assert len({result, internal_topics.read("__consumer_offsets", record.key, record.value)}) == 1
     with pytest.raises(AttributeError):
-        result.type = "GroupMetadata"  # type: ignore[misc]
+        result.type = "GroupMetadata"
     assert "readers-classic" in repr(result) and "raw_value" not in repr(result)
 
 

@@ -23,7 +23,7 @@ MB = 1 << 20
 SETUP = (
     subprocesses.PEAK
     + """
-import sys, time, builders, kafkarec, engine_vs_oracle, struct
+import sys, time, builders, kafkarec, core_reading, struct
 kafkarec.decode(builders.good_batch(50, codec="lz4") + builders.good_batch(50, codec="zstd") +
                 builders.good_batch(50, codec="gzip") + builders.good_batch(50, codec="snappy"))
 limit_memory(600 << 20)
@@ -83,7 +83,7 @@ def run_table(builder: str, codecs: list[str]) -> None:
 for codec in {codecs!r}:
     for n in near(14):
         raw = {builder}
-        engine_vs_oracle.assert_agree(raw, deep=False)
+        core_reading.assert_agree(raw, deep=False)
         begin()
         for options in ({{}}, {{"errors": "skip"}}):
             try:

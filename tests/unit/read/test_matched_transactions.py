@@ -42,7 +42,7 @@ NOTHING, DATA, STAMPED, UNREADABLE = 0, 1, 3, 6  # besides ABORT and COMMIT: Mar
 
 def inputs_of(parts: Parts) -> list[FileInMemory]:
     """Segments with their .txnindex."""
-    return [FileInMemory(data, "0.log", Evidence(lambda index=index: index)) for data, index in parts]  # type: ignore[misc]
+    return [FileInMemory(data, "0.log", Evidence(lambda index=index: index)) for data, index in parts]
 
 
 def one_by_one(*want: Any, **options: Any) -> DecodeRequest:
@@ -103,7 +103,7 @@ def data_batch(chosen: random.Random, base: int, who: dict[str, int]) -> bytes:
     attributes |= chosen.choice([0, 0, 0, builders.LOG_APPEND, builders.DELETE_HORIZON])
     records = [builders.record(offset_delta=delta, value=b"v") for delta in range(count)]
     fields = {"base_offset": base, "attributes": attributes, "base_sequence": 0, **times(chosen), **who}
-    return builders.batch(records, codec=chosen.choice(["none", "gzip", "snappy"]), **fields)  # type: ignore[arg-type]
+    return builders.batch(records, codec=chosen.choice(["none", "gzip", "snappy"]), **fields)
 
 
 def message(base: int) -> bytes:
@@ -265,7 +265,7 @@ class SlowProducers:
             if txn[0] != epoch:
                 self.odd.append((EPOCH_CHANGED, producer, txn[0], txn[1], number))
             more = (1, row["record_count"], row["size_in_bytes"])
-            counts = [one + other for one, other in zip(txn[5:8], more, strict=True)]  # type: ignore[assignment]
+            counts = [one + other for one, other in zip(txn[5:8], more, strict=True)]
             self.open[producer] = [epoch, txn[1], last, txn[3], max(txn[4], time), *counts, *txn[8:]]
 
 

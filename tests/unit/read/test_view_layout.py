@@ -1,6 +1,6 @@
 """layout="view": keys, values and header values are binary_view, over the caller's buffer where they are stored in it.
 
-That view and copy give the same is also compared on all random bytes of tests/fuzz (`engine_vs_oracle.assert_agree`).
+That view and copy give the same is also compared on all random bytes of tests/fuzz (`core_reading.assert_agree`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 LENGTHS = [None, 0, 1, 7, 8, 9, 11, 12, 13, 16, 100, 600]
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 COLUMNS = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "control_type", "sequence"]
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -72,7 +71,8 @@ def viewed(data: Any, **options: Any) -> kafkarec.RecordColumns:
 
 # Magic 0 and 1 have no zstd.
 @pytest.mark.parametrize(
-    ("codec", "magic"), [(codec, magic) for codec in CODECS for magic in (0, 1, 2) if codec != "zstd" or magic == 2]
+    ("codec", "magic"),
+    [(codec, magic) for codec in builders.CODECS for magic in (0, 1, 2) if codec != "zstd" or magic == 2],
 )
 def test_all_lengths(codec: str, magic: int) -> None:
     data = encoded(codec, magic)
@@ -127,7 +127,7 @@ def test_values_are_in_the_callers_buffer_and_in_no_copy() -> None:
 
 def mixed() -> bytes:
     """Batches in memory and decompressed ones, several chunks of each."""
-    parts = [kafkarec.encode(of_all_lengths(n * 500, 500), compression=CODECS[n % 5]) for n in range(60)]
+    parts = [kafkarec.encode(of_all_lengths(n * 500, 500), compression=builders.CODECS[n % 5]) for n in range(60)]
     return b"".join(parts)
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import builders
 import golden
-import pyarrow as pa
+import hurt_logs
 import pytest
 import reading
-from batch_damage import KINDS, make_log
 from fake_file import FakeFile, read
 from long_run import CORE, fewer
+from paths import SEGMENTS
 
 import kafkarec
 
@@ -70,11 +70,8 @@ def test_a_scan_of_large_batches_fetches_only_their_headers() -> None:
 def test_random_damage_through_random_windows(seed: int) -> None:
     """Damage, resynchronisation and tails do not depend on where a window ends."""
     chance = random.Random(seed)
-    nested = make_log(chance, 3).data if seed % 3 == 0 else b""
-    log = make_log(chance, 30, nested=nested)
-    for _ in range(chance.randrange(1, 4)):
-        chance.choice(KINDS)(chance, log, chance.randrange(len(log.pieces)))
-    data = log.data + bytes(chance.choice([0, 0, 5, 300]))
+    [part] = hurt_logs.damaged(chance, hurt_logs.written_log(chance), chance.randrange(1, 4))
+    data = part.data + bytes(chance.choice([0, 0, 5, 300]))
     wanted = outcome(lambda: reading.decode_file(data, control=True, errors="skip"))
     for window in (64, chance.randrange(100, 3000), 1 << 20):
         assert outcome(lambda window=window: read(FakeFile(data, window), errors="skip")) == wanted
@@ -82,18 +79,18 @@ def test_random_damage_through_random_windows(seed: int) -> None:
 
 @pytest.mark.parametrize("length", [1, 10, 700, 9000])
 def test_only_batches_with_an_unreadable_byte_are_lost(length: int) -> None:
-    log = make_log(random.Random(length), 120)
-    starts = [sum(map(len, log.pieces[:i])) for i in range(len(log.pieces) + 1)]
-    for start in range(50, starts[-1] - length, 977):
+    [segment] = hurt_logs.golden_log(SEGMENTS / "all-codecs-0").segments
+    data = hurt_logs.stored(segment).data
+    for start in range(50, len(data) - length, 977):
         bad = range(start, start + length)
-        decoded = read(FakeFile(log.data, 1 << 20, 8192, [bad]), columns=["offset"], errors="skip")
+        decoded = read(FakeFile(data, 1 << 20, 8192, [bad]), columns=["offset"], errors="skip")
         kept = [
             offset
-            for i, offsets in enumerate(log.offsets)
-            if starts[i + 1] <= bad.start or starts[i] >= bad.stop
-            for offset in offsets
+            for batch in segment.batches
+            if batch.start + len(batch.raw) <= bad.start or batch.start >= bad.stop
+            for offset, _ in batch.rows
         ]
-        assert pa.table(decoded)["offset"].to_pylist() == kept
+        assert decoded.column("offset") == kept
         assert {one.reason for one in decoded.damage} == {"unreadable"}
 
 

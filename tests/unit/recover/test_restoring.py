@@ -14,7 +14,6 @@ from core_reading import offsets
 import kafkarec
 from kafkarec.sidecars import leader_epochs, offset_index
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 THREE = [
     builders.good_batch(3, base_offset=base, leader_epoch=7, base_timestamp=builders.NOW + base) for base in (0, 3, 6)
 ]
@@ -37,7 +36,7 @@ def hurt(at: int, new: bytes, number: int = 1, pieces: list[bytes] = THREE) -> l
     return [builders.patched(one, at, new) if n == number else one for n, one in enumerate(pieces)]
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", builders.CODECS)
 @pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("first", [0, 40])
 def test_length_and_magic_of_magic_2(codec: str, number: int, first: int) -> None:

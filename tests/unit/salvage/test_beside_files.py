@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def saved(folder: Path, **options: object) -> tuple[bytes, SalvageReport]:
     """The bytes of the new log, and the report."""
     out = folder.parent.parent / "out"
-    report = salvage(folder, out, **options)  # type: ignore[arg-type]
+    report = salvage(folder, out, **options)
     return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log"))), report
 
 

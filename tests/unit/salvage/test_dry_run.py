@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from paths import SEGMENTS
 from plain_logs import batch
+from random_logs import Maker
 from random_transactions import choices, random_log
 from salvage_runs import FOLDERS
-from spoiled_bytes import Bytes, spoil
 from witness_folders import LOSSES
 
 from kafkarec.ops.salvage import SalvageReport, salvage
@@ -45,7 +45,7 @@ def test_random_transactions_with_damage(tmp_path: Path, count: int) -> None:
     """One log, and two replicas of which the second is damaged in other places too."""
     reasons, markers = set(), 0
     for seed in range(40):
-        chance = random.Random(seed)
+        chance, maker = random.Random(seed), Maker(seed)
         source = random_log(chance, tmp_path / f"{seed}" / "orders-0")
         (source / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 9999\n")
         sources = [source]
@@ -53,9 +53,7 @@ def test_random_transactions_with_damage(tmp_path: Path, count: int) -> None:
             other = tmp_path / f"{seed}-{number}" / "orders-0"
             sources.append(Path(shutil.copytree(source, other)))
             path = chance.choice(sorted(other.glob("*.log")))
-            spoiled = Bytes(path.read_bytes())
-            spoil(spoiled, chance)
-            path.write_bytes(spoiled.data)
+            path.write_bytes(maker.damaged(path.read_bytes()))
         report = assert_a_dry_run_says_the_same(sources, tmp_path / "out", **choices(chance))
         reasons |= {one.reason for one in report.partitions[0].set_aside}
         markers += len(report.partitions[0].markers)
@@ -66,12 +64,10 @@ def test_random_transactions_with_damage(tmp_path: Path, count: int) -> None:
 def test_damaged_logs_of_kafka(folder: Path, tmp_path: Path) -> None:
     """With indexes and snapshots, and with KRaft snapshots; one segment only renamed to .deleted, too."""
     for seed in range(5):
-        chance = random.Random(f"{folder.name} {seed}")
+        chance, maker = random.Random(f"{folder.name} {seed}"), Maker(seed)
         source = Path(shutil.copytree(folder, tmp_path / f"{seed}" / folder.name))
         for path in sorted(source.glob("*.log")) * chance.randrange(3):
-            spoiled = Bytes(path.read_bytes())
-            spoil(spoiled, chance)
-            path.write_bytes(spoiled.data)
+            path.write_bytes(maker.damaged(path.read_bytes()))
         path = chance.choice(sorted(source.glob("*.log")))
         if chance.random() < 0.3:
             shutil.copy(path, f"{path}.deleted")

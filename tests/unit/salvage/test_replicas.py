@@ -9,51 +9,35 @@ from itertools import pairwise, permutations
 from pathlib import Path
 
 import builders
+import damages
+import hurt_logs
 import pytest
 from plain_logs import batch, log
-from salvage_runs import FOLDERS, copied, rows, set_aside
-from spoiled_bytes import Bytes, spoil
+from salvage_runs import FOLDERS, copied, set_aside
 
 import kafkarec
 from kafkarec.ops.salvage import salvage
 from kafkarec.sources.files import LocalFile
 
 
-def whole_batches(path: Path, damaged: Bytes) -> dict[tuple[str, int], bytes]:
-    """Return {(file, original position): bytes} of the undamaged, unique batches."""
-    original = path.read_bytes()
-    table = kafkarec.decode(bytes(damaged.data), errors="skip", control=True).batches
-    batches_found = {(row["position"], row["size_in_bytes"]) for row in table}
-    alive = {}
-    for row in rows(path):
-        position, size = int(row["position"]), int(row["size_in_bytes"])  # type: ignore[call-overload]
-        if (damaged.where(position, size), size) in batches_found:
-            alive[path.name, position] = original[position : position + size]
-    return alive
-
-
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_damaged_replicas(folder: Path, tmp_path: Path) -> None:
-    random_ = random.Random(folder.name)
+    chance, log = random.Random(folder.name), hurt_logs.golden_log(folder)
     for turn in range(6):
-        sources, alive = [], dict[tuple[str, int], bytes]()
-        for number in range(random_.randint(2, 3)):
-            source = tmp_path / f"{turn}-{number}" / folder.name
-            source.mkdir(parents=True)
-            sources.append(source)
-            for path in folder.glob("*.log"):
-                damaged = Bytes(path.read_bytes())
-                for _ in range(random_.randint(0, 2)):
-                    spoil(damaged, random_)
-                (source / path.name).write_bytes(damaged.data)
-                alive |= whole_batches(path, damaged)
+        sources, alive = [], set[bytes]()
+        for number in range(chance.randint(2, 3)):
+            sources.append(tmp_path / f"{turn}-{number}" / folder.name)
+            parts = hurt_logs.damaged(chance, log, chance.randint(0, 2))
+            hurt_logs.write_folder(sources[-1], log, parts)
+            for segment, part in zip(log.segments, parts, strict=True):
+                read = kafkarec.decode(part.data, errors="skip").batches.column("position")
+                alive |= {batch.raw for at, batch in damages.untouched(segment, part) if at in read}
         out = tmp_path / f"out{turn}"
-        report = salvage(sources, out, as_partition=random_.random() < 0.5)
+        report = salvage(sources, out, as_partition=chance.random() < 0.5)
         kept = copied(out)
         table = list(kafkarec.scan(kept))
         batches = {kept[row["position"] :][: row["size_in_bytes"]] for row in table}
-        for place, raw in alive.items():
-            assert raw in batches, (place, report.partitions[0].set_aside)
+        assert alive <= batches, report.partitions[0].set_aside
         assert all(one["last_offset"] < other["base_offset"] for one, other in pairwise(table))
         beside = set_aside(out)
         assert sum(one.size for one in report.partitions[0].set_aside) == len(beside)

@@ -9,7 +9,7 @@ from pathlib import Path
 import builders
 import pytest
 from fake_file import FakeFile
-from killed_writer import _OPEN, SETTINGS, batch, content, ends, run
+from killed_writer import OPEN, SETTINGS, batch, content, ends, run
 from paths import SEGMENTS
 from plain_logs import flip
 
@@ -160,7 +160,7 @@ def test_a_folder_can_be_read_while_it_is_written(written: Path) -> None:
     with SegmentWriter(written, **SETTINGS) as writer:
         assert not [suffix for suffix in (".index", ".txnindex") if _last(written).with_suffix(suffix).exists()]
         offset = writer.next_offset
-        writer.append(batch(offset, **(_OPEN | {"leader_epoch": 3})))
+        writer.append(batch(offset, **(OPEN | {"leader_epoch": 3})))
         writer.append(builders.end_marker(commit=False, producer_id=9, base_offset=offset + 3, leader_epoch=3))
         with kafkarec.open(written) as log:
             assert len(log.read(start_offset=offset)) == 3

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import builders
 import pytest
-from killed_writer import _GOOD, _OPEN, REFUSED, batch, content
+from killed_writer import GOOD, OPEN, REFUSED, batch, content
 from salvage_runs import run_in_child
 
 import kafkarec
@@ -203,10 +203,10 @@ def test_what_is_refused(name: str, folder: Path) -> None:
         writer.append(batch(0))
         with pytest.raises(kind, match=words) as refused:
             writer.append(data)
-        assert type(refused.value) is kind and refused.value.position == position  # type: ignore[attr-defined]
+        assert type(refused.value) is kind and refused.value.position == position
         assert (writer.next_offset, writer.position) == (3, len(batch()))
-        writer.append(_GOOD)
-    assert (folder / "00000000000000000000.log").read_bytes() == batch(0) + _GOOD
+        writer.append(GOOD)
+    assert (folder / "00000000000000000000.log").read_bytes() == batch(0) + GOOD
 
 
 def test_a_changed_byte_is_refused_unless_no_checksum_covers_it(folder: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_changed_byte_is_refused_unless_no_checksum_covers_it(folder: Path) ->
 def test_a_transaction_may_end_and_a_plain_batch_follow_in_one_append(folder: Path) -> None:
     plain = batch(4, producer_id=9, producer_epoch=0, base_sequence=3)
     with SegmentWriter(folder) as writer:
-        writer.append(batch(0, **_OPEN))
+        writer.append(batch(0, **OPEN))
     with SegmentWriter(folder) as writer:
         with pytest.raises(AppendRefused, match="transaction is open"):
             writer.append(plain)
@@ -235,8 +235,8 @@ def test_an_unreadable_marker_is_refused_with_its_place_and_cause_once(folder: P
     marker = builders.record(key=b"\0", value=b"")
     bad = builders.batch([marker], attributes=0x30, producer_id=9, producer_epoch=0, base_offset=6)
     with SegmentWriter(folder) as writer, pytest.raises(kafkarec.InvalidRecordError) as caught:
-        writer.append(_GOOD + bad)
-    place = f"at byte {len(_GOOD)} (base offset 6)"
+        writer.append(GOOD + bad)
+    place = f"at byte {len(GOOD)} (base offset 6)"
     assert str(caught.value) == f"control record cannot be read {place}: the key is too short (limit 4, found 1)"
 
 

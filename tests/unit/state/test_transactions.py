@@ -24,6 +24,8 @@ from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.state import transactions
 from kafkarec.state.transactions import listing
 
+pytestmark = pytest.mark.core
+
 KAFKAS = sorted((golden.VECTORS / "transactions").glob("orders-*"))
 DELETED = sorted((golden.VECTORS / "transactions").glob("deleted-*"))
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from paths import SEGMENTS
 from s3server import BUCKET, WITH_INDEXES, Server, running
-from unlistable_folders import refuse_listing
+from unreadable_files import refuse_listing
 
 import kafkarec
 from kafkarec import distributed
@@ -89,7 +89,7 @@ def test_paths_and_globs(paths: list[str], found: Any, monkeypatch: pytest.Monke
 
 
 def test_a_data_folder_and_what_is_left_out(tmp_path: Path) -> None:
-    assert named(kafkarec.find(SEGMENTS)) == named(list(kafkarec.open(SEGMENTS)))  # type: ignore[arg-type]
+    assert named(kafkarec.find(SEGMENTS)) == named(list(kafkarec.open(SEGMENTS)))
     put(tmp_path / "ev-0", (0, CODECS))
     put(tmp_path / "_temporary" / "ev-2", (0, CODECS))
     assert named(kafkarec.find(tmp_path / "**" / "*.log")) == [("ev", 0, 1)]

@@ -402,7 +402,7 @@ def test_files_are_closed_after_their_last_user() -> None:
     pieces = segment.stream(batch_bytes=1)
     next(pieces)
     assert open_files() == before + 1
-    pieces.close()  # type: ignore[attr-defined]
+    pieces.close()
     assert open_files() == before
     batches = list(segment.batches())
     assert open_files() == before

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 from command import Here
 from paths import SEGMENTS
-from tiered_names import SEGMENT_ID, TOPIC_ID
+from plain_logs import SEGMENT_ID, TOPIC_ID
 
 import kafkarec
 from kafkarec import UnsupportedCompressionError

@@ -49,7 +49,7 @@ def test_ranges(folder: Path, pair: tuple[int, int], errors: str) -> None:
             wanted = [offset for offset in EVERY if (start or 0) <= offset < (80 if end is None else end)]
             assert log.read(errors=errors, **bounds).column("offset") == wanted
             for options in ({}, {"threads": 2}, {"first": 3}, {"last": 3}):
-                pieces = log.stream(errors=errors, **bounds, **options)  # type: ignore[arg-type]
+                pieces = log.stream(errors=errors, **bounds, **options)
                 chosen = wanted[: options.get("first")][-options.get("last", 80) :]
                 assert [offset for piece in pieces for offset in piece.column("offset")] == chosen
             bases = log.scan(errors=errors, **bounds).column("base_offset")
@@ -101,7 +101,7 @@ def test_an_aborted_transaction_is_not_committed_by_the_next_marker(
 ) -> None:
     def data(offset: int, count: int) -> bytes:
         who = {"producer_id": 7, "producer_epoch": 0, "attributes": builders.TRANSACTIONAL}
-        return builders.batch(builders.records(count), base_offset=offset, **who)  # type: ignore[arg-type]
+        return builders.batch(builders.records(count), base_offset=offset, **who)
 
     def marker(offset: int, commit: bool) -> bytes:
         return builders.end_marker(commit=commit, producer_id=7, base_offset=offset)
@@ -124,6 +124,6 @@ def test_by_names_nothing_is_followed_that_others_would_have(folder: Path) -> No
     log = exchanged(folder, (20, 40))
     for options in ({"start_offset": 30}, {"isolation": "read_committed"}, {"last": 3}):
         with pytest.raises(ValueError, match=r"names of segments contradict .*20\.log begins with 40"):
-            log.followers(**options)  # type: ignore[arg-type]
+            log.followers(**options)
     (follower,) = log.followers()
     assert sorted(offset for _, piece in follower.poll() for offset in piece.column("offset")) == list(EVERY)

@@ -9,12 +9,13 @@ from typing import Any
 
 import builders
 import pytest
-from builders import CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
-from validate_comparison import CODECS
+from builders import CODECS, CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
 
 import kafkarec
 from kafkarec import codecs
 from kafkarec.ops.validate import RecordError, validate
+
+pytestmark = pytest.mark.core
 
 ONE = builders.records(1)
 PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
@@ -326,7 +327,7 @@ def test_a_message_too_short_for_its_fields_is_accepted_in_place_only() -> None:
     assert validate(data, first_offset=3, now=NOW)[8:] == data[8:]
     for options in ({"magic": 2}, {"compacted": True}):
         with pytest.raises(kafkarec.KafkaRecordError):
-            validate(data, **options)  # type: ignore[arg-type]
+            validate(data, **options)
 
 
 def test_of_many_wrong_records_the_first_ten_thousand_are_reported() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import builders
 import golden
 import pytest
-from builders import NOW
-from validate_comparison import CODECS, uncompressed
+from builders import CODECS, NOW
+from validate_comparison import uncompressed
 
 import kafkarec
 from kafkarec.ops.validate import RecordValidationStats, ValidatedRecords, validate

@@ -121,7 +121,7 @@ def test_batches_of_any_seed(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("magic", "codec"),
-    [(magic, codec) for magic in (1, 2) for codec in odd_batches.CODECS if (magic, codec) != (1, "zstd")],
+    [(magic, codec) for magic in (1, 2) for codec in builders.CODECS if (magic, codec) != (1, "zstd")],
 )
 def test_each_payload_is_decompressed_once(
     magic: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -82,8 +82,8 @@ def random_indexes(random: Random, batches: list[Batch]) -> Indexes:
             random.shuffle(entries)
     zeros = bytes(random.choice((0, 0, 120)))
     return Indexes(
-        offset_index.read(offset_index.write(map(tuple, offsets), 100) + zeros, 100),  # type: ignore[arg-type]
-        time_index.read(time_index.write(map(tuple, times), 100) + zeros, 100),  # type: ignore[arg-type]
+        offset_index.read(offset_index.write(map(tuple, offsets), 100) + zeros, 100),
+        time_index.read(time_index.write(map(tuple, times), 100) + zeros, 100),
     )
 
 

@@ -81,7 +81,7 @@ def verified(tmp_path: Path, data: bytes, name: str = "blob.bin", **options: obj
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    report = verify.verify(path, **options)  # type: ignore[arg-type]
+    report = verify.verify(path, **options)
     assert_tiles(report)
     return report
 

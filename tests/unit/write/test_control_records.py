@@ -55,11 +55,11 @@ def test_every_control_type_round_trips() -> None:
         (LeaderChangeRecord(ControlRecordType.LEADER_CHANGE, 2, 1, 1, (), ()), "version 0 only"),
         (LeaderChangeRecord(ControlRecordType.LEADER_CHANGE, 2, 0, 1, (WITH_DIRECTORY,), ()), "no field for a voter"),
         (EndTxnMarker(ControlRecordType.ABORT, 0, 0, 2**31), "does not fit the 32 bits"),
-        (EndTxnMarker(ControlRecordType.ABORT, 0, 0, None), "ABORT needs coordinatorEpoch"),  # type: ignore[arg-type]
-        (EndTxnMarker(None, 0, 0, 1), "control type None: one of"),  # type: ignore[arg-type]
-        (LeaderChangeRecord(ControlRecordType.LEADER_CHANGE, 2, 0, 1, None, ()), "field of another type"),  # type: ignore[arg-type]
-        (LeaderChangeRecord(ControlRecordType.LEADER_CHANGE, 2, 0, 1, (None,), ()), "field of another type"),  # type: ignore[arg-type]
-        (typed_control.control("KRAFT_VOTERS", None), "field of another type"),  # type: ignore[arg-type]
+        (EndTxnMarker(ControlRecordType.ABORT, 0, 0, None), "ABORT needs coordinatorEpoch"),
+        (EndTxnMarker(None, 0, 0, 1), "control type None: one of"),
+        (LeaderChangeRecord(ControlRecordType.LEADER_CHANGE, 2, 0, 1, None, ()), "field of another type"),
+        (LeaderChangeRecord(ControlRecordType.LEADER_CHANGE, 2, 0, 1, (None,), ()), "field of another type"),
+        (typed_control.control("KRAFT_VOTERS", None), "field of another type"),
         (EndTxnMarker(ControlRecordType.KRAFT_VERSION, 5, 0, 1), "is not the class of"),
         (ControlRecord(ControlRecordType.UNKNOWN, 9, 0), "UNKNOWN"),
     ],

@@ -139,7 +139,7 @@ def test_buffers() -> None:
     with pytest.raises(TypeError, match="not writable"):
         stamp(bytes(batch()), base_offset=1)
     with pytest.raises(TypeError):
-        stamp(batch(), base_offset="1")  # type: ignore[arg-type]
+        stamp(batch(), base_offset="1")
     held = bytearray(b"####" + batch())
     stamp(memoryview(held)[4:], base_offset=7)
     assert held[:4] == b"####" and rows(held[4:])[0][0] == 7
