@@ -20,7 +20,7 @@ Work is limited: the CRCs of all searches together read at most 8 bytes per byte
 batches with wrong lengths (restore) at most 32, so that crafted lengths cannot make it quadratic (the damage then says
 so: search_limit); and bytes where one search has found no batch are not searched again.
 """
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport (
@@ -81,7 +81,7 @@ cdef struct Candidate:           # a candidate and its chain
     int64_t last_start           # of the chain's last batch
     int64_t end
     int64_t last                 # last offset of the candidate or the next batch; the others' CRCs are not checked
-    int64_t cut                  # base offset of the truncated batch at its end, if chain_continues finds one
+    int64_t cut                  # base offset of the truncated batch at its end; INT64_MIN: chain_continues found none
 
 
 cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
@@ -190,40 +190,6 @@ cdef inline bint is_on_chain(Input* source, Candidate* chain, int64_t position) 
     return chain.start == position
 
 
-cdef inline int judge_candidate(Input* source, int64_t position, Search* search, Candidate* chain) noexcept nogil:
-    """NO: not accepted. LONE: a valid batch, but its chain ends without a next batch. FOLLOWED: a valid batch, and
-    chain_continues. Fills `chain`."""
-    cdef BatchRow row, following
-    cdef Fault fault
-    if read_batch(source, position, source.size, FOR_PEEK, &row, &fault) != OK:
-        return NO
-    if not looks_plausible(source, &row) and not frame_follows(source, position + row.size_in_bytes):
-        return NO
-    if not is_valid_batch(source, position, search, &row):
-        return NO
-    chain.start, chain.last, chain.end = position, row.last_offset, position + row.size_in_bytes
-    chain.first_end, chain.last_start = chain.end, position
-    if is_valid_batch(source, chain.end, search, &following) and following.last_offset > chain.last:
-        chain.last = following.last_offset
-    return FOLLOWED if chain_continues(source, chain, MAX_SEARCH_BYTES, MOST_HOPS) else LONE
-
-
-cdef inline int64_t enclosing_value_end(Input* source, const Candidate* chain, Search* search) noexcept nogil:
-    """The end of the record value that consists of this LONE chain; 0 if it is no value: its length is not directly
-    before it as a varint, or before a schema id (a byte of 0, an int32), with which it is counted. If the value's last
-    batch is invalid, the start of that batch. (An int32 length as in magic 0 and 1 is no evidence: produce requests and
-    some archive formats have one before their batches, too.)"""
-    cdef BatchRow row
-    if not length_is_before(source, chain.start, chain.end) and (
-        chain.start < SCHEMA_ID or peek(source, chain.start - SCHEMA_ID, 1)[0] != 0
-        or not length_is_before(source, chain.start - SCHEMA_ID, chain.end)
-    ):
-        return 0
-    if chain.last_start == chain.start or is_valid_batch(source, chain.last_start, search, &row):
-        return chain.end
-    return chain.last_start
-
-
 cdef inline bint length_is_before(Input* source, int64_t start, int64_t end) noexcept nogil:
     """Whether the bytes before `start` are the varint of the length of [start, end)."""
     cdef uint8_t preceding[VARINT_BYTES]
@@ -239,6 +205,48 @@ cdef inline bint length_is_before(Input* source, int64_t start, int64_t end) noe
         if start + unzigzag64(raw) == end:
             return True
     return False
+
+
+cdef inline bint has_length_before(Input* source, const Candidate* chain) noexcept nogil:
+    """Whether the length of a chain is directly before it as a varint, or before a schema id (a byte of 0, an int32),
+    with which it is counted. (An int32 length as in magic 0 and 1 is no evidence: produce requests and some archive
+    formats have one before their batches, too.)"""
+    return length_is_before(source, chain.start, chain.end) or (
+        chain.start >= SCHEMA_ID and peek(source, chain.start - SCHEMA_ID, 1)[0] == 0
+        and length_is_before(source, chain.start - SCHEMA_ID, chain.end))
+
+
+cdef inline int judge_candidate(Input* source, int64_t position, Search* search, Candidate* chain) noexcept nogil:
+    """NO: not accepted. LONE: a valid batch, but its chain ends without a next batch, or with a truncated one and may
+    be a value. FOLLOWED: a valid batch, and chain_continues. Fills `chain`."""
+    cdef BatchRow row, following
+    cdef Fault fault
+    if read_batch(source, position, source.size, FOR_PEEK, &row, &fault) != OK:
+        return NO
+    if not looks_plausible(source, &row) and not frame_follows(source, position + row.size_in_bytes):
+        return NO
+    if not is_valid_batch(source, position, search, &row):
+        return NO
+    chain.start, chain.last, chain.end = position, row.last_offset, position + row.size_in_bytes
+    chain.first_end, chain.last_start = chain.end, position
+    if is_valid_batch(source, chain.end, search, &following) and following.last_offset > chain.last:
+        chain.last = following.last_offset
+    chain.cut = INT64_MIN
+    if not chain_continues(source, chain, MAX_SEARCH_BYTES, MOST_HOPS):
+        return LONE
+    # What is behind a value may look like a truncated batch.
+    return LONE if chain.cut != INT64_MIN and has_length_before(source, chain) else FOLLOWED
+
+
+cdef inline int64_t enclosing_value_end(Input* source, const Candidate* chain, Search* search) noexcept nogil:
+    """The end of the record value that consists of this LONE chain; 0 if it is no value. If the value's last batch is
+    invalid, the start of that batch."""
+    cdef BatchRow row
+    if not has_length_before(source, chain):
+        return 0
+    if chain.last_start == chain.start or is_valid_batch(source, chain.last_start, search, &row):
+        return chain.end
+    return chain.last_start
 
 
 cdef inline int read_field(Input* source, int64_t* position, bint sized, int64_t* value) noexcept nogil:

@@ -33,7 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _flush_output(FINE)
     except KeyboardInterrupt:
         _ignore_interrupts(argv)
-        return _flush_output(INTERRUPTED)
+        status = _flush_output(INTERRUPTED)
+        if argv is None:
+            os._exit(status)  # a thread that decodes for another moment does not meet the interpreter's shutdown
+        return status
     except Exception as error:
         if debug:
             raise

@@ -176,8 +176,8 @@ class Search:
             if self.length - run.end < LOG_OVERHEAD:
                 return False
             frame = self.frame(run.end)
-            if frame.verdict == "cut":
-                return frame.base > run.last and not far_above(frame.base, run.last)
+            if frame.verdict == "cut":  # or bytes behind a value that look like one
+                return run.last < frame.base and not far_above(frame.base, run.last) and not self.has_length_before(run)
             if frame.row is None or not self.header_plausible(frame.row):
                 return not any(self.data[run.end : run.end + LOG_OVERHEAD])
             run.last_start = run.end
@@ -197,13 +197,16 @@ class Search:
 
     def value_end(self, run: Run) -> int:
         """Return where the record value ends that this run is, by the varint before it; 0 if it is not a value."""
+        if not self.has_length_before(run):
+            return 0
+        whole = run.last_start == run.start or self.checked_row(run.last_start)
+        return run.end if whole else run.last_start
+
+    def has_length_before(self, run: Run) -> bool:
         starts = [run.start]
         if self.data[max(run.start - 5, 0) : run.start][:1] == b"\0" and run.start >= 5:
             starts.append(run.start - 5)
-        if any(self.length_before(start, run.end) for start in starts):
-            whole = run.last_start == run.start or self.checked_row(run.last_start)
-            return run.end if whole else run.last_start
-        return 0
+        return any(self.length_before(start, run.end) for start in starts)
 
     def length_before(self, start: int, end: int) -> bool:
         if start < 5:
