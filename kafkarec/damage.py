@@ -39,7 +39,7 @@ class Damage(_DamageFields):
     found: int | None = None
     cause: str | None = None
 
-    def with_sides_and_cause(self, expected: int | None, found: int | None, cause: str | None) -> Damage:
+    def with_values(self, expected: int | None, found: int | None, cause: str | None) -> Damage:
         """Sets these attributes of a new Damage and returns it."""
         self.expected, self.found, self.cause = expected, found, cause
         return self
@@ -49,7 +49,7 @@ class Damage(_DamageFields):
         return self._asdict() | {"expected": self.expected, "found": self.found, "cause": self.cause}
 
     def _replace(self, **changes: Any) -> Damage:
-        return Damage(*super()._replace(**changes)).with_sides_and_cause(self.expected, self.found, self.cause)
+        return Damage(*super()._replace(**changes)).with_values(self.expected, self.found, self.cause)
 
 
 class UndecidedTransaction(NamedTuple):
@@ -181,13 +181,13 @@ def error(reason: str, fault: dict[str, Any]) -> KafkaRecordError:
         base_offset=fault.get("base_offset"),
         next_position=fault.get("next_position"),
         record=record if record is not None and record >= 0 else None,
-        **_sides_and_cause(reason, fault),
+        **_values(reason, fault),
         file=fault.get("file"),
         record_errors=fault.get("record_errors"),
     )
 
 
-def _sides_and_cause(reason: str, fault: Mapping[str, Any]) -> dict[str, Any]:
+def _values(reason: str, fault: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that an error and a Damage have of a fault: expected, found, cause."""
     values = {name: fault.get(name) if REASONS[reason].expected else None for name in ("expected", "found")}
     return values | {"cause": fault.get("detail") or None}
@@ -205,7 +205,7 @@ def damaged(
     """The Damage for a fault."""
     text = sentence(reason, fault)
     damage = Damage(file, position, length, lost_from, lost_to, position + length, reason, text)
-    return damage.with_sides_and_cause(**_sides_and_cause(reason, fault))
+    return damage.with_values(**_values(reason, fault))
 
 
 def relocated(one: KafkaRecordError, *, position: int, file: str | None) -> KafkaRecordError:

@@ -50,7 +50,7 @@ def as_damage(unit: SourceBatch, refusal: KafkaRecordError) -> Damage:
     end = unit.position + unit.size_in_bytes
     reason, text = str(refusal.reason), str(refusal)
     damage = Damage(unit.file, unit.position, unit.size_in_bytes, first, unit.last_offset, end, reason, text)
-    return damage.with_sides_and_cause(refusal.expected, refusal.found, refusal.cause)
+    return damage.with_values(refusal.expected, refusal.found, refusal.cause)
 
 
 def recompressed_batch(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
