@@ -462,5 +462,6 @@ def test_every_path_argument_is_known_as_an_input_or_an_output() -> None:
 
 
 def test_a_broken_pipe_of_an_input_is_an_error() -> None:
+    """One of standard output ends the command quietly, with status 0."""
     with pytest.raises(CouldNot, match="orders-0: broken pipe"), errors_named("orders-0"):
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

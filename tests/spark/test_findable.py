@@ -89,7 +89,7 @@ def test_the_planner_of_a_stream_needs_no_folder(archive: Path, tmp_path: Path) 
     assert file.startswith(str(tmp_path / "streaming_job" / NAME))
 
 
-def test_a_folder_without_write_permission(archive: Path, tmp_path: Path) -> None:
+def test_where_the_folder_cannot_be_written_the_drivers_file_is_imported(archive: Path, tmp_path: Path) -> None:
     _, file, path = load(tmp_path, archive.with_name("writer"), broken=True)
     assert file.startswith(str(archive)) and path == "/x"
 

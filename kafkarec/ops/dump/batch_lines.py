@@ -39,8 +39,9 @@ def absolute_path(path: str) -> str:
 
 
 def parse_long(text: str) -> int:
-    """Long.parseLong; InvalidRecordError for its NumberFormatException."""
-    if re.fullmatch(r"[+-]?[0-9]+", text):
+    """Long.parseLong, which takes the digits of any script that are one UTF-16 unit; InvalidRecordError for its
+    NumberFormatException."""
+    if re.fullmatch(r"[+-]?\d+", text) and max(text) <= "\uffff":
         value = int(text)
         if value == wrapped(value, 64):
             return value

@@ -45,20 +45,23 @@ CRAFTED = {
     "batch length": "builders.good_batch(3, length=n)",
     "last offset delta": "builders.good_batch(3, last_offset_delta=n, codec=codec)",
 }
+MESSAGE = "builders.message(magic=magic{})".format
+WRAPPER = "builders.wrapper({}, codec=codec, magic=magic{})".format
 LEGACY = {
-    "message size": "builders.message(size=n)",
-    "message key length": "builders.message(key_length=n)",
-    "message value length": "builders.message(value_length=n)",
-    "inner key length": "builders.wrapper(builders.message(key_length=n), codec=codec)",
-    "inner value length": "builders.wrapper(builders.message(value_length=n), codec=codec)",
-    "inner size": "builders.wrapper(builders.message(size=n) + builders.message(), codec=codec)",
-    "wrapper key length": "builders.wrapper(builders.message(), codec=codec, key=b'k', key_length=n)",
-    "wrapper value length": "builders.wrapper(builders.message(), codec=codec, value_length=n)",
+    "message size": MESSAGE(", size=n"),
+    "message key length": MESSAGE(", key_length=n"),
+    "message value length": MESSAGE(", value_length=n"),
+    "inner key length": WRAPPER(MESSAGE(", key_length=n"), ""),
+    "inner value length": WRAPPER(MESSAGE(", value_length=n"), ""),
+    "inner size": WRAPPER(f"{MESSAGE(', size=n')} + {MESSAGE('')}", ""),
+    "wrapper key length": WRAPPER(MESSAGE(""), ", key=b'k', key_length=n"),
+    "wrapper value length": WRAPPER(MESSAGE(""), ", value_length=n"),
 }
 STREAMS = {
     "xerial chunk size": "builders.batch(codec='snappy', count=1, payload=builders.XERIAL_HEADER"
     " + struct.pack('>I', n & 0xffffffff) + b'abc')",
-    "snappy block claim": "builders.batch(codec='snappy', count=1, payload=uvarint(n & 0xffffffff) + b'abc')",
+    "snappy block claim": "builders.batch(codec='snappy', count=1, payload=builders.raw_varint(n & 0xffffffff)"
+    " + b'abc')",
     "lz4 block size": "builders.batch(codec='lz4', count=1, payload=builders.lz4_frame(b'')[:7]"
     " + struct.pack('<I', n & 0xffffffff) + b'abc')",
     "zstd content size": "builders.batch(codec='zstd', count=1, payload=b'\\x28\\xb5\\x2f\\xfd\\xe0'"
@@ -66,20 +69,13 @@ STREAMS = {
     "zstd skippable size": "builders.batch(codec='zstd', count=1, payload=b'\\x50\\x2a\\x4d\\x18'"
     " + struct.pack('<I', n & 0xffffffff) + b'abc')",
 }
-UVARINT = """
-def uvarint(n):
-    out = b""
-    while n > 127:
-        out, n = out + bytes([n & 127 | 128]), n >> 7
-    return out + bytes([n])
-"""
 
 
-def run_table(builder: str, codecs: list[str]) -> None:
+def run_table(builder: str, codecs: list[str], magic: int = 2) -> None:
     code = (
         SETUP
-        + UVARINT
         + f"""
+magic = {magic}
 for codec in {codecs!r}:
     for n in near(14):
         raw = {builder}
@@ -102,9 +98,10 @@ def test_crafted_lengths_of_magic_2(field: str) -> None:
     run_table(CRAFTED[field], ["none", "gzip", "zstd"])
 
 
+@pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("field", LEGACY)
-def test_crafted_lengths_of_magic_0_and_1(field: str) -> None:
-    run_table(LEGACY[field], ["gzip", "snappy", "lz4"])
+def test_crafted_lengths_of_magic_0_and_1(field: str, magic: int) -> None:
+    run_table(LEGACY[field], ["gzip", "snappy", "lz4"] if "codec" in LEGACY[field] else ["none"], magic)
 
 
 @pytest.mark.parametrize("field", STREAMS)
