@@ -43,19 +43,20 @@ FILES = (
 )
 COMPILED = ("hypothesis", "pyarrow")
 NEWER_GLIBC = (2, 28)  # that these two have wheels for
+_PACKAGES = "python{},libstdc++6"  # pyarrow is linked with the second
 
 
 def aarch64(work: Path) -> tuple[str, Path]:
     """(the words that start it, its executable)."""
     qemu = system_packages.command("qemu-aarch64-static", "qemu-user-static")
-    root = system_packages.unpacked(work, "python3.11", "bookworm", "--architectures=arm64")
+    root = system_packages.unpacked(work, _PACKAGES.format("3.11"), "bookworm", "--architectures=arm64")
     python = root / "usr" / "bin" / "python3.11"
     return f"{qemu} -L {root} {python}", python
 
 
 def python314(work: Path) -> tuple[str, Path]:
     """The same for CPython 3.14."""
-    root = system_packages.unpacked(work, "python3.14", "forky")
+    root = system_packages.unpacked(work, _PACKAGES.format("3.14"), "forky")
     python = root / "usr" / "bin" / "python3.14"
     (linker,) = root.glob("usr/lib/*-linux-gnu/ld-linux-*.so.*")
     return f"{linker} --library-path {linker.parent} {python}", python

@@ -33,10 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _flush_output(FINE)
     except KeyboardInterrupt:
         _ignore_interrupts(argv)
-        status = _flush_output(INTERRUPTED)
-        if argv is None:
-            os._exit(status)  # a thread that decodes for another moment does not meet the interpreter's shutdown
-        return status
+        return _flush_output(INTERRUPTED)
     except Exception as error:
         if debug:
             raise
