@@ -1,6 +1,6 @@
 """Makes an environment for each older Spark of tools/doc_spark.py, and prints their folder.
 
-usage: KAFKAREC_SPARK_ENVIRONMENTS=$(tools/spark_versions.py) pytest tests/spark/test_versions.py
+usage: KAFKAREC_SPARK_ENVIRONMENTS=$(.venv/bin/python tools/spark_versions.py) pytest tests/spark/test_versions.py
 
 Each has pyspark, pyarrow and pandas only, as executors have, as in requirements/executor.txt. What is not Spark's own
 is there once, for all: 2 GB together. The folder lies outside of the checkout (KAFKAREC_SPARK_ENVIRONMENTS, or next to

@@ -161,7 +161,7 @@ DECODING_SHOWS = {
 
 
 def test_what_only_decoding_shows(tmp_path: Path) -> None:
-    """Of the 231 vectors: the same number or error, or an error of the data source for what only decoding shows."""
+    """Of the invalid vectors: the same number or error, or an error of the data source for what only decoding shows."""
     same, reasons = 0, Counter[str]()
     for case in golden.invalid():
         log_folder(tmp_path / case.name / "t-0", (0, case.bytes))
@@ -175,7 +175,7 @@ def test_what_only_decoding_shows(tmp_path: Path) -> None:
         reasons[str(error.value.reason)] += 1
         declared = [1 if each is None else each for each in kafkarec.scan(case.bytes).column("record_count")]
         assert count(folder) == count(folder, mode="PERMISSIVE") == sum(declared), case
-    assert set(reasons) == DECODING_SHOWS and same + reasons.total() == 231 and same > 100, (reasons, same)
+    assert set(reasons) == DECODING_SHOWS and same > 100, (reasons, same)
 
 
 def test_without_checksums_a_damaged_payload_is_counted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""All 231 invalid or odd buffers: refused if and only if Kafka refuses, the others read as by Kafka."""
+"""All invalid or odd buffers: refused if and only if Kafka refuses, the others read as by Kafka."""
 
 from __future__ import annotations
 
