@@ -88,13 +88,12 @@ def check_wheel(wheel: Path) -> None:
         step(f"{wheel.name} needs libc.so, and no version of a symbol")
 
 
-def check(pythons: list[str], only_here: bool) -> None:
+def check(pythons: list[str]) -> None:
     """The wheels, and `pip install` in an empty environment of each CPython of this machine; that of the sources takes
-    longest, and so comes first, and is quick if it is not for a release."""
+    longest, and so comes first."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         (sources,) = OUT.glob("kafkarec-*.tar.gz")
-        optimized = {"KAFKAREC_OPTIMIZE": "-O1"} if only_here else {}
-        steps = [pool.submit(install, sys.executable, "the sources", sources, **optimized)]
+        steps = [pool.submit(install, sys.executable, "the sources", sources)]
         wheels = ("kafkarec[spark]", "--find-links", OUT, "--only-binary=kafkarec,spark_udfs")
         for python, executable in wheelhouse_check.interpreters(pythons):
             steps.append(pool.submit(install, executable, f"the wheels on CPython {python}", *wheels))
@@ -104,15 +103,15 @@ def check(pythons: list[str], only_here: bool) -> None:
             each.result()
 
 
-def install(executable: str, what: str, *wanted: object, **settings: str) -> None:
-    """In an empty environment, with these variables; then reads and writes there."""
+def install(executable: str, what: str, *wanted: object) -> None:
+    """In an empty environment; then reads and writes there."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
         run(executable, "-m", "venv", folder)
         commands = Path(folder) / "bin"
         python, kafkarec, log = commands / "python", commands / "kafkarec", Path(folder) / "pip.log"
         pip = (python, "-m", "pip", "install", "--quiet", "--log", log, "--disable-pip-version-check")
-        run(*pip, *wanted, env=os.environ | settings)
+        run(*pip, *wanted)
         if what == "the sources":
             no_warning(log.read_text())
         for codec in CODECS:
@@ -145,7 +144,7 @@ def main(only_here: bool) -> None:
     OUT.mkdir()
     with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
         build(Path(folder), platforms, pythons)
-    check(pythons, only_here)
+    check(pythons)
     run(
         *(TOOLS / "cyclonedx-py", "requirements", ROOT / "requirements" / "runtime.txt"),
         *("--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "-o", OUT / "sbom.json"),
