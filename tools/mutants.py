@@ -45,8 +45,8 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
+from commands import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".work" / "mutants"
 SOURCES = sorted((ROOT / "kafkarec" / "_c").glob("*.pxd"))
 COPIED = ("kafkarec", "tests", "docs", "tools", "setup.py", "pyproject.toml", "README.md", "CHANGELOG.md")

@@ -110,8 +110,7 @@ def install(executable: str, what: str, *wanted: object) -> None:
         run(executable, "-m", "venv", folder)
         commands = Path(folder) / "bin"
         python, kafkarec, log = commands / "python", commands / "kafkarec", Path(folder) / "pip.log"
-        pip = (python, "-m", "pip", "install", "--quiet", "--log", log, "--disable-pip-version-check")
-        run(*pip, *wanted)
+        run(python, "-m", "pip", "install", "--quiet", "--log", log, "--disable-pip-version-check", *wanted)
         if what == "the sources":
             no_warning(log.read_text())
         for codec in CODECS:

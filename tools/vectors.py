@@ -24,7 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from commands import ROOT
+
 VERSION = sys.argv[1] if len(sys.argv) > 1 else "4.4.0"
 # version -> files that it is known to judge otherwise
 KNOWN = {

@@ -85,7 +85,7 @@ class _Reading:
     """The segment that is read, and how far.
 
     name        "" before the first poll
-    in_range    whether records below the range were left behind: only the first batch in it may have some
+    in_range    whether a batch in the range was read; before, and in the first one, records may be below it
     size_seen   (time, size): when the file had which size, larger than what may be judged
     judged      what stat said of the last segment when all that may be judged was; None: it may not tell of a change
     """

@@ -51,7 +51,7 @@ def re_encoded(records: Any, **options: Any) -> bytes:
 
 @given(
     input_rows(),
-    st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]),
+    st.sampled_from(builders.CODECS),
     st.sampled_from([0, 1, 61, 100, 200, 1000, 16384]),
 )
 def test_records_survive_magic_2(rows: list[Row], codec: str, batch_size: int) -> None:
@@ -161,7 +161,7 @@ def test_wide_columns_hold_all_fields_of_their_batches(data: bytes) -> None:
     assert re_encoded(pa.table(decoded).combine_chunks().to_batches()[0] if len(decoded) else decoded) == data
 
 
-@given(producers_log(), st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]), st.sampled_from([None, 100, 16384]))
+@given(producers_log(), st.sampled_from(builders.CODECS), st.sampled_from([None, 100, 16384]))
 def test_producers_and_sequences_survive_another_codec_and_size(
     data: bytes, codec: str, batch_size: int | None
 ) -> None:

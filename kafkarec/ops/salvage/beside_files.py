@@ -46,13 +46,13 @@ def arrange(partition: PartitionSources, given: set[str]) -> None:
     for source in partition.sources:
         if source.log is None or remote.is_url(source.log.path):
             continue
-        places = base_offsets_by_content(source.segments)
-        moved = {segment: segment.copy(base_offset=place) for segment, place in places.items()}
+        by_content = base_offsets_by_content(source.segments)
+        moved = {segment: segment.copy(base_offset=base) for segment, base in by_content.items()}
         source.segments = [moved.get(segment, segment) for segment in source.segments]
         source.segments.sort(key=lambda one: one.base_offset or 0)
-        for segment, place in places.items():
+        for segment, base in by_content.items():
             if _end(segment) is not None:
-                why = f"by its batches it is the segment of offset {place}"
+                why = f"by its batches it is the segment of offset {base}"
                 partition.beside.append(BesideFile(segment.path, why, 0, used=True))
         beside = [one.name for one in source.log.left_out if _log_file_state(one.name)]
         unnamed = [name for name in beside if os.path.join(source.path, name) not in given]

@@ -95,19 +95,19 @@ def _correct_names(log: PartitionFiles, segments: Sequence[SegmentCheck]) -> Non
     )
     if not is_above and not any("offset_below_file_name" in one.findings for one in segments):
         return
-    places = {segment.path: place for segment, place in base_offsets_by_content(log.segments_for_reports).items()}
+    by_content = {segment.path: base for segment, base in base_offsets_by_content(log.segments_for_reports).items()}
     named = {one.base_offset_or_zero for one in segments}
     for one in segments:
-        place = places.get(one.path)
-        if place is None:
+        base = by_content.get(one.path)
+        if base is None:
             continue
-        if one.offsets.first is not None and (place in named or "offset_below_file_name" not in one.findings):
+        if one.offsets.first is not None and (base in named or "offset_below_file_name" not in one.findings):
             detail = (
-                f"the file is named {one.base_offset_or_zero}, but by its batches it is the segment of offset {place}"
+                f"the file is named {one.base_offset_or_zero}, but by its batches it is the segment of offset {base}"
             )
             one.findings.discard(("offset_below_file_name",))
             one.findings.add("segment_misnamed", detail)
-        one.base_offset = place
+        one.base_offset = base
 
 
 def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], limit: int) -> LogOrder | None:

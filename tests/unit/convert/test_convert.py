@@ -44,7 +44,7 @@ def two(**second: object) -> bytes:
 
 options = st.fixed_dictionaries(
     {
-        "compression": st.sampled_from([None, "none", "gzip", "snappy", "lz4", "zstd"]),
+        "compression": st.sampled_from([None, *builders.CODECS]),
         "batch_size": st.sampled_from([None, 1, 90, 200, 500, 16384]),
     }
 )

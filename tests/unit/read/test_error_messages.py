@@ -22,7 +22,7 @@ SPOILED = {
 }
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", builders.CODECS)
 @pytest.mark.parametrize("reason", SPOILED)
 def test_each_wrong_field_has_its_own_reason_and_no_payload_in_the_message(reason: str, codec: str) -> None:
     good = builders.good_batch(2, base_offset=40)
@@ -40,7 +40,7 @@ def test_each_wrong_field_has_its_own_reason_and_no_payload_in_the_message(reaso
     assert_no_payload(error)
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", builders.CODECS)
 @pytest.mark.parametrize("reason", SPOILED)
 def test_an_error_of_a_batch_alone_can_be_relocated_to_the_file(reason: str, codec: str, tmp_path: Path) -> None:
     good = builders.good_batch(2, base_offset=40)
