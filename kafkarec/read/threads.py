@@ -30,15 +30,14 @@ _MOMENT = 1.0  # seconds that an interrupt leaves the calls that have begun
 
 _Work = Callable[[], object]
 _Result = TypeVar("_Result")
-_exiting: list[bool] = []  # not empty when the interpreter ends: helpers do not run any more
-atexit.register(_exiting.append, True)
+_exiting: list[bool] = []  # not empty when the interpreter ends: helpers do not begin any more
 
 
 class _Helpers:
     """Threads that wait for work; they are started when there is more work than of them, and end with the process."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self._most, self._started = most, 0
         self._work: SimpleQueue[_Work] = SimpleQueue()
         self._idle: SimpleQueue[None] = SimpleQueue()  # an entry for each thread that waits
 
@@ -47,10 +46,19 @@ class _Helpers:
         try:
             self._idle.get_nowait()
         except Empty:
-            if self._most > 0:
+            if self._started < self._most:
                 start_new_thread(self._run, ())
-                self._most -= 1
+                self._started += 1
         self._work.put(work)
+
+    def end(self) -> None:
+        """Waits a moment for those that work. Called when the interpreter ends: if one returns from compiled code while
+        its modules are taken down, the process may end by SIGSEGV."""
+        _exiting.append(True)
+        end = time.monotonic() + _MOMENT
+        with suppress(Empty, KeyboardInterrupt):
+            for _ in range(self._started):
+                self._idle.get(timeout=max(0.0, end - time.monotonic()))
 
     def _run(self) -> None:
         while True:
@@ -67,6 +75,7 @@ def _new_helpers() -> None:
 
 
 _helpers = _Helpers(_MOST_HELPERS)
+atexit.register(lambda: _helpers.end())  # those of this process, if it is a forked one
 os.register_at_fork(after_in_child=_new_helpers)  # a forked process has one thread
 
 
@@ -153,7 +162,7 @@ class _Ahead:
     def _work(self) -> None:
         self._active.append(None)  # before `_closed` is read, which `close` sets before it reads `_active`
         try:
-            while not self._closed and self._make_call():
+            while not (self._closed or _exiting) and self._make_call():
                 self.returned.put(None)
         finally:
             self._asked.pop()
