@@ -5,12 +5,13 @@
     -                     topic, partition, file: one repeated value, made once per task
     damage                PERMISSIVE: a row of nulls with position and reason, if the column for it is selected
 
-One file is open at a time, one piece (4 MiB of payload and the batch being decompressed) is in memory, one thread runs.
+One file is open at a time, one piece (8 MiB of payload and the batch being decompressed) is in memory, one thread runs.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
     from .log_end import Piece
 
 
-# Larger pieces are no faster, and a worker of 512 MiB has little memory left when it starts.
-PIECE_BYTES = 4 << 20
+# Larger pieces are no faster. Spark limits the workers' memory only if spark.executor.pyspark.memory is set, and one of
+# 512 MiB then has little of it left when it starts.
+PIECE_BYTES, LIMITED_PIECE_BYTES = 8 << 20, 4 << 20
 LARGEST_BATCH = 64 << 20
 # Per task, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
 MOST_RANGES = 10_000
@@ -155,9 +157,10 @@ def pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: 
     if options.is_read_committed:
         wanted |= {"isolation": "read_committed", "last_stable_offset": split.uncommitted.last_stable_offset}
         wanted["aborted"] = split.uncommitted.aborted  # with the markers' offsets, so no scan for markers is needed
+    is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
     yield from part.stream(
         **wanted,
-        batch_bytes=PIECE_BYTES,
+        batch_bytes=LIMITED_PIECE_BYTES if is_limited else PIECE_BYTES,
         columns=sources,
         control=options.includeControl,
         check_crcs=options.checkCrcs,
