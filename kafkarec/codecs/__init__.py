@@ -74,7 +74,7 @@ CODECS: tuple[Codec, ...] = (
         None,
         None,
         _as_it_is,
-        lambda payload, limit, magic=2: None,
+        lambda payload, limit, magic: None,
         lambda payload, level, magic: bytes(payload),
     ),
     *starmap(_codec, enumerate((gzip, snappy, lz4, zstd), 1)),

@@ -229,7 +229,7 @@ def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 
 
     def take_table(decoder: Decoder) -> BatchTable:
         _, rows = decoder.take()
-        return BatchTable((), cut=[(rows.as_chunk(BATCH_LAYOUT), 0, len(rows))])  # also of no rows
+        return BatchTable((), slices=[(rows.as_chunk(BATCH_LAYOUT), 0, len(rows))])  # also of no rows
 
     def filled(decoder: Decoder) -> tuple[int, int, int]:
         _, rows, _ = decoder.filled

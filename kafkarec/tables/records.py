@@ -102,20 +102,20 @@ def _import_library(name: str, pip_name: str) -> Any:
 class Table(ABC):
     """Columns of equal length. Immutable and thread-safe; Arrow consumers get the same buffers."""
 
-    __slots__ = ("__weakref__", "_cut", "_layout")
+    __slots__ = ("__weakref__", "_given_slices", "_layout")
 
-    def __init__(self, layout: Layout, cut: list[ChunkSlice] | None) -> None:
-        """cut: the rows; None: those of `_all_slices`, which is called when they are used."""
-        self._layout, self._cut = layout, cut
+    def __init__(self, layout: Layout, slices: list[ChunkSlice] | None) -> None:
+        """slices: the rows; None: those of `_all_slices`, which is called when they are used."""
+        self._layout, self._given_slices = layout, slices
 
     @abstractmethod
     def _all_slices(self) -> list[ChunkSlice]: ...
 
     @property
     def _slices(self) -> list[ChunkSlice]:
-        if self._cut is None:
-            self._cut = self._all_slices()
-        return self._cut
+        if self._given_slices is None:
+            self._given_slices = self._all_slices()
+        return self._given_slices
 
     @abstractmethod
     def _with_slices(self, pieces: list[ChunkSlice]) -> Self:
@@ -244,10 +244,10 @@ class BatchTable(Table):
         damage: tuple[Damage, ...] = (),
         remaining: int = 0,
         restored: tuple[Restored, ...] = (),
-        cut: list[ChunkSlice] | None = None,
+        slices: list[ChunkSlice] | None = None,
     ) -> None:
-        """cut: rows of the tables; None: all of them, whose columns are made when they are used."""
-        super().__init__(BATCH_LAYOUT, cut)
+        """slices: rows of the tables; None: all of them, whose columns are made when they are used."""
+        super().__init__(BATCH_LAYOUT, slices)
         self._tables = [rows for rows in tables if len(rows)]
         self._damage, self._remaining, self._restored = damage, remaining, restored
 
@@ -270,7 +270,7 @@ class BatchTable(Table):
         return [(rows.as_chunk(BATCH_LAYOUT), 0, len(rows)) for rows in self._tables]
 
     def __len__(self) -> int:
-        return super().__len__() if self._cut is not None else sum(map(len, self._tables))
+        return super().__len__() if self._given_slices is not None else sum(map(len, self._tables))
 
     @classmethod
     def joined(cls, tables: Iterable[BatchTable]) -> BatchTable:
@@ -297,8 +297,8 @@ class BatchTable(Table):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         ranges = [(rows, 0, len(rows)) for rows in self._tables]
-        if self._cut is not None:
-            ranges = [(chunk.rows, start, stop) for chunk, start, stop in self._cut]
+        if self._given_slices is not None:
+            ranges = [(chunk.rows, start, stop) for chunk, start, stop in self._given_slices]
         for rows, start, stop in ranges:
             for low in range(start, stop, _BLOCK):
                 yield from rows.dicts(BATCH_LAYOUT, low, min(low + _BLOCK, stop))
@@ -318,12 +318,12 @@ class RecordColumns(Table):
         found: PassResult,
         last_stable_offset: int | None = None,
         undecided: tuple[UndecidedTransaction, ...] = (),
-        cut: list[ChunkSlice] | None = None,
+        slices: list[ChunkSlice] | None = None,
         whole: bool = True,
     ) -> None:
-        """cut: rows of the chunks; None: all. whole: False for a slice: `.batches` also has batches that are not in
+        """slices: rows of the chunks; None: all. whole: False for a slice: `.batches` also has batches that are not in
         these rows."""
-        self._layout, self._cut, self._found, self._whole = layout, cut, found, whole
+        self._layout, self._given_slices, self._found, self._whole = layout, slices, found, whole
         self._last_stable_offset, self._undecided = last_stable_offset, undecided
         self._batches: BatchTable | None = None
 
@@ -385,7 +385,7 @@ class RecordColumns(Table):
 
     def __iter__(self) -> Iterator[Record]:
         chunks = self._found.chunks
-        if self._cut is None and len(chunks) == 1 and (rows := len(chunks[0])) <= _BLOCK:
+        if self._given_slices is None and len(chunks) == 1 and (rows := len(chunks[0])) <= _BLOCK:
             return iter(chunks[0].records(self._layout, 0, rows))
         return chain.from_iterable(  # a third faster than a generator of Records
             chunk.records(self._layout, low, min(low + _BLOCK, stop))
