@@ -145,7 +145,7 @@ def codec_errors(batch: WholeBatch, limit: int) -> Iterator[None]:
         raise batch.error("payload_corrupt", detail=wrong.detail) from None
 
 
-class WriteOptions(NamedTuple):
+class FramingOptions(NamedTuple):
     """What a batch is written with: the codec or None for its own, its level, whether record attributes are kept or
     None if one is not zero, the limit of decompressed bytes, the number of compressed frames."""
 
@@ -155,7 +155,7 @@ class WriteOptions(NamedTuple):
     limit: int
     frames: int = 1
 
-    def checked(self) -> WriteOptions:
+    def checked(self) -> FramingOptions:
         """ValueError, TypeError; the codec by its number."""
         codec = None if self.codec is None else Compression.of(self.codec)
         if codec is None and self.level is not None:
@@ -181,7 +181,7 @@ class Format(ABC):
     other_form: str
 
     @abstractmethod
-    def payload_parts(self, batch: WholeBatch, codec: int, options: WriteOptions) -> Any:
+    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
         """(attribute bits, [parts of the payload]) for a batch of magic 2, or None if attributes that are not zero
         would be lost. options.keep_attributes is not None."""
 
@@ -202,13 +202,13 @@ class Format(ABC):
         if compression == "keep":
             compression = None
         level = None if compression is None else level
-        return self.from_v2(written, WriteOptions(compression, level, keep_attributes, 1 << 62, frames))
+        return self.from_v2(written, FramingOptions(compression, level, keep_attributes, 1 << 62, frames))
 
-    def from_v2(self, data: Any, options: WriteOptions) -> bytes:
+    def from_v2(self, data: Any, options: FramingOptions) -> bytes:
         options = options.checked()
         return b"".join(self._from_v2(batch, options) for batch in whole_batches(checked_bytes(data), BATCH_MAGIC))
 
-    def _from_v2(self, batch: WholeBatch, options: WriteOptions) -> bytes:
+    def _from_v2(self, batch: WholeBatch, options: FramingOptions) -> bytes:
         header = batch.header
         if header.attributes & self.own_bits:
             detail = f"magic 3 has another meaning for attribute bits {self.own_bits:#x}"

@@ -28,8 +28,8 @@ from .framing import (
     NO_ATTRIBUTES,
     TWO_FRAMES,
     Format,
+    FramingOptions,
     WholeBatch,
-    WriteOptions,
     batch_at,
     codec_errors,
     signed_varint,
@@ -56,7 +56,7 @@ class _HeaderFirst(Format):
     fixed_bits, own_bits = HEADER_FIRST, NO_ATTRIBUTES | HEADER_FIRST | TWO_FRAMES
     other_form = "attribute bit 8 is not set: kafkarec.experimental.v3 reads it"
 
-    def payload_parts(self, batch: WholeBatch, codec: int, options: WriteOptions) -> Any:
+    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
         keep = bool(options.keep_attributes)
         with codec_errors(batch, options.limit):
             content = codecs.decompress(batch.codec, batch.payload, options.limit)
@@ -123,7 +123,7 @@ def from_v2(
     data, compression, level, keep_attributes, max_decompressed_bytes: as for `v3.from_v2`, except that no payload is
         copied; attribute bits 7 to 9 are refused
     """
-    return _FORMAT.from_v2(data, WriteOptions(compression, level, keep_attributes, max_decompressed_bytes, frames))
+    return _FORMAT.from_v2(data, FramingOptions(compression, level, keep_attributes, max_decompressed_bytes, frames))
 
 
 def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedOffsets:

@@ -18,8 +18,8 @@ from .framing import (
     HEADER_FIRST,
     NO_ATTRIBUTES,
     Format,
+    FramingOptions,
     WholeBatch,
-    WriteOptions,
     codec_errors,
 )
 
@@ -30,7 +30,7 @@ class _V3(Format):
     fixed_bits, own_bits = 0, NO_ATTRIBUTES | HEADER_FIRST
     other_form = "attribute bit 8 is set: kafkarec.experimental.header_first reads it"
 
-    def payload_parts(self, batch: WholeBatch, codec: int, options: WriteOptions) -> Any:
+    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
         keep = options.keep_attributes
         if keep and codec == batch.codec and options.level is None:
             return 0, [batch.payload]
@@ -86,4 +86,4 @@ def from_v2(
         None: False for batches whose attributes are all zero, True for the others
     max_decompressed_bytes: cap per compressed payload, LimitExceededError above it
     """
-    return _FORMAT.from_v2(data, WriteOptions(compression, level, keep_attributes, max_decompressed_bytes))
+    return _FORMAT.from_v2(data, FramingOptions(compression, level, keep_attributes, max_decompressed_bytes))
