@@ -36,7 +36,8 @@ macros = [("CYTHON_PEP489_MULTI_PHASE_INIT", "1")]
 if ABI3:
     macros += [("Py_LIMITED_API", "0x030B0000"), ("CYTHON_LIMITED_API", "1")]
 else:
-    macros += [("CYTHON_USE_TYPE_SPECS", "1")]  # heap types, as with the stable ABI: `use_members` changes Record's
+    # heap types, as with the stable ABI: `use_member_descriptors` changes Record's
+    macros += [("CYTHON_USE_TYPE_SPECS", "1")]
 if DEBUG:
     macros += [("CYTHON_TRACE_NOGIL", "1"), ("KAFKAREC_DEBUG", "1")]
 

@@ -44,4 +44,4 @@ cdef class HeldBytes:
     cdef int64_t size
 
 
-cdef object window(object owner, const void* start, int64_t length, bint is_readonly=*)
+cdef object memory_of(object owner, const void* start, int64_t length, bint is_readonly=*)

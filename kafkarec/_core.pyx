@@ -13,11 +13,13 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state
+from kafkarec._c.arrow cimport (
+    Column, Storage, StreamState, TableSchema, new_stream_state, schema_drop, storage_drop, stream_add,
+)
 from kafkarec._c.output_columns cimport (
     OUT_CONTROL_TYPE, OUT_KEY, OUT_SEQUENCE, OUT_VALUE, Constants, sequence_of, storage_fill, storage_new, wants_of,
 )
-from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
+from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, note, note_stream
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LARGEST_HEADER, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL,
     UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, BatchRow, is_wrapper, read_batch,
@@ -27,14 +29,14 @@ from kafkarec._c.columns cimport (
     columns_begin, columns_release, columns_reserve, columns_truncate,
 )
 from kafkarec._c.decode cimport (
-    NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_limit, engine_payload, engine_run, engine_step,
-    excluded,
+    NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_decode, engine_run, engine_step,
+    isolation_excludes, payload_limit,
 )
 from kafkarec._c.end_of_input cimport (
-    ENDED, ENDED_UNLESS_FOUND, Ending, end_by_content, engine_begin_input, engine_ended, engine_skip, remember_good,
+    ENDED, ENDED_UNLESS_FOUND, Ending, end_by_content, engine_begin_input, engine_ended, engine_skip, save_good_next,
     unreadable_before,
 )
-from kafkarec._c.input cimport ByteReader, Input, bad_until, input_memory, input_reader, reach
+from kafkarec._c.input cimport ByteReader, Input, bad_until, input_begin_memory, input_begin_reader, reach
 from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
 from kafkarec._c.compress cimport kr_publish
 from kafkarec._c.decompress cimport decompress_release, xxh32
@@ -49,15 +51,17 @@ from kafkarec._c.status cimport (
 from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
 from kafkarec._c.row_checks cimport (
     ENTRY, FAR, HIGHER_EPOCH, ORDER, TIME, TIME_ORDER, EntryCursor, IndexState, RowState, are_adjacent, batch_hash,
-    check_rows, entries_are_of, fits_behind, lower_epoch, take_index_row, time_event,
+    check_rows, entries_match, fits_one_batch, lower_epoch, take_index_row, time_event,
 )
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
-    ABORT, COMMIT, Ended, Kept, Mark, Markers, Oddity, Producer, ProducerTable, Transaction, begin_rows, data_code,
-    keep_batch, known_producer, producer_at, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row,
-    take_rows, violation_of, without_data,
+    ABORT, COMMIT, BatchMark, EndedTxn, KeptBatch, Markers, Oddity, Producer, ProducerTable, Transaction, add_open,
+    begin_rows, data_code, keep_batch, known_producer, producer_at, producer_or_new, producers_reserve, remove_open,
+    set_mark, set_without_data, take_row, take_rows, violation_of,
 )
-from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
+from kafkarec._entry.arrow_capsules cimport (
+    borrow_binary_array, list_capsule, pack_schema, schema_capsule, stream_capsule,
+)
 from kafkarec._entry.arguments cimport fill_aborted, fill_options, open_reader
 from kafkarec._entry.calls cimport (
     DECODE_OPTIONS, PyMethodDef, claim, fast_function, fault_fields, reasons_by_status, same_arguments,
@@ -195,10 +199,7 @@ cdef class Source:
     @property
     def memory(self):
         """A memoryview of the bytes; empty for a file."""
-        return window(self, self.view.buf, self.view.len, self.view.readonly)
-
-    cdef const uint8_t* data(self) noexcept:
-        return <const uint8_t*>self.view.buf
+        return memory_of(self, self.view.buf, self.view.len, self.view.readonly)
 
     @property
     def is_shareable(self):
@@ -214,7 +215,7 @@ cdef class Source:
 
 
 @cython.final
-cdef class Window:
+cdef class BorrowedMemory:
     """Bytes in the memory of another object, which it keeps alive; for memoryview()."""
     cdef object owner
     cdef const void* start
@@ -225,9 +226,9 @@ cdef class Window:
         PyBuffer_FillInfo(view, self, <void*>self.start, self.length, self.is_readonly, flags)
 
 
-cdef object window(object owner, const void* start, int64_t length, bint is_readonly=True):
+cdef object memory_of(object owner, const void* start, int64_t length, bint is_readonly=True):
     """A memoryview of `length` bytes in the memory of `owner`."""
-    cdef Window view = Window.__new__(Window)
+    cdef BorrowedMemory view = BorrowedMemory.__new__(BorrowedMemory)
     view.owner, view.start, view.length, view.is_readonly = owner, start, length, is_readonly
     return memoryview(view)
 
@@ -236,7 +237,7 @@ cdef bint _ending = False
 
 
 @register
-def _end():
+def note_exit():
     global _ending
     _ending = True
 
@@ -274,9 +275,6 @@ cdef class Record:
     @property
     def headers(self):
         """The list of (key, value or None)."""
-        return self.listed()
-
-    cdef list listed(self):
         if type(self._pairs) is tuple:
             self._pairs = list(<tuple>self._pairs)
             PyObject_GC_Track(<PyObject*>self)
@@ -302,8 +300,8 @@ cdef class Record:
         return parse(self.key, self.value)
 
     cdef tuple fields(self):
-        return (self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.listed(), self.sequence,
-                self.is_control)
+        return (self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.headers,
+                self.sequence, self.is_control)
 
     def __eq__(self, other):
         if not isinstance(other, Record):
@@ -336,7 +334,7 @@ _names[:] = [b"offset", b"timestamp", b"timestamp_type", b"key", b"value", b"_pa
 cdef PyMemberDef[7] _members
 
 
-cdef int use_members() except -1:
+cdef int use_member_descriptors() except -1:
     """Replaces Cython's getters of Record's objects by members, as `__slots__` has: the interpreter reads them without
     a call. Where an object is in a Record is looked for in one that has a different object in each field."""
     cdef Record probe = Record(object(), object(), object(), object(), object(), (), object())
@@ -354,7 +352,7 @@ cdef int use_members() except -1:
     return 0
 
 
-use_members()
+use_member_descriptors()
 
 
 cdef list records_of(const Columns* columns, const BatchRow* rows, Layout layout, int64_t start, int64_t stop):
@@ -397,7 +395,7 @@ cdef class Layout:
     ticks                of the records' timestamps, in a millisecond
     binary_header_keys   header keys as they are, not as Java decodes them
     """
-    cdef Shape* shape
+    cdef TableSchema* table_schema
     cdef int* codes
     cdef int64_t count, ticks
     cdef uint32_t want, shown            # shown: those of `want` that are columns themselves
@@ -410,22 +408,22 @@ cdef class Layout:
         self.codes = <int*>calloc(<size_t>self.count + 1, sizeof(int))
         if self.codes == NULL:
             raise MemoryError
-        self.shape = pack_shape(schema, binary_header_keys, self.codes, &self.want)
+        self.table_schema = pack_schema(schema, binary_header_keys, self.codes, &self.want)
         for i in range(self.count):
             if self.codes[i] not in (OUT_SEQUENCE, OUT_CONTROL_TYPE):
                 self.shown |= wants_of(self.codes[i])
 
     def __dealloc__(self):
-        shape_drop(self.shape)
+        schema_drop(self.table_schema)
         free(self.codes)
 
     def schema_capsule(self, bint lists=False):
         """A new arrow_schema capsule: a struct of the columns, or with `lists` a list of structs."""
-        return schema_capsule(self.shape, lists)
+        return schema_capsule(self.table_schema, lists)
 
     def stream_capsule(self, list pieces):
         """A new arrow_array_stream capsule. pieces: tuples (Chunk, first row, exclusive last row)."""
-        cdef StreamState* state = stream_state(self.shape, len(pieces))
+        cdef StreamState* state = new_stream_state(self.table_schema, len(pieces))
         cdef Chunk chunk
         if state == NULL:
             raise MemoryError
@@ -435,7 +433,7 @@ cdef class Layout:
 
 
 @cython.final
-cdef class Rows:
+cdef class BatchRows:
     """A finished batch table of BatchRow structs, from which chunks of records and of batches are made."""
     cdef Buffer buffer
     cdef Buffer notes
@@ -458,24 +456,24 @@ cdef class Rows:
     cdef BatchRow* at(self, int64_t i) noexcept:
         return <BatchRow*>self.buffer.data + i
 
-    cdef int check(self, int64_t start, int64_t stop) except -1:
+    cdef int check_row_range(self, int64_t start, int64_t stop) except -1:
         if not 0 <= start <= stop <= self.count:
             raise ValueError(f"batches {start} to {stop} of {self.count}")
         return 0
 
-    def span(self, int64_t i):
+    def byte_range(self, int64_t i):
         """Where a batch begins and ends."""
-        self.check(i, i + 1)
+        self.check_row_range(i, i + 1)
         return self.at(i).position, self.at(i).position + self.at(i).size_in_bytes
 
     def value(self, Layout layout not None, int64_t i, int64_t column):
         """One column of a batch; the layout is that of the batch table."""
-        self.check(i, i + 1)
+        self.check_row_range(i, i + 1)
         return batch_value(self.at(i), layout.codes[column])
 
     def dicts(self, Layout layout not None, int64_t start, int64_t stop):
         """The batches [start, stop), each as a dict of the columns of the batch table, whose layout this is."""
-        self.check(start, stop)
+        self.check_row_range(start, stop)
         cdef list names = layout.schema.names
         cdef list found = []
         cdef dict fields
@@ -487,13 +485,13 @@ cdef class Rows:
             found.append(fields)
         return found
 
-    def raw(self):
+    def structs(self):
         """The BatchRow structs as a memoryview, for `_writer`."""
-        return window(self, self.buffer.data, self.count * <int64_t>sizeof(BatchRow))
+        return memory_of(self, self.buffer.data, self.count * <int64_t>sizeof(BatchRow))
 
-    def audit(self):
+    def audit_notes(self):
         """Six int64 a note of `_c/audit.pxd`, by batch: index of the batch, kind, count, three numbers."""
-        return window(self, self.notes.data, self.note_count * <int64_t>sizeof(Note))
+        return memory_of(self, self.notes.data, self.note_count * <int64_t>sizeof(Note))
 
     cdef Markers markers(self, Chunk chunk) except *:
         """The records of control batches, for `_c/producer_table.pxd`. None: there are none."""
@@ -507,11 +505,11 @@ cdef class Rows:
             found.run, found.left = <const Run*>found.columns.runs.data, found.columns.run_count
         return found
 
-    def ends(self, Chunk chunk):
-        """{(producer id, last offset)} of the ABORT and COMMIT markers. chunk: as in Producers.run."""
+    def end_markers(self, Chunk chunk):
+        """{(producer id, last offset)} of the ABORT and COMMIT markers. chunk: as in Producers.take."""
         cdef Markers markers = self.markers(chunk)
         cdef BatchRow* row
-        cdef Mark mark
+        cdef BatchMark mark
         cdef int64_t i
         cdef set found = set()
         for i in range(self.count):
@@ -521,7 +519,7 @@ cdef class Rows:
                 found.add((row.producer_id, row.last_offset))
         return found
 
-    def pass_entries(self, places, values, int64_t at, last, largest, int64_t base, bint by_time):
+    def match_entries(self, places, values, int64_t at, last, largest, int64_t base, bint by_time):
         """(next entry, last offset, largest timestamp) after these batches, if the entries of an index from `at` on are
         theirs; None: one is not. See `_c/row_checks.pxd`.
 
@@ -538,8 +536,8 @@ cdef class Rows:
         cursor.last = 0 if last is None else last
         cursor.largest = INT64_MIN if largest is None else largest
         with nogil:
-            usual = entries_are_of(&cursor, rows, self.count, &of_places[0] if entries else NULL,
-                                   &of_values[0] if entries else NULL, entries, base, by_time)
+            usual = entries_match(&cursor, rows, self.count, &of_places[0] if entries else NULL,
+                                  &of_values[0] if entries else NULL, entries, base, by_time)
         return (cursor.at, cursor.last, cursor.largest) if usual else None
 
     def are_adjacent(self):
@@ -547,7 +545,7 @@ cdef class Rows:
         record for each of their offsets."""
         return are_adjacent(self.at(0), self.count)
 
-    def units(self, Chunk chunk):
+    def convert_units(self, Chunk chunk):
         """[(index of its first batch, number of batches, number of rows), ...] of what `convert` takes as one: adjacent
         plain messages that one batch can hold, and each other batch. chunk: the records, or None"""
         cdef const Run* run = NULL
@@ -556,7 +554,7 @@ cdef class Rows:
         if chunk is not None:
             run, left = <const Run*>chunk.storage.columns.runs.data, chunk.storage.columns.run_count
         for i in range(self.count):
-            if i and not fits_behind(self.at(first), self.at(i - 1), self.at(i)):
+            if i and not fits_one_batch(self.at(first), self.at(i - 1), self.at(i)):
                 found.append((first, i - first, rows))
                 first, rows = i, 0
             while left > 0 and run.batch == i:
@@ -581,7 +579,7 @@ cdef class Rows:
         cdef int64_t found = lower_epoch(self.at(0), self.count, &highest)
         return None if found == self.count else found, highest
 
-    def committed(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
+    def committed_rows(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
         """What read_committed gets of the batches from `start` on, up to the first with a last offset of `end_offset`
         or more: (the index of that one, the next offset of the one before or None, [(first, exclusive last row) of
         consecutive records, ...]).
@@ -594,7 +592,7 @@ cdef class Rows:
         cdef list spans = []
         cdef int64_t stop = start, row = 0, first = 0, last = 0, i
         cdef const Run* run = <const Run*>&runs[0] if len(runs) > 0 else NULL
-        self.check(start, self.count)
+        self.check_row_range(start, self.count)
         while stop < self.count and self.at(stop).last_offset < end_offset:
             stop += 1
         if stop == start:
@@ -607,7 +605,7 @@ cdef class Rows:
             if run[i].batch >= stop:
                 break
             batch = self.at(run[i].batch)
-            if run[i].batch >= start and not has_flag(batch, CONTROL) and not excluded(&options, batch):
+            if run[i].batch >= start and not has_flag(batch, CONTROL) and not isolation_excludes(&options, batch):
                 if row > last > first:
                     spans.append((first, last))
                 first, last = first if row == last else row, row + run[i].rows
@@ -617,7 +615,7 @@ cdef class Rows:
             spans.append((first, last))
         return stop, self.at(stop - 1).next_offset, spans
 
-    def chunk(self, Layout layout not None):
+    def as_chunk(self, Layout layout not None):
         """All rows as one Chunk: the batch table."""
         cdef Chunk chunk = Chunk.__new__(Chunk)
         cdef Columns columns
@@ -644,7 +642,7 @@ cdef class RecordBatch:
     Iterating checks the CRC and decodes the payload, and raises CorruptRecordError and InvalidRecordError. Control
     records are included. The bytes of a batch in a file are read when they are used.
     """
-    cdef Rows rows
+    cdef BatchRows rows
     cdef int64_t row
     cdef object source                   # a tables.records.BatchSource
 
@@ -698,11 +696,11 @@ cdef class BatchColumn:
 cdef class Batches:
     """The batches of tables, one by one.
 
-    tables    an iterator of Rows
+    tables    an iterator of BatchRows
     source    a tables.records.BatchSource: where their bytes are
     """
     cdef object tables, source
-    cdef Rows rows
+    cdef BatchRows rows
     cdef int64_t row
 
     def __cinit__(self, tables, source):
@@ -734,7 +732,7 @@ cdef class RowCheck:
         memset(&self.state, 0, sizeof(RowState))
         self.state.rising, self.state.epoch = rising, INT64_MIN
 
-    def take(self, Rows rows not None):
+    def take(self, BatchRows rows not None):
         """(flags of the batches together, indexes of those with a gap before them)."""
         cdef const BatchRow* first = rows.at(0)
         cdef Buffer gaps
@@ -753,7 +751,7 @@ cdef class RowCheck:
         """Sets where the next batch begins: damage is before it."""
         self.state.end = position
 
-    def expect(self, int64_t offset):
+    def expect_offset(self, int64_t offset):
         """Sets the offset that the next batch should have."""
         self.state.next_offset = offset
 
@@ -789,7 +787,7 @@ cdef class IndexBuilder:
         s.last_offset = s.largest = s.written = ABSENT
         s.interval, self.problems = interval, {}
 
-    def take(self, Rows rows not None, int64_t epoch):
+    def take(self, BatchRows rows not None, int64_t epoch):
         """What the next batches add: entries of the .index, (offset, position), entries of the .timeindex, (timestamp,
         offset), and leader epochs above all before, (epoch, base offset). epoch: the highest one before them"""
         cdef tuple found = ([], [], [])
@@ -812,7 +810,7 @@ cdef class IndexBuilder:
             self.add(&row, found)
         return found
 
-    def last_time(self):
+    def last_time_entry(self):
         """The entry of the .timeindex for the end of the segment, in a list; without one an empty list."""
         cdef IndexState* s = &self.state
         cdef int event = time_event(s)
@@ -873,7 +871,7 @@ cdef class Producers:
         buffer_free(&self.table.without_data)
         buffer_free(&self.table.oddities)
 
-    def run(self, Rows rows not None, Chunk chunk, int64_t start, int64_t stop, int64_t segment):
+    def take(self, BatchRows rows not None, Chunk chunk, int64_t start, int64_t stop, int64_t segment):
         """Takes the batches [start, stop). Returns bytes of rows of int64: the ended transactions and the markers
         without data, rows of recover.steps.EndedRow, and what was odd, rows of recover.steps.Oddity; each in order.
 
@@ -883,13 +881,15 @@ cdef class Producers:
         cdef Markers markers = rows.markers(chunk)
         cdef const BatchRow* first = rows.at(0)
         cdef ProducerTable* table = &self.table
-        rows.check(start, stop)
+        rows.check_row_range(start, stop)
         taken = take_rows(table, first, &markers, start, stop, segment)      # the GIL keeps other threads out
         if not taken:
             raise MemoryError
         return (
-            PyBytes_FromStringAndSize(<char*>table.ended.data, table.ended_count * <Py_ssize_t>sizeof(Ended)),
-            PyBytes_FromStringAndSize(<char*>table.without_data.data, table.without_count * <Py_ssize_t>sizeof(Ended)),
+            PyBytes_FromStringAndSize(<char*>table.ended.data, table.ended_count * <Py_ssize_t>sizeof(EndedTxn)),
+            PyBytes_FromStringAndSize(
+                <char*>table.without_data.data, table.without_count * <Py_ssize_t>sizeof(EndedTxn)
+            ),
             PyBytes_FromStringAndSize(<char*>table.oddities.data, table.oddity_count * <Py_ssize_t>sizeof(Oddity)),
         )
 
@@ -897,7 +897,7 @@ cdef class Producers:
         cdef Producer* found
         if not producers_reserve(&self.table, 1):
             raise MemoryError
-        found = producer_of(&self.table, producer_id)
+        found = producer_or_new(&self.table, producer_id)
         if found == NULL:
             raise MemoryError
         return found
@@ -909,25 +909,25 @@ cdef class Producers:
         for producer_id, epoch, sequence, last_offset, delta, timestamp, coordinator, first in entries:
             producer = self.producer(producer_id)
             if producer.opened >= 0:
-                set_closed(&self.table, producer)
+                remove_open(&self.table, producer)
             producer.epoch, producer.last_timestamp, producer.coordinator_epoch = epoch, timestamp, coordinator
             producer.kept_count = 0
             if last_offset >= 0:
                 keep_batch(producer, last_offset, delta, sequence)
             if first >= 0:
-                without_data(&producer.open, epoch, 0)
+                set_without_data(&producer.open, epoch, 0)
                 producer.open.first = first
-                set_open(&self.table, producer)
+                add_open(&self.table, producer)
 
     def append(self, int64_t producer_id, int16_t epoch, int32_t last_sequence, int64_t base_offset,
                int64_t last_offset, int64_t max_timestamp, bint is_transactional, bint is_control, marker):
         """Takes one batch. marker: (whether it is an ABORT, coordinator epoch, timestamp), or None: it ends nothing.
         Returns (first offset, last stable offset) of the transaction that it ends, or None."""
         cdef BatchRow row
-        cdef Mark mark
-        cdef const Ended* ended = NULL
+        cdef BatchMark mark
+        cdef const EndedTxn* ended = NULL
         memset(&row, 0, sizeof(BatchRow))
-        memset(&mark, 0, sizeof(Mark))
+        memset(&mark, 0, sizeof(BatchMark))
         row.producer_id, row.producer_epoch, row.last_sequence = producer_id, epoch, last_sequence
         row.base_offset, row.last_offset, row.max_timestamp = base_offset, last_offset, max_timestamp
         row.attributes = <int16_t>(is_transactional * TRANSACTIONAL | is_control * CONTROL)
@@ -939,7 +939,7 @@ cdef class Producers:
             raise MemoryError
         if not self.table.ended_count:
             return None
-        ended = <const Ended*>self.table.ended.data
+        ended = <const EndedTxn*>self.table.ended.data
         return (<const Transaction*>ended.data).first, ended.last_stable_offset
 
     def violation(self, int64_t producer_id, int32_t epoch, int32_t base_sequence, int32_t last_sequence):
@@ -959,12 +959,12 @@ cdef class Producers:
 
     @property
     def max_timestamp(self):
-        """Of the batches that `run` took, ms; -1: none has one."""
+        """Of the batches that `take` took, ms; -1: none has one."""
         return self.table.max_timestamp
 
     @property
     def highest_base(self):
-        """The highest base offset of the batches that `run` took; the least int64: there is none."""
+        """The highest base offset of the batches that `take` took; the least int64: there is none."""
         return self.table.highest_base
 
     @property
@@ -973,7 +973,7 @@ cdef class Producers:
         cdef const Producer* producers = <const Producer*>self.table.producers.data
         return None if self.table.first_open < 0 else producers[self.table.first_open].open.first
 
-    def open(self):
+    def open_transactions(self):
         """{producer id: its open transaction}, in the order in which they were opened."""
         cdef int64_t index = self.table.first_open
         cdef list found = []
@@ -984,12 +984,12 @@ cdef class Producers:
         return {producer_at(&self.table, at).id: open_transaction_of(producer_at(&self.table, at), self.kind)
                 for at in found}
 
-    def pop(self, int64_t producer_id):
+    def pop_open(self, int64_t producer_id):
         """Closes and returns the open transaction of a producer; None: it has none."""
         cdef Producer* producer = known_producer(&self.table, producer_id)
         if producer == NULL or producer.opened < 0:
             return None
-        set_closed(&self.table, producer)
+        remove_open(&self.table, producer)
         return open_transaction_of(producer, self.kind)
 
     def set_coordinator_epoch(self, int64_t producer_id, int64_t epoch):
@@ -998,7 +998,7 @@ cdef class Producers:
 
 
 cdef tuple entry_of(const Producer* producer):
-    cdef const Kept* last = producer.kept + producer.kept_count - 1
+    cdef const KeptBatch* last = producer.kept + producer.kept_count - 1
     first = producer.open.first if producer.opened >= 0 else -1
     if producer.kept_count == 0:
         return producer.id, producer.epoch, -1, -1, 0, producer.last_timestamp, producer.coordinator_epoch, first
@@ -1018,11 +1018,11 @@ cdef object open_transaction_of(const Producer* producer, kind):
 cdef class Chunk:
     """Columns of equal length. Immutable; its memory is shared with Arrow consumers."""
     cdef Storage* storage
-    cdef readonly Rows rows
+    cdef readonly BatchRows rows
     cdef object lists
 
     def __init__(self):
-        raise TypeError("a Chunk is made by a Decoder, or of Rows")
+        raise TypeError("a Chunk is made by a Decoder, or of BatchRows")
 
     def __dealloc__(self):
         storage_drop(self.storage)
@@ -1075,14 +1075,14 @@ cdef class Chunk:
         cdef const Column* c = self.storage.out + column
         cdef int64_t rows = self.storage.rows
         cdef const int32_t* offsets = <const int32_t*>c.buffers[1]
-        validity = None if c.nulls == 0 else window(self, c.buffers[0], (rows + 7) // 8)
+        validity = None if c.nulls == 0 else memory_of(self, c.buffers[0], (rows + 7) // 8)
         if width > 0:
-            return validity, window(self, c.buffers[1], rows * width), None
+            return validity, memory_of(self, c.buffers[1], rows * width), None
         if width < 0:
-            return validity, window(self, c.buffers[1], (rows + 7) // 8), None
-        return validity, window(self, c.buffers[1], (rows + 1) * 4), window(self, c.buffers[2], offsets[rows])
+            return validity, memory_of(self, c.buffers[1], (rows + 7) // 8), None
+        return validity, memory_of(self, c.buffers[1], (rows + 1) * 4), memory_of(self, c.buffers[2], offsets[rows])
 
-    def viewed(self, Layout layout not None, int64_t column, int64_t start, int64_t stop):
+    def viewed_values(self, Layout layout not None, int64_t column, int64_t start, int64_t stop):
         """The values [start, stop) of a column of views as bytes or None: of a key or value the rows, of headers the
         entries."""
         cdef RecordView view = record_view(&self.storage.columns, layout.shown)
@@ -1111,21 +1111,21 @@ cdef class Chunk:
             )))
         return found
 
-    def headers(self):
+    def header_buffers(self):
         """(key offsets, keys, value validity, value offsets, values) of all headers, as memoryviews; the last two only
         without views."""
         cdef Columns* c = &self.storage.columns
         cdef int64_t n = (c.headers + 1) * 4
-        keys = window(self, c.header_key.offsets.data, n), window(self, c.header_key.data.data, c.header_key.used)
+        keys = memory_of(self, c.header_key.offsets.data, n), memory_of(self, c.header_key.data.data, c.header_key.used)
         if c.want & WANT_VIEWS:
             return *keys, None, None, None
-        return (*keys, window(self, c.header_value.validity.data, (c.headers + 7) // 8),
-                window(self, c.header_value.offsets.data, n),
-                window(self, c.header_value.data.data, c.header_value.used))
+        return (*keys, memory_of(self, c.header_value.validity.data, (c.headers + 7) // 8),
+                memory_of(self, c.header_value.offsets.data, n),
+                memory_of(self, c.header_value.data.data, c.header_value.used))
 
     def runs(self):
         """int64 pairs (index of a batch row, number of its rows), in order, as a memoryview."""
-        return window(self, self.storage.columns.runs.data, self.storage.columns.run_count * <int64_t>sizeof(Run))
+        return memory_of(self, self.storage.columns.runs.data, self.storage.columns.run_count * <int64_t>sizeof(Run))
 
     def lists_capsule(self, offsets, validity, int64_t nulls):
         """A new arrow_array capsule: a list array over the rows. `offsets` int32, `validity` bits; copied at the first
@@ -1142,18 +1142,18 @@ cdef class Chunk:
                     to.data, to.capacity = NULL, 0
                     raise MemoryError
                 if source.view.len > 0:
-                    memcpy(to[i].data, source.data(), <size_t>source.view.len)
+                    memcpy(to[i].data, source.view.buf, <size_t>source.view.len)
             s.extra_count += 2
             self.lists = (<uintptr_t>to[0].data, <uintptr_t>to[1].data, offsets.nbytes // 4 - 1, nulls)
         at, bits, length, nulls = self.lists
         return list_capsule(s, <const void*><uintptr_t>bits, <const void*><uintptr_t>at, length, nulls)
 
 
-def arrow_values(schema, array):
+def binary_array_buffers(schema, array):
     """A foreign binary array: (validity or None, offsets, data, offset, length, bits of an offset: 32 or 64). The views
     keep the array alive."""
-    spans, first, length, bits = borrow_values(schema, array)
-    views = [None if at == 0 else window(array, <const void*><uintptr_t>at, size) for at, size in spans]
+    spans, first, length, bits = borrow_binary_array(schema, array)
+    views = [None if at == 0 else memory_of(array, <const void*><uintptr_t>at, size) for at, size in spans]
     return *views, first, length, bits
 
 
@@ -1162,7 +1162,7 @@ cdef class PassResult:
     """What one pass over consecutive bytes of an input finds.
 
     chunks     of the records, in order
-    tables     Rows of all batches, in order
+    tables     BatchRows of all batches, in order
     damage     a list of Damage
     remaining  bytes of a cut batch at the end
     restored   a list of Restored
@@ -1181,12 +1181,12 @@ cdef tuple offsets_of(const BatchRow* row):
     return row.base_offset, row.next_offset, row.partition_leader_epoch, row.crc, is_wrapper(row)
 
 
-cdef tuple placed(const BatchRow* row):
+cdef tuple position_and_offsets(const BatchRow* row):
     return row.position, offsets_of(row)
 
 
 cdef tuple left_out_of(const Engine* e):
-    return placed(&e.left_out[0]), placed(&e.left_out[1])
+    return position_and_offsets(&e.left_out[0]), position_and_offsets(&e.left_out[1])
 
 
 @cython.final
@@ -1264,19 +1264,19 @@ cdef class Decoder:
         """Begins the next input, or bytes [start, stop) of it; positions are those in the whole input."""
         claim(&self.busy)
         try:
-            self.begin(data if isinstance(data, Source) else Source(data), start, stop)
+            self.begin_input(data if isinstance(data, Source) else Source(data), start, stop)
         finally:
             self.busy = False
 
-    cdef int begin(self, Source source, int64_t start, stop) except -1:
+    cdef int begin_input(self, Source source, int64_t start, stop) except -1:
         cdef int64_t length = source.size if stop is None else stop
         self.source = source
         if self.source.reading is None:
-            input_memory(&self.e.input, self.source.data(), length, self.source.size)
+            input_begin_memory(&self.e.input, <const uint8_t*>self.source.view.buf, length, self.source.size)
             self.e.input.viewable = self.may_view(source)
         else:
             # a file that is shorter than when its end was planned: the rest is unreadable
-            input_reader(&self.e.input, &self.source.reader, length, max(length, <int64_t>self.source.size))
+            input_begin_reader(&self.e.input, &self.source.reader, length, max(length, <int64_t>self.source.size))
         if self.taken_batches:
             self.taken_batches = []
         self.tried = (0, [])
@@ -1290,7 +1290,7 @@ cdef class Decoder:
     cdef int end_input(self) except -1:
         """Lets go of the input."""
         self.source = self.viewed = None
-        input_memory(&self.e.input, NULL, 0, 0)
+        input_begin_memory(&self.e.input, NULL, 0, 0)
         return 0
 
     cdef bint may_view(self, Source source):
@@ -1320,7 +1320,7 @@ cdef class Decoder:
             raise ValueError("no input")
         claim(&self.busy)
         try:
-            return self.fill()
+            return self.fill_chunk()
         finally:
             self.busy = False
 
@@ -1335,7 +1335,7 @@ cdef class Decoder:
             return True
         return p[V2_ATTRIBUTES_OFFSET + 1 if p[MAGIC_OFFSET] >= BATCH_MAGIC else UP_TO_MAGIC] & CODEC_MASK == 0
 
-    cdef bint fill(self) except -1:
+    cdef bint fill_chunk(self) except -1:
         cdef int status
         cdef Ending ending
         cdef bint small = self.is_small()
@@ -1367,7 +1367,7 @@ cdef class Decoder:
                     ending = engine_ended(&self.e, &status)
             if ending == ENDED or (ending == ENDED_UNLESS_FOUND and not self.batch_follows()):
                 return False
-            self.damaged(status, detail)
+            self.raise_or_skip(status, detail)
         return False
 
     cdef tuple decompress(self):
@@ -1376,17 +1376,17 @@ cdef class Decoder:
         cdef Py_buffer view
         cdef int status
         cdef int codec = e.row.codec
-        cdef int64_t limit = engine_limit(e)
+        cdef int64_t limit = payload_limit(e)
         # a copy: a traceback's frame, or a codec, may keep what it is given
         payload = PyBytes_FromStringAndSize(<const char*>e.payload, e.payload_length)
         try:
             if e.row.magic >= BATCH_MAGIC and e.row.record_count == 0:
-                out = self.no_records(codec, payload, limit)
+                out = self.check_no_records(codec, payload, limit)
             elif e.options.audit:
                 seen = self.codecs.StreamAudit()
                 last_size = self.last_sizes.get(codec, 0)
                 out = self.codecs.decompress(codec, payload, limit, last_size, e.row.magic, seen)
-                audit_stream(&e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
+                note_stream(&e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
             else:
                 out = self.codecs.decompress(codec, payload, limit, self.last_sizes.get(codec, 0), e.row.magic)
         except self.codecs.MissingCodec as missing:
@@ -1399,11 +1399,11 @@ cdef class Decoder:
         PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
         self.last_sizes[codec] = view.len
         with nogil:
-            status = engine_payload(e, <const uint8_t*>view.buf, view.len, 0)
+            status = engine_decode(e, <const uint8_t*>view.buf, view.len, 0)
         PyBuffer_Release(&view)
         return status, ""
 
-    cdef object no_records(self, int codec, payload, int64_t limit):
+    cdef object check_no_records(self, int codec, payload, int64_t limit):
         """Returns no bytes for a batch of 0 records: readers only check the beginning of its stream."""
         if self.e.options.audit:
             try:
@@ -1419,7 +1419,7 @@ cdef class Decoder:
             self.codecs.probe(codec, payload, limit, 2)
         return b""
 
-    cdef int damaged(self, int status, detail) except -1:
+    cdef int raise_or_skip(self, int status, detail) except -1:
         """Raises the fault; with `skip`, restores the batch, or records the damage and continues after it."""
         cdef Engine* e = &self.e
         cdef int64_t start = e.position, end, stop
@@ -1460,7 +1460,7 @@ cdef class Decoder:
         """Whether this batch, which is cut, can be restored, or a batch is found after its first byte."""
         cdef int64_t start = self.e.position
         with nogil:
-            remember_good(&self.e)
+            save_good_next(&self.e)
         found = self.search(start, start + 1)
         follows = found < self.e.input.size if self.rules is None else self.rules.follows(self, start, found)
         self.source.raise_if_failed()
@@ -1502,7 +1502,7 @@ cdef class Decoder:
         """Position and `offsets_of` of the last good batches that were in the ranges."""
         cdef BatchRow* rows = <BatchRow*>self.e.rows.data
         cdef int64_t i, first = max(self.e.row_count - ORDER_WINDOW, self.e.first_row)
-        rest = [placed(rows + i) for i in range(first, self.e.row_count)]
+        rest = [position_and_offsets(rows + i) for i in range(first, self.e.row_count)]
         return (self.taken_batches + rest)[-ORDER_WINDOW:]
 
     def framed_end(self, int64_t position):
@@ -1590,7 +1590,7 @@ cdef class Decoder:
         self.add_damage(start, end, "base_offset_undecided", fault)
         self.e.position = end
 
-    def read_from(self, const uint8_t[::1] raw, int64_t position, dict changes):
+    def read_restored(self, const uint8_t[::1] raw, int64_t position, dict changes):
         """Reads the batch at `position` from other bytes, and adds it to the list of restored batches. False: it is
         refused nevertheless, and the position is the one before. changes: see `pop_restored`."""
         cdef Engine* e = &self.e
@@ -1598,7 +1598,7 @@ cdef class Decoder:
         cdef int64_t end = position + len(raw), before = e.position
         cdef int status
         try:
-            input_memory(&e.input, &raw[0] - position, end, end)
+            input_begin_memory(&e.input, &raw[0] - position, end, end)
             e.input.low = position
             e.position = e.trusted = position
             status = engine_step(e)
@@ -1632,16 +1632,16 @@ cdef class Decoder:
     cdef PassResult read_all(self, Source source, start, stop, after):
         claim(&self.busy)
         try:
-            self.begin(source, start, stop)
+            self.begin_input(source, start, stop)
             memset(&self.e.expected, 0, sizeof(self.e.expected))   # of the input before
             if after is not None:
                 self.continue_after(*after)
-            return self.rest(self.fill())
+            return self.take_all(self.fill_chunk())
         finally:
             self.end_input()
             self.busy = False
 
-    cdef PassResult rest(self, bint more):
+    cdef PassResult take_all(self, bint more):
         """What is read so far, and with `more` all that follows."""
         cdef PassResult found = PassResult.__new__(PassResult)
         found.chunks, found.tables, found.damage, found.restored = [], [], [], []
@@ -1650,14 +1650,14 @@ cdef class Decoder:
                 found.damage += [one for _, _, one in self.pop_damage(not more)]
             if self.restored:
                 found.restored += [Restored.of(*one) for one in self.pop_restored()]
-            rows = self.taken_rows()
-            chunk = self.taken_chunk(rows, False)
+            rows = self.take_batch_rows()
+            chunk = self.take_chunk(rows, False)
             if chunk is not None:
                 found.chunks.append(chunk)
             found.tables.append(rows)
             if not more:
                 break
-            more = self.fill()
+            more = self.fill_chunk()
         found.remaining = self.remaining
         return found
 
@@ -1669,11 +1669,11 @@ cdef class Decoder:
         cdef bint more
         claim(&self.busy)
         try:
-            self.begin(source, start, stop)
+            self.begin_input(source, start, stop)
             memset(&self.e.expected, 0, sizeof(self.e.expected))
-            more = self.fill()
+            more = self.fill_chunk()
             if more or self.damage or c.rows > MOST_LISTED:
-                return _columns_of(self.layout, self.rest(more))
+                return _columns_of(self.layout, self.take_all(more))
             found = records_of(c, <BatchRow*>self.e.rows.data, self.layout, 0, c.rows)
             if c.key.used + c.value.used + c.header_key.used + c.header_value.used > MOST_LISTED_BYTES:
                 columns_release(c)
@@ -1686,7 +1686,7 @@ cdef class Decoder:
             self.busy = False
 
     def read_stretch(self, Source source not None, border, next_border, int64_t most):
-        """The stretch between two borders of Stretches, in chunks: a list of (Chunk or None, Rows). None if it has
+        """The stretch between two borders of Stretches, in chunks: a list of (Chunk or None, BatchRows). None if it has
         anything but undamaged batches, or more than `most` bytes of payload: this decoder is not used again then."""
         cdef int64_t left = most
         cdef list found = []
@@ -1694,14 +1694,15 @@ cdef class Decoder:
             return None
         claim(&self.busy)
         try:
-            self.begin(source, border[0], next_border[0])
+            self.begin_input(source, border[0], next_border[0])
             while self.e.position < self.e.input.stop:
-                if not self.fill():
+                if not self.fill_chunk():
                     return None
                 left -= self.e.chunk_used
                 if left < 0:
                     return None
-                found.append(self.taken(False))
+                rows = self.take_batch_rows()
+                found.append((self.take_chunk(rows, False), rows))
             return found
         except KafkaRecordError:         # found again by the decoder that reads it in place of this one
             return None
@@ -1721,7 +1722,7 @@ cdef class Decoder:
     def continue_after(self, border, tables):
         """Sets what a decoder knows of the batches before its position, as if it had read them. border: a border of
         Stretches; tables: the batches before it, at least the last 64 ones."""
-        cdef Rows rows
+        cdef BatchRows rows
         cdef BatchRow* row
         cdef int64_t i
         _, self.e.previous_next, self.e.previous_epoch, self.e.reached, left_out = border
@@ -1734,7 +1735,7 @@ cdef class Decoder:
                 self.e.good_next = rows.at(rows.count - 1).next_offset
             if self.e.options.file_rules:
                 first = max(rows.count - ORDER_WINDOW, 0)
-                found = [placed(rows.at(i)) for i in range(first, rows.count)]
+                found = [position_and_offsets(rows.at(i)) for i in range(first, rows.count)]
                 self.taken_batches = (self.taken_batches + found)[-ORDER_WINDOW:]
 
     def pop_damage(self, bint final=True):
@@ -1756,22 +1757,19 @@ cdef class Decoder:
         row.magic, row.crc, row.attributes, row.codec = magic, crc, attributes, attributes & CODEC_MASK
 
     def take(self, bint empty=False):
-        """(Chunk of the records so far, Rows of their batches); the decoder begins new ones. Without records the chunk
-        is None, or with `empty` a Chunk without rows."""
+        """(Chunk of the records so far, BatchRows of their batches); the decoder begins new ones. Without records the
+        chunk is None, or with `empty` a Chunk without rows."""
         claim(&self.busy)
         try:
-            return self.taken(empty)
+            rows = self.take_batch_rows()
+            return self.take_chunk(rows, empty), rows
         finally:
             self.busy = False
 
-    cdef tuple taken(self, bint empty):
-        cdef Rows rows = self.taken_rows()
-        return self.taken_chunk(rows, empty), rows
-
-    cdef Rows taken_rows(self):
+    cdef BatchRows take_batch_rows(self):
         cdef Engine* e = &self.e
-        cdef Rows rows = Rows.__new__(Rows)
-        remember_good(e)
+        cdef BatchRows rows = BatchRows.__new__(BatchRows)
+        save_good_next(e)
         if e.options.file_rules:
             self.taken_batches = self.good_rows()
         rows.buffer, rows.count = e.rows, e.row_count
@@ -1784,7 +1782,7 @@ cdef class Decoder:
         e.first_row = 0
         return rows
 
-    cdef Chunk taken_chunk(self, Rows rows, bint empty):
+    cdef Chunk take_chunk(self, BatchRows rows, bint empty):
         cdef Chunk chunk
         if empty and columns_reserve(&self.e.columns, 1, 0) != OK:
             raise MemoryError
@@ -1810,7 +1808,7 @@ cdef class Decoders:
     def __cinit__(self, make):
         self.make = make
 
-    cdef Decoder one(self):
+    cdef Decoder idle_or_new(self):
         cdef Decoder decoder = self.idle
         if decoder is None:
             return self.make()
@@ -1826,7 +1824,7 @@ cdef class Decoders:
         return 0
 
     cdef PassResult read_all(self, Source source, start, stop, after):
-        cdef Decoder decoder = self.one()
+        cdef Decoder decoder = self.idle_or_new()
         cdef PassResult found = decoder.read_all(source, start, stop, after)
         self.put_back(decoder)
         return found
@@ -1837,22 +1835,22 @@ cdef class Decoders:
 
     cdef object records(self, Source source, int64_t start, int64_t stop):
         """See Decoder.records."""
-        cdef Decoder decoder = self.one()
+        cdef Decoder decoder = self.idle_or_new()
         found = decoder.records(source, start, stop)
         self.put_back(decoder)
         return found
 
     def read_stretch(self, Source source not None, border, next_border, int64_t most):
         """See Decoder.read_stretch."""
-        cdef Decoder decoder = self.one()
+        cdef Decoder decoder = self.idle_or_new()
         found = decoder.read_stretch(source, border, next_border, most)
         if found is not None:
             self.put_back(decoder)
         return found
 
-    def share(self, Stretches stretches not None):
+    def read_stretches(self, Stretches stretches not None):
         """Decodes stretches of an input until none is left. Called by several threads."""
-        cdef Decoder decoder = self.one()
+        cdef Decoder decoder = self.idle_or_new()
         if stretches.read(decoder):
             self.put_back(decoder)
 
@@ -1883,7 +1881,7 @@ cdef class BatchesInMemory:
         return stop - start
 
 
-cdef int walk(Engine* e, int64_t size) noexcept nogil:
+cdef int walk_headers(Engine* e, int64_t size) noexcept nogil:
     """Reads headers over `size` bytes or more, or to where a chunk ends for its stored bytes. Anything but OK: reading
     in stretches ends at the position."""
     cdef int64_t stop = e.position + size
@@ -1920,20 +1918,20 @@ cdef class Stretches:
         from threading import Lock
         self.walker, self.source, self.size = walker, source, source.size if size is None else size
         self.lock, self.returned = Lock(), SimpleQueue()
-        walker.begin(source, start, stop)
+        walker.begin_input(source, start, stop)
         walker.e.options.payloads, walker.e.options.check_crc = NO_PAYLOADS, NO_CHECKS
         self.borders, self.parts = [self.walker.border], []
 
     @property
-    def first(self):
+    def first_border(self):
         """The border at which reading begins."""
         return self.borders[0]
 
-    def next(self):
+    def next_border(self):
         """Walks to the next border after which a chunk ends for its stored bytes, and returns it; None: there is none.
         For one thread, in place of `read`."""
         with nogil:
-            walk(&self.walker.e, self.size)
+            walk_headers(&self.walker.e, self.size)
         return self.walker.border if self.walker.e.stretch_used >= self.walker.e.options.stretch_bytes else None
 
     cdef int64_t take(self) except -2:
@@ -1943,7 +1941,7 @@ cdef class Stretches:
             if self.ended:
                 return -1
             with nogil:
-                status = walk(&self.walker.e, self.size)
+                status = walk_headers(&self.walker.e, self.size)
             self.ended = self.ended or status != OK
             if self.walker.e.position == self.borders[len(self.borders) - 1][0]:
                 return -1
@@ -1999,7 +1997,7 @@ cdef class Stretches:
         if interrupt is not None:
             raise interrupt
 
-    def join(self):
+    def joined(self):
         """The good stretches as one PassResult, and the border at which they end."""
         cdef PassResult found = PassResult([], [], []), part
         for border, part in zip(self.borders, self.parts):

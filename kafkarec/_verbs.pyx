@@ -1,11 +1,12 @@
 """The compiled module of single verbs, which is loaded with the first of them: what reading and writing do not need.
 
-    Request, headers_of_good_batches   checks batches and records of produce requests, and what is appended to a log;
+    RequestCheck, headers_of_good_batches
+                                       checks batches and records of produce requests, and what is appended to a log;
                                        stores no records: see `_c/record_stats.pxd`. `ops/validate` decides what is done
     stamp_messages, writable_view      sets offsets and times of messages
     LastOffsets                        the last offset of each key, for compaction: see `_c/offset_map.pxd`
     lines                              rows as JSON Lines, for `cat` and `scan`: see `_c/lines.pxd`
-    batch_of, rewrite_records, FieldCheck
+    read_batch_header, rewrite_records, HeaderFirstCheck
                                        batches and records of magic 3, for kafkarec.experimental: see `_c/magic_3.pxd`
 """
 cimport cython
@@ -20,13 +21,13 @@ from kafkarec._c.input_columns cimport (
     BOOL, INT_16, INT_32, INT_64, INT_8, OFFSETS_32, UINT_32, Cells, Misfit, Span, offset_buffer_rises,
 )
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD,
-    MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow, codec_name, frame, is_control, is_transactional, is_wrapper,
-    least_size, read_legacy, read_v2, verify_crc, wrapping_add,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET,
+    TRANSACTIONAL, UP_TO_MAGIC, BatchRow, codec_name, frame, is_control, is_transactional, is_wrapper, least_size,
+    read_message_header, read_v2_header, verify_crc, wrapping_add,
 )
 from kafkarec._c.magic_3 cimport (
-    HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, FieldScan, RecordsOut, copy_records, read_batch_of,
-    rewritten_size, scan_fields, scan_of,
+    HEADER_FIRST, MAGIC_3, NO_RECORD_ATTRIBUTES, TWO_FRAMES, FieldScan, RecordsOut, begin_field_scan, copy_records,
+    read_batch_of, rewrite_bound, scan_fields,
 )
 from kafkarec._c.columns cimport SLACK, buffer_free
 from kafkarec._c.decompress cimport DecompressContext, Lz4Frame, decompress_payload, decompress_release
@@ -35,18 +36,21 @@ from kafkarec._c.lines cimport (
     LineColumn, Lines, is_numeric, put_lines,
 )
 from kafkarec._c.message cimport wrapper_payload
-from kafkarec._c.offset_map cimport OffsetMap, Slot, offset_map_begin, offset_map_end, offset_map_latest, offset_map_put
-from kafkarec._c.record_stats cimport (
-    MOST_REFUSED, RecordStats, Refused, Rules, check_sizes, scan_batch, scan_message, scan_wrapper, stats_begin,
+from kafkarec._c.offset_map cimport (
+    OffsetMap, Slot, offset_map_begin, offset_map_end, offset_map_keep_latest, offset_map_put_rows,
 )
-from kafkarec._c.record_walk cimport PartsWalk, PlainWalk, next_int, walk_from
+from kafkarec._c.record_stats cimport (
+    MOST_REFUSED, RecordRules, RecordStats, RefusedRecord, check_record_sizes, scan_batch, scan_message, scan_wrapper,
+    stats_begin,
+)
+from kafkarec._c.record_walk cimport Magic2Walk, Magic3Walk, begin_walk, next_int
 from kafkarec._c.status cimport (
     ATTRIBUTES_LOST, BASE_OFFSET_NOT_ZERO, BATCH_TOO_LARGE, BATCH_TOO_SMALL, CUT, END, LEADER_EPOCH_DIFFERS,
     LENGTH_BEYOND_END, MESSAGE_TRUNCATED, NEEDS_CODEC, OFFSETS_OUT_OF_ORDER, OK, RECORDS_LEFT_OVER,
     RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, UNSUPPORTED_MAGIC, Fault, refuse,
 )
 from kafkarec._c.write cimport put_i64, put_u32
-from kafkarec._core cimport HeldBytes, crc32_on, window
+from kafkarec._core cimport HeldBytes, crc32_on, memory_of
 from kafkarec._entry.calls cimport claim, fault_fields, reasons_by_status
 
 import os
@@ -94,7 +98,8 @@ cdef class HeldColumns:
 
 # ---- batches and records that are checked
 
-cdef int next_batch(const uint8_t* base, int64_t length, int64_t position, BatchRow* row, Fault* fault) noexcept nogil:
+cdef int read_framed_batch(const uint8_t* base, int64_t length, int64_t position, BatchRow* row,
+                           Fault* fault) noexcept nogil:
     """Frames a batch like `read_batch` of `batch.pxd`, but accepts messages as short as Kafka's framing does. A batch
     too small for its header has zeros for the missing fields: Kafka compares base offset and leader epoch before it
     checks the size."""
@@ -110,17 +115,17 @@ cdef int next_batch(const uint8_t* base, int64_t length, int64_t position, Batch
         if size < least_size(row.magic):
             memset(header, 0, LARGEST_HEADER)
             memcpy(header, p, <size_t>size)
-            read_v2(header, row)
+            read_v2_header(header, row)
             return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), size)
-        read_v2(p, row)
+        read_v2_header(p, row)
     else:
-        read_legacy(p, row)
+        read_message_header(p, row)
     row.codec = row.attributes & CODEC_MASK
     row.first_offset = row.base_offset
     return OK
 
 
-cdef inline void set_place(Fault* fault, const BatchRow* row) noexcept nogil:
+cdef inline void set_fault_place(Fault* fault, const BatchRow* row) noexcept nogil:
     fault.position, fault.base_offset, fault.record = row.position, row.base_offset, -1
     fault.next_position = row.position + row.size_in_bytes
 
@@ -135,7 +140,7 @@ cdef struct BatchRules:
     int64_t most_bytes           # of a batch
 
 
-cdef int check_rules(const BatchRules* d, const BatchRow* row, Fault* fault) noexcept nogil:
+cdef int check_batch_rules(const BatchRules* d, const BatchRow* row, Fault* fault) noexcept nogil:
     if d.of_leader and row.partition_leader_epoch != d.leader_epoch:
         return refuse(fault, LEADER_EPOCH_DIFFERS, d.leader_epoch, row.partition_leader_epoch)
     if d.from_zero and row.magic >= BATCH_MAGIC and row.base_offset != 0:
@@ -146,7 +151,7 @@ cdef int check_rules(const BatchRules* d, const BatchRow* row, Fault* fault) noe
 
 
 @cython.final
-cdef class Request:
+cdef class RequestCheck:
     """A produce request: frames and checks its batches, then scans their records.
 
     batches, end       number of batches, and where the last one ends; a truncated batch may follow
@@ -184,9 +189,9 @@ cdef class Request:
         cdef int status, ruled
         self.one_magic, self.max_timestamp, self.last_offset = True, ABSENT, ABSENT
         while True:
-            status = next_batch(base, self.held.size, self.end, &row, fault)
+            status = read_framed_batch(base, self.held.size, self.end, &row, fault)
             if status == OK or status == BATCH_TOO_SMALL:
-                ruled = check_rules(d, &row, fault)
+                ruled = check_batch_rules(d, &row, fault)
                 status = status if ruled == OK else ruled
             if status == OK and d.check_crcs:
                 status = verify_crc(base + self.end, &row, fault)
@@ -209,7 +214,7 @@ cdef class Request:
             self.end += row.size_in_bytes
 
     @property
-    def first(self):
+    def first_batch(self):
         """The fields of ops.validate.rules.FirstBatch; -1 where the first batch's magic does not have them."""
         cdef const BatchRow* row = &self.row
         cdef bint is_batch = row.magic >= BATCH_MAGIC
@@ -228,7 +233,7 @@ cdef class Request:
         cdef int status
         if self.row.magic >= BATCH_MAGIC:
             return least_size(self.row.magic), self.row.size_in_bytes - least_size(self.row.magic)
-        set_place(&fault, &self.row)
+        set_fault_place(&fault, &self.row)
         status = wrapper_payload(base, &self.row, &payload, &length, &fault)
         if status != OK:
             raise refusal(status, &fault)
@@ -242,7 +247,7 @@ cdef class Request:
         partly     the fields of a record need not fill its length
         limit      the most bytes of an inner message
         """
-        cdef Rules r
+        cdef RecordRules r
         cdef Fault fault
         cdef HeldBytes held
         cdef const uint8_t* p
@@ -252,7 +257,7 @@ cdef class Request:
         r.most_body = rules.most_body if self.row.codec else INT32_MAX
         r.to_magic, r.now, r.before_ms, r.after_ms = rules.magic, rules.now, rules.before_ms, rules.after_ms
         stats_begin(&self.record_stats)
-        set_place(&fault, &self.row)
+        set_fault_place(&fault, &self.row)
         if payload is None:
             with nogil:
                 status = self.scan_messages(&r, &fault)
@@ -270,17 +275,17 @@ cdef class Request:
             raise refusal(status, &fault)
         return fault.position, fault.base_offset, fault.next_position
 
-    def too_large(self, payload, int32_t most):
+    def first_too_large(self, payload, int32_t most):
         """(index, size) of the first record of the first batch, a compressed one, with more than `most` bytes; None:
         there is none. payload: its decompressed records."""
         cdef HeldBytes held = HeldBytes(payload)
         cdef Fault fault
         cdef int status
         with nogil:
-            status = check_sizes(&self.row, held.data, held.data + held.size, most, &fault)
+            status = check_record_sizes(&self.row, held.data, held.data + held.size, most, &fault)
         return None if status == OK else (fault.record, fault.found)
 
-    cdef int scan_messages(self, const Rules* rules, Fault* fault) noexcept nogil:
+    cdef int scan_messages(self, const RecordRules* rules, Fault* fault) noexcept nogil:
         """Scans plain messages, each of which is a batch; stops after the first refused one, and before another
         magic."""
         cdef const uint8_t* base = self.held.data
@@ -288,12 +293,12 @@ cdef class Request:
         cdef int64_t at = 0
         cdef int status = OK
         while at < self.end and status == OK and self.record_stats.refused_count == 0:
-            status = next_batch(base, self.end, at, &row, fault)
+            status = read_framed_batch(base, self.end, at, &row, fault)
             if status != OK:
                 break
             if row.magic != self.row.magic:
                 break
-            set_place(fault, &row)
+            set_fault_place(fault, &row)
             status = scan_message(
                 &self.record_stats, rules, &row, base + at, row.size_in_bytes, row.base_offset, 0, fault
             )
@@ -306,10 +311,10 @@ cdef class Request:
         cdef const RecordStats* t = &self.record_stats
         return t.records, t.in_order, t.least, t.greatest, t.headers, t.unfit
 
-    def refused(self):
+    def refused_records(self):
         """(number of refused records, whether one is refused for its timestamp, and a list of the first MOST_REFUSED:
         (index in its batch, RecordFault as int, timestamp, offset, magic))."""
-        cdef const Refused* note = <const Refused*>self.record_stats.refused.data
+        cdef const RefusedRecord* note = <const RefusedRecord*>self.record_stats.refused.data
         cdef int64_t i
         notes = [
             (note[i].index, note[i].why, note[i].timestamp, note[i].offset, note[i].magic)
@@ -321,7 +326,7 @@ cdef class Request:
 cdef tuple _CODECS = tuple([codec_name(codec).decode() for codec in range(LATEST_CODEC + 1)])
 
 
-cdef inline object known(int64_t value):
+cdef inline object or_none(int64_t value):
     return None if value == ABSENT else value
 
 
@@ -336,7 +341,7 @@ def headers_of_good_batches(data, *, bint check_crcs):
     cdef int status
     headers = []
     while at < held.size:
-        if (next_batch(held.data, held.size, at, &row, &fault) != OK or row.codec > LATEST_CODEC
+        if (read_framed_batch(held.data, held.size, at, &row, &fault) != OK or row.codec > LATEST_CODEC
                 or row.size_in_bytes < least_size(row.magic)):
             return None
         if check_crcs:
@@ -346,9 +351,9 @@ def headers_of_good_batches(data, *, bint check_crcs):
                 return None
         headers.append((
             row.position, row.size_in_bytes, row.magic, row.crc, None if is_wrapper(&row) else row.base_offset,
-            row.last_offset, known(row.max_timestamp), known(row.partition_leader_epoch), bool(is_control(&row)),
-            bool(is_transactional(&row)), known(row.producer_id), known(row.producer_epoch), known(row.base_sequence),
-            known(row.last_sequence), _CODECS[row.codec], known(row.record_count),
+            row.last_offset, or_none(row.max_timestamp), or_none(row.partition_leader_epoch), bool(is_control(&row)),
+            bool(is_transactional(&row)), or_none(row.producer_id), or_none(row.producer_epoch),
+            or_none(row.base_sequence), or_none(row.last_sequence), _CODECS[row.codec], or_none(row.record_count),
         ))
         at += row.size_in_bytes
     return headers
@@ -359,7 +364,7 @@ def writable_view(fresh):
     ValueError for a byte or none: those are shared."""
     if len(fresh) < 2:
         raise ValueError(f"{len(fresh)} bytes")
-    return window(fresh, PyBytes_AsString(fresh), len(fresh), False)
+    return memory_of(fresh, PyBytes_AsString(fresh), len(fresh), False)
 
 
 def stamp_messages(buffer, int64_t first_offset, timestamp_type, int64_t log_append_time):
@@ -368,26 +373,22 @@ def stamp_messages(buffer, int64_t first_offset, timestamp_type, int64_t log_app
     """
     cdef HeldBytes held = HeldBytes(buffer, PyBUF_WRITABLE)
     cdef bint append_time = timestamp_type == 1
-    with nogil:
-        stamp_each(held.data, held.size, first_offset, append_time, log_append_time)
-
-
-cdef void stamp_each(uint8_t* base, int64_t length, int64_t offset, bint append_time, int64_t time) noexcept nogil:
     cdef BatchRow row
     cdef Fault fault
     cdef int64_t at = 0
     cdef int64_t stamp
     cdef uint8_t* p
-    while at < length and next_batch(base, length, at, &row, &fault) == OK:
-        p = base + at
-        put_i64(p, offset)
-        stamp = time if append_time else max(row.max_timestamp, <int64_t>ABSENT)
-        if row.magic == 1 and (row.timestamp_type != append_time or row.max_timestamp != stamp):
-            p[UP_TO_MAGIC] = <uint8_t>(row.codec | (LOG_APPEND_TIME if append_time else 0))
-            put_i64(p + UP_TO_MAGIC + 1, stamp)
-            put_u32(p + LOG_OVERHEAD, crc32_on(0, p + MAGIC_OFFSET, <size_t>(row.size_in_bytes - MAGIC_OFFSET)))
-        offset = wrapping_add(offset, 1)
-        at += row.size_in_bytes
+    with nogil:
+        while at < held.size and read_framed_batch(held.data, held.size, at, &row, &fault) == OK:
+            p = held.data + at
+            put_i64(p, first_offset)
+            stamp = log_append_time if append_time else max(row.max_timestamp, <int64_t>ABSENT)
+            if row.magic == 1 and (row.timestamp_type != append_time or row.max_timestamp != stamp):
+                p[UP_TO_MAGIC] = <uint8_t>(row.codec | (LOG_APPEND_TIME if append_time else 0))
+                put_i64(p + UP_TO_MAGIC + 1, stamp)
+                put_u32(p + LOG_OVERHEAD, crc32_on(0, p + MAGIC_OFFSET, <size_t>(row.size_in_bytes - MAGIC_OFFSET)))
+            first_offset = wrapping_add(first_offset, 1)
+            at += row.size_in_bytes
 
 
 # ---- the last offset of each key
@@ -446,7 +447,7 @@ cdef class LastOffsets:
                 raise ValueError(f"rows {first} to {stop} of {rows}")
             claim(&self.busy)
             with nogil:
-                added = offset_map_put(
+                added = offset_map_put_rows(
                     &self.table, columns.ends, columns.data, columns.validity, columns.offsets, first, stop
                 )
             self.busy = False
@@ -461,7 +462,7 @@ cdef class LastOffsets:
         cdef uint8_t* out = <uint8_t*>PyByteArray_AsString(keep)
         claim(&self.busy)
         with nogil:
-            offset_map_latest(
+            offset_map_keep_latest(
                 &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count, out
             )
         self.busy = False
@@ -482,16 +483,11 @@ _SHORT = {8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r", 34: b'\\"', 
 cdef Escape[128] escapes
 
 
-cdef int fill_escapes() except -1:
-    cdef int byte
-    for byte in range(128):
-        text = _SHORT.get(byte) or (b"\\u%04x" % byte if byte < 32 or byte == 127 else b"%c" % byte)
-        memcpy(escapes[byte].text, PyBytes_AsString(text), <size_t>len(text))
-        escapes[byte].length = <uint8_t>len(text)
-    return 0
-
-
-fill_escapes()
+cdef int _byte
+for _byte in range(128):
+    _text = _SHORT.get(_byte) or (b"\\u%04x" % _byte if _byte < 32 or _byte == 127 else b"%c" % _byte)
+    memcpy(escapes[_byte].text, PyBytes_AsString(_text), <size_t>len(_text))
+    escapes[_byte].length = <uint8_t>len(_text)
 
 
 @cython.final
@@ -502,7 +498,7 @@ cdef class Formatter(HeldColumns):
     def __dealloc__(self):
         buffer_free(&self.out.buffer)
 
-    cdef void* room_for(self, int64_t size) except NULL:
+    cdef void* zeros(self, int64_t size) except NULL:
         """Zeros, which stay where they are."""
         cdef bytearray space = bytearray(size + 1)
         self.kept.append(space)
@@ -512,7 +508,7 @@ cdef class Formatter(HeldColumns):
         """A text with SLACK bytes after it."""
         cdef Span span
         span.length = len(text)
-        span.data = <const uint8_t*>self.room_for(span.length + SLACK)
+        span.data = <const uint8_t*>self.zeros(span.length + SLACK)
         memcpy(<void*>span.data, PyBytes_AsString(text), <size_t>span.length)
         return span
 
@@ -550,7 +546,7 @@ cdef class Formatter(HeldColumns):
         cdef Span* span
         if len(ready) != stop - start:
             raise ValueError(f"{len(ready)} texts for {stop - start} rows")
-        c.ready = span = <Span*>self.room_for((stop - start) * <int64_t>sizeof(Span))
+        c.ready = span = <Span*>self.zeros((stop - start) * <int64_t>sizeof(Span))
         c.first_ready = start
         for text in ready:
             span.data, span.length = NULL, -1
@@ -560,9 +556,9 @@ cdef class Formatter(HeldColumns):
         self.kept.append(ready)
         return 0
 
-    cdef bytes run(self, list columns, bytes end, int64_t start, int64_t stop):
+    cdef bytes lines(self, list columns, bytes end, int64_t start, int64_t stop):
         cdef int count = <int>len(columns), i, status
-        cdef LineColumn* c = <LineColumn*>self.room_for(count * <int64_t>sizeof(LineColumn))
+        cdef LineColumn* c = <LineColumn*>self.zeros(count * <int64_t>sizeof(LineColumn))
         cdef Span after = self.text(end)
         for i in range(count):
             self.add(c + i, columns[i], start, stop)
@@ -588,12 +584,12 @@ def lines(list columns, bytes end, int64_t start, int64_t stop):
     cdef Formatter formatter = Formatter()
     if not 0 <= start <= stop:
         raise ValueError(f"rows {start} to {stop}")
-    return formatter.run(columns, end, start, stop)
+    return formatter.lines(columns, end, start, stop)
 
 
 # ---- magic 3
 
-def batch_of(int8_t magic, data, int64_t at, bint check_crc):
+def read_batch_header(int8_t magic, data, int64_t at, bint check_crc):
     """(end, where its payload begins, the fields of format.layout.V2Header) of the batch of magic 2 or 3 at byte `at`.
     The errors of `decode`, in their order, and length_beyond_end if the input ends before the batch."""
     cdef HeldBytes held = HeldBytes(data)
@@ -636,13 +632,13 @@ def rewrite_records(
     cdef HeldBytes first = HeldBytes(fields), second = HeldBytes(data)
     cdef bytearray made, made_data = None
     cdef Fault fault
-    cdef PartsWalk at = PartsWalk(
+    cdef Magic3Walk at = Magic3Walk(
         first.data, first.data, first.data + first.size, OK, &fault, False, False, has_attributes, is_apart, False,
         second.data, second.data + second.size, 0,
     )
-    cdef FieldScan scan = scan_of(count, has_attributes)
+    cdef FieldScan scan = begin_field_scan(count, has_attributes)
     cdef RecordsOut out
-    cdef int64_t most = rewritten_size(first.size + second.size)
+    cdef int64_t most = rewrite_bound(first.size + second.size)
     cdef uint8_t* begin
     cdef uint8_t* begin_data = NULL
     cdef bint one_frame = is_apart and data is None
@@ -679,7 +675,7 @@ cdef enum:
 
 
 @cython.final
-cdef class FieldCheck:
+cdef class HeaderFirstCheck:
     """The checks of experimental.header_first.offsets.
 
     batches, records                         checked so far
@@ -712,7 +708,7 @@ cdef class FieldCheck:
                 while status == OK and self.position < stop:
                     status = self.check_batch(&fault)
         if status != OK and status != NEEDS_CODEC:
-            raise self.refused(status, &fault)
+            raise self.refusal(status, &fault)
         return self.position
 
     def read(self, content, int64_t compressed_bytes, bint is_all):
@@ -721,16 +717,16 @@ cdef class FieldCheck:
         cdef HeldBytes held = HeldBytes(content)
         cdef Fault fault
         cdef int status
-        set_place(&fault, &self.row)
+        set_fault_place(&fault, &self.row)
         if held.size < self.scan.at:
             raise ValueError(f"{held.size} bytes, after {self.scan.at} were read")
         with nogil:
             status = self.read_fields(held.data, held.size, compressed_bytes, is_all, &fault)
         if status != OK and status != CUT:
-            raise self.refused(status, &fault)
+            raise self.refusal(status, &fault)
         return status == OK
 
-    cdef object refused(self, int status, const Fault* fault):
+    cdef object refusal(self, int status, const Fault* fault):
         if status != OFFSETS_OUT_OF_ORDER or self.scan.unordered >= 0:
             return refusal(status, fault)
         detail = f"the last record's offset delta is {fault.found}, the header's {fault.expected}"
@@ -741,14 +737,14 @@ cdef class FieldCheck:
         cdef BatchRow* row = &self.row
         cdef const uint8_t* p = self.held.data + self.position
         cdef const uint8_t* payload = p
-        cdef PlainWalk walk
+        cdef Magic2Walk walk
         cdef Lz4Frame lz4
         cdef int32_t first
         cdef int64_t size = 0
         cdef int status = read_batch_of(
             MAGIC_3, p, self.held.size - self.position, self.position, True, row, &payload, fault
         )
-        self.scan = scan_of(row.record_count, not row.attributes & NO_RECORD_ATTRIBUTES)
+        self.scan = begin_field_scan(row.record_count, not row.attributes & NO_RECORD_ATTRIBUTES)
         self.payload_length = p + row.size_in_bytes - payload
         if status != OK or not row.attributes & HEADER_FIRST or row.codec > LATEST_CODEC:
             return NEEDS_CODEC
@@ -757,7 +753,7 @@ cdef class FieldCheck:
         if row.record_count == 0:
             return self.count_batch(0, 0)
         if row.attributes & TWO_FRAMES:
-            walk = walk_from(payload, payload + self.payload_length, fault)
+            walk = begin_walk(payload, payload + self.payload_length, fault)
             first = next_int(&walk)
             if walk.status != OK or not 0 <= first <= walk.end - walk.p:
                 return NEEDS_CODEC

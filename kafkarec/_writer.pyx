@@ -16,8 +16,7 @@ from kafkarec._c.columns cimport Buffer, buffer_free, buffer_reserve
 from kafkarec._c.write cimport (
     BATCH_LIMIT, EXPLICIT_BASE_OFFSET, INITIAL_RATIO as FIRST_RATIO, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER,
     OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, BatchFields, RecordFields, batch_header_size,
-    compression_ratio as ratio_of, estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after,
-    record_size as size_of, sized,
+    estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after, record_size as size_of, size_with_length,
 )
 from kafkarec._c.encode cimport RowSummary, encoder_run, full_before, summarize
 from kafkarec._c.numbers cimport varint_size
@@ -27,23 +26,23 @@ from kafkarec._c.batch_builder cimport (
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
     FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, RECORD_FIELDS,
-    SMALL_INPUT, input_bytes, number,
+    SMALL_INPUT, estimated_encoded_size, number,
 )
 from kafkarec._c.compress cimport LZ4_HEAD, ZSTD_PARAMETERS, compress_release
 from kafkarec._entry.written_batches cimport (
-    FALL_BACK, YES, BatchCuts, OpenBatchState, add_record, buffer_of, cuts_fill, cuts_last_offset, has_last_offset,
-    has_room, set_last_offset,
+    FALL_BACK, YES, OpenBatchState, OriginalBatches, add_record, has_last_offset, has_room, originals_fill,
+    originals_last_offset, readonly_buffer, set_last_offset,
 )
 from kafkarec._entry.arrow_import cimport (
-    InputChunks, chunks_of_rows, chunks_release, chunks_rows, fill_batch_fields, import_array, import_stream,
+    InputChunks, chunks_bind_rows, chunks_release, chunks_row_count, fill_batch_fields, import_array, import_stream,
 )
 from kafkarec._entry.calls cimport (
     ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, call, fast_function, fast_method, same_arguments,
-    spread_by_name,
+    set_by_name,
 )
 from kafkarec._entry.py_rows cimport (
-    SPARE_BYTES, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_fill, rows_recycle,
-    rows_release, types_fill,
+    SPARE_BYTES, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_fill, rows_recycle, rows_release,
+    row_types_fill,
 )
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, OUT_OF_MEMORY, PAUSED, TOO_LARGE_TO_WRITE
 
@@ -81,11 +80,11 @@ cdef RowTypes _row_types
 
 
 def attach(codecs, refused, options, conversion):
-    """Sets what this module uses: `codecs`, `write.encoding.refused`,
+    """Sets what this module uses: `codecs`, `write.encoding.refusal`,
     the module `write.encoding` and its RECORD_CONVERSION."""
     global _codecs, _refused, _options, _conversion
     _codecs, _refused, _options, _conversion = codecs, refused, options, conversion
-    types_fill(&_row_types, conversion)
+    row_types_fill(&_row_types, conversion)
 
 
 INITIAL_RATIO = float(FIRST_RATIO)
@@ -99,8 +98,8 @@ def record_size(signed char magic, int64_t offset_delta, int64_t timestamp_delta
     if magic >= BATCH_MAGIC:
         d.headers_size = varint_size(len(headers))
         for name, content in headers:
-            d.headers_size += sized(len(name.encode() if isinstance(name, str) else name))
-            d.headers_size += sized(ABSENT if content is None else len(content))
+            d.headers_size += size_with_length(len(name.encode() if isinstance(name, str) else name))
+            d.headers_size += size_with_length(ABSENT if content is None else len(content))
     return size_of(&d, magic, offset_delta, timestamp_delta)
 
 
@@ -193,7 +192,7 @@ cdef class OpenBatch:
             self.built = self.write() if self.g.rows.count > 0 else b""
             self._state = BUILT
             if self.g.rows.count > 0 and (self.g.fields.magic >= BATCH_MAGIC or self.g.limit.compressed):
-                self._ratio = ratio_of(len(self.built) - self.g.limit.header_size, self.g.size)
+                self._ratio = <float>(len(self.built) - self.g.limit.header_size) / <float>self.g.size
         elif self._state is not BUILT:
             raise ValueError("the builder is aborted")
         return self.built
@@ -215,7 +214,7 @@ cdef class OpenBatch:
 
     cdef bytes write(self):
         """Writes the batch; meanwhile no record can be added."""
-        cdef EncodeRun encoding = self.options.run()
+        cdef EncodeRun encoding = self.options.idle_or_new()
         cdef bytes batch
         self.writing += 1
         try:
@@ -223,7 +222,7 @@ cdef class OpenBatch:
             encoding.begin(self.options)
             encoding.e.defaults = self.g.fields
             encoding.make_single()
-            batch = encoding.one_batch(0, None)
+            batch = encoding.write_one_batch(0, None)
         finally:
             self.writing -= 1
         self.options.put_back(encoding)
@@ -338,7 +337,7 @@ cdef object init_call(PyObject* itself, PyObject** arguments, Py_ssize_t count, 
     cdef PyObject *given[INIT_ARGUMENTS]
     cdef PyObject *own[OWN_ARGUMENTS]
     cdef int i
-    cdef bint by_name = count == 0 and spread_by_name(given, _init_names, _init_defaults, arguments, names)
+    cdef bint by_name = count == 0 and set_by_name(given, _init_names, _init_defaults, arguments, names)
     if by_name:
         for i in range(OWN_ARGUMENTS):
             own[i] = given[_own_at[i]]
@@ -353,7 +352,8 @@ cdef object init_call(PyObject* itself, PyObject** arguments, Py_ssize_t count, 
             return None
     call(_init, itself, arguments, count, names)
     if by_name and options is None:
-        _known_headers = with_latest(_known_headers, batch.options, arguments_of(given, INIT_ARGUMENTS))
+        known = tuple([<object>given[i] for i in range(<int>INIT_ARGUMENTS)])
+        _known_headers = with_latest(_known_headers, batch.options, known)
 
 
 cdef PyMethodDef _append_call, _init_call
@@ -402,13 +402,13 @@ cdef class RecordInput:
     def __cinit__(self, *, stream=None, array=None, tuple rows=None, object left_out=frozenset(), bint own=False):
         cdef int64_t chunk
         if rows is not None:
-            self.fill(rows)
+            self.take_rows(rows)
         else:
             if array is not None:
                 self.columns = import_array(&self.input, array, _FIELDS, left_out)
             else:
                 self.columns = import_stream(&self.input, stream, _FIELDS, left_out, own)
-            self.rows = chunks_rows(&self.input)
+            self.rows = chunks_row_count(&self.input)
             self.has_field_columns = not self.columns.isdisjoint(BATCH_COLUMNS)
             for chunk in range(self.input.count):
                 self.has_offsets = self.has_offsets or self.input.chunks[chunk].offset.kind != NO_NUMBERS
@@ -433,15 +433,15 @@ cdef class RecordInput:
         cdef int64_t i, total = 4096 + self.estimated_bytes
         if self.kept_alive is None:
             for i in range(self.input.count):
-                total += input_bytes(self.input.chunks + i)
+                total += estimated_encoded_size(self.input.chunks + i)
         return total if total < MOST_RESERVED else MOST_RESERVED
 
-    cdef int fill(self, tuple rows) except -1:
+    cdef int take_rows(self, tuple rows) except -1:
         rows_fill(&self.table, <PyObject*>rows, len(rows), &_row_types)
         return self.take_table(&self.table, rows)
 
     cdef int take_table(self, const PyRows* table, object kept_alive) except -1:
-        chunks_of_rows(&self.input, table)
+        chunks_bind_rows(&self.input, table)
         self.kept_alive = kept_alive
         self.estimated_bytes = table.bytes + 2 * table.pair_count + RECORD_FIELDS * table.count
         self.rows, self.has_offsets = table.count, has_offsets(table)
@@ -454,9 +454,10 @@ cdef class RecordInput:
         consecutive plain messages, or with a codec one wrapper; without rows the result is empty.
         """
         stop = self.rows if stop is None else stop
-        return self.single_batch(EncodeOptions(header), start, stop).one_batch(start, keep)
+        return self.single_batch(EncodeOptions(header), start, stop).write_one_batch(start, keep)
 
-    def write_full(self, header, int64_t start, int64_t stop, int64_t batch_size, float ratio, *, bint may_continue):
+    def write_full_batch(self, header, int64_t start, int64_t stop, int64_t batch_size, float ratio, *,
+                         bint may_continue):
         """One batch of the first rows of [start, stop) that fit `batch_size`: (batch, the row after it, the expected
         ratio after it). None if all rows fit and `may_continue`: more rows may follow."""
         cdef EncodeRun encoding = self.single_batch(EncodeOptions(header), start, stop)
@@ -468,7 +469,7 @@ cdef class RecordInput:
         e.measuring = False
         if e.stop == stop and may_continue:
             return None
-        return encoding.one_batch(start, None), e.stop, e.limit.ratio
+        return encoding.write_one_batch(start, None), e.stop, e.limit.ratio
 
     def batch_starts(self, header, int64_t start, int64_t stop, int64_t batch_size):
         """The rows of [start, stop) that begin a batch of at most `batch_size` bytes with the fields of `header`, of
@@ -490,12 +491,12 @@ cdef class RecordInput:
         """The fields of RowSummary (`_c/encode.pxd`), as a dict, of the rows [start, stop). Rows without offset
         have -1."""
         cdef RowSummary s
-        self.check_rows(start, stop)
+        self.check_row_range(start, stop)
         with nogil:
             summarize(self.input.chunks, start, stop, &s)
         return s
 
-    cdef int check_rows(self, int64_t start, int64_t stop) except -1:
+    cdef int check_row_range(self, int64_t start, int64_t stop) except -1:
         if not 0 <= start <= stop <= self.rows:
             raise ValueError(f"rows {start} to {stop} of {self.rows}")
         return 0
@@ -503,19 +504,19 @@ cdef class RecordInput:
     cdef EncodeRun single_batch(self, EncodeOptions options, int64_t start, int64_t stop):
         """A run that writes rows [start, stop) as one batch."""
         cdef EncodeRun encoding
-        self.check_rows(start, stop)
+        self.check_row_range(start, stop)
         encoding = EncodeRun(self)
         encoding.begin(options)
         encoding.e.stop = stop
         encoding.make_single()
         return encoding
 
-    cdef bytes encode(self, EncodeRun encoding, object base_offset, object batch_size, tuple cuts):
-        """Batches of at most `batch_size` bytes, or those of the cuts if that is None. Fields that neither rows nor
-        cuts have are those of the options.
+    cdef bytes encode(self, EncodeRun encoding, object base_offset, object batch_size, tuple originals):
+        """Batches of at most `batch_size` bytes, or the original ones if that is None. Fields that neither rows nor
+        original batches have are those of the options.
 
         base_offset     of the output: all offsets of the input are shifted to begin there; None: unchanged
-        cuts            (tables of `_entry/written_batches.pxd`, whether to write batches without rows), or None
+        originals       (tables of `_entry/written_batches.pxd`, whether to write batches without rows), or None
         """
         cdef Encoder* e = &encoding.e
         cdef int64_t first = 0
@@ -524,29 +525,29 @@ cdef class RecordInput:
         if batch_size is not None:
             e.limit.most = batch_size
         e.limit.ratio = FIRST_RATIO
-        e.keep_cuts = batch_size is None
+        e.keep_originals = batch_size is None
         e.assign_offsets = not self.has_offsets
         e.has_field_columns = self.has_field_columns
         if not e.overrides & OVERRIDE_PRODUCER:
-            e.has_sequences = cuts is not None or (self.columns is not None and "sequence" in self.columns)
-        if cuts is not None:
-            tables, with_empty = cuts
-            cuts_fill(&encoding.cuts, tables, with_empty)
-            encoding.kept_alive = cuts
-            e.cuts, e.cut_count = encoding.cuts.cuts, encoding.cuts.count
+            e.has_sequences = originals is not None or (self.columns is not None and "sequence" in self.columns)
+        if originals is not None:
+            tables, with_empty = originals
+            originals_fill(&encoding.originals, tables, with_empty)
+            encoding.kept_alive = originals
+            e.originals, e.original_count = encoding.originals.batches, encoding.originals.count
         if base_offset is not None:
             first = base_offset
             if not e.assign_offsets:
-                e.shift = first - self.first_offset(&encoding.cuts)
-                if e.shift > 0 and cuts_last_offset(&encoding.cuts) > INT64_MAX - e.shift:
+                e.shift = first - self.first_offset(&encoding.originals)
+                if e.shift > 0 and originals_last_offset(&encoding.originals) > INT64_MAX - e.shift:
                     raise ValueError(f"first offset {first}: the last offset would be above 2^63-1")
-        return encoding.batches(first)
+        return encoding.write(first)
 
-    cdef int64_t first_offset(self, const BatchCuts* cuts) noexcept:
+    cdef int64_t first_offset(self, const OriginalBatches* originals) noexcept:
         """The first offset of the input: its first batch's base offset, or its first row's offset."""
         cdef int64_t i, offset = 0
-        if cuts.count > 0 and cuts.cuts[0].whole:
-            return cuts.cuts[0].batch.base_offset
+        if originals.count > 0 and originals.batches[0].whole:
+            return originals.batches[0].batch.base_offset
         for i in range(self.input.count):
             if self.input.chunks[i].rows > 0:
                 number(&self.input.chunks[i].offset, 0, &offset)
@@ -560,7 +561,7 @@ cdef class EncodeOptions:
 
     header                           write.fields.BatchHeader: the fields of batches that the rows do not have
     keep_codec, keep_magic           those of the rows, or of the batches that they were read from
-    overrides                        names of fields of `header` that take precedence over rows and cuts
+    overrides                        names of fields of `header` that take precedence over rows and original batches
 
     ValueError for a level that Kafka refuses.
     """
@@ -579,13 +580,13 @@ cdef class EncodeOptions:
             self.e.overrides |= <int>_OVERRIDES[name]
         for i in range(2 * LZ4_HEAD):
             self.e.compress_context.lz4_heads[i] = heads[i]
-        levels, parameters = _codecs.levels(None if keep_codec else header.codec, header.level)
+        levels, parameters = _codecs.compression_parameters(None if keep_codec else header.codec, header.level)
         for i in range(LATEST_CODEC + 1):
             self.e.compress_context.levels[i] = levels[i]
         for i in range(ZSTD_PARAMETERS):
             self.e.compress_context.zstd_parameters[i] = parameters[i]
 
-    cdef EncodeRun run(self):
+    cdef EncodeRun idle_or_new(self):
         """A run over rows that are yet to be given; `put_back` once it has ended well."""
         cdef EncodeRun encoding = self.spare
         self.spare = None
@@ -612,7 +613,7 @@ cdef class EncodeRun:
     """One run of the encoder over a RecordInput; frees its memory."""
     cdef Encoder e
     cdef RecordInput record_input
-    cdef BatchCuts cuts
+    cdef OriginalBatches originals
     cdef object level, kept_alive
     cdef bint small                      # releasing the GIL would take longer than the run
 
@@ -635,7 +636,7 @@ cdef class EncodeRun:
         free_above(&self.e.body, 0)
         free_above(&self.e.out, 0)
         compress_release(&self.e.compress_context)
-        free(self.cuts.cuts)
+        free(self.originals.batches)
 
     cdef int make_single(self) noexcept:
         """Makes it a run that writes one batch."""
@@ -648,7 +649,7 @@ cdef class EncodeRun:
         cdef Encoder* e = &self.e
         cdef int64_t size
         e.chunks, e.chunk_count = self.record_input.input.chunks, self.record_input.input.count
-        e.chunk = e.rows_before = e.cut = e.cut_row = 0
+        e.chunk = e.rows_before = e.original = e.original_row = 0
         while e.chunk < e.chunk_count and start - e.rows_before >= e.chunks[e.chunk].rows:
             e.rows_before += e.chunks[e.chunk].rows
             e.chunk += 1
@@ -664,7 +665,7 @@ cdef class EncodeRun:
             raise MemoryError
         return 0
 
-    cdef bytes one_batch(self, int64_t start, bytes keep):
+    cdef bytes write_one_batch(self, int64_t start, bytes keep):
         cdef Encoder* e = &self.e
         cdef int status
         self.rewind(e.defaults.base_offset, start)
@@ -680,24 +681,22 @@ cdef class EncodeRun:
                 self.refuse(status)
         return PyBytes_FromStringAndSize(<const char*>e.out.data, e.written)
 
-    cdef bytes batches(self, int64_t first_offset):
+    cdef bytes write(self, int64_t first_offset):
+        """All batches. Large records are measured first, and then written straight into bytes of that size, which saves
+        a copy."""
+        cdef Encoder* e = &self.e
         cdef int64_t size = self.record_input.estimated_size()
-        self.e.measuring = (size >= SMALL_INPUT and size > LARGE_RECORD * self.record_input.rows
-                            and self.e.defaults.codec == 0 and not self.e.keep_codec)
+        cdef bytes out
+        cdef Buffer spare
+        e.measuring = (size >= SMALL_INPUT and size > LARGE_RECORD * self.record_input.rows
+                       and e.defaults.codec == 0 and not e.keep_codec)
         self.rewind(first_offset, 0)
         self.run()
-        return self.measured(first_offset) if self.e.measuring else PyBytes_FromStringAndSize(
-            <const char*>self.e.out.data, self.e.written
-        )
-
-    cdef bytes measured(self, int64_t first_offset):
-        """After a measuring run: writes straight into bytes of that size, which saves a copy of large records."""
-        cdef Encoder* e = &self.e
-        cdef bytes out = PyBytes_FromStringAndSize(NULL, e.written)
-        cdef int64_t size = e.written
-        cdef Buffer spare = e.out
+        if not e.measuring:
+            return PyBytes_FromStringAndSize(<const char*>e.out.data, e.written)
+        out, size, spare = PyBytes_FromStringAndSize(NULL, e.written), e.written, e.out
         e.measuring, e.fixed = False, True
-        e.out.data, e.out.capacity = <uint8_t*>buffer_of(out, &size), <size_t>size
+        e.out.data, e.out.capacity = <uint8_t*>readonly_buffer(out, &size), <size_t>size
         try:
             self.rewind(first_offset, 0)
             self.run()
@@ -767,10 +766,6 @@ cdef EncodeOptions known_options(tuple known, PyObject** arguments):
     return None
 
 
-cdef tuple arguments_of(PyObject** given, Py_ssize_t count):
-    return tuple([<object>given[i] for i in range(count)])
-
-
 cdef tuple with_latest(tuple known, EncodeOptions options, tuple arguments):
     """Adds options to `known`, which keeps the latest ones."""
     options.arguments = arguments
@@ -803,22 +798,22 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     records, base_offset, batch_size = <object>arguments[0], <object>arguments[1], <object>arguments[2]
     options = known_options(_known_options, arguments + 3)
     if options is None:
-        given = arguments_of(arguments + 3, ENCODE_OPTIONS)
-        options = EncodeOptions(*_options.checked(*given))
+        given = tuple([<object>arguments[3 + i] for i in range(<int>ENCODE_OPTIONS)])
+        options = EncodeOptions(*_options.checked_options(*given))
         _known_options = with_latest(_known_options, options, given)
     check_range("base_offset", base_offset, INT64_MAX)
     check_range("batch_size", batch_size, INT32_MAX)
     if type(records) is list or type(records) is tuple:
-        encoding = options.run()
-        encoding.record_input.fill(tuple(records))
+        encoding = options.idle_or_new()
+        encoding.record_input.take_rows(tuple(records))
         encoding.begin(options)
         encoded = encoding.record_input.encode(encoding, base_offset, batch_size, None)
         options.put_back(encoding)
         return encoded
-    record_input, cuts = _options.input_and_batches(records)
+    record_input, originals = _options.input_and_batches(records)
     encoding = EncodeRun(record_input)
     encoding.begin(options)
-    return record_input.encode(encoding, base_offset, batch_size, cuts)
+    return record_input.encode(encoding, base_offset, batch_size, originals)
 
 
 cdef PyMethodDef _encode_call

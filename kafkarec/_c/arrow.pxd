@@ -107,32 +107,32 @@ cdef struct Storage:
     void* owner                  # of the input's memory; NULL: no view points there
     void (*release_owner)(void* owner) noexcept nogil    # from any thread, without the GIL
 
-# A column's name and Arrow type; the strings are in the same block of memory as the Shape.
-cdef struct ShapeColumn:
+# A column's name and Arrow type; the strings are in the same block of memory as the TableSchema.
+cdef struct SchemaColumn:
     const char* name
     const char* format
     const char* key_format       # headers only, of the keys: "u", or "z" for header_keys="binary"
     const char* value_format     # headers only: "z" or "vz"
     int nullable
 
-cdef struct Shape:
+cdef struct TableSchema:
     int64_t references
     int64_t count
-    ShapeColumn columns[1]
+    SchemaColumn columns[1]
 
-cdef struct Piece:
+cdef struct StorageSlice:
     Storage* storage
     int64_t start
     int64_t stop
 
 cdef struct StreamState:
-    Shape* shape
+    TableSchema* table_schema
     int64_t count
     int64_t next
-    Piece pieces[1]
+    StorageSlice slices[1]
 
 # What an exported ArrowArray owns: a reference to its storage, space for its buffer pointers, its children's structs.
-cdef struct Owned:
+cdef struct OwnedByArray:
     Storage* storage
     const void* buffers[5]
     void* children[1]
@@ -152,16 +152,16 @@ cdef inline void storage_drop(Storage* s) noexcept nogil:
     free(s)
 
 
-cdef inline void shape_drop(Shape* shape) noexcept nogil:
-    if shape != NULL and count_down(&shape.references) == 0:
-        free(shape)
+cdef inline void schema_drop(TableSchema* table_schema) noexcept nogil:
+    if table_schema != NULL and count_down(&table_schema.references) == 0:
+        free(table_schema)
 
 
 # ---- arrays
 
 cdef inline void release_array(ArrowArray* array) noexcept nogil:
     cdef int64_t i
-    cdef Owned* owned = <Owned*>array.private_data
+    cdef OwnedByArray* owned = <OwnedByArray*>array.private_data
     for i in range(array.n_children):
         if array.children[i] != NULL:
             if array.children[i].release != NULL:
@@ -175,7 +175,7 @@ cdef inline void release_array(ArrowArray* array) noexcept nogil:
 cdef inline int make_array(ArrowArray* array, Storage* storage, int64_t buffers, int64_t children) noexcept nogil:
     """Makes an ArrowArray with space for its buffers and empty structs for its children; release works from then on."""
     cdef int64_t i
-    cdef Owned* owned = <Owned*>calloc(1, sizeof(Owned) + <size_t>children * sizeof(void*))
+    cdef OwnedByArray* owned = <OwnedByArray*>calloc(1, sizeof(OwnedByArray) + <size_t>children * sizeof(void*))
     memset(array, 0, sizeof(ArrowArray))
     if owned == NULL:
         return ENOMEM
@@ -195,8 +195,8 @@ cdef inline int make_array(ArrowArray* array, Storage* storage, int64_t buffers,
     return 0
 
 
-cdef inline int export_plain(ArrowArray* array, Storage* s, const Column* column, int64_t start,
-                             int64_t stop) noexcept nogil:
+cdef inline int export_unnested(ArrowArray* array, Storage* s, const Column* column, int64_t start,
+                                int64_t stop) noexcept nogil:
     cdef int i
     cdef int buffers = 2 if column.kind == FIXED else 3 if column.kind == BYTES else MOST_BUFFERS
     cdef int status = make_array(array, s, buffers, 0)
@@ -214,8 +214,8 @@ cdef inline int export_plain(ArrowArray* array, Storage* s, const Column* column
     return 0
 
 
-cdef inline void bytes_column(Column* column, const Buffer* offsets, const Buffer* data, const Buffer* validity,
-                              int64_t nulls) noexcept nogil:
+cdef inline void set_bytes_column(Column* column, const Buffer* offsets, const Buffer* data, const Buffer* validity,
+                                  int64_t nulls) noexcept nogil:
     column.kind = BYTES
     column.buffers[0] = validity.data
     column.buffers[1] = offsets.data
@@ -223,9 +223,9 @@ cdef inline void bytes_column(Column* column, const Buffer* offsets, const Buffe
     column.nulls = nulls
 
 
-cdef inline void value_column(Column* column, const Columns* c, Bytes* values) noexcept nogil:
+cdef inline void set_value_column(Column* column, const Columns* c, Bytes* values) noexcept nogil:
     """Key, value or header value of a chunk, as binary or as binary_view."""
-    bytes_column(column, &values.offsets, &values.data, &values.validity, values.nulls)
+    set_bytes_column(column, &values.offsets, &values.data, &values.validity, values.nulls)
     if c.want & WANT_VIEWS:
         values.sizes[IN_MEMORY], values.sizes[IN_DATA] = c.memory_size, values.used
         column.kind = VIEWS
@@ -251,11 +251,11 @@ cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* colu
     status = make_array(entries, s, 1, 2)
     if status == 0:
         entries.length = c.headers
-        bytes_column(&key, &c.header_key.offsets, &c.header_key.data, &c.header_key.validity, 0)
-        value_column(&value, c, &c.header_value)
-        status = export_plain(entries.children[0], s, &key, 0, c.headers)
+        set_bytes_column(&key, &c.header_key.offsets, &c.header_key.data, &c.header_key.validity, 0)
+        set_value_column(&value, c, &c.header_value)
+        status = export_unnested(entries.children[0], s, &key, 0, c.headers)
         if status == 0:
-            status = export_plain(entries.children[1], s, &value, 0, c.headers)
+            status = export_unnested(entries.children[1], s, &value, 0, c.headers)
     if status == 0:
         entries.children[1].null_count = c.header_value.nulls
     else:
@@ -274,7 +274,7 @@ cdef inline int export_rows(ArrowArray* array, Storage* s, int64_t start, int64_
         if s.out[i].kind == HEADERS:
             status = export_headers(array.children[i], s, s.out + i, start, stop)
         else:
-            status = export_plain(array.children[i], s, s.out + i, start, stop)
+            status = export_unnested(array.children[i], s, s.out + i, start, stop)
         if status != 0:
             release_array(array)
             return status
@@ -321,7 +321,7 @@ cdef inline int make_schema(ArrowSchema* schema, const char* name, const char* f
     return 0
 
 
-cdef inline int export_column_schema(ArrowSchema* schema, const ShapeColumn* column) noexcept nogil:
+cdef inline int export_column_schema(ArrowSchema* schema, const SchemaColumn* column) noexcept nogil:
     cdef ArrowSchema* entries
     cdef int status
     if column.key_format == NULL:
@@ -340,13 +340,13 @@ cdef inline int export_column_schema(ArrowSchema* schema, const ShapeColumn* col
     return status
 
 
-cdef inline int export_shape(ArrowSchema* schema, const Shape* shape) noexcept nogil:
+cdef inline int export_table_schema(ArrowSchema* schema, const TableSchema* table_schema) noexcept nogil:
     cdef int64_t i
-    cdef int status = make_schema(schema, "", "+s", 0, shape.count)
+    cdef int status = make_schema(schema, "", "+s", 0, table_schema.count)
     if status != 0:
         return status
-    for i in range(shape.count):
-        status = export_column_schema(schema.children[i], &shape.columns[i])
+    for i in range(table_schema.count):
+        status = export_column_schema(schema.children[i], &table_schema.columns[i])
         if status != 0:
             release_schema(schema)
             return status
@@ -356,18 +356,18 @@ cdef inline int export_shape(ArrowSchema* schema, const Shape* shape) noexcept n
 # ---- streams
 
 cdef inline int stream_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept nogil:
-    return export_shape(out, (<StreamState*>stream.private_data).shape)
+    return export_table_schema(out, (<StreamState*>stream.private_data).table_schema)
 
 
 cdef inline int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept nogil:
     cdef StreamState* state = <StreamState*>stream.private_data
-    cdef Piece* piece
+    cdef StorageSlice* slice_
     cdef int status
     memset(out, 0, sizeof(ArrowArray))
     if state.next >= state.count:
         return 0                     # an array without `release` ends the stream
-    piece = &state.pieces[state.next]
-    status = export_rows(out, piece.storage, piece.start, piece.stop)
+    slice_ = &state.slices[state.next]
+    status = export_rows(out, slice_.storage, slice_.start, slice_.stop)
     if status == 0:
         state.next += 1
     return status
@@ -381,27 +381,27 @@ cdef inline void release_stream(ArrowArrayStream* stream) noexcept nogil:
     cdef StreamState* state = <StreamState*>stream.private_data
     cdef int64_t i
     for i in range(state.count):
-        storage_drop(state.pieces[i].storage)
-    shape_drop(state.shape)
+        storage_drop(state.slices[i].storage)
+    schema_drop(state.table_schema)
     free(state)
     stream.release = NULL
 
 
-cdef inline StreamState* stream_state(Shape* shape, int64_t count) noexcept nogil:
-    cdef StreamState* state = <StreamState*>calloc(1, sizeof(StreamState) + <size_t>count * sizeof(Piece))
+cdef inline StreamState* new_stream_state(TableSchema* table_schema, int64_t count) noexcept nogil:
+    cdef StreamState* state = <StreamState*>calloc(1, sizeof(StreamState) + <size_t>count * sizeof(StorageSlice))
     if state != NULL:
-        count_up(&shape.references)
-        state.shape = shape
+        count_up(&table_schema.references)
+        state.table_schema = table_schema
     return state
 
 
 cdef inline void stream_add(StreamState* state, Storage* storage, int64_t start, int64_t stop) noexcept nogil:
-    """Appends a piece; the state has space for it."""
-    cdef Piece* piece = &state.pieces[state.count]
+    """Appends a slice; the state has space for it."""
+    cdef StorageSlice* slice_ = &state.slices[state.count]
     count_up(&storage.references)
-    piece.storage = storage
-    piece.start = start
-    piece.stop = stop
+    slice_.storage = storage
+    slice_.start = start
+    slice_.stop = stop
     state.count += 1
 
 
@@ -429,10 +429,10 @@ cdef inline int export_lists(ArrowArray* array, Storage* s, const void* validity
     return status
 
 
-cdef inline int export_list_schema(ArrowSchema* schema, const Shape* shape) noexcept nogil:
+cdef inline int export_list_schema(ArrowSchema* schema, const TableSchema* table_schema) noexcept nogil:
     cdef int status = make_schema(schema, "", "+l", 1, 1)
     if status == 0:
-        status = export_shape(schema.children[0], shape)
+        status = export_table_schema(schema.children[0], table_schema)
         if status != 0:
             release_schema(schema)
     return status

@@ -1,7 +1,7 @@
 """The audit: notes for each decoded batch what Kafka's readers accept without an error and `verify` reports.
 
     outer message of magic 0, 1 -> compressed stream -> records of magic 2, or inner messages -> accept
-    audit_message                  audit_stream         audit_records, audit_inner               keep_notes
+    audit_message                  note_stream         audit_records, audit_inner               keep_notes
 
 It reads the bytes that the decoder has accepted, in memory, after the batch was decoded, and decompresses nothing. A
 caller's buffer may have changed since, so it checks its own bounds; where they do not hold it stops, with no note.
@@ -17,7 +17,7 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.columns cimport Buffer, Columns, buffer_reserve
 from kafkarec._c.numbers cimport load_i32, load_i64
 from kafkarec._c.message cimport Message, next_inner, read_message
-from kafkarec._c.record_walk cimport PlainWalk, RecordSpans, walk_from, walk_record
+from kafkarec._c.record_walk cimport Magic2Walk, WalkedRecord, begin_walk, walk_record
 from kafkarec._c.status cimport OK, Fault
 
 cdef enum Anomaly:
@@ -76,7 +76,7 @@ cdef inline void note(Audit* audit, Anomaly kind, int64_t a, int64_t b, int64_t 
     at.kind, at.count, at.a, at.b, at.c = <int>kind, 1, a, b, c
 
 
-cdef inline void note_size(Audit* audit, int64_t size, int64_t offset) noexcept nogil:
+cdef inline void note_largest_record(Audit* audit, int64_t size, int64_t offset) noexcept nogil:
     """Replaces the note of the batch, if there is one."""
     if size > audit.largest:
         audit.largest = size
@@ -101,18 +101,18 @@ cdef inline int keep_notes(Audit* audit, int64_t batch) noexcept nogil:
 
 # ---- offsets
 
-cdef struct OffsetRange:
+cdef struct SeenOffsets:
     int64_t count
     int64_t previous
     int64_t lowest
     int64_t highest
 
 
-cdef inline void begin_range(OffsetRange* seen) noexcept nogil:
+cdef inline void begin_offsets(SeenOffsets* seen) noexcept nogil:
     seen.count, seen.previous, seen.lowest, seen.highest = 0, 0, INT64_MAX, INT64_MIN
 
 
-cdef inline void follow_offset(Audit* audit, OffsetRange* seen, Anomaly unordered, int64_t offset) noexcept nogil:
+cdef inline void note_offset(Audit* audit, SeenOffsets* seen, Anomaly unordered, int64_t offset) noexcept nogil:
     if seen.count > 0 and offset <= seen.previous and not audit.found >> <int>unordered & 1:
         note(audit, unordered, offset, seen.previous, 0)
     seen.count += 1
@@ -126,20 +126,20 @@ cdef inline void follow_offset(Audit* audit, OffsetRange* seen, Anomaly unordere
 # ---- records of magic 2
 
 cdef inline void audit_records(Audit* audit, const BatchRow* row, const uint8_t* p, const uint8_t* end) noexcept nogil:
-    cdef OffsetRange seen
+    cdef SeenOffsets seen
     cdef Fault fault
-    cdef PlainWalk at = walk_from(p, end, &fault)
-    cdef RecordSpans record
+    cdef Magic2Walk at = begin_walk(p, end, &fault)
+    cdef WalkedRecord record
     cdef int32_t _i
     cdef int64_t offset
     cdef bint attributes_set = False
-    begin_range(&seen)
+    begin_offsets(&seen)
     for _i in range(row.record_count):
         if walk_record(&at, &record, INT32_MAX, False, True) != OK:
             break
         offset = wrapping_add(row.base_offset, record.offset_delta)
-        note_size(audit, record.length, offset)
-        follow_offset(audit, &seen, RECORD_OFFSETS_UNORDERED, offset)
+        note_largest_record(audit, record.length, offset)
+        note_offset(audit, &seen, RECORD_OFFSETS_UNORDERED, offset)
         attributes_set = attributes_set or record.attributes != 0
         if record.bad_keys > 0:
             note(audit, HEADER_KEY_NOT_UTF8, offset, 0, 0)
@@ -175,17 +175,17 @@ cdef inline void audit_message(Audit* audit, const uint8_t* p, int64_t size) noe
 
 cdef inline void audit_inner(Audit* audit, const BatchRow* row, const uint8_t* p, const uint8_t* end) noexcept nogil:
     """The inner messages of a wrapper, p..end being its decompressed value."""
-    cdef OffsetRange seen
+    cdef SeenOffsets seen
     cdef Fault fault
     cdef const uint8_t* at = p
     cdef int64_t size = 0, number = 0, shift = 0
     cdef uint8_t magic, used
-    begin_range(&seen)
+    begin_offsets(&seen)
     while next_inner(&p, end, INT64_MAX, &at, &size, &fault) == OK and size > 0:
         if number == 0:
             shift = <int64_t>(<uint64_t>row.first_offset - <uint64_t>load_i64(at))
-        note_size(audit, size - LOG_OVERHEAD, wrapping_add(shift, load_i64(at)))
-        follow_offset(audit, &seen, INNER_OFFSETS_UNORDERED, wrapping_add(shift, load_i64(at)))
+        note_largest_record(audit, size - LOG_OVERHEAD, wrapping_add(shift, load_i64(at)))
+        note_offset(audit, &seen, INNER_OFFSETS_UNORDERED, wrapping_add(shift, load_i64(at)))
         magic = at[MAGIC_OFFSET]
         if magic != row.magic:
             note(audit, INNER_MAGIC_DIFFERS, number, magic, 0)
@@ -205,8 +205,8 @@ cdef inline void audit_inner(Audit* audit, const BatchRow* row, const uint8_t* p
 
 # ---- payloads
 
-cdef inline void audit_stream(Audit* audit, int64_t streams, int64_t trailing_bytes, bint checksum_wrong,
-                              bint size_wrong) noexcept nogil:
+cdef inline void note_stream(Audit* audit, int64_t streams, int64_t trailing_bytes, bint checksum_wrong,
+                             bint size_wrong) noexcept nogil:
     """What a decompressor says of the stream that it read."""
     if streams > 1:
         note(audit, STREAMS_SEVERAL, streams, 0, 0)
@@ -228,5 +228,5 @@ cdef inline void audit_payload(Audit* audit, const BatchRow* row, const uint8_t*
     elif row.codec != 0:
         audit_inner(audit, row, p, p + length)
     else:
-        note_size(audit, length - LOG_OVERHEAD, row.last_offset)
+        note_largest_record(audit, length - LOG_OVERHEAD, row.last_offset)
         audit_message(audit, p, length)

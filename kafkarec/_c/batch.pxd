@@ -26,7 +26,7 @@ from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, 
 from libc.string cimport memcpy
 
 from kafkarec._c.numbers cimport be16, be32, be64, load_i32, load_i64, load_u32
-from kafkarec._c.input cimport Input, LARGE_WINDOWS, bad_until, peek, piece_size, reach, reach_header
+from kafkarec._c.input cimport Input, LARGE_WINDOWS, bad_until, peek, bytes_at_once, reach, reach_header
 from kafkarec._c.status cimport (
     BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, OUT_OF_MEMORY, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNREADABLE,
     UNSUPPORTED_MAGIC, Fault, refuse,
@@ -183,7 +183,7 @@ cdef inline int frame_of_magics(const uint8_t* p, int64_t left, int64_t position
     return OK
 
 
-cdef inline void read_v2(const uint8_t* p, BatchRow* row) noexcept nogil:
+cdef inline void read_v2_header(const uint8_t* p, BatchRow* row) noexcept nogil:
     cdef BatchHeader header
     cdef int32_t delta
     memcpy(&header, p, V2_OVERHEAD)
@@ -206,7 +206,7 @@ cdef inline void read_v2(const uint8_t* p, BatchRow* row) noexcept nogil:
     row.timestamp_type = 1 if row.attributes & LOG_APPEND_TIME else 0
 
 
-cdef inline void read_legacy(const uint8_t* p, BatchRow* row) noexcept nogil:
+cdef inline void read_message_header(const uint8_t* p, BatchRow* row) noexcept nogil:
     """Fills the row of an outer message: what AbstractLegacyRecordBatch returns without decompressing."""
     row.base_offset = load_i64(p)
     row.last_offset = row.base_offset
@@ -268,15 +268,15 @@ cdef inline int read_batch(Input* source, int64_t position, int64_t end, ReadMod
     if row.size_in_bytes < least_size(row.magic):
         return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), row.size_in_bytes)
     if row.magic >= BATCH_MAGIC:
-        read_v2(p, row)
+        read_v2_header(p, row)
     else:
-        read_legacy(p, row)
+        read_message_header(p, row)
     row.first_offset = row.base_offset
     row.codec = row.attributes & CODEC_MASK
     return OK
 
 
-cdef inline int crc_in_pieces(Input* source, const BatchRow* row, uint32_t* crc, Fault* fault) noexcept nogil:
+cdef inline int crc_by_windows(Input* source, const BatchRow* row, uint32_t* crc, Fault* fault) noexcept nogil:
     """Computes the checksum piece by piece, starting with crc[0] = 0: a large batch is read whole only if its CRC is
     right."""
     cdef int64_t at = row.position + (V2_ATTRIBUTES_OFFSET if row.magic >= BATCH_MAGIC else MAGIC_OFFSET)
@@ -284,7 +284,7 @@ cdef inline int crc_in_pieces(Input* source, const BatchRow* row, uint32_t* crc,
     cdef int64_t n
     cdef const uint8_t* p
     while at < stop:
-        n = piece_size(source, stop - at)
+        n = bytes_at_once(source, stop - at)
         p = reach(source, at, n)
         if p == NULL:
             return refuse(fault, OUT_OF_MEMORY, n, 0)
@@ -312,7 +312,7 @@ cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noex
     cdef uint32_t computed = 0
     cdef int status
     if source.reader != NULL and row.size_in_bytes // LARGE_WINDOWS > source.reader.window:
-        status = crc_in_pieces(source, row, &computed, fault)
+        status = crc_by_windows(source, row, &computed, fault)
         if status != OK:
             return status
     else:

@@ -17,36 +17,35 @@ from libc.string cimport memcpy
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LZ4, BatchRow, increment_sequence, wrapping_add, wrapping_subtract
 from kafkarec._c.write cimport (
     EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, FINE, MOST_OVERHEAD,
-    BatchFields, BatchLimit, RecordFields, batch_header_size, body_size, compression_ratio, has_room_for, length_size,
-    load_headers, next_ratio, put_batch_header, put_body, put_cell, put_message_crc, put_message_head, put_u32,
-    with_length,
+    BatchFields, BatchLimit, RecordFields, batch_header_size, body_size, has_room_for, length_size, load_headers,
+    next_ratio, put_batch_header, put_body, put_int32_sized, put_message_crc, put_message_head, put_u32, with_length,
 )
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.input_columns cimport InputChunk, Span, cell, number, spans_of
 from kafkarec._c.compress cimport CompressContext, can_compress, compress_bound, compress_lz4, compress_zstd
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, PAUSED, TOO_LARGE_TO_WRITE
-from kafkarec._c.numbers cimport put_raw, put_varint
+from kafkarec._c.numbers cimport put_unsigned, put_varint
 
 cdef enum:
     MOST_USED = 0x7FFFFBFF       # the most bytes of a batch's records: 1 KiB below 2^31
     PAUSE_BYTES = 1 << 20        # before compression: at zstd 22 about a second
 
-cdef struct Cut:                 # the rows that were read from one batch
+cdef struct OriginalBatch:       # the rows that were read from one batch
     int64_t rows
     const BatchRow* batch
     bint whole                   # with all its records: the header is copied unchanged
 
 cdef struct Encoder:
     # options
-    BatchFields defaults         # of fields that neither the rows nor the cuts have
-    int overrides                # bits of Override: fields of `defaults` that take precedence over rows and cuts
+    BatchFields defaults         # of fields that neither the rows nor the original batches have
+    int overrides                # bits of Override: fields of `defaults` that take precedence over those
     bint keep_codec
     bint keep_magic
     bint assign_offsets          # offsets are counted from next_offset; those of the rows are ignored
     bint single_batch            # all rows go to one batch, without the checks of Kafka's builder
-    bint keep_cuts               # batches end where the cuts end
+    bint keep_originals          # batches end where the original ones end
     bint has_field_columns       # the rows have columns with batch fields
-    bint has_sequences           # the rows or the cuts have sequences
+    bint has_sequences           # the rows or the original batches have sequences
     int64_t shift                # added to every offset of the input
     CompressContext compress_context
     # the input
@@ -57,17 +56,17 @@ cdef struct Encoder:
     int64_t rows_before          # in earlier chunks
     int64_t stop                 # the row of the input at which encoding stops
     const uint8_t* keep          # one byte per row of the input, 0: left out; NULL: all rows
-    const Cut* cuts
-    int64_t cut_count
-    int64_t cut
-    int64_t cut_row
+    const OriginalBatch* originals
+    int64_t original_count
+    int64_t original
+    int64_t original_row
     # the open batch
     bint open
-    bint settled                 # the batch fields cannot differ from row to row until the cut ends
-    bint kept                    # the batch ends where its cut ends, and only there
+    bint settled                 # the batch fields cannot differ from row to row until the original batch ends
+    bint kept                    # the batch ends where its original ends, and only there
     BatchFields fields
     BatchLimit limit             # `most` and `ratio` are set for all batches
-    int64_t source_batch         # which batch the rows were read from: number of the cut, or base offset; or ABSENT
+    int64_t source_batch         # which batch the rows were read from: its number, or base offset; or ABSENT
     int32_t count
     int64_t used                 # bytes of its records: in out (codec none) or in body
     int64_t greatest_timestamp
@@ -126,7 +125,7 @@ cdef inline void add_message(Encoder* e, const RecordFields* d, int64_t size) no
     cdef int64_t stamp = e.fields.log_append_time if e.fields.timestamp_type == 1 else d.timestamp
     cdef uint8_t* to = (e.body.data if e.fields.codec != 0 else e.out.data + e.written) + e.used
     if not e.measuring:
-        put_cell(put_cell(put_message_head(to, inner, size, &e.fields, 0, stamp), d.key), d.value)
+        put_int32_sized(put_int32_sized(put_message_head(to, inner, size, &e.fields, 0, stamp), d.key), d.value)
         put_message_crc(to, size)
     e.used += size
     e.count += 1
@@ -183,7 +182,7 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
         length = length_size(content)
         if length > 0 and stored and content <= capacity - (to - begin) - 2 * MOST_OVERHEAD:
             size = put_body(to + length, chunk, &d, offset_delta, timestamp_delta) - to
-            put_raw(to, <uint64_t>(size - length) << 1)
+            put_unsigned(to, <uint64_t>(size - length) << 1)
             if size > room:
                 break
         else:
@@ -219,7 +218,7 @@ cdef inline int batch_finish(Encoder* e, int64_t payload) noexcept nogil:
     cdef int64_t stamp, size = e.limit.header_size + payload
     cdef uint8_t* to
     if f.codec != 0:
-        e.limit.ratio = next_ratio(e.limit.ratio, compression_ratio(payload, e.used))
+        e.limit.ratio = next_ratio(e.limit.ratio, <float>payload / <float>e.used)
     stamp = f.log_append_time if f.timestamp_type == 1 else e.greatest_timestamp
     if not f.explicit_fields & EXPLICIT_LAST_OFFSET:
         f.last_offset = e.previous_offset

@@ -152,7 +152,7 @@ cdef inline int part_reserve(Page* page, Buffer* buffer, size_t used, size_t nee
     return part_grow(page, buffer, used, needed)
 
 
-cdef inline void columns_in_page(Columns* c, int64_t rows, int64_t size) noexcept nogil:
+cdef inline void columns_share_page(Columns* c, int64_t rows, int64_t size) noexcept nogil:
     """Has the buffers of new columns be parts of one page, which suffices for `rows` rows from `size` bytes, but for
     the bytes of headers. Without memory for it they have pages of their own."""
     cdef int[6] parts = [1, 2, 1, 3, 3, 7], row_bytes = [8, 9, 1, 5, 5, 4]      # by the bits of Want
@@ -204,7 +204,7 @@ cdef inline int64_t set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept
     return cleared
 
 
-cdef inline void view_batch(Columns* c, const uint8_t* payload, int64_t length) noexcept nogil:
+cdef inline void begin_viewed_batch(Columns* c, const uint8_t* payload, int64_t length) noexcept nogil:
     """Begins a batch of columns with views. payload: where it is in the input's memory, or NULL: its values are copied,
     as are those too far behind the chunk's first ones, since offsets have 32 bits."""
     c.first_row = c.rows
@@ -219,15 +219,15 @@ cdef inline void view_batch(Columns* c, const uint8_t* payload, int64_t length) 
         c.memory_size = payload + length - c.memory
 
 
-cdef inline void put_short(View* view, const uint8_t* p, int32_t length) noexcept nogil:
+cdef inline void put_short_view(View* view, const uint8_t* p, int32_t length) noexcept nogil:
     """Writes a value of up to 12 bytes; reads no byte after it."""
     memset(view, 0, sizeof(View))
     view.length = length
     memcpy(view.bytes, p, <size_t>length)
 
 
-cdef inline void put_short_wide(View* view, const uint8_t* p, int32_t length) noexcept nogil:
-    """As put_short, without a loop or branch over the length; reads 16 bytes."""
+cdef inline void put_short_view_wide(View* view, const uint8_t* p, int32_t length) noexcept nogil:
+    """As put_short_view, without a loop or branch over the length; reads 16 bytes."""
     cdef uint64_t low, high
     cdef int above = length - 8
     memcpy(&low, p, 8)
@@ -239,7 +239,7 @@ cdef inline void put_short_wide(View* view, const uint8_t* p, int32_t length) no
     memcpy(&view.offset, &high, 4)
 
 
-cdef inline void put_long(View* view, const uint8_t* p, int32_t length, int buffer, int64_t offset) noexcept nogil:
+cdef inline void put_long_view(View* view, const uint8_t* p, int32_t length, int buffer, int64_t offset) noexcept nogil:
     """Writes a value of more than 12 bytes."""
     view.length = length
     memcpy(view.bytes, p, 4)
@@ -379,7 +379,7 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
     return OK if has_room(c, more_rows, more_bytes) else columns_grow(c, more_rows, more_bytes)
 
 
-cdef inline void columns_expect(Columns* c, const Expected* e, int64_t times, int64_t size) noexcept nogil:
+cdef inline void columns_reserve_expected(Columns* c, const Expected* e, int64_t times, int64_t size) noexcept nogil:
     """Reserves space for `times` the expected sizes at once, and for the last batch, of `size` bytes, for which more is
     reserved than it needs: growing from batch to batch would copy a chunk about twice. An estimate refuses nothing:
     each batch reserves what it needs."""
@@ -396,7 +396,7 @@ cdef inline void columns_expect(Columns* c, const Expected* e, int64_t times, in
         headers_reserve(c, e.headers * times, max(e.header_key, e.header_value) * times)
 
 
-cdef inline void columns_measure(const Columns* c, Expected* e) noexcept nogil:
+cdef inline void estimate_next_chunk(const Columns* c, Expected* e) noexcept nogil:
     """Estimates the sizes of the next chunk: those of this one and a sixteenth more."""
     e.batches = c.run_count + c.run_count // 16
     e.rows = c.rows + c.rows // 16
@@ -437,7 +437,7 @@ cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noe
     c.rows = rows
 
 
-cdef inline bint take_bit(uint8_t* bits, int64_t i) noexcept nogil:
+cdef inline bint set_bit(uint8_t* bits, int64_t i) noexcept nogil:
     """Sets a bit and returns its previous value."""
     cdef bint was = bits[i >> 3] >> (i & 7) & 1
     bits[i >> 3] |= <uint8_t>(1 << (i & 7))
@@ -447,7 +447,7 @@ cdef inline bint take_bit(uint8_t* bits, int64_t i) noexcept nogil:
 cdef inline void bytes_move(Bytes* column, bint views, int64_t row, int64_t to, bint keep) noexcept nogil:
     """Moves the cell of `row` to row `to` (<= `row`), or removes it. `column.used` is where the cell of `to` begins."""
     cdef int32_t* ends = <int32_t*>column.offsets.data
-    cdef bint known = take_bit(column.validity.data, row)
+    cdef bint known = set_bit(column.validity.data, row)
     cdef int32_t start, length
     column.nulls -= not known
     if not keep:
@@ -470,7 +470,7 @@ cdef inline void row_move(Columns* c, bint views, int64_t row, int64_t to, bint 
         (<int64_t*>c.offset.data)[to] = (<int64_t*>c.offset.data)[row]
     if c.want & WANT_TIMESTAMP:
         (<int64_t*>c.timestamp.data)[to] = (<int64_t*>c.timestamp.data)[row]
-        known = take_bit(c.timestamp_validity.data, row)
+        known = set_bit(c.timestamp_validity.data, row)
         c.timestamp_nulls -= not known
         if keep and not known:
             clear_bit(c.timestamp_validity.data, to)

@@ -9,15 +9,15 @@ A fault leaves columns and table as they were before the batch.
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 
-from kafkarec._c.audit cimport Audit, audit_message, audit_payload, audit_stream, keep_notes
+from kafkarec._c.audit cimport Audit, audit_message, audit_payload, keep_notes, note_stream
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, FOR_NEXT_HEADER, FOR_PAYLOAD, FOR_PEEK, LZ4, BatchRow, ReadMode, check_crc, is_control,
     is_transactional, is_wrapper, latest_codec, least_size, read_batch,
 )
 from kafkarec._c.columns cimport (
-    MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, buffer_reserve, clear_bit,
-    columns_expect, columns_filter, columns_in_page, columns_measure, columns_truncate, is_set, run_append, value_at,
-    view_batch,
+    MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, begin_viewed_batch,
+    buffer_reserve, clear_bit, columns_filter, columns_reserve_expected, columns_share_page, columns_truncate,
+    estimate_next_chunk, is_set, run_append, value_at,
 )
 from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
@@ -134,7 +134,7 @@ cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nog
     return entry.producer_id == row.producer_id and row.base_offset <= entry.last_offset
 
 
-cdef inline bint excluded(const Options* o, const BatchRow* row) noexcept nogil:
+cdef inline bint isolation_excludes(const Options* o, const BatchRow* row) noexcept nogil:
     """Whether the isolation level excludes the whole batch. A wrapper's first offset is known only after decompression:
     select_records checks its records."""
     if row.magic >= BATCH_MAGIC and (
@@ -159,7 +159,7 @@ cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noex
             at[i] *= ticks
 
 
-cdef inline void remember_previous(Engine* e) noexcept nogil:
+cdef inline void advance_past_batch(Engine* e) noexcept nogil:
     """The batch has been read: what the next one is compared with, and where it begins."""
     e.reached = e.reached + 1 if e.row.next_offset >= e.options.to_offset else 0
     e.position = e.previous_end = e.row.position + e.row.size_in_bytes
@@ -181,7 +181,7 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
     if e.options.payloads != ALL_PAYLOADS:           # the size of a scan's chunk is that of its table
         e.chunk_used += sizeof(BatchRow)
     e.stretch_used += e.row.size_in_bytes if e.row.codec == 0 else 4 * <int64_t>e.row.size_in_bytes
-    remember_previous(e)
+    advance_past_batch(e)
     return OK
 
 
@@ -230,14 +230,15 @@ cdef inline int filter_rows(Engine* e, int64_t start) noexcept nogil:
     return OK
 
 
-cdef inline void expect(Engine* e, const Expected* more, int64_t times, int64_t length) noexcept nogil:
-    """Reserves space for `times` the expected sizes in the columns and in the table of batches; see columns_expect."""
+cdef inline void reserve_expected(Engine* e, const Expected* more, int64_t times, int64_t length) noexcept nogil:
+    """Reserves space for `times` the expected sizes in the columns and in the table of batches: see
+    columns_reserve_expected."""
     cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
     buffer_reserve(&e.rows, used, used + <size_t>(more.batches * times + 1) * sizeof(BatchRow))
-    columns_expect(&e.columns, more, times, min(length, FIRST_RESERVE))
+    columns_reserve_expected(&e.columns, more, times, min(length, FIRST_RESERVE))
 
 
-cdef inline void expect_more(Engine* e, int64_t length) noexcept nogil:
+cdef inline void reserve_for_rest(Engine* e, int64_t length) noexcept nogil:
     """After the first batch, with a payload of `length` bytes: reserves what the rest of the input takes, or of the
     chunk, if all its batches are like this one."""
     cdef Expected more
@@ -246,9 +247,9 @@ cdef inline void expect_more(Engine* e, int64_t length) noexcept nogil:
     batches = min(batches, of_chunk)
     if batches <= 0 or e.options.chunk_bytes > MOST_EXPECTED:
         return
-    columns_measure(&e.columns, &more)
+    estimate_next_chunk(&e.columns, &more)
     more.batches = 1
-    expect(e, &more, batches, length)
+    reserve_expected(e, &more, batches, length)
 
 
 cdef inline int decode_payload(Engine* e, Columns* c, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
@@ -281,7 +282,7 @@ cdef inline int select_records(Engine* e, Columns* c, int64_t start) noexcept no
     return filter_rows(e, start) if e.options.ranged or e.options.keys != NULL else <int>OK
 
 
-cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
+cdef inline int engine_decode(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
     """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it. `behind`: how many
     bytes after the payload are readable."""
     cdef Columns* c = &e.columns
@@ -291,13 +292,13 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int6
         c = &e.audit.no_columns
         c.rows = start
     if c.want & WANT_VIEWS:
-        view_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
+        begin_viewed_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
     if c.rows == 0 and c.runs.data == NULL:              # the first batch of a chunk
         if e.expected.rows > 0:
-            expect(e, &e.expected, 1, length)
+            reserve_expected(e, &e.expected, 1, length)
         elif (e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE and length < MOST_IN_PAGE
                 and c.page.buffer.data == NULL):
-            columns_in_page(c, e.row.record_count, length)
+            columns_share_page(c, e.row.record_count, length)
     status = decode_payload(e, c, p, length, behind)
     if status != OK:
         return status
@@ -312,11 +313,11 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int6
     if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
         scale_timestamps(c, start, e.options.ticks)
     if start == 0 and e.expected.rows == 0 and e.columns.rows > 0:
-        expect_more(e, length)
+        reserve_for_rest(e, length)
     return engine_accept(e, start)
 
 
-cdef inline int64_t engine_limit(const Engine* e) noexcept nogil:
+cdef inline int64_t payload_limit(const Engine* e) noexcept nogil:
     """The largest permitted decompressed size of the pending payload, in bytes."""
     cdef int64_t left = e.options.input_limit - e.decompressed
     return left if left < e.options.limit else e.options.limit
@@ -347,17 +348,17 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
     cdef Lz4Frame frame = Lz4Frame(0, 0)
     if e.row.magic >= BATCH_MAGIC and e.row.record_count == 0:       # then only the beginning of the stream is checked
         return NEEDS_CODEC
-    if decompress_payload(&e.context, e.row.codec, e.payload, e.payload_length, e.row.magic, engine_limit(e), &length,
+    if decompress_payload(&e.context, e.row.codec, e.payload, e.payload_length, e.row.magic, payload_limit(e), &length,
                           &frame) != OK:
         return NEEDS_CODEC
     if e.row.codec == LZ4 and e.options.audit:
-        audit_stream(&e.audit, 1, e.payload_length - frame.end,
-                     lz4_checksum_wrong(&frame, e.payload, e.context.out.data, length),
-                     lz4_size_wrong(&frame, e.payload, length))
-    return engine_payload(e, e.context.out.data, length, <int64_t>e.context.out.capacity - length)
+        note_stream(&e.audit, 1, e.payload_length - frame.end,
+                    lz4_checksum_wrong(&frame, e.payload, e.context.out.data, length),
+                    lz4_size_wrong(&frame, e.payload, length))
+    return engine_decode(e, e.context.out.data, length, <int64_t>e.context.out.capacity - length)
 
 
-cdef inline bint header_at(Engine* e, int64_t position, BatchRow* row) noexcept nogil:
+cdef inline bint is_header_at(Engine* e, int64_t position, BatchRow* row) noexcept nogil:
     """Whether a plausible header is at the position."""
     cdef Fault ignored
     return (read_batch(&e.input, position, e.input.size, FOR_PEEK, row, &ignored) == OK
@@ -376,7 +377,7 @@ cdef inline bint range_ended(Engine* e) noexcept nogil:
     while agree < ENDS_RANGE:
         if is_wrapper(&row):
             return False
-        if not header_at(e, row.position + row.size_in_bytes, &row):
+        if not is_header_at(e, row.position + row.size_in_bytes, &row):
             return e.reached > 0
         if row.base_offset < e.options.to_offset:
             return False
@@ -392,7 +393,7 @@ cdef inline int check_outside(Engine* e) noexcept nogil:
     cdef int64_t end = e.position + e.row.size_in_bytes
     if e.options.check_crc == NO_CHECKS:
         return OK
-    if e.row.base_offset < e.options.to_offset and (end == e.input.size or header_at(e, end, &following)):
+    if e.row.base_offset < e.options.to_offset and (end == e.input.size or is_header_at(e, end, &following)):
         return OK
     return check_crc(&e.input, &e.row, &e.fault)
 
@@ -411,7 +412,7 @@ cdef inline bint header_doubtful(Engine* e) noexcept nogil:
         return True
     if end == e.input.size:
         return True
-    if not header_at(e, end, &following):
+    if not is_header_at(e, end, &following):
         return False
     if e.row.last_offset >= following.base_offset:
         return True
@@ -445,10 +446,10 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
                 e.left_out[0] = e.left_out[1]
                 e.left_out[1] = e.row
             if status == OK:
-                remember_previous(e)
+                advance_past_batch(e)
             return status
     wanted = e.options.payloads == ALL_PAYLOADS or (e.options.payloads == CONTROL_PAYLOADS and is_control(&e.row))
-    wanted = wanted and not excluded(&e.options, &e.row)
+    wanted = wanted and not isolation_excludes(&e.options, &e.row)
     if e.options.check_crc == ALL_CHECKS or (e.options.check_crc == PAYLOAD_CHECKS and wanted):
         status = check_crc(&e.input, &e.row, &e.fault)
         if status != OK:
@@ -464,14 +465,14 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
         status = locate_payload(e)
         return engine_decompress(e) if status == NEEDS_CODEC else status
     if e.row.magic >= BATCH_MAGIC:
-        return engine_payload(e, p + least_size(e.row.magic), e.row.size_in_bytes - least_size(e.row.magic),
-                              e.input.high - e.row.position - e.row.size_in_bytes)
-    return engine_payload(e, p, e.row.size_in_bytes, 0)
+        return engine_decode(e, p + least_size(e.row.magic), e.row.size_in_bytes - least_size(e.row.magic),
+                             e.input.high - e.row.position - e.row.size_in_bytes)
+    return engine_decode(e, p, e.row.size_in_bytes, 0)
 
 
 cdef inline void engine_begin_chunk(Engine* e) noexcept nogil:
     """Begins the next chunk, of the estimated sizes; the caller is about to take the columns and the table."""
-    columns_measure(&e.columns, &e.expected)
+    estimate_next_chunk(&e.columns, &e.expected)
     e.row_count = 0
     e.audit.kept_count = e.audit.largest = 0
     e.chunk_used = 0

@@ -34,7 +34,7 @@ from libc.string cimport memcmp, memcpy
 from kafkarec._c.batch cimport GZIP, LZ4, SNAPPY, ZSTD
 from kafkarec._c.columns cimport SLACK, Buffer, buffer_reserve
 from kafkarec._c.compress cimport has_functions, isal, lz4, zstd
-from kafkarec._c.numbers cimport load_le32, load_u32, read_varlong
+from kafkarec._c.numbers cimport load_le32, load_u32, read_unsigned
 from kafkarec._c.status cimport NEEDS_CODEC, OK
 from kafkarec._core cimport crc32_on
 
@@ -52,7 +52,7 @@ cdef inline uint32_t rotated(uint32_t x, int bits) noexcept nogil:
     return x << bits | x >> (32 - bits)
 
 
-cdef inline uint32_t mixed(uint32_t lane, uint32_t word) noexcept nogil:
+cdef inline uint32_t xxh32_round(uint32_t lane, uint32_t word) noexcept nogil:
     return rotated(lane + word * <uint32_t>PRIME_2, 13) * <uint32_t>PRIME_1
 
 
@@ -63,10 +63,10 @@ cdef inline uint32_t xxh32(const uint8_t* p, int64_t n) noexcept nogil:
     cdef uint32_t x = <uint32_t>PRIME_5
     if n >= 16:
         while end - p >= 16:
-            a = mixed(a, load_le32(p))
-            b = mixed(b, load_le32(p + 4))
-            c = mixed(c, load_le32(p + 8))
-            d = mixed(d, load_le32(p + 12))
+            a = xxh32_round(a, load_le32(p))
+            b = xxh32_round(b, load_le32(p + 4))
+            c = xxh32_round(c, load_le32(p + 8))
+            d = xxh32_round(d, load_le32(p + 12))
             p += 16
         x = rotated(a, 1) + rotated(b, 7) + rotated(c, 12) + rotated(d, 18)
     x += <uint32_t>n
@@ -89,11 +89,11 @@ cdef enum:
     MOST_EXPANSION = 22          # bytes of content for a byte of a block: a copy of 64 bytes takes three
 
 
-cdef inline int64_t block_size(const uint8_t* p, int64_t n, int64_t* at) noexcept nogil:
+cdef inline int64_t snappy_content_size(const uint8_t* p, int64_t n, int64_t* at) noexcept nogil:
     """The content size that a block declares, and where its elements begin; -1: not of the usual form."""
     cdef const uint8_t* cursor = p
     cdef uint64_t size = 0
-    if read_varlong(&cursor, p + n, MOST_SIZE_BYTES, &size) != OK:
+    if read_unsigned(&cursor, p + n, MOST_SIZE_BYTES, &size) != OK:
         return -1
     at[0] = cursor - p
     return <int64_t>size if (cursor - 1)[0] > 0 and <int64_t>size // MOST_EXPANSION <= n else -1
@@ -117,7 +117,8 @@ cdef inline void copy_within(uint8_t* to, int64_t offset, int64_t n) noexcept no
         i += 8
 
 
-cdef inline bint snappy_elements(const uint8_t* p, const uint8_t* end, uint8_t* content, int64_t size) noexcept nogil:
+cdef inline bint decompress_elements(const uint8_t* p, const uint8_t* end, uint8_t* content,
+                                     int64_t size) noexcept nogil:
     """Whether the elements [p, end) give exactly `size` bytes."""
     cdef uint8_t* to = content
     cdef uint8_t* stop = content + size
@@ -169,7 +170,8 @@ cdef inline bint snappy_elements(const uint8_t* p, const uint8_t* end, uint8_t* 
     return to == stop
 
 
-cdef inline int snappy_payload(Buffer* out, const uint8_t* p, int64_t n, int64_t limit, int64_t* length) noexcept nogil:
+cdef inline int decompress_snappy(Buffer* out, const uint8_t* p, int64_t n, int64_t limit,
+                                  int64_t* length) noexcept nogil:
     """Decompresses one block, or one stream of blocks that fills the payload, to `out`; NEEDS_CODEC for anything
     else."""
     cdef bint stream = n >= STREAM_HEADER and memcmp(p, b"\x82SNAPPY\x00", 8) == 0
@@ -185,10 +187,10 @@ cdef inline int snappy_payload(Buffer* out, const uint8_t* p, int64_t n, int64_t
             if size > left - 4:
                 return NEEDS_CODEC
             left = size
-        size = block_size(p + at, left, &elements)
+        size = snappy_content_size(p + at, left, &elements)
         if size < 0 or size > limit - used or buffer_reserve(out, <size_t>used, <size_t>(used + size + SLACK)) != OK:
             return NEEDS_CODEC
-        if not snappy_elements(p + at + elements, p + at + left, out.data + used, size):
+        if not decompress_elements(p + at + elements, p + at + left, out.data + used, size):
             return NEEDS_CODEC
         at += left
         used += size
@@ -216,7 +218,7 @@ cdef struct Lz4Frame:
     int64_t end
 
 # The first fields of ISA-L's struct inflate_state (igzip_lib.h).
-cdef struct Inflate:
+cdef struct InflateState:
     uint8_t* next_out
     uint32_t avail_out
     uint32_t total_out
@@ -229,7 +231,7 @@ cdef struct Inflate:
 cdef struct DecompressContext:
     Buffer out
     void* zstd
-    Inflate* gzip
+    InflateState* gzip
 
 
 cdef inline void decompress_release(DecompressContext* context) noexcept nogil:
@@ -240,19 +242,19 @@ cdef inline void decompress_release(DecompressContext* context) noexcept nogil:
     context.zstd, context.gzip = NULL, NULL
 
 
-cdef inline int gzip_member(DecompressContext* context, const uint8_t* p, int64_t n, int64_t limit,
-                            int64_t* length) noexcept nogil:
+cdef inline int decompress_gzip(DecompressContext* context, const uint8_t* p, int64_t n, int64_t limit,
+                                int64_t* length) noexcept nogil:
     """Decompresses one member without a name, extra field or comment that fills the payload; NEEDS_CODEC for anything
     else."""
     cdef int64_t deflated = n - GZIP_HEADER - GZIP_TRAILER, size
-    cdef Inflate* state
+    cdef InflateState* state
     if deflated <= 0 or load_le32(p) != 0x00088B1F:
         return NEEDS_CODEC
     size = load_le32(p + n - 4)
     if size > limit or size > MOST_OUTPUT or size // MOST_DEFLATED > deflated or deflated > MOST_OUTPUT:
         return NEEDS_CODEC
     if context.gzip == NULL:
-        context.gzip = <Inflate*>malloc(INFLATE_STATE)
+        context.gzip = <InflateState*>malloc(INFLATE_STATE)
     if context.gzip == NULL or buffer_reserve(&context.out, 0, <size_t>size + SLACK) != OK:
         return NEEDS_CODEC
     state = context.gzip
@@ -287,8 +289,8 @@ cdef inline int64_t lz4_blocks_at(const uint8_t* p, int64_t n, int8_t magic, uin
     return 5 + header
 
 
-cdef inline int lz4_frame(DecompressContext* context, const uint8_t* p, int64_t n, int8_t magic, int64_t limit,
-                          int64_t* length, Lz4Frame* frame) noexcept nogil:
+cdef inline int decompress_lz4(DecompressContext* context, const uint8_t* p, int64_t n, int8_t magic, int64_t limit,
+                               int64_t* length, Lz4Frame* frame) noexcept nogil:
     """Decompresses a usual frame to context.out; NEEDS_CODEC for anything else."""
     cdef int64_t block_capacity = 0, used = 0, capacity
     cdef int64_t at = lz4_blocks_at(p, n, magic, &frame.flags, &block_capacity)
@@ -351,8 +353,8 @@ cdef inline unsigned long long zstd_window(uint8_t descriptor) noexcept nogil:
     return base + (base >> 3) * (descriptor & 7)
 
 
-cdef inline int zstd_frame(DecompressContext* context, const uint8_t* p, int64_t n, int64_t limit,
-                           int64_t* length) noexcept nogil:
+cdef inline int decompress_zstd(DecompressContext* context, const uint8_t* p, int64_t n, int64_t limit,
+                                int64_t* length) noexcept nogil:
     """Decompresses one frame that fills the payload and surely fits; NEEDS_CODEC for anything else."""
     cdef unsigned long long bound
     cdef size_t done
@@ -381,9 +383,9 @@ cdef inline int decompress_payload(DecompressContext* context, int8_t codec, con
     if not has_functions(codec):
         return NEEDS_CODEC
     if codec == LZ4:
-        return lz4_frame(context, p, n, magic, limit, length, frame)
+        return decompress_lz4(context, p, n, magic, limit, length, frame)
     if codec == ZSTD:
-        return zstd_frame(context, p, n, limit, length)
+        return decompress_zstd(context, p, n, limit, length)
     if codec == GZIP:
-        return gzip_member(context, p, n, limit, length)
-    return snappy_payload(&context.out, p, n, limit, length) if codec == SNAPPY else NEEDS_CODEC
+        return decompress_gzip(context, p, n, limit, length)
+    return decompress_snappy(&context.out, p, n, limit, length) if codec == SNAPPY else NEEDS_CODEC

@@ -6,7 +6,8 @@
 
 A batch ends before a record that does not fit (see write.pxd), that has different batch fields
 (producer, transaction, leader epoch, timestamp type ...), whose sequence is not the next one, or whose offset is more
-than 2^31-1 above the base offset. If cuts are kept (the batches that the rows were read from), batches end only there.
+than 2^31-1 above the base offset. If the original batches are kept, from which the rows were read, batches end only
+there.
 
 A RowSummary is what rows that are to be written have in common: their least and greatest offset and timestamp, whether
 the offsets rise, and how many headers there are. Nothing is read but offsets, timestamps and the borders of the lists
@@ -20,7 +21,7 @@ from kafkarec._c.batch cimport (
     latest_codec, least_size, wrapping_add, wrapping_subtract,
 )
 from kafkarec._c.batch_builder cimport (
-    Cut, Encoder, add_message, add_records, batch_close, batch_open, batch_reserve, write_empty_batch,
+    Encoder, OriginalBatch, add_message, add_records, batch_close, batch_open, batch_reserve, write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
@@ -54,12 +55,12 @@ cdef inline int codec_by_name(Span name) noexcept nogil:
     return -1
 
 
-cdef inline int fields_of_row(const Encoder* e, const InputChunk* chunk, int64_t row, BatchFields* f,
-                              int64_t* source_batch) noexcept nogil:
+cdef inline int fields_of_columns(const Encoder* e, const InputChunk* chunk, int64_t row, BatchFields* f,
+                                  int64_t* source_batch) noexcept nogil:
     """Sets batch fields from the row's columns; nulls change nothing."""
     cdef int64_t n
     cdef int codec
-    if e.keep_cuts and number(chunk.fields + FIELD_BASE_OFFSET, row, &n):
+    if e.keep_originals and number(chunk.fields + FIELD_BASE_OFFSET, row, &n):
         source_batch[0] = wrapping_add(n, e.shift)
     f.partition_leader_epoch = <int32_t>batch_field_or(chunk.fields + FIELD_LEADER_EPOCH, row, f.partition_leader_epoch)
     f.timestamp_type = <int8_t>batch_field_or(chunk.fields + FIELD_TIMESTAMP_TYPE, row, f.timestamp_type)
@@ -78,7 +79,7 @@ cdef inline int fields_of_row(const Encoder* e, const InputChunk* chunk, int64_t
     return FINE
 
 
-cdef inline int fields_check(const BatchFields* f) noexcept nogil:
+cdef inline int check_producer_fields(const BatchFields* f) noexcept nogil:
     """MemoryRecordsBuilder.validateProducerState."""
     if f.producer_id < 0:
         return FIELDS_CONTRADICT if f.producer_epoch >= 0 or f.base_sequence >= 0 or f.is_transactional else FINE
@@ -124,21 +125,22 @@ cdef inline int32_t decrement_sequence(int32_t sequence, int32_t decrement) noex
 
 # ---- the loop
 
-cdef inline bint keeps_cut(const Encoder* e, const Cut* cut) noexcept nogil:
-    return e.keep_cuts and (cut.batch.magic >= BATCH_MAGIC or e.keep_magic)
+cdef inline bint keeps_original(const Encoder* e, const OriginalBatch* original) noexcept nogil:
+    return e.keep_originals and (original.batch.magic >= BATCH_MAGIC or e.keep_magic)
 
 
-cdef inline void fields_of_cut(const Encoder* e, const Cut* cut, int64_t offset, BatchFields* f) noexcept nogil:
-    """Sets batch fields from a cut. `offset`: of the row, which may become the first of its batch."""
-    fields_of_batch(e, cut.batch, f)
-    if cut.whole and keeps_cut(e, cut) and f.magic >= BATCH_MAGIC:
+cdef inline void fields_of_original(const Encoder* e, const OriginalBatch* original, int64_t offset,
+                                    BatchFields* f) noexcept nogil:
+    """Sets batch fields from an original batch. `offset`: of the row, which may become the first of its batch."""
+    fields_of_batch(e, original.batch, f)
+    if original.whole and keeps_original(e, original) and f.magic >= BATCH_MAGIC:
         f.explicit_fields = EXPLICIT_ALL
-        f.base_offset = wrapping_add(cut.batch.base_offset, e.shift)
-        f.last_offset = wrapping_add(cut.batch.last_offset, e.shift)
-        f.base_timestamp = cut.batch.base_timestamp
-        f.max_timestamp = cut.batch.max_timestamp
+        f.base_offset = wrapping_add(original.batch.base_offset, e.shift)
+        f.last_offset = wrapping_add(original.batch.last_offset, e.shift)
+        f.base_timestamp = original.batch.base_timestamp
+        f.max_timestamp = original.batch.max_timestamp
     elif f.base_sequence >= 0:
-        f.base_sequence = increment_sequence(f.base_sequence, <int32_t>(offset - e.shift - cut.batch.base_offset))
+        f.base_sequence = increment_sequence(f.base_sequence, <int32_t>(offset - e.shift - original.batch.base_offset))
 
 
 cdef inline void fields_override(const Encoder* e, BatchFields* f) noexcept nogil:
@@ -157,34 +159,34 @@ cdef inline void fields_override(const Encoder* e, BatchFields* f) noexcept nogi
         f.base_sequence = ABSENT if f.is_control else e.next_sequence
 
 
-cdef inline int next_cut(Encoder* e) noexcept nogil:
-    """Advances to the cut of the next row; writes the empty batches before it."""
-    cdef const Cut* cut
+cdef inline int advance_original(Encoder* e) noexcept nogil:
+    """Advances to the original batch of the next row; writes the empty batches before it."""
+    cdef const OriginalBatch* original
     cdef BatchFields f
     cdef int status
-    while e.cut < e.cut_count and e.cut_row >= e.cuts[e.cut].rows:
-        cut = e.cuts + e.cut
-        if keeps_cut(e, cut):
+    while e.original < e.original_count and e.original_row >= e.originals[e.original].rows:
+        original = e.originals + e.original
+        if keeps_original(e, original):
             if e.open:
                 status = batch_close(e)
                 if status != OK:
                     return status
-            if cut.rows == 0 and e.defaults.magic >= BATCH_MAGIC:
+            if original.rows == 0 and e.defaults.magic >= BATCH_MAGIC:
                 f = e.defaults
-                fields_of_cut(e, cut, cut.batch.base_offset, &f)
+                fields_of_original(e, original, original.batch.base_offset, &f)
                 fields_override(e, &f)
-                if not e.keep_codec or cut.batch.size_in_bytes > least_size(cut.batch.magic):
+                if not e.keep_codec or original.batch.size_in_bytes > least_size(original.batch.magic):
                     f.codec = 0                  # as writeEmptyHeader: readers reject an empty compressed stream
                 status = write_empty_batch(e, &f)
                 if status != OK:
                     return status
-        e.cut += 1
-        e.cut_row = 0
+        e.original += 1
+        e.original_row = 0
         e.settled = False
     return OK
 
 
-cdef inline int row_check(const Encoder* e, const BatchFields* f, const RecordFields* d, bint kept) noexcept nogil:
+cdef inline int fault_of_row(const Encoder* e, const BatchFields* f, const RecordFields* d, bint kept) noexcept nogil:
     """Why Kafka's builder would reject the row, or FINE. `kept`: the row stays in the batch it was read from, so its
     offset and timestamp are accepted as they are."""
     if e.single_batch:
@@ -204,7 +206,7 @@ cdef inline int row_check(const Encoder* e, const BatchFields* f, const RecordFi
     return OFFSET_NOT_RISING if d.offset <= e.previous_offset else FINE
 
 
-cdef inline int row_refused(Encoder* e, int why, const RecordFields* d) noexcept nogil:
+cdef inline int refuse_row(Encoder* e, int why, const RecordFields* d) noexcept nogil:
     e.refused = d[0]
     e.refused.row_fault = why
     return ROW_REFUSED
@@ -228,7 +230,7 @@ cdef inline bint needs_new_batch(const Encoder* e, const BatchFields* f, const R
     )
 
 
-cdef inline int64_t record_bytes(const BatchFields* f, const RecordFields* d) noexcept nogil:
+cdef inline int64_t record_size_in_batch(const BatchFields* f, const RecordFields* d) noexcept nogil:
     """record_size in the batch that `f` describes."""
     return record_size(d, f.magic, wrapping_subtract(d.offset, f.base_offset),
                        wrapping_subtract(d.timestamp, f.base_timestamp))
@@ -251,25 +253,25 @@ cdef inline int load_row(const Encoder* e, const InputChunk* chunk, int64_t row,
     return d.row_fault
 
 
-cdef inline int row_fields(const Encoder* e, const InputChunk* chunk, int64_t row, const RecordFields* d,
-                           BatchFields* f, int64_t* source_batch, bint* kept) noexcept nogil:
-    """Sets `f` to the batch fields of the row: from its cut, its columns, or the defaults. Sets `source_batch` and
-    `kept` where the row stays in the batch it was read from. Returns FINE or a RowFault."""
+cdef inline int fields_of_row(const Encoder* e, const InputChunk* chunk, int64_t row, const RecordFields* d,
+                              BatchFields* f, int64_t* source_batch, bint* kept) noexcept nogil:
+    """Sets `f` to the batch fields of the row: from its original batch, its columns, or the defaults. Sets
+    `source_batch` and `kept` where the row stays in the batch it was read from. Returns FINE or a RowFault."""
     cdef int status = FINE
     f[0] = e.defaults
-    if e.cut < e.cut_count:
-        kept[0] = keeps_cut(e, e.cuts + e.cut)
+    if e.original < e.original_count:
+        kept[0] = keeps_original(e, e.originals + e.original)
         if kept[0]:
-            source_batch[0] = e.cut
-        fields_of_cut(e, e.cuts + e.cut, d.offset, f)
+            source_batch[0] = e.original
+        fields_of_original(e, e.originals + e.original, d.offset, f)
     elif e.has_field_columns:
-        status = fields_of_row(e, chunk, row, f, source_batch)
+        status = fields_of_columns(e, chunk, row, f, source_batch)
         kept[0] = source_batch[0] != ABSENT
         f.log_append_time = d.timestamp
     fields_override(e, f)
-    if status == FINE and (e.overrides != 0 or (e.has_field_columns and e.cut_count == 0)):
-        status = fields_check(f)
-    return status if status != FINE else row_check(e, f, d, kept[0])
+    if status == FINE and (e.overrides != 0 or (e.has_field_columns and e.original_count == 0)):
+        status = check_producer_fields(f)
+    return status if status != FINE else fault_of_row(e, f, d, kept[0])
 
 
 cdef inline int ensure_batch(Encoder* e, const InputChunk* chunk, int64_t row, const RecordFields* d,
@@ -278,9 +280,9 @@ cdef inline int ensure_batch(Encoder* e, const InputChunk* chunk, int64_t row, c
     cdef BatchFields f
     cdef int64_t source_batch = ABSENT
     cdef bint kept = False
-    cdef int status = row_fields(e, chunk, row, d, &f, &source_batch, &kept)
+    cdef int status = fields_of_row(e, chunk, row, d, &f, &source_batch, &kept)
     if status != FINE:
-        return row_refused(e, status, d)
+        return refuse_row(e, status, d)
     if e.open and needs_new_batch(e, &f, d, source_batch, size, kept):
         status = batch_close(e)
         if status != OK:
@@ -288,7 +290,7 @@ cdef inline int ensure_batch(Encoder* e, const InputChunk* chunk, int64_t row, c
         if f.base_sequence >= 0 and not e.has_sequences:
             f.base_sequence = e.next_sequence    # after the batch that was just closed
     if not e.open:
-        if e.has_field_columns and source_batch != ABSENT and e.cut_count == 0:
+        if e.has_field_columns and source_batch != ABSENT and e.original_count == 0:
             f.base_offset = source_batch
             f.explicit_fields |= EXPLICIT_BASE_OFFSET
             if f.base_sequence >= 0:
@@ -298,7 +300,7 @@ cdef inline int ensure_batch(Encoder* e, const InputChunk* chunk, int64_t row, c
             return status
         e.source_batch = source_batch
         e.kept = kept or e.single_batch
-    e.settled = not e.has_field_columns or e.cut_count > 0
+    e.settled = not e.has_field_columns or e.original_count > 0
     return OK
 
 
@@ -308,17 +310,17 @@ cdef inline int row_add(Encoder* e, const InputChunk* chunk, int64_t row) noexce
     cdef int64_t size = 0, delta
     cdef int status = load_row(e, chunk, row, &d)
     if status != FINE:
-        return row_refused(e, status, &d)
+        return refuse_row(e, status, &d)
     if e.open:
-        size = record_bytes(&e.fields, &d)
+        size = record_size_in_batch(&e.fields, &d)
     if not (e.open and e.settled and e.kept):
         status = ensure_batch(e, chunk, row, &d, size)
         if status != OK:
             return status
-        size = record_bytes(&e.fields, &d)
+        size = record_size_in_batch(&e.fields, &d)
     delta = wrapping_subtract(d.offset, e.fields.base_offset)
     if delta != <int32_t>delta:
-        return row_refused(e, OFFSET_TOO_FAR, &d)
+        return refuse_row(e, OFFSET_TOO_FAR, &d)
     status = batch_reserve(e, size)
     if status != OK:
         return status
@@ -349,7 +351,7 @@ cdef inline int64_t full_before(Encoder* e) noexcept nogil:
         refused = load_row(e, chunk, e.row, &d) != FINE
         if not e.open:
             batch_open(e, &e.defaults, d.offset, d.timestamp)
-        size = record_bytes(&e.fields, &d)
+        size = record_size_in_batch(&e.fields, &d)
         if e.count > 0 and (refused or not has_room_for_row(e, d.offset, size)):
             break
         e.used += size
@@ -366,9 +368,9 @@ cdef inline bint takes_fast_path(const Encoder* e) noexcept nogil:
 
 
 cdef inline int64_t fast_path_end(const Encoder* e, const InputChunk* chunk) noexcept nogil:
-    """The row of the chunk at which the chunk, the rows to encode, or the cut ends."""
+    """The row of the chunk at which the chunk, the rows to encode, or the original batch ends."""
     cdef int64_t end = min(chunk.rows, e.stop - e.rows_before)
-    return min(end, e.row + e.cuts[e.cut].rows - e.cut_row) if e.cut < e.cut_count else end
+    return min(end, e.row + e.originals[e.original].rows - e.original_row) if e.original < e.original_count else end
 
 
 cdef inline int encoder_run(Encoder* e) noexcept nogil:
@@ -378,8 +380,8 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
     cdef int64_t end, row
     cdef int status
     while True:
-        if e.cut < e.cut_count and e.cut_row >= e.cuts[e.cut].rows:
-            status = next_cut(e)
+        if e.original < e.original_count and e.original_row >= e.originals[e.original].rows:
+            status = advance_original(e)
             if status != OK:
                 return status
         chunk = next_chunk(e)
@@ -388,7 +390,7 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
         if takes_fast_path(e):
             end = fast_path_end(e, chunk)
             row = add_records(e, chunk, e.row, end, e.kept)
-            e.cut_row += row - e.row
+            e.original_row += row - e.row
             e.row = row
             if row == end:
                 continue
@@ -397,7 +399,7 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
             if status != OK:
                 return status
         e.row += 1
-        e.cut_row += 1
+        e.original_row += 1
     return batch_close(e) if e.open else OK
 
 

@@ -27,14 +27,14 @@ from libc.string cimport memset
 
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET,
-    V2_OVERHEAD, BatchRow, read_batch, read_v2, wrapping_subtract,
+    V2_OVERHEAD, BatchRow, read_batch, read_v2_header, wrapping_subtract,
 )
 from kafkarec._c.decode cimport Engine
-from kafkarec._c.input cimport Input, bad_until, peek, piece_size, reach, zeros_end
+from kafkarec._c.input cimport Input, bad_until, bytes_at_once, peek, reach, zeros_end
 from kafkarec._c.numbers cimport load_i32, load_i64
 from kafkarec._c.record_walk cimport LEAST_BODY
 from kafkarec._c.resync cimport (
-    LENGTH, DamageEnd, Search, damage_end, far_above, field_end, frame_follows, looks_plausible, read_field,
+    LENGTH, DamageEnd, Search, damage_end, far_above, field_end, frame_follows, looks_plausible, read_varint_at,
     search_begin,
 )
 from kafkarec._c.status cimport CUT, END, LENGTH_BEYOND_END, OK, SIZE_TOO_SMALL, UNREADABLE, Fault, length_is_proven
@@ -51,7 +51,7 @@ cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
     search_begin(&e.search, e.input.size)
 
 
-cdef inline void remember_good(Engine* e) noexcept nogil:
+cdef inline void save_good_next(Engine* e) noexcept nogil:
     """Saves the next offset of the last good batch, because the caller may take its row."""
     if e.row_count > e.first_row:
         e.good_next = (<BatchRow*>e.rows.data)[e.row_count - 1].next_offset
@@ -96,7 +96,7 @@ cdef inline DamageEnd engine_skip(Engine* e, int* status) noexcept nogil:
     the end of the part that is read."""
     cdef DamageEnd end
     end.position, end.witness = e.fault.next_position, LENGTH
-    remember_good(e)
+    save_good_next(e)
     if not (length_is_proven(status[0]) and e.options.check_crc):
         end = damage_end(&e.input, &e.fault, &e.search)
         end.position = min(end.position, e.input.stop)
@@ -116,7 +116,7 @@ cdef inline int64_t records_end(Input* source, int64_t position, int64_t count) 
     """The end of `count` records; -1: they are no records, or do not end."""
     cdef int64_t length = 0
     while count > 0:
-        if read_field(source, &position, True, &length) != OK or length < LEAST_BODY:
+        if read_varint_at(source, &position, True, &length) != OK or length < LEAST_BODY:
             return -1
         if length > source.size - position:
             return -1
@@ -143,7 +143,7 @@ cdef inline int64_t checksum_end(Input* source, int64_t batch, uint32_t stored, 
     crc = crc32c_on(0, peek(source, at, n), <size_t>n)
     at += n
     while crc != stored and at < stop:
-        n = piece_size(source, stop - at)
+        n = bytes_at_once(source, stop - at)
         p = reach(source, at, n)
         if p == NULL:
             return -1
@@ -159,14 +159,14 @@ cdef inline int64_t checksum_end(Input* source, int64_t batch, uint32_t stored, 
     return -1
 
 
-cdef inline bint plausible_v2(Input* source, int64_t position, BatchRow* row) noexcept nogil:
+cdef inline bint is_plausible_v2(Input* source, int64_t position, BatchRow* row) noexcept nogil:
     """Whether the header here, as one of magic 2 and of any length, has plausible fields, which it fills in. The base
     offset may be wrong: as if it were 0, last_offset is the last offset delta; next_offset is as stored."""
     memset(row, 0, sizeof(BatchRow))
     if source.size - position < V2_OVERHEAD:
         return False
     row.magic, row.position = BATCH_MAGIC, position
-    read_v2(peek(source, position, V2_OVERHEAD), row)
+    read_v2_header(peek(source, position, V2_OVERHEAD), row)
     row.last_offset = wrapping_subtract(row.last_offset, row.base_offset)
     row.base_offset = 0
     row.codec = row.attributes & CODEC_MASK
@@ -187,7 +187,7 @@ cdef inline bint next_begins(Input* source, int64_t position, int64_t next_offse
     if (read_batch(source, position, source.size, FOR_PEEK, &row, &fault) == OK and looks_plausible(source, &row)
             and frame_follows(source, position + row.size_in_bytes)):
         return True
-    if not plausible_v2(source, position, &row):
+    if not is_plausible_v2(source, position, &row):
         return False
     base = load_i64(peek(source, position, 8))
     return next_offset <= base and not far_above(base, next_offset) and (
@@ -202,7 +202,7 @@ cdef inline int64_t end_by_content(Input* source, int64_t batch, int magic, int6
     cdef BatchRow row
     cdef int64_t end
     if magic == BATCH_MAGIC:
-        if not plausible_v2(source, batch, &row):
+        if not is_plausible_v2(source, batch, &row):
             return -1
         if row.codec == 0:
             return records_end(source, batch + V2_OVERHEAD, row.record_count)

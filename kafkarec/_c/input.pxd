@@ -115,17 +115,17 @@ cdef inline int64_t fetch_pread(ByteReader* reader, int64_t position, uint8_t* t
     return kr_pread(reader.descriptor, to, n, position, &reader.error_number)
 
 
-cdef inline void input_memory(Input* i, const uint8_t* base, int64_t stop, int64_t size) noexcept nogil:
+cdef inline void input_begin_memory(Input* i, const uint8_t* base, int64_t stop, int64_t size) noexcept nogil:
     i.base, i.low, i.high, i.stop, i.size = base, 0, size, stop, size
     i.reader, i.bad_count, i.failed, i.viewable = NULL, 0, False, False
 
 
-cdef inline void input_reader(Input* i, ByteReader* reader, int64_t stop, int64_t size) noexcept nogil:
-    input_memory(i, i.buffer.data, stop, size)
+cdef inline void input_begin_reader(Input* i, ByteReader* reader, int64_t stop, int64_t size) noexcept nogil:
+    input_begin_memory(i, i.buffer.data, stop, size)
     i.high, i.reader, i.step, i.header = 0, reader, reader.window, 0
 
 
-cdef inline int64_t piece_size(const Input* i, int64_t n) noexcept nogil:
+cdef inline int64_t bytes_at_once(const Input* i, int64_t n) noexcept nogil:
     """How many of n bytes to reach at once when they are read in pieces: at most a window."""
     return n if i.reader == NULL or n < i.reader.window else i.reader.window
 
@@ -178,7 +178,7 @@ cdef inline bint fetch_all(Input* i, int64_t position, uint8_t* to, int64_t n) n
     return done == n
 
 
-cdef inline void narrow(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
+cdef inline void narrow_bad_range(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
     """Reads as much as possible, from both ends, of n bytes that could not be read at once. By bisection; the bytes
     between become zeros and are noted as unreadable."""
     cdef int64_t low = 0, high = n, middle, stop
@@ -199,7 +199,7 @@ cdef inline void narrow(Input* i, int64_t position, uint8_t* to, int64_t n) noex
     note_bad(i, position + low, position + stop)
 
 
-cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
+cdef inline void fetch_with_zeros(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
     """Reads n bytes from `position`; after a failure page by page, with zeros for unreadable bytes."""
     cdef int64_t done = 0, got, wish
     cdef bint small = False
@@ -222,7 +222,7 @@ cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexce
         if not small and wish > PAGE - (position + done) % PAGE:
             small = True
             continue
-        narrow(i, position + done, to + done, wish)
+        narrow_bad_range(i, position + done, to + done, wish)
         done += wish
 
 
@@ -249,7 +249,7 @@ cdef inline const uint8_t* move_window(Input* i, int64_t position, int64_t n) no
         pages_free(old, old_capacity)
     elif kept > 0:
         memmove(old, old + (position - i.low), <size_t>kept)
-    fill(i, position + kept, i.buffer.data + kept, size - kept)
+    fetch_with_zeros(i, position + kept, i.buffer.data + kept, size - kept)
     i.base = i.buffer.data - position
     i.low = position
     i.high = position + size
@@ -271,7 +271,7 @@ cdef inline const uint8_t* peek(Input* i, int64_t position, int64_t n) noexcept 
     if i.failed or i.reader == NULL:
         memset(i.peeked, 0, sizeof(i.peeked))
     else:
-        fill(i, position, i.peeked, n)
+        fetch_with_zeros(i, position, i.peeked, n)
     return i.peeked
 
 
@@ -311,7 +311,7 @@ cdef inline int64_t zeros_end(Input* i, int64_t position) noexcept nogil:
     return i.stop
 
 
-cdef inline bint take_cached(Input* i, int64_t position) noexcept nogil:
+cdef inline bint move_window_if_cached(Input* i, int64_t position) noexcept nogil:
     """Moves the window to the HEADER_WINDOW bytes from `position` if no disk must be waited for."""
     cdef uint8_t[HEADER_WINDOW] found
     cdef int64_t n = i.stop - position
@@ -336,7 +336,7 @@ cdef inline const uint8_t* reach_header(Input* i, int64_t position, int64_t n) n
     if i.reader != NULL:
         if i.high > 0 and position - i.high > i.reader.worth_skipping:
             i.step = HEADER_WINDOW
-        elif i.high > 0 and apart > FAR_APART and take_cached(i, position):
+        elif i.high > 0 and apart > FAR_APART and move_window_if_cached(i, position):
             return i.buffer.data
         else:
             i.step = i.step * 8 if i.step * 8 < i.reader.window else i.reader.window

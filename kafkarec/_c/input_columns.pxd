@@ -131,7 +131,7 @@ cdef inline Span cell(const Cells* c, int64_t row) noexcept nogil:
     if c.kind == SPANS:
         return (<const Span*>c.index)[row * c.width + c.first]
     if not c.plain:
-        return any_cell(c, row)
+        return cell_by_kind(c, row)
     ends = <const int32_t*>c.index + row + c.first
     span.data, span.length = c.data + ends[0], ends[1] - ends[0]
     return span
@@ -142,7 +142,7 @@ cdef inline const Span* spans_of(const Cells* c) noexcept nogil:
     return <const Span*>c.index + c.first if c.kind == SPANS and c.width == 1 else NULL
 
 
-cdef inline Span any_cell(const Cells* c, int64_t row) noexcept nogil:
+cdef inline Span cell_by_kind(const Cells* c, int64_t row) noexcept nogil:
     cdef Span span
     cdef int64_t i = row + c.first
     cdef const int32_t* short_
@@ -166,12 +166,12 @@ cdef inline Span any_cell(const Cells* c, int64_t row) noexcept nogil:
 cdef inline bint number(const Numbers* c, int64_t row, int64_t* out) noexcept nogil:
     """Sets `out` to the number of a row. False where it is null; `out` is then unchanged."""
     if not c.plain:
-        return any_number(c, row, out)
+        return number_by_kind(c, row, out)
     out[0] = (<const int64_t*>c.values)[row + c.first]
     return True
 
 
-cdef inline bint any_number(const Numbers* c, int64_t row, int64_t* out) noexcept nogil:
+cdef inline bint number_by_kind(const Numbers* c, int64_t row, int64_t* out) noexcept nogil:
     cdef int64_t i = row + c.first, raw
     cdef int32_t four
     if c.kind == NO_NUMBERS or not is_set(c.validity, i):
@@ -204,13 +204,13 @@ cdef inline bint any_number(const Numbers* c, int64_t row, int64_t* out) noexcep
 cdef inline void list_at(const Lists* c, int64_t row, int64_t* start, int64_t* stop) noexcept nogil:
     """Sets [start, stop) to the entries of a row; no entries where it is null."""
     if not c.plain:
-        any_list_at(c, row, start, stop)
+        list_at_by_kind(c, row, start, stop)
         return
     start[0] = (<const int32_t*>c.starts)[row + c.first]
     stop[0] = (<const int32_t*>c.starts)[row + c.first + 1]
 
 
-cdef inline void any_list_at(const Lists* c, int64_t row, int64_t* start, int64_t* stop) noexcept nogil:
+cdef inline void list_at_by_kind(const Lists* c, int64_t row, int64_t* start, int64_t* stop) noexcept nogil:
     cdef int64_t i = row + c.first
     start[0] = stop[0] = 0
     if c.kind == NO_LISTS or not is_set(c.validity, i):
@@ -255,7 +255,7 @@ cdef inline int64_t cells_bytes(const Cells* c, int64_t start, int64_t rows) noe
     return max(<int64_t>ends[rows] - ends[0], 0)
 
 
-cdef inline int64_t input_bytes(const InputChunk* chunk) noexcept nogil:
+cdef inline int64_t estimated_encoded_size(const InputChunk* chunk) noexcept nogil:
     """Estimates the encoded size of a chunk's rows, in bytes."""
     cdef const Lists* headers = &chunk.headers
     cdef int64_t total = chunk.rows * RECORD_FIELDS
@@ -281,7 +281,7 @@ cdef struct Misfit:
     int64_t expected             # the smallest or the largest valid value
     int64_t found
 
-cdef struct Range:               # entries [start, stop)
+cdef struct EntryRange:          # entries [start, stop)
     int64_t start
     int64_t stop
 
@@ -353,7 +353,7 @@ cdef inline int views_fit(const uint8_t* views, const uint8_t* validity, int64_t
 
 
 cdef inline bint list_views_fit(const Offset* starts, const Offset* lengths, const uint8_t* validity, int64_t first,
-                                int64_t rows, int64_t entries, Range* used, Misfit* m) noexcept nogil:
+                                int64_t rows, int64_t entries, EntryRange* used, Misfit* m) noexcept nogil:
     """Sets `used` to the smallest range with the entries of all rows; a null row has none."""
     cdef int64_t i, start, length
     used.start, used.stop = entries, 0
@@ -374,7 +374,7 @@ cdef inline bint list_views_fit(const Offset* starts, const Offset* lengths, con
     return True
 
 
-cdef inline int64_t nulls_counted(const uint8_t* validity, int64_t first, int64_t rows) noexcept nogil:
+cdef inline int64_t count_nulls(const uint8_t* validity, int64_t first, int64_t rows) noexcept nogil:
     """The number of zero bits of rows [first, first + rows)."""
     cdef int64_t i = first, stop = first + rows, zeros = 0
     cdef uint64_t word

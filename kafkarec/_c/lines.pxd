@@ -92,7 +92,7 @@ cdef inline uint8_t* put_decimal(uint8_t* out, int64_t n) noexcept nogil:
     return out + (DECIMAL_ROOM - at)
 
 
-cdef inline uint8_t* put_pair(uint8_t* out, int64_t n, uint8_t after) noexcept nogil:
+cdef inline uint8_t* put_two_digits(uint8_t* out, int64_t n, uint8_t after) noexcept nogil:
     """Two digits (n < 100) and the character after them."""
     memcpy(out, pairs + 2 * n, 2)
     out[2] = after
@@ -111,14 +111,14 @@ cdef inline uint8_t* put_time(uint8_t* out, int64_t ms) noexcept nogil:
     cdef int64_t in_month = in_year - (153 * month + 2) // 5
     year += day // 146_097 * 400 + (month >= 10)
     memcpy(out, pairs + 2 * (year // 100), 2)
-    out = put_pair(out + 2, year % 100, b"-")
-    out = put_pair(out, month + 3 if month < 10 else month - 9, b"-")
-    out = put_pair(out, in_month + 1, b"T")
-    out = put_pair(out, rest // 3_600_000, b":")
-    out = put_pair(out, rest // 60_000 % 60, b":")
-    out = put_pair(out, rest // 1000 % 60, b".")
+    out = put_two_digits(out + 2, year % 100, b"-")
+    out = put_two_digits(out, month + 3 if month < 10 else month - 9, b"-")
+    out = put_two_digits(out, in_month + 1, b"T")
+    out = put_two_digits(out, rest // 3_600_000, b":")
+    out = put_two_digits(out, rest // 60_000 % 60, b":")
+    out = put_two_digits(out, rest // 1000 % 60, b".")
     out[0] = <uint8_t>(48 + rest % 1000 // 100)
-    return put_pair(out + 1, rest % 100, b"Z")
+    return put_two_digits(out + 1, rest % 100, b"Z")
 
 
 cdef inline uint8_t* put_hex(uint8_t* out, const uint8_t* p, int64_t n) noexcept nogil:
@@ -219,7 +219,7 @@ cdef inline bint is_numeric(int how) noexcept nogil:
     return how in (AS_NUMBER, AS_BOOL, AS_TIME)
 
 
-cdef inline int room(Lines* o, int64_t more) noexcept nogil:
+cdef inline int lines_reserve(Lines* o, int64_t more) noexcept nogil:
     """Makes space for `more` bytes and the reserve."""
     cdef size_t used = o.at - o.buffer.data
     cdef size_t needed = <size_t>more + o.reserve
@@ -263,7 +263,7 @@ cdef inline int put_text(Lines* o, const uint8_t* p, int64_t n) noexcept nogil:
     cdef bint good = False
     while p < end:
         stop = end if end - p <= STEP else p + STEP
-        if room(o, (stop - p) * MOST_ESCAPED) != OK:
+        if lines_reserve(o, (stop - p) * MOST_ESCAPED) != OK:
             return OUT_OF_MEMORY
         out = o.at
         while p < stop:
@@ -323,7 +323,7 @@ cdef inline int put_bytes(Lines* o, int how, const Span* name, const Span* value
         put_name(o, name, b'":', 2)
         o.at = put_decimal(o.at, load_i64(value.data))
         return OK
-    if room(o, 2 * value.length + 4) != OK:
+    if lines_reserve(o, 2 * value.length + 4) != OK:
         return OUT_OF_MEMORY
     if how == AS_HEX:
         put_name(o, name, b'_hex":"', 7)
@@ -336,7 +336,7 @@ cdef inline int put_bytes(Lines* o, int how, const Span* name, const Span* value
 
 
 cdef inline int put_header(Lines* o, const Span* name, const Span* value) noexcept nogil:
-    cdef int status = room(o, 1)
+    cdef int status = lines_reserve(o, 1)
     return put_bytes(o, AS_TEXT, name, value) if status == OK else status
 
 
@@ -356,7 +356,7 @@ cdef inline int put_headers(Lines* o, const LineColumn* c, int64_t row) noexcept
             text = cell(&c.cells, i)
             status = put_header(o, &value_start, &text)
         if status == OK:
-            status = room(o, 2)
+            status = lines_reserve(o, 2)
         if status != OK:
             return status
         put_ascii(o, b"}", 1)
@@ -385,7 +385,7 @@ cdef inline int put_cell(Lines* o, const LineColumn* c, int64_t row) noexcept no
     if c.ready != NULL:
         text = c.ready[row - c.first_ready]
         if text.length >= 0:
-            if room(o, text.length) != OK:
+            if lines_reserve(o, text.length) != OK:
                 return OUT_OF_MEMORY
             put_name(o, &c.name, b'":', 2)
             put_ascii(o, <const char*>text.data, <size_t>text.length)
@@ -409,12 +409,12 @@ cdef inline int put_lines(Lines* o, const LineColumn* columns, int count, const 
         o.reserve += <size_t>columns[at].name.length + AROUND
     for row in range(start, stop):
         for at in range(count):
-            status = room(o, 0)
+            status = lines_reserve(o, 0)
             if status == OK:
                 status = put_cell(o, columns + at, row)
             if status != OK:
                 return status
-        if room(o, 0) != OK:
+        if lines_reserve(o, 0) != OK:
             return OUT_OF_MEMORY
         copy_wide(o.at, end.data, end.length)
         o.at += end.length

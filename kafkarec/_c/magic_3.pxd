@@ -23,12 +23,13 @@ from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport (
-    CODEC_MASK, LOG_OVERHEAD, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow, frame_of_magics, read_v2,
+    CODEC_MASK, LOG_OVERHEAD, UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow, frame_of_magics, read_v2_header,
     verify_crc, wrapping_add,
 )
 from kafkarec._c.numbers cimport VARLONG_BYTES, load_i32, load_i64, load_u32, put_varint, unzigzag64
 from kafkarec._c.record_walk cimport (
-    PartsWalk, PlainWalk, RecordSpans, bytes_left, next_field, next_int, next_length, next_raw, walk_fields, walk_from,
+    Magic2Walk, Magic3Walk, WalkedRecord, begin_walk, bytes_left, next_field, next_int, next_length, next_unsigned,
+    walk_fields,
 )
 from kafkarec._c.status cimport (
     ATTRIBUTES_LOST, BATCH_TOO_SMALL, CUT, END, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, LENGTH_BEYOND_END,
@@ -49,12 +50,12 @@ cdef enum:
     TWO_FRAMES = 0x200
 
 
-cdef inline int read_v3(const uint8_t* p, BatchRow* row, const uint8_t** payload, Fault* fault) noexcept nogil:
+cdef inline int read_v3_header(const uint8_t* p, BatchRow* row, const uint8_t** payload, Fault* fault) noexcept nogil:
     """The header of the whole batch at p, whose position, size and magic are known, and where its payload begins."""
-    cdef PlainWalk varints = walk_from(p + FIXED_V3, p + row.size_in_bytes, fault)
+    cdef Magic2Walk varints = begin_walk(p + FIXED_V3, p + row.size_in_bytes, fault)
     cdef int32_t delta = next_int(&varints)
-    row.base_timestamp = unzigzag64(next_raw(&varints, VARLONG_BYTES))
-    row.max_timestamp = wrapping_add(row.base_timestamp, unzigzag64(next_raw(&varints, VARLONG_BYTES)))
+    row.base_timestamp = unzigzag64(next_unsigned(&varints, VARLONG_BYTES))
+    row.max_timestamp = wrapping_add(row.base_timestamp, unzigzag64(next_unsigned(&varints, VARLONG_BYTES)))
     row.base_offset = load_i64(p)
     row.last_offset = wrapping_add(row.base_offset, delta)
     row.partition_leader_epoch = load_i32(p + LOG_OVERHEAD)
@@ -84,9 +85,9 @@ cdef inline int read_batch_of(int8_t magic, const uint8_t* p, int64_t left, int6
     if check_crc:
         status = verify_crc(p, row, fault)
     if status == OK and magic == MAGIC_3:
-        status = read_v3(p, row, payload, fault)
+        status = read_v3_header(p, row, payload, fault)
     elif status == OK:
-        read_v2(p, row)
+        read_v2_header(p, row)
         payload[0] = p + V2_OVERHEAD
     row.codec = row.attributes & CODEC_MASK
     return status
@@ -107,7 +108,7 @@ cdef struct RecordsOut:
     bint has_attributes
 
 
-cdef inline int64_t rewritten_size(int64_t size) noexcept nogil:
+cdef inline int64_t rewrite_bound(int64_t size) noexcept nogil:
     """The most bytes that records of `size` bytes take in any form, however many the count says there are."""
     return size + MOST_GROWTH * (size // LEAST_FIELDS + 1)
 
@@ -119,7 +120,7 @@ cdef inline void copy_bytes(uint8_t** to, const uint8_t** source, int64_t n) noe
         source[0] += n
 
 
-cdef inline void copy_part(RecordsOut* out, bint apart, const uint8_t* end, int32_t length) noexcept nogil:
+cdef inline void copy_to_field_end(RecordsOut* out, bint apart, const uint8_t* end, int32_t length) noexcept nogil:
     """Copies what comes before a key, value or header, and its bytes. end: where the next field begins."""
     cdef int64_t n = max(length, 0)
     if out != NULL:
@@ -127,14 +128,14 @@ cdef inline void copy_part(RecordsOut* out, bint apart, const uint8_t* end, int3
         copy_bytes(&out.data if out.apart else &out.fields, &out.copied_data if apart else &out.copied, n)
 
 
-cdef inline int copy_record(PartsWalk* at, RecordsOut* out, int64_t* data_size, int32_t* offset_delta) noexcept nogil:
+cdef inline int copy_record(Magic3Walk* at, RecordsOut* out, int64_t* data_size, int32_t* offset_delta) noexcept nogil:
     """Reads a record and writes it in the form of `out`, which may be NULL. CUT: the fields end within it. data_size:
     the bytes of its key, value and headers, if they are apart."""
     cdef int32_t length = next_length(at), i = 0
     cdef const uint8_t* begin = at.p
     cdef const uint8_t* data = at.data
     cdef int64_t most = at.stop - begin
-    cdef RecordSpans record
+    cdef WalkedRecord record
     cdef int32_t size
     if at.status != OK:
         return CUT if at.status == MESSAGE_TRUNCATED else at.status
@@ -153,13 +154,13 @@ cdef inline int copy_record(PartsWalk* at, RecordsOut* out, int64_t* data_size, 
             out.fields[0] = record.attributes
             out.fields += 1
         out.copied, out.copied_data = begin + at.has_attributes, data
-    copy_part(out, at.apart, record.key_end, record.key_length)
-    copy_part(out, at.apart, record.value_end, record.value_length)
+    copy_to_field_end(out, at.apart, record.key_end, record.key_length)
+    copy_to_field_end(out, at.apart, record.value_end, record.value_length)
     while i < record.headers and at.status == OK:
         size = next_field(at, False, HEADER_KEY_INVALID)
-        copy_part(out, at.apart, at.p, size)
+        copy_to_field_end(out, at.apart, at.p, size)
         size = next_field(at, True, HEADER_VALUE_INVALID)
-        copy_part(out, at.apart, at.p, size)
+        copy_to_field_end(out, at.apart, at.p, size)
         i += 1
     if at.status == OK and bytes_left(at) != 0:
         return refuse(at.fault, RECORD_STRUCTURE_INVALID, length, length - bytes_left(at))
@@ -169,8 +170,8 @@ cdef inline int copy_record(PartsWalk* at, RecordsOut* out, int64_t* data_size, 
     return at.status
 
 
-cdef inline int copy_records(PartsWalk* at, RecordsOut* out, int64_t count) noexcept nogil:
-    """Rewrites `count` records, which must fill what they are read from. There is space for `rewritten_size` bytes."""
+cdef inline int copy_records(Magic3Walk* at, RecordsOut* out, int64_t count) noexcept nogil:
+    """Rewrites `count` records, which must fill what they are read from. There is space for `rewrite_bound` bytes."""
     cdef int64_t i, size
     cdef int32_t delta
     cdef int status
@@ -202,7 +203,7 @@ cdef struct FieldScan:
     bint has_attributes
 
 
-cdef inline FieldScan scan_of(int64_t count, bint has_attributes) noexcept nogil:
+cdef inline FieldScan begin_field_scan(int64_t count, bint has_attributes) noexcept nogil:
     """Of the fields of that many records, none of which was read."""
     return FieldScan(count, 0, 0, 0, 0, -1, -1, 0, 0, has_attributes)
 
@@ -210,8 +211,8 @@ cdef inline FieldScan scan_of(int64_t count, bint has_attributes) noexcept nogil
 cdef inline int scan_fields(FieldScan* scan, const uint8_t* fields, int64_t size, bint is_all,
                             Fault* fault) noexcept nogil:
     """Reads on in the fields of which `size` bytes are there. CUT: more are needed; not if they are all there are."""
-    cdef PartsWalk at = PartsWalk(fields + scan.at, fields + size, fields + size, OK, fault, False, False,
-                                  scan.has_attributes, True, True, NULL, NULL, 0)
+    cdef Magic3Walk at = Magic3Walk(fields + scan.at, fields + size, fields + size, OK, fault, False, False,
+                                    scan.has_attributes, True, True, NULL, NULL, 0)
     cdef int64_t data_size = 0
     cdef int32_t delta = 0
     cdef int status

@@ -13,8 +13,8 @@ Varints and varlongs: 7 bits per byte, the lowest first; the high bit is set if 
     zig-zag: 0, -1, 1, -2, ...  ->  0, 1, 2, 3, ...
 
 Follows org.apache.kafka.common.utils.ByteUtils, which also drops surplus bits silently. `read_*` has a parameter `end`
-and reads no byte from there on; `take_raw` is for callers that know that 10 bytes are readable. Both leave the cursor
-where they stopped. What is written, `put_*`, is as short as possible.
+and reads no byte from there on; `read_unsigned_unchecked` is for callers that know that 10 bytes are readable. Both
+leave the cursor where they stopped. What is written, `put_*`, is as short as possible.
 """
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memcpy
@@ -92,7 +92,7 @@ cdef inline int64_t unzigzag64(uint64_t n) noexcept nogil:
     return <int64_t>((n >> 1) ^ (0 - (n & 1)))
 
 
-cdef inline int read_varlong(const uint8_t** cursor, const uint8_t* end, int most, uint64_t* out) noexcept nogil:
+cdef inline int read_unsigned(const uint8_t** cursor, const uint8_t* end, int most, uint64_t* out) noexcept nogil:
     """Reads a varint (most = 5) or varlong (most = 10) without zig-zag decoding; reads no byte from `end` on."""
     cdef const uint8_t* p = cursor[0]
     cdef uint64_t value = 0
@@ -124,13 +124,13 @@ cdef inline bint is_minimal(const uint8_t* begin, const uint8_t* end, int most) 
 
 cdef inline int read_varint(const uint8_t** cursor, const uint8_t* end, int32_t* out) noexcept nogil:
     cdef uint64_t raw = 0
-    cdef int status = read_varlong(cursor, end, VARINT_BYTES, &raw)
+    cdef int status = read_unsigned(cursor, end, VARINT_BYTES, &raw)
     out[0] = unzigzag32(<uint32_t>raw)
     return status
 
 
-cdef inline uint64_t take_raw(const uint8_t** cursor, int most, int* bad) noexcept nogil:
-    """Like read_varlong, where `most` bytes are readable. One and two bytes, the usual cases, come first."""
+cdef inline uint64_t read_unsigned_unchecked(const uint8_t** cursor, int most, int* bad) noexcept nogil:
+    """Like read_unsigned, where `most` bytes are readable. One and two bytes, the usual cases, come first."""
     cdef const uint8_t* p = cursor[0]
     cdef uint64_t value = p[0]
     cdef int i
@@ -164,7 +164,7 @@ cdef inline int varint_size(int64_t n) noexcept nogil:
     return (63 - __builtin_clzll(raw)) // 7 + 1
 
 
-cdef inline uint8_t* put_raw(uint8_t* to, uint64_t n) noexcept nogil:
+cdef inline uint8_t* put_unsigned(uint8_t* to, uint64_t n) noexcept nogil:
     if n < 0x80:
         to[0] = <uint8_t>n
         return to + 1
@@ -180,4 +180,4 @@ cdef inline uint8_t* put_raw(uint8_t* to, uint64_t n) noexcept nogil:
 
 
 cdef inline uint8_t* put_varint(uint8_t* to, int64_t n) noexcept nogil:
-    return put_raw(to, zigzag(n))
+    return put_unsigned(to, zigzag(n))

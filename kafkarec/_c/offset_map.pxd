@@ -122,7 +122,7 @@ cdef inline bint offset_map_grow(OffsetMap* table) noexcept nogil:
     return True
 
 
-cdef inline bint offset_map_store(
+cdef inline bint offset_map_store_key(
     OffsetMap* table, Slot* slot, const uint8_t* key, uint64_t length, uint64_t hash
 ) noexcept nogil:
     """Copies a new key to the arena, and its place to a free slot; False: out of memory."""
@@ -150,7 +150,7 @@ cdef inline bint offset_map_store(
     return True
 
 
-cdef inline Slot* offset_map_add(OffsetMap* table, const uint8_t* key, uint64_t length) noexcept nogil:
+cdef inline Slot* offset_map_slot(OffsetMap* table, const uint8_t* key, uint64_t length) noexcept nogil:
     """The slot of a key; that of a new one has the offset -1. NULL: out of memory."""
     cdef uint64_t hash = kr_key_hash(key, length, table.seed)
     cdef Slot* slot = offset_map_find(table, key, length, hash)
@@ -160,13 +160,13 @@ cdef inline Slot* offset_map_add(OffsetMap* table, const uint8_t* key, uint64_t 
         if not offset_map_grow(table):
             return NULL
         slot = offset_map_find(table, key, length, hash)
-    if not offset_map_store(table, slot, key, length, hash):
+    if not offset_map_store_key(table, slot, key, length, hash):
         return NULL
     slot.offset = -1
     return slot
 
 
-cdef inline void offset_map_hash(
+cdef inline void offset_map_hash_rows(
     const OffsetMap* table, const int32_t* ends, const uint8_t* data, int64_t start, int64_t stop, uint64_t* hashes
 ) noexcept nogil:
     """Hashes the keys of rows [start, stop), at most AT_ONCE, and prefetches their slots."""
@@ -176,7 +176,7 @@ cdef inline void offset_map_hash(
         kr_prefetch(table.slots + (hashes[i - start] & table.mask))
 
 
-cdef inline bint offset_map_put(
+cdef inline bint offset_map_put_rows(
     OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
     int64_t start, int64_t end,
 ) noexcept nogil:
@@ -190,13 +190,13 @@ cdef inline bint offset_map_put(
         stop = min(start + AT_ONCE, end)
         if (table.count + AT_ONCE) * 4 > (table.mask + 1) * 3 and not offset_map_grow(table):
             return False
-        offset_map_hash(table, ends, data, start, stop, hashes)
+        offset_map_hash_rows(table, ends, data, start, stop, hashes)
         for i in range(start, stop):
             if not is_set(validity, i):
                 continue
             length = <uint64_t>(ends[i + 1] - ends[i])
             slot = offset_map_find(table, data + ends[i], length, hashes[i - start])
-            if slot.place == 0 and not offset_map_store(table, slot, data + ends[i], length, hashes[i - start]):
+            if slot.place == 0 and not offset_map_store_key(table, slot, data + ends[i], length, hashes[i - start]):
                 return False
             slot.offset = offsets[i]
         start = stop
@@ -209,7 +209,7 @@ cdef inline bint is_listed(const OffsetMap* table, const uint8_t* key, uint64_t 
     return slot.place != 0 and (offset == slot.offset or slot.offset == INT64_MIN)
 
 
-cdef inline void offset_map_latest(
+cdef inline void offset_map_keep_latest(
     const OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
     int64_t rows, uint8_t* keep,
 ) noexcept nogil:
@@ -219,7 +219,7 @@ cdef inline void offset_map_latest(
     cdef Slot* slot
     while start < rows:
         stop = min(start + AT_ONCE, rows)
-        offset_map_hash(table, ends, data, start, stop, hashes)
+        offset_map_hash_rows(table, ends, data, start, stop, hashes)
         for i in range(start, stop):
             if not is_set(validity, i):
                 keep[i] = 0

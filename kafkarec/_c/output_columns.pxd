@@ -1,7 +1,7 @@
 """Makes the requested Arrow columns from the decoded columns: one per code, in the caller's order.
 
     OUT_OFFSET to OUT_HEADERS     columns that the decoder filled, used unchanged
-    from there to OUT_BASE_OFFSET batch fields, repeated for each row: see field_of()
+    from there to OUT_BASE_OFFSET batch fields, repeated for each row: see row_field()
     the others                    special cases
 
 `kafkarec/format/schema.py` lists the codes in the same order; tests/unit/format/test_c_names.py compares them.
@@ -10,14 +10,14 @@ The value of a batch field is the same for all records of a batch: one value per
 
     batch rows   r0 r1 r2 ...      runs   (r0, 3 rows) (r2, 2 rows) ...      column   v0 v0 v0 v2 v2
 
-In a batch table each run is one row. `field_of` describes each column: the offset of its field in BatchRow, its width,
+In a batch table each run is one row. `row_field` describes each column: the offset of its field in BatchRow, its width,
 and when it is null.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
-from kafkarec._c.arrow cimport FIXED, HEADERS, Column, Storage, bytes_column, value_column
+from kafkarec._c.arrow cimport FIXED, HEADERS, Column, Storage, set_bytes_column, set_value_column
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CONTROL, DELETE_HORIZON, TRANSACTIONAL, BatchRow, codec_name, increment_sequence, is_wrapper,
     wrapping_subtract,
@@ -75,8 +75,8 @@ cdef inline void store_number(uint8_t* out, int64_t i, int64_t value, int width)
         (<int8_t*>out)[i] = <int8_t>value
 
 
-cdef inline int64_t spread_field(const BatchRow* rows, const Run* runs, int64_t run_count, size_t at, int width,
-                                 int rule, uint8_t* out, uint8_t* bits) noexcept nogil:
+cdef inline int64_t fill_field(const BatchRow* rows, const Run* runs, int64_t run_count, size_t at, int width,
+                               int rule, uint8_t* out, uint8_t* bits) noexcept nogil:
     """Fills `out`, clears the bits of nulls in `bits` (all set before) and returns the null count."""
     cdef int64_t r, i = 0, stop, value, nulls = 0
     cdef bint null
@@ -95,8 +95,8 @@ cdef inline int64_t spread_field(const BatchRow* rows, const Run* runs, int64_t 
     return nulls
 
 
-cdef inline void spread_flag(const BatchRow* rows, const Run* runs, int64_t run_count, int mask,
-                             uint8_t* bits) noexcept nogil:
+cdef inline void fill_flag(const BatchRow* rows, const Run* runs, int64_t run_count, int mask,
+                           uint8_t* bits) noexcept nogil:
     """Fills a bool column with an attribute bit of magic 2, false for magic 0 and 1. `bits` are all set before."""
     cdef int64_t r, i = 0, stop
     cdef const BatchRow* row
@@ -117,8 +117,8 @@ cdef inline int32_t sequence_of(const BatchRow* row, int64_t offset) noexcept no
     return increment_sequence(row.base_sequence, <int32_t>wrapping_subtract(offset, row.base_offset))
 
 
-cdef inline int64_t spread_sequence(const BatchRow* rows, const Run* runs, int64_t run_count, const int64_t* offsets,
-                                    int32_t* out, uint8_t* bits) noexcept nogil:
+cdef inline int64_t fill_sequence(const BatchRow* rows, const Run* runs, int64_t run_count, const int64_t* offsets,
+                                  int32_t* out, uint8_t* bits) noexcept nogil:
     """The `sequence_of` each record; null where it is ABSENT."""
     cdef int64_t r, i = 0, stop, nulls = 0
     cdef const BatchRow* row
@@ -137,8 +137,8 @@ cdef inline int64_t spread_sequence(const BatchRow* rows, const Run* runs, int64
     return nulls
 
 
-cdef inline int64_t spread_control_type(const BatchRow* rows, const Run* runs, int64_t run_count, int control_mask,
-                                        const Columns* c, int16_t* out, uint8_t* bits) noexcept nogil:
+cdef inline int64_t fill_control_type(const BatchRow* rows, const Run* runs, int64_t run_count, int control_mask,
+                                      const Columns* c, int16_t* out, uint8_t* bits) noexcept nogil:
     """The raw type id from a control record's key (int16 version, int16 type); null where the key is too short or the
     version negative, and for other records."""
     cdef int64_t r, i = 0, stop, nulls = 0, length = 0
@@ -200,7 +200,7 @@ cdef enum Code:
 cdef enum:
     LIST_BUFFERS = 2             # offsets and validity of the lists: Chunk.lists_capsule
 
-cdef struct Field:
+cdef struct RowField:
     size_t at
     int width
     int rule
@@ -211,33 +211,33 @@ cdef struct Constants:           # unknown ones are NULL or -1: their columns ar
     int64_t partition
 
 
-cdef inline Field field_of(int code) noexcept nogil:
+cdef inline RowField row_field(int code) noexcept nogil:
     """The offset of a batch field in BatchRow, its width in bytes, and when it is null. Width 0: no field of
     BatchRow."""
     cdef BatchRow row
-    cdef Field[OUT_BASE_OFFSET - OUT_POSITION + 1] fields = [
-        Field(<size_t>&row.position, 8, NEVER_NULL),
-        Field(<size_t>&row.base_offset, 8, NULL_IF_WRAPPER),
-        Field(<size_t>&row.last_offset, 8, NEVER_NULL),
-        Field(<size_t>&row.next_offset, 8, NEVER_NULL),
-        Field(<size_t>&row.batch_length, 4, NEVER_NULL),
-        Field(<size_t>&row.size_in_bytes, 4, NEVER_NULL),
-        Field(<size_t>&row.partition_leader_epoch, 4, NULL_IF_ABSENT),
-        Field(<size_t>&row.magic, 1, NEVER_NULL),
-        Field(<size_t>&row.crc, 4, NEVER_NULL),
-        Field(<size_t>&row.attributes, 2, NEVER_NULL),
-        Field(<size_t>&row.timestamp_type, 1, NULL_IF_ABSENT),
-        Field(<size_t>&row.base_timestamp, 8, NULL_UNLESS_HORIZON),
-        Field(<size_t>&row.base_timestamp, 8, NULL_IF_ABSENT),
-        Field(<size_t>&row.max_timestamp, 8, NULL_IF_ABSENT),
-        Field(<size_t>&row.producer_id, 8, NULL_IF_ABSENT),
-        Field(<size_t>&row.producer_epoch, 2, NULL_IF_ABSENT),
-        Field(<size_t>&row.base_sequence, 4, NULL_IF_ABSENT),
-        Field(<size_t>&row.last_sequence, 4, NULL_IF_ABSENT),
-        Field(<size_t>&row.record_count, 4, NULL_IF_ABSENT),
-        Field(<size_t>&row.first_offset, 8, NEVER_NULL),
+    cdef RowField[OUT_BASE_OFFSET - OUT_POSITION + 1] fields = [
+        RowField(<size_t>&row.position, 8, NEVER_NULL),
+        RowField(<size_t>&row.base_offset, 8, NULL_IF_WRAPPER),
+        RowField(<size_t>&row.last_offset, 8, NEVER_NULL),
+        RowField(<size_t>&row.next_offset, 8, NEVER_NULL),
+        RowField(<size_t>&row.batch_length, 4, NEVER_NULL),
+        RowField(<size_t>&row.size_in_bytes, 4, NEVER_NULL),
+        RowField(<size_t>&row.partition_leader_epoch, 4, NULL_IF_ABSENT),
+        RowField(<size_t>&row.magic, 1, NEVER_NULL),
+        RowField(<size_t>&row.crc, 4, NEVER_NULL),
+        RowField(<size_t>&row.attributes, 2, NEVER_NULL),
+        RowField(<size_t>&row.timestamp_type, 1, NULL_IF_ABSENT),
+        RowField(<size_t>&row.base_timestamp, 8, NULL_UNLESS_HORIZON),
+        RowField(<size_t>&row.base_timestamp, 8, NULL_IF_ABSENT),
+        RowField(<size_t>&row.max_timestamp, 8, NULL_IF_ABSENT),
+        RowField(<size_t>&row.producer_id, 8, NULL_IF_ABSENT),
+        RowField(<size_t>&row.producer_epoch, 2, NULL_IF_ABSENT),
+        RowField(<size_t>&row.base_sequence, 4, NULL_IF_ABSENT),
+        RowField(<size_t>&row.last_sequence, 4, NULL_IF_ABSENT),
+        RowField(<size_t>&row.record_count, 4, NULL_IF_ABSENT),
+        RowField(<size_t>&row.first_offset, 8, NEVER_NULL),
     ]
-    cdef Field field = Field(<size_t>&row, 0, NEVER_NULL)
+    cdef RowField field = RowField(<size_t>&row, 0, NEVER_NULL)
     if OUT_POSITION <= code <= OUT_BASE_OFFSET:
         field = fields[code - OUT_POSITION]
     field.at -= <size_t>&row
@@ -259,7 +259,8 @@ cdef inline int wants_of(int code) noexcept nogil:
     return WANT_HEADERS if code == OUT_HEADERS else 0
 
 
-cdef inline void fixed_column(Column* out, const Buffer* values, const Buffer* validity, int64_t nulls) noexcept nogil:
+cdef inline void set_fixed_column(Column* out, const Buffer* values, const Buffer* validity,
+                                  int64_t nulls) noexcept nogil:
     out.kind = FIXED
     out.buffers[0] = validity.data
     out.buffers[1] = values.data
@@ -284,7 +285,7 @@ cdef inline Buffer* new_bits(Storage* s, int* status) noexcept nogil:
     return buffer
 
 
-cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
+cdef inline int set_decoded_column(Storage* s, int code, Column* out) noexcept nogil:
     """A column that the decoder filled."""
     cdef Columns* c = &s.columns
     cdef Buffer* bits
@@ -292,13 +293,13 @@ cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
     cdef int64_t i
     cdef int status = OK
     if code == OUT_OFFSET:
-        fixed_column(out, &c.offset, &c.timestamp_validity, 0)
+        set_fixed_column(out, &c.offset, &c.timestamp_validity, 0)
     elif code == OUT_TIMESTAMP:
-        fixed_column(out, &c.timestamp, &c.timestamp_validity, c.timestamp_nulls)
+        set_fixed_column(out, &c.timestamp, &c.timestamp_validity, c.timestamp_nulls)
     elif code == OUT_KEY:
-        value_column(out, c, &c.key)
+        set_value_column(out, c, &c.key)
     elif code == OUT_VALUE:
-        value_column(out, c, &c.value)
+        set_value_column(out, c, &c.value)
     elif code == OUT_HEADERS:
         out.kind = HEADERS
         out.buffers[0] = NULL
@@ -317,12 +318,12 @@ cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
                 values.data[i] = <uint8_t>max((<const int8_t*>c.type.data)[i], 0)
                 if (<const int8_t*>c.type.data)[i] < 0:
                     clear_bit(bits.data, i)
-        fixed_column(out, values, bits, c.type_nulls)
+        set_fixed_column(out, values, bits, c.type_nulls)
     return status
 
 
-cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, int64_t run_count, bint codec,
-                            const char* constant, Column* out) noexcept nogil:
+cdef inline int fill_text(Storage* s, const BatchRow* rows, const Run* runs, int64_t run_count, bint codec,
+                          const char* constant, Column* out) noexcept nogil:
     """Fills a string column: the codec name of each row's batch, or one constant (NULL: all null)."""
     if constant != NULL and <size_t>s.rows * strlen(constant) > 0x7FFF0000:
         return LIMIT_EXCEEDED
@@ -351,48 +352,48 @@ cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, i
                 used += <int64_t>n
             i += 1
             (<int32_t*>offsets.data)[i] = <int32_t>used
-    bytes_column(out, offsets, data, bits, nulls)
+    set_bytes_column(out, offsets, data, bits, nulls)
     return OK
 
 
-cdef inline int storage_column(Storage* s, int code, const BatchRow* rows, const Run* runs, int64_t run_count,
-                               const Constants* constants, Column* out) noexcept nogil:
+cdef inline int storage_fill_column(Storage* s, int code, const BatchRow* rows, const Run* runs, int64_t run_count,
+                                    const Constants* constants, Column* out) noexcept nogil:
     """Makes the column of `code`."""
     cdef Columns* c = &s.columns
-    cdef Field field
+    cdef RowField field
     cdef Buffer* values
     cdef Buffer* bits
     cdef const char* text
     cdef int64_t nulls = 0
     cdef int status = OK
     if code in (OUT_OFFSET, OUT_TIMESTAMP, OUT_TIMESTAMP_TYPE, OUT_KEY, OUT_VALUE, OUT_HEADERS):
-        return take_filled(s, code, out)
+        return set_decoded_column(s, code, out)
     if code == OUT_COMPRESSION:
-        return spread_text(s, rows, runs, run_count, True, NULL, out)
+        return fill_text(s, rows, runs, run_count, True, NULL, out)
     if code == OUT_TOPIC or code == OUT_FILE:
         text = constants.topic if code == OUT_TOPIC else constants.file
-        return spread_text(s, rows, runs, run_count, False, text, out)
+        return fill_text(s, rows, runs, run_count, False, text, out)
     values = new_buffer(s, <size_t>s.rows * 8, &status)
     bits = new_bits(s, &status)
     if status != OK:
         return status
-    field = field_of(code)
+    field = row_field(code)
     if field.width > 0:
-        nulls = spread_field(rows, runs, run_count, field.at, field.width, field.rule, values.data, bits.data)
+        nulls = fill_field(rows, runs, run_count, field.at, field.width, field.rule, values.data, bits.data)
     elif code == OUT_TRANSACTIONAL or code == OUT_CONTROL:
         memset(values.data, 0xFF, values.capacity)
-        spread_flag(rows, runs, run_count, TRANSACTIONAL if code == OUT_TRANSACTIONAL else CONTROL, values.data)
+        fill_flag(rows, runs, run_count, TRANSACTIONAL if code == OUT_TRANSACTIONAL else CONTROL, values.data)
     elif code == OUT_SEQUENCE:
-        nulls = spread_sequence(rows, runs, run_count, <const int64_t*>c.offset.data, <int32_t*>values.data, bits.data)
+        nulls = fill_sequence(rows, runs, run_count, <const int64_t*>c.offset.data, <int32_t*>values.data, bits.data)
     elif code == OUT_CONTROL_TYPE:
-        nulls = spread_control_type(rows, runs, run_count, CONTROL, c, <int16_t*>values.data, bits.data)
+        nulls = fill_control_type(rows, runs, run_count, CONTROL, c, <int16_t*>values.data, bits.data)
     else:
-        nulls = spread_partition(s.rows, constants.partition, <int32_t*>values.data, bits.data)
-    fixed_column(out, values, bits, nulls)
+        nulls = fill_partition(s.rows, constants.partition, <int32_t*>values.data, bits.data)
+    set_fixed_column(out, values, bits, nulls)
     return OK
 
 
-cdef inline int64_t spread_partition(int64_t rows, int64_t partition, int32_t* out, uint8_t* bits) noexcept nogil:
+cdef inline int64_t fill_partition(int64_t rows, int64_t partition, int32_t* out, uint8_t* bits) noexcept nogil:
     cdef int64_t i
     for i in range(rows):
         out[i] = <int32_t>(partition if partition >= 0 else 0)
@@ -424,7 +425,7 @@ cdef inline int storage_fill(Storage* s, const int* codes, int64_t count, const 
     cdef int64_t run_count = s.columns.run_count, i
     cdef int status
     for i in range(count):
-        status = storage_column(s, codes[i], rows, runs, run_count, constants, s.out + i)
+        status = storage_fill_column(s, codes[i], rows, runs, run_count, constants, s.out + i)
         if status != OK:
             return status
         s.out_count = i + 1

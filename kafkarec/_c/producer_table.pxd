@@ -3,7 +3,7 @@
     data of 7 (epoch 3)   data of 9   data of 7 ...   ABORT or COMMIT of 7 (epoch 4)
     ^ first offset                                    ^ ends the open transaction of producer id 7
 
-    BatchRow of each batch, its Mark --take_rows--> the state of each producer, rows of Ended, rows of Oddity
+    BatchRow of each batch, its BatchMark --take_rows--> the state of each producer, rows of EndedTxn, rows of Oddity
 
 Markers are matched by producer id alone: with transaction.version 2 a marker has the epoch after that of its data. The
 log cleaner leaves empty control batches; they end no transaction. Nothing stops at an odd batch: it is an Oddity, and
@@ -17,7 +17,7 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.columns cimport Buffer, Columns, Run, buffer_reserve, is_set, value_at
 from kafkarec._c.numbers cimport load_i32
-from kafkarec._c.offset_map cimport OffsetMap, Slot, kr_key_hash, offset_map_add, offset_map_find
+from kafkarec._c.offset_map cimport OffsetMap, Slot, kr_key_hash, offset_map_find, offset_map_slot
 from kafkarec._c.status cimport OK
 
 cdef enum MarkCode:              # as in recover/steps.py
@@ -32,7 +32,7 @@ cdef enum:
     ABORT_TYPE = 0               # ControlRecordType
     COMMIT_TYPE = 1
 
-cdef struct Mark:                # what a batch is for its producer
+cdef struct BatchMark:           # what a batch is for its producer
     int16_t code                 # a MarkCode
     int16_t has_value            # whether a marker has a value that can be read
     int32_t coordinator_epoch    # of that value
@@ -66,7 +66,7 @@ cdef struct Transaction:         # in the order of recover.steps.TransactionData
     int64_t position             # of its first batch, and that batch's size
     int64_t size
 
-cdef struct Ended:               # a marker and its transaction, in the order of recover.steps.EndedRow
+cdef struct EndedTxn:            # a marker and its transaction, in the order of recover.steps.EndedRow
     int64_t producer_id
     int64_t code
     int64_t marker_offset
@@ -89,7 +89,7 @@ cdef struct Oddity:              # in the order of recover.steps.Oddity
     int64_t first
     int64_t row                  # the index of the batch
 
-cdef struct Kept:                # a data batch
+cdef struct KeptBatch:           # a data batch
     int64_t last_offset
     int32_t offset_delta
     int32_t last_sequence
@@ -104,7 +104,7 @@ cdef struct Producer:
     int64_t last_timestamp
     int32_t epoch
     int32_t kept_count
-    Kept[KEPT] kept              # the last ones of its epoch, the newest last
+    KeptBatch[KEPT] kept         # the last ones of its epoch, the newest last
 
 cdef struct ProducerTable:
     OffsetMap by_id              # producer id -> index of a Producer
@@ -144,7 +144,7 @@ cdef inline int16_t marker_code(const uint8_t* key, int64_t length) noexcept nog
     return COMMIT if version_and_type & 0xFFFF == COMMIT_TYPE else NOTHING
 
 
-cdef inline void set_marker(Mark* mark, const Columns* markers, int64_t record) noexcept nogil:
+cdef inline void set_marker(BatchMark* mark, const Columns* markers, int64_t record) noexcept nogil:
     """Of the first record of a control batch. Its value of any version from 0 on (EndTransactionMarker): version int16,
     coordinator epoch int32."""
     cdef int64_t length
@@ -158,7 +158,7 @@ cdef inline void set_marker(Mark* mark, const Columns* markers, int64_t record) 
         mark.timestamp = (<const int64_t*>markers.timestamp.data)[record]
 
 
-cdef inline void set_mark(Mark* mark, const BatchRow* row, int64_t number, Markers* markers) noexcept nogil:
+cdef inline void set_mark(BatchMark* mark, const BatchRow* row, int64_t number, Markers* markers) noexcept nogil:
     """The mark of batch `number`, each time a later one."""
     mark.code, mark.has_value = data_code(row.attributes), False
     mark.coordinator_epoch, mark.timestamp = <int32_t>ABSENT, ABSENT
@@ -176,16 +176,16 @@ cdef inline void set_mark(Mark* mark, const BatchRow* row, int64_t number, Marke
 
 cdef inline bint producers_reserve(ProducerTable* table, int64_t batches) noexcept nogil:
     """Reserves space for the most that so many batches add. False: out of memory."""
-    cdef size_t rows = <size_t>batches * sizeof(Ended), used = <size_t>table.count * sizeof(Producer)
+    cdef size_t rows = <size_t>batches * sizeof(EndedTxn), used = <size_t>table.count * sizeof(Producer)
     return (buffer_reserve(&table.ended, 0, rows) == OK and buffer_reserve(&table.without_data, 0, rows) == OK
             and buffer_reserve(&table.oddities, 0, <size_t>batches * sizeof(Oddity)) == OK
             and buffer_reserve(&table.producers, used, used + <size_t>batches * sizeof(Producer)) == OK)
 
 
-cdef inline Producer* producer_of(ProducerTable* table, int64_t id_) noexcept nogil:
+cdef inline Producer* producer_or_new(ProducerTable* table, int64_t id_) noexcept nogil:
     """The producer, a new one if its id is new. NULL: out of memory."""
     cdef Producer* producer
-    cdef Slot* slot = offset_map_add(&table.by_id, <const uint8_t*>&id_, sizeof(int64_t))
+    cdef Slot* slot = offset_map_slot(&table.by_id, <const uint8_t*>&id_, sizeof(int64_t))
     if slot == NULL:
         return NULL
     producer = <Producer*>table.producers.data + slot.offset
@@ -218,7 +218,7 @@ cdef inline Producer* producer_at(const ProducerTable* table, int64_t index) noe
     return <Producer*>table.producers.data + index
 
 
-cdef inline void set_open(ProducerTable* table, Producer* producer) noexcept nogil:
+cdef inline void add_open(ProducerTable* table, Producer* producer) noexcept nogil:
     """Adds an open transaction to the list, which is in the order of first offsets: nearly always at its end."""
     cdef int64_t index = producer - <Producer*>table.producers.data, after = ABSENT, before = table.last_open
     producer.opened = table.opened
@@ -236,7 +236,7 @@ cdef inline void set_open(ProducerTable* table, Producer* producer) noexcept nog
         producer_at(table, after).before = index
 
 
-cdef inline void set_closed(ProducerTable* table, Producer* producer) noexcept nogil:
+cdef inline void remove_open(ProducerTable* table, Producer* producer) noexcept nogil:
     """Removes an open transaction from the list."""
     producer.opened = ABSENT
     if producer.before == ABSENT:
@@ -258,10 +258,10 @@ cdef inline void open_transaction(ProducerTable* table, Producer* producer, cons
     txn.last_time = row.max_timestamp
     txn.batches, txn.records, txn.bytes = 1, row.record_count, row.size_in_bytes
     txn.position, txn.size = row.position, row.size_in_bytes
-    set_open(table, producer)
+    add_open(table, producer)
 
 
-cdef inline void without_data(Transaction* txn, int64_t epoch, int64_t segment) noexcept nogil:
+cdef inline void set_without_data(Transaction* txn, int64_t epoch, int64_t segment) noexcept nogil:
     """A transaction without data in the input."""
     memset(txn, 0, sizeof(Transaction))
     txn.epoch, txn.segment = epoch, segment
@@ -275,16 +275,16 @@ cdef inline int64_t stable_offset(const ProducerTable* table, int64_t marker_off
     return marker_offset + (marker_offset != INT64_MAX)  # no checksum covers the base offset
 
 
-cdef inline void end_transaction(ProducerTable* table, Producer* producer, const BatchRow* row, const Mark* mark,
+cdef inline void end_transaction(ProducerTable* table, Producer* producer, const BatchRow* row, const BatchMark* mark,
                                  int64_t number, int64_t segment) noexcept nogil:
-    cdef Ended* ended
+    cdef EndedTxn* ended
     if producer.opened == ABSENT:
-        without_data(&producer.open, row.producer_epoch, segment)
-        ended = <Ended*>table.without_data.data + table.without_count
+        set_without_data(&producer.open, row.producer_epoch, segment)
+        ended = <EndedTxn*>table.without_data.data + table.without_count
         table.without_count += 1
     else:
-        set_closed(table, producer)
-        ended = <Ended*>table.ended.data + table.ended_count
+        remove_open(table, producer)
+        ended = <EndedTxn*>table.ended.data + table.ended_count
         table.ended_count += 1
     ended.producer_id, ended.code, ended.last_segment, ended.row = row.producer_id, mark.code, segment, number
     ended.marker_offset, ended.marker_timestamp = row.last_offset, row.max_timestamp
@@ -302,17 +302,17 @@ cdef inline void set_epoch(Producer* producer, int32_t epoch) noexcept nogil:
 
 cdef inline void keep_batch(Producer* producer, int64_t last_offset, int32_t offset_delta,
                             int32_t last_sequence) noexcept nogil:
-    cdef Kept* newest
+    cdef KeptBatch* newest
     if producer.kept_count == KEPT:
-        memmove(producer.kept, producer.kept + 1, (KEPT - 1) * sizeof(Kept))
+        memmove(producer.kept, producer.kept + 1, (KEPT - 1) * sizeof(KeptBatch))
         producer.kept_count -= 1
     newest = producer.kept + producer.kept_count
     producer.kept_count += 1
     newest.last_offset, newest.offset_delta, newest.last_sequence = last_offset, offset_delta, last_sequence
 
 
-cdef inline void keep_marker(ProducerTable* table, Producer* producer, const BatchRow* row, const Mark* mark,
-                             bint ends) noexcept nogil:
+cdef inline void update_by_marker(ProducerTable* table, Producer* producer, const BatchRow* row, const BatchMark* mark,
+                                  bint ends) noexcept nogil:
     if ends:
         set_epoch(producer, row.producer_epoch)
         producer.last_timestamp = mark.timestamp
@@ -324,11 +324,11 @@ cdef inline void keep_marker(ProducerTable* table, Producer* producer, const Bat
             producer.last_timestamp = max(producer.last_timestamp, row.max_timestamp)
 
 
-cdef inline bint take_row(ProducerTable* table, const BatchRow* row, const Mark* mark, int64_t number,
+cdef inline bint take_row(ProducerTable* table, const BatchRow* row, const BatchMark* mark, int64_t number,
                           int64_t segment) noexcept nogil:
     """Takes a batch of a producer, for which there is space. False: out of memory."""
     cdef int32_t code = mark.code
-    cdef Producer* producer = producer_of(table, row.producer_id)
+    cdef Producer* producer = producer_or_new(table, row.producer_id)
     cdef Transaction* txn
     cdef bint ends = code == ABORT or code == COMMIT
     if producer == NULL:
@@ -336,7 +336,7 @@ cdef inline bint take_row(ProducerTable* table, const BatchRow* row, const Mark*
     if table.policy != READER:
         ends = ends and mark.has_value
         if row.attributes & CONTROL:
-            keep_marker(table, producer, row, mark, ends)
+            update_by_marker(table, producer, row, mark, ends)
         else:
             if producer.opened != ABSENT and code == NOTHING:
                 add_oddity(table, PLAIN_DATA, number, producer)
@@ -372,7 +372,7 @@ cdef inline bint begin_rows(ProducerTable* table, int64_t batches) noexcept nogi
 cdef inline bint take_rows(ProducerTable* table, const BatchRow* rows, Markers* markers, int64_t start, int64_t stop,
                            int64_t segment) noexcept nogil:
     """Takes the batches [start, stop). False: out of memory."""
-    cdef Mark mark
+    cdef BatchMark mark
     cdef int64_t i, newest = table.max_timestamp, highest = table.highest_base
     if not begin_rows(table, stop - start):
         return False
@@ -407,7 +407,7 @@ cdef enum:
 cdef inline int violation_of(const Producer* producer, int32_t epoch, int32_t first, int32_t last) noexcept nogil:
     """Why a broker refuses the sequences of a data batch (ProducerStateEntry.findDuplicateBatch,
     ProducerAppendInfo.checkProducerEpoch, checkSequence)."""
-    cdef const Kept* kept
+    cdef const KeptBatch* kept
     cdef int64_t newest = ABSENT, ahead
     cdef int i
     if epoch < producer.epoch:

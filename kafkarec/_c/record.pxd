@@ -23,7 +23,7 @@ Two forms of each function, by the type of the cursor. Quick: 32 bytes after the
 batch for example. Its varints are not checked one by one, since the fields of a record of length 0 end at most 31 bytes
 after it (attributes 1, a varlong of 10, four varints of 5), and a wide copy reads at most 32 bytes beyond a key or
 value. Exact: reads no byte after the record; it is used for the last records of an input, and to find out why a record
-is refused. The quick decode_one has one caller, so compilers inline it.
+is refused. The quick decode_record has one caller, so compilers inline it.
 
 With WANT_VIEWS columns get a View of a key or value, else a copy: the quick form is there for each, and in the exact
 one a condition decides.
@@ -34,8 +34,8 @@ from libc.string cimport memcpy, memset
 from kafkarec._c.batch cimport ABSENT, BatchRow, wrapping_add
 from kafkarec._c.columns cimport (
     IN_DATA, IN_MEMORY, MOST_INLINE, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE,
-    WANT_VIEWS, Bytes, Columns, View, bytes_grow, clear_bit, columns_reserve, copy_wide, headers_reserve,
-    put_long, put_short, put_short_wide,
+    WANT_VIEWS, Bytes, Columns, View, bytes_grow, clear_bit, columns_reserve, copy_wide, headers_reserve, put_long_view,
+    put_short_view, put_short_view_wide,
 )
 from kafkarec._c.record_walk cimport LEAST_RECORD
 from kafkarec._c.status cimport (
@@ -45,7 +45,7 @@ from kafkarec._c.status cimport (
 )
 from kafkarec._c.utf8 cimport is_ascii, is_ascii_wide, java_utf8
 from kafkarec._c.numbers cimport (
-    VARINT_BYTES, VARLONG_BYTES, read_varint, read_varlong, take_raw, unzigzag32, unzigzag64,
+    VARINT_BYTES, VARLONG_BYTES, read_unsigned, read_unsigned_unchecked, read_varint, unzigzag32, unzigzag64,
 )
 
 cdef enum:
@@ -72,7 +72,7 @@ cdef inline int next_varint(Cursor* at, const uint8_t* end, int32_t* out) noexce
     if Cursor is Exact:
         status = read_varint(&at.p, end, out)
     else:
-        out[0] = unzigzag32(<uint32_t>take_raw(&at.p, VARINT_BYTES, &status))
+        out[0] = unzigzag32(<uint32_t>read_unsigned_unchecked(&at.p, VARINT_BYTES, &status))
     return status
 
 
@@ -80,10 +80,10 @@ cdef inline int next_varlong(Cursor* at, const uint8_t* end, int64_t* out) noexc
     cdef int status = OK
     cdef uint64_t raw = 0
     if Cursor is Exact:
-        status = read_varlong(&at.p, end, VARLONG_BYTES, &raw)
+        status = read_unsigned(&at.p, end, VARLONG_BYTES, &raw)
         out[0] = unzigzag64(raw)
     else:
-        out[0] = unzigzag64(take_raw(&at.p, VARLONG_BYTES, &status))
+        out[0] = unzigzag64(read_unsigned_unchecked(&at.p, VARLONG_BYTES, &status))
     return status
 
 
@@ -177,8 +177,8 @@ cdef inline void put_null(LocalBytes* h, int64_t entry, const Cursor* at) noexce
         h.ends[entry] = <int32_t>h.used
 
 
-cdef inline void put_content(LocalBytes* h, int64_t entry, const Cursor* at, int32_t length,
-                             const uint8_t* memory) noexcept nogil:
+cdef inline void put_non_null(LocalBytes* h, int64_t entry, const Cursor* at, int32_t length,
+                              const uint8_t* memory) noexcept nogil:
     """Appends a value that is not null, or a view of it; there is space for a copy if one is
     made."""
     cdef View* view
@@ -186,14 +186,14 @@ cdef inline void put_content(LocalBytes* h, int64_t entry, const Cursor* at, int
         view = h.views + entry
         if length <= MOST_INLINE:
             if Cursor is Exact:
-                put_short(view, at.p, length)
+                put_short_view(view, at.p, length)
             else:
-                put_short_wide(view, at.p, length)
+                put_short_view_wide(view, at.p, length)
             return
         if memory != NULL:
-            put_long(view, at.p, length, IN_MEMORY, at.p - memory)
+            put_long_view(view, at.p, length, IN_MEMORY, at.p - memory)
             return
-        put_long(view, at.p, length, IN_DATA, h.used)
+        put_long_view(view, at.p, length, IN_DATA, h.used)
     copy_field(h.data + h.used, at, length)
     h.used += length
     if not makes_views(h, at):
@@ -212,7 +212,7 @@ cdef inline int append_field(Bytes* column, LocalBytes* h, int64_t row, const Cu
         if status != OK:
             return status
         load_bytes(h, column, h.views != NULL)
-    put_content(h, row, at, length, memory)
+    put_non_null(h, row, at, length, memory)
     return OK
 
 
@@ -290,7 +290,7 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
             if length < 0:
                 put_null(&h.header_value, h.headers, at)
             else:
-                put_content(&h.header_value, h.headers, at, length, h.memory)
+                put_non_null(&h.header_value, h.headers, at, length, h.memory)
             h.header_key.ends[h.headers] = <int32_t>h.header_key.used
             h.headers += 1
         if length > 0:
@@ -298,8 +298,8 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
     return OK
 
 
-cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, Cursor* at, const uint8_t* end,
-                           Fault* fault) noexcept nogil:
+cdef inline int decode_record(Columns* c, LocalColumns* h, int64_t row, Cursor* at, const uint8_t* end,
+                              Fault* fault) noexcept nogil:
     """Decodes the body of a record, which ends before `end`."""
     cdef const uint8_t* begin = at.p
     cdef int64_t delta = 0
@@ -357,12 +357,12 @@ cdef inline int why_refused(Columns* c, const uint8_t* p, const uint8_t* end, in
     cdef int exactly
     memset(&none, 0, sizeof(LocalColumns))
     at.p = p
-    exactly = decode_one(c, &none, 0, &at, end, fault)
+    exactly = decode_record(c, &none, 0, &at, end, fault)
     return status if exactly == OK else exactly
 
 
-cdef inline int next_record(const uint8_t** p, const uint8_t* end, int32_t* length, int32_t expected, int64_t read,
-                            Fault* fault) noexcept nogil:
+cdef inline int next_record_length(const uint8_t** p, const uint8_t* end, int32_t* length, int32_t expected,
+                                   int64_t read, Fault* fault) noexcept nogil:
     """Reads the length of a record, `read` of `expected` before it."""
     cdef int status = read_varint(p, end, length)
     if status == MESSAGE_TRUNCATED:
@@ -374,9 +374,9 @@ cdef inline int next_record(const uint8_t** p, const uint8_t* end, int32_t* leng
     return OK
 
 
-cdef inline int64_t decode_some(Columns* c, const BatchRow* batch, bint binary, int64_t row, int64_t stop,
-                                Cursor* cursor, const uint8_t* end, int64_t ahead, int* status,
-                                Fault* fault) noexcept nogil:
+cdef inline int64_t decode_with_cursor(Columns* c, const BatchRow* batch, bint binary, int64_t row, int64_t stop,
+                                       Cursor* cursor, const uint8_t* end, int64_t ahead, int* status,
+                                       Fault* fault) noexcept nogil:
     """Decodes records to the rows from `row` on, the quick form up to one that ends less than `ahead` before `end`.
     Returns the row after them."""
     cdef LocalColumns h
@@ -387,14 +387,14 @@ cdef inline int64_t decode_some(Columns* c, const BatchRow* batch, bint binary, 
     while row < stop:
         begin = at.p
         if Cursor is Exact:
-            status[0] = next_record(&at.p, end, &length, batch.record_count, row - c.rows, fault)
+            status[0] = next_record_length(&at.p, end, &length, batch.record_count, row - c.rows, fault)
             if status[0] != OK:
                 break
         elif end - at.p <= ahead or next_varint(&at, end, &length) != OK or length < 0 or length > end - at.p - ahead:
             at.p = begin
             break
         begin = at.p
-        status[0] = decode_one(c, &h, row, &at, at.p + length, fault)
+        status[0] = decode_record(c, &h, row, &at, at.p + length, fault)
         if status[0] != OK:
             status[0] = why_refused(c, begin, begin + length, status[0], fault)
             break
@@ -417,13 +417,13 @@ cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p,
     cdef QuickViews quick_views
     quick.p = quick_views.p = p
     if c.want & WANT_VIEWS:
-        row = decode_some(c, batch, binary, row, stop, &quick_views, end, ahead, &status, fault)
+        row = decode_with_cursor(c, batch, binary, row, stop, &quick_views, end, ahead, &status, fault)
         exact.p = quick_views.p
     else:
-        row = decode_some(c, batch, binary, row, stop, &quick, end, ahead, &status, fault)
+        row = decode_with_cursor(c, batch, binary, row, stop, &quick, end, ahead, &status, fault)
         exact.p = quick.p
     if status == OK and row < stop:
-        row = decode_some(c, batch, binary, row, stop, &exact, end, 0, &status, fault)
+        row = decode_with_cursor(c, batch, binary, row, stop, &exact, end, 0, &status, fault)
     if status != OK:
         fault.record = <int32_t>(row - c.rows)
         return status

@@ -19,7 +19,7 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.numbers cimport load_i32, load_i64, load_u32, read_varint
 from kafkarec._c.message cimport Message, inner_shift, next_inner, read_message
-from kafkarec._c.record_walk cimport PlainWalk, RecordSpans, walk_from, walk_record
+from kafkarec._c.record_walk cimport Magic2Walk, WalkedRecord, begin_walk, walk_record
 from kafkarec._c.status cimport (
     INNER_COMPRESSED, INNER_CRC_MISMATCH, MESSAGE_TRUNCATED, OK, OUT_OF_MEMORY, RECORDS_LEFT_OVER, RECORDS_MISSING,
     RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, Fault, refuse,
@@ -36,14 +36,14 @@ cdef enum RecordFault:           # of well-formed records
     OUT_OF_RANGE
     APPEND_TIME
 
-cdef struct Refused:
+cdef struct RefusedRecord:
     int64_t offset
     int64_t timestamp
     int32_t index                # within its batch
     int32_t why
     int32_t magic
 
-cdef struct Rules:
+cdef struct RecordRules:
     bint create_time             # message.timestamp.type of the topic
     bint compacted               # each record must have a key
     bint partly                  # the length of a record is ignored
@@ -61,7 +61,7 @@ cdef struct RecordStats:
     int64_t greatest             # largest timestamp
     int64_t headers              # number of headers
     bint unfit                   # a record before the first refused one cannot be written in `to_magic`
-    Buffer refused               # Refused[refused_count], at most MOST_REFUSED
+    Buffer refused               # RefusedRecord[refused_count], at most MOST_REFUSED
     int64_t refused_count
     bint refused_time            # at least one was refused for its timestamp
 
@@ -79,7 +79,7 @@ cdef inline void stats_begin(RecordStats* t) noexcept nogil:
     t.in_order, t.unfit, t.refused_time = True, False, False
 
 
-cdef inline int record_error(const Rules* rules, bint keyed, int64_t timestamp, bint append_time) noexcept nogil:
+cdef inline int record_error(const RecordRules* rules, bint keyed, int64_t timestamp, bint append_time) noexcept nogil:
     """LogValidator.validateKey and validateTimestamp. `append_time`: the batch has timestamp type LogAppendTime."""
     cdef int64_t age
     if rules.compacted and not keyed:
@@ -92,19 +92,19 @@ cdef inline int record_error(const Rules* rules, bint keyed, int64_t timestamp, 
     return APPEND_TIME if append_time else FINE
 
 
-cdef inline int stats_add(RecordStats* t, const Rules* rules, const ScannedRecord* w, int wrong, int32_t index,
+cdef inline int stats_add(RecordStats* t, const RecordRules* rules, const ScannedRecord* w, int wrong, int32_t index,
                           int32_t magic) noexcept nogil:
     """Adds the next record; `wrong`: its RecordFault."""
-    cdef Refused* note
+    cdef RefusedRecord* note
     cdef int status
     if wrong != FINE:
         t.refused_time = t.refused_time or wrong == OUT_OF_RANGE or wrong == APPEND_TIME
     if wrong != FINE and t.refused_count < MOST_REFUSED:
-        status = buffer_reserve(&t.refused, <size_t>t.refused_count * sizeof(Refused),
-                                <size_t>(t.refused_count + 1) * sizeof(Refused))
+        status = buffer_reserve(&t.refused, <size_t>t.refused_count * sizeof(RefusedRecord),
+                                <size_t>(t.refused_count + 1) * sizeof(RefusedRecord))
         if status != OK:
             return status
-        note = <Refused*>t.refused.data + t.refused_count
+        note = <RefusedRecord*>t.refused.data + t.refused_count
         note.offset, note.timestamp, note.index, note.why, note.magic = w.offset, w.timestamp, index, wrong, magic
     if wrong != FINE:
         t.refused_count += 1
@@ -123,11 +123,11 @@ cdef inline int stats_add(RecordStats* t, const Rules* rules, const ScannedRecor
 
 # ---- magic 2
 
-cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* batch, const uint8_t* p,
+cdef inline int scan_batch(RecordStats* t, const RecordRules* rules, const BatchRow* batch, const uint8_t* p,
                            const uint8_t* end, Fault* fault) noexcept nogil:
     """Scans all records of a batch of magic 2. p to end: its decompressed payload."""
-    cdef PlainWalk at = walk_from(p, end, fault)
-    cdef RecordSpans record
+    cdef Magic2Walk at = begin_walk(p, end, fault)
+    cdef WalkedRecord record
     cdef ScannedRecord w
     cdef int32_t i = 0
     cdef int status
@@ -147,7 +147,7 @@ cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* b
             w.timestamp = wrapping_add(batch.base_timestamp, record.timestamp_delta)
         w.headers, w.keyed = record.headers, record.key_length >= 0
         if stats_add(t, rules, &w, record_error(rules, w.keyed, w.timestamp, append_time), i, 2) != OK:
-            return refuse(fault, OUT_OF_MEMORY, sizeof(Refused), 0)
+            return refuse(fault, OUT_OF_MEMORY, sizeof(RefusedRecord), 0)
         i += 1
     fault.record = -1
     if batch.record_count > 0 and at.p != end:
@@ -157,8 +157,8 @@ cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* b
 
 # ---- sizes
 
-cdef inline int check_sizes(const BatchRow* batch, const uint8_t* p, const uint8_t* end, int32_t most,
-                            Fault* fault) noexcept nogil:
+cdef inline int check_record_sizes(const BatchRow* batch, const uint8_t* p, const uint8_t* end, int32_t most,
+                                   Fault* fault) noexcept nogil:
     """Refuses the first record of a compressed batch with more than `most` bytes, by the size in front of it
     (DefaultRecord.readFrom, AbstractLegacyRecordBatch.DataLogInputStream); what has no valid size is for others to
     refuse. p to end: its decompressed payload."""
@@ -186,8 +186,8 @@ cdef inline int check_sizes(const BatchRow* batch, const uint8_t* p, const uint8
 
 # ---- magic 0 and 1
 
-cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow* outer, const uint8_t* p, int64_t size,
-                             int64_t offset, int32_t index, Fault* fault) noexcept nogil:
+cdef inline int scan_message(RecordStats* t, const RecordRules* rules, const BatchRow* outer, const uint8_t* p,
+                             int64_t size, int64_t offset, int32_t index, Fault* fault) noexcept nogil:
     """Scans one message of `size` bytes. `outer`: its wrapper, or the plain message itself."""
     cdef ScannedRecord w
     cdef Message m
@@ -218,17 +218,17 @@ cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow*
         if status != OK:
             return status
     if stats_add(t, rules, &w, wrong, index, magic) != OK:
-        return refuse(fault, OUT_OF_MEMORY, sizeof(Refused), 0)
+        return refuse(fault, OUT_OF_MEMORY, sizeof(RefusedRecord), 0)
     return OK
 
 
-cdef inline int scan_wrapper(RecordStats* t, const Rules* rules, const BatchRow* outer, const uint8_t* p,
+cdef inline int scan_wrapper(RecordStats* t, const RecordRules* rules, const BatchRow* outer, const uint8_t* p,
                              const uint8_t* end, int64_t limit, Fault* fault) noexcept nogil:
     """Scans the inner messages of a wrapper. p to end: its decompressed value."""
     cdef const uint8_t* at
     cdef int64_t size, shift
     cdef int32_t index = 0
-    cdef int status = check_sizes(outer, p, end, rules.most_body, fault)
+    cdef int status = check_record_sizes(outer, p, end, rules.most_body, fault)
     if status == OK:
         status = inner_shift(p, end, outer, limit, &shift, fault)
     while status == OK:

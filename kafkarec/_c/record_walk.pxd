@@ -14,13 +14,13 @@ from kafkarec._c.status cimport (
     RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, VALUE_LENGTH_INVALID, Fault, refuse,
 )
 from kafkarec._c.utf8 cimport is_utf8
-from kafkarec._c.numbers cimport VARINT_BYTES, VARLONG_BYTES, is_minimal, read_varlong, unzigzag32, unzigzag64
+from kafkarec._c.numbers cimport VARINT_BYTES, VARLONG_BYTES, is_minimal, read_unsigned, unzigzag32, unzigzag64
 
 cdef enum:
     LEAST_RECORD = 7             # bytes: length, attributes, two deltas, two lengths, a count
     LEAST_BODY = 6               # without its length
 
-cdef struct PlainWalk:           # of records of magic 2
+cdef struct Magic2Walk:          # of records of magic 2
     const uint8_t* p
     const uint8_t* end           # what the record's fields are within
     const uint8_t* stop          # the end of all records
@@ -29,7 +29,7 @@ cdef struct PlainWalk:           # of records of magic 2
     bint not_minimal             # a varint is longer than it need be
     bint below_minus_one         # a length is below -1, which Kafka reads as null
 
-cdef struct PartsWalk:           # of records of magic 3: the same, and
+cdef struct Magic3Walk:          # of records of magic 3: the same, and
     const uint8_t* p
     const uint8_t* end
     const uint8_t* stop
@@ -45,10 +45,10 @@ cdef struct PartsWalk:           # of records of magic 3: the same, and
     int64_t beyond               # bytes of the record behind `end`: those in `data`, and those that are not there
 
 ctypedef fused Walk:
-    PlainWalk
-    PartsWalk
+    Magic2Walk
+    Magic3Walk
 
-cdef struct RecordSpans:
+cdef struct WalkedRecord:
     int32_t length
     uint8_t attributes
     int64_t timestamp_delta
@@ -62,14 +62,14 @@ cdef struct RecordSpans:
 
 
 cdef inline int64_t bytes_left(const Walk* at) noexcept nogil:
-    if Walk is PlainWalk:
+    if Walk is Magic2Walk:
         return at.end - at.p
     else:
         return at.end - at.p + at.beyond
 
 
 cdef inline void fail(Walk* at, int status, int64_t expected, int64_t found) noexcept nogil:
-    if Walk is PartsWalk:
+    if Walk is Magic3Walk:
         if status == MESSAGE_TRUNCATED and at.beyond > 0:
             status = CUT
         at.beyond = 0
@@ -78,10 +78,10 @@ cdef inline void fail(Walk* at, int status, int64_t expected, int64_t found) noe
     at.end = at.p
 
 
-cdef inline uint64_t next_long(Walk* at, int most) noexcept nogil:
+cdef inline uint64_t next_unsigned_by_byte(Walk* at, int most) noexcept nogil:
     cdef const uint8_t* begin = at.p
     cdef uint64_t raw = 0
-    cdef int status = read_varlong(&at.p, at.end, most, &raw)
+    cdef int status = read_unsigned(&at.p, at.end, most, &raw)
     if status != OK:
         fail(at, status, 1, 0)
     elif not is_minimal(begin, at.p, most):
@@ -89,7 +89,7 @@ cdef inline uint64_t next_long(Walk* at, int most) noexcept nogil:
     return raw
 
 
-cdef inline uint64_t next_raw(Walk* at, int most) noexcept nogil:
+cdef inline uint64_t next_unsigned(Walk* at, int most) noexcept nogil:
     """A varint (most = 5) or varlong (most = 10) without zig-zag decoding. One and two bytes, the usual cases, come
     first."""
     cdef const uint8_t* p = at.p
@@ -102,11 +102,11 @@ cdef inline uint64_t next_raw(Walk* at, int most) noexcept nogil:
     if 0 < second < 0x80:
         at.p = p + 2
         return first & 0x7F | second << 7
-    return next_long(at, most)
+    return next_unsigned_by_byte(at, most)
 
 
 cdef inline int32_t next_int(Walk* at) noexcept nogil:
-    return unzigzag32(<uint32_t>next_raw(at, VARINT_BYTES))
+    return unzigzag32(<uint32_t>next_unsigned(at, VARINT_BYTES))
 
 
 cdef inline int32_t next_length(Walk* at) noexcept nogil:
@@ -120,7 +120,7 @@ cdef inline int32_t next_length(Walk* at) noexcept nogil:
 
 
 cdef inline uint8_t next_attributes(Walk* at) noexcept nogil:
-    if Walk is PartsWalk:
+    if Walk is Magic3Walk:
         if not at.has_attributes:
             return 0
     if at.p == at.end:
@@ -130,7 +130,7 @@ cdef inline uint8_t next_attributes(Walk* at) noexcept nogil:
     return (at.p - 1)[0]
 
 
-cdef inline void pass_data(PartsWalk* at, int64_t n) noexcept nogil:
+cdef inline void pass_data(Magic3Walk* at, int64_t n) noexcept nogil:
     """Passes over the bytes of a key, value or header that are apart."""
     at.beyond -= n
     if at.beyond < 0:
@@ -144,7 +144,7 @@ cdef inline int32_t next_field(Walk* at, bint nullable, int too_long) noexcept n
     """Passes over a length, and as many bytes; none if it is negative, as in Kafka. Returns the length."""
     cdef int32_t length = next_int(at)
     cdef int64_t most = bytes_left(at)
-    if Walk is PartsWalk:
+    if Walk is Magic3Walk:
         if at.apart and not at.no_data:
             most = min(most, at.data_end - at.data)
     if length > most or (length < 0 and not nullable):
@@ -153,7 +153,7 @@ cdef inline int32_t next_field(Walk* at, bint nullable, int too_long) noexcept n
     if length < 0:
         at.below_minus_one = at.below_minus_one or length < -1
         return length
-    if Walk is PartsWalk:
+    if Walk is Magic3Walk:
         if at.apart:
             pass_data(at, length)
             return length
@@ -161,10 +161,10 @@ cdef inline int32_t next_field(Walk* at, bint nullable, int too_long) noexcept n
     return length
 
 
-cdef inline void walk_fields(Walk* at, RecordSpans* r) noexcept nogil:
+cdef inline void walk_fields(Walk* at, WalkedRecord* r) noexcept nogil:
     """A record behind its length, up to its headers."""
     r.attributes = next_attributes(at)
-    r.timestamp_delta = unzigzag64(next_raw(at, VARLONG_BYTES))
+    r.timestamp_delta = unzigzag64(next_unsigned(at, VARLONG_BYTES))
     r.offset_delta = next_int(at)
     r.key_length = next_field(at, True, KEY_LENGTH_INVALID)
     r.key_end = at.p
@@ -175,11 +175,12 @@ cdef inline void walk_fields(Walk* at, RecordSpans* r) noexcept nogil:
         fail(at, HEADER_COUNT_INVALID, bytes_left(at) // 2, r.headers)
 
 
-cdef inline PlainWalk walk_from(const uint8_t* p, const uint8_t* stop, Fault* fault) noexcept nogil:
-    return PlainWalk(p, stop, stop, OK, fault, False, False)
+cdef inline Magic2Walk begin_walk(const uint8_t* p, const uint8_t* stop, Fault* fault) noexcept nogil:
+    return Magic2Walk(p, stop, stop, OK, fault, False, False)
 
 
-cdef inline int walk_record(PlainWalk* at, RecordSpans* r, int64_t most, bint partly, bint checks_keys) noexcept nogil:
+cdef inline int walk_record(Magic2Walk* at, WalkedRecord* r, int64_t most, bint partly,
+                            bint checks_keys) noexcept nogil:
     """A record of magic 2, of up to `most` bytes behind its length. `partly`: it may end anywhere, as in
     DefaultRecord.readPartiallyFrom (KAFKA-8106)."""
     cdef const uint8_t* begin

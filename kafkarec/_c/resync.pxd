@@ -27,7 +27,7 @@ from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, FOR_PEEK, UP_TO_MAGIC, V0_OVERHEAD,
     V2_OVERHEAD, BatchRow, check_crc, frame, read_batch,
 )
-from kafkarec._c.numbers cimport VARINT_BYTES, VARLONG_BYTES, load_i32, read_varlong, unzigzag64
+from kafkarec._c.numbers cimport VARINT_BYTES, VARLONG_BYTES, load_i32, read_unsigned, unzigzag64
 from kafkarec._c.input cimport Input, bad_until, known_zeros_end, peek, reach, zero_bytes
 from kafkarec._c.record_walk cimport LEAST_BODY
 from kafkarec._c.status cimport CUT, Fault, OK
@@ -249,7 +249,7 @@ cdef inline int64_t enclosing_value_end(Input* source, const Candidate* chain, S
     return chain.last_start
 
 
-cdef inline int read_field(Input* source, int64_t* position, bint sized, int64_t* value) noexcept nogil:
+cdef inline int read_varint_at(Input* source, int64_t* position, bint sized, int64_t* value) noexcept nogil:
     """Reads a varint (`sized`) or varlong at `position`, and advances `position`."""
     cdef int64_t left = source.size - position[0]
     cdef int64_t n = left if left < VARLONG_BYTES else VARLONG_BYTES
@@ -260,7 +260,7 @@ cdef inline int read_field(Input* source, int64_t* position, bint sized, int64_t
     if n <= 0:
         return CUT
     p = cursor = peek(source, position[0], n)
-    status = read_varlong(&cursor, p + n, VARINT_BYTES if sized else VARLONG_BYTES, &raw)
+    status = read_unsigned(&cursor, p + n, VARINT_BYTES if sized else VARLONG_BYTES, &raw)
     value[0] = unzigzag64(raw)
     position[0] += cursor - p
     return status
@@ -274,18 +274,18 @@ cdef inline int64_t inner_value_end(Input* source, int64_t batch, const Candidat
     cdef int64_t at = batch + V2_OVERHEAD, end, length = 0, ignored = 0
     cdef BatchRow following
     while at < chain.start:
-        if read_field(source, &at, True, &length) != OK or length < LEAST_BODY or at >= source.size:
+        if read_varint_at(source, &at, True, &length) != OK or length < LEAST_BODY or at >= source.size:
             return 0
         end = at + length
         if peek(source, at, 1)[0] != 0:                  # attributes are always 0: these are no records
             return 0
         at += 1
-        if read_field(source, &at, False, &ignored) != OK or read_field(source, &at, True, &ignored) != OK:
+        if read_varint_at(source, &at, False, &ignored) != OK or read_varint_at(source, &at, True, &ignored) != OK:
             return 0
-        if read_field(source, &at, True, &length) != OK or length > end - at:
+        if read_varint_at(source, &at, True, &length) != OK or length > end - at:
             return 0
         at += length if length > 0 else 0                # the key
-        if read_field(source, &at, True, &length) != OK or length > end - at:
+        if read_varint_at(source, &at, True, &length) != OK or length > end - at:
             return 0
         if at == chain.start:
             end = at + length
@@ -321,7 +321,7 @@ cdef inline bint lengths_continue(Input* source, int64_t position, int64_t offse
     return False
 
 
-cdef inline int64_t magics_skipped(const uint8_t* p, int64_t n) noexcept nogil:
+cdef inline int64_t bytes_before_magic(const uint8_t* p, int64_t n) noexcept nogil:
     """How many of n bytes come before the first that is the magic of a batch; eight are looked at at a time."""
     cdef int64_t skipped = 0
     cdef uint64_t word, found
@@ -362,7 +362,7 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
             break
         # the cheapest checks first: magic 0 to 2, a size that a batch can have
         if p[MAGIC_OFFSET] > LATEST_MAGIC:
-            position += magics_skipped(p + MAGIC_OFFSET, source.high - position - MAGIC_OFFSET)
+            position += bytes_before_magic(p + MAGIC_OFFSET, source.high - position - MAGIC_OFFSET)
             continue
         length = load_i32(p + 8)
         if length == 0:          # no batch has its length within these zeros; the windows are those of steps by 1

@@ -122,7 +122,7 @@ cdef inline bint is_plain_message(const BatchRow* row) noexcept nogil:
     return row.magic < BATCH_MAGIC and row.attributes & CODEC_MASK == 0 and row.max_timestamp >= ABSENT
 
 
-cdef inline bint fits_behind(const BatchRow* first, const BatchRow* before, const BatchRow* row) noexcept nogil:
+cdef inline bint fits_one_batch(const BatchRow* first, const BatchRow* before, const BatchRow* row) noexcept nogil:
     """Whether one batch can hold the plain messages from `first` to `before` and the next one."""
     return (
         is_plain_message(first) and is_plain_message(row) and row.magic == first.magic and
@@ -151,8 +151,8 @@ cdef inline int64_t lower_epoch(const BatchRow* rows, int64_t count, int64_t* hi
     return count
 
 
-cdef inline bint entries_are_of(EntryCursor* f, const BatchRow* rows, int64_t count, const int64_t* places,
-                                const int64_t* values, int64_t entries, int64_t base, bint by_time) noexcept nogil:
+cdef inline bint entries_match(EntryCursor* f, const BatchRow* rows, int64_t count, const int64_t* places,
+                               const int64_t* values, int64_t entries, int64_t base, bint by_time) noexcept nogil:
     """Passes over the entries of an index up to the last row, if each is that of a batch: its position and last offset,
     or its last offset and the largest timestamp up to it. False, and nothing is passed over, if one is not.
 

@@ -42,7 +42,7 @@ cdef inline bint is_ascii_wide(const uint8_t* p, int64_t n) noexcept nogil:
     return (seen & <uint64_t>0x8080808080808080) == 0
 
 
-cdef inline bint continues(uint8_t byte) noexcept nogil:
+cdef inline bint is_continuation(uint8_t byte) noexcept nogil:
     return (byte & 0xC0) == 0x80
 
 
@@ -60,7 +60,7 @@ cdef inline int sequence_length(uint8_t first) noexcept nogil:
 
 
 cdef inline bint second_fits(uint8_t first, uint8_t second) noexcept nogil:
-    if not continues(second):
+    if not is_continuation(second):
         return False
     if first == 0xE0:
         return second >= 0xA0
@@ -90,14 +90,14 @@ cdef inline int java_sequence(const uint8_t* p, int64_t left, bint* good) noexce
         return 2
     if left < 3:
         return 2
-    if not continues(p[2]):
+    if not is_continuation(p[2]):
         return 2
     if width == 3:
         good[0] = not (first == 0xED and p[1] >= 0xA0)
         return 3
     if left < 4:
         return 3
-    if not continues(p[3]):
+    if not is_continuation(p[3]):
         return 3
     good[0] = True
     return 4

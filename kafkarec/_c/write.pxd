@@ -39,7 +39,7 @@ from kafkarec._c.batch cimport (
     V0_OVERHEAD, V1_OVERHEAD, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchHeader, least_size,
 )
 from kafkarec._c.input_columns cimport InputChunk, Lists, Span, header_key, header_value, list_at
-from kafkarec._c.numbers cimport be16, be32, be64, put_raw, put_varint, varint_size
+from kafkarec._c.numbers cimport be16, be32, be64, put_unsigned, put_varint, varint_size
 from kafkarec._core cimport crc32_on, crc32c_on
 
 # ---- magic 2
@@ -129,7 +129,7 @@ cdef inline void copy_exact(uint8_t* to, const uint8_t* source, int64_t n) noexc
             i += 1
 
 
-cdef inline int64_t sized(int64_t length) noexcept nogil:
+cdef inline int64_t size_with_length(int64_t length) noexcept nogil:
     """Bytes of a varint length and the field after it; of null only the length (-1)."""
     return varint_size(length) + max(length, 0)
 
@@ -138,7 +138,7 @@ cdef inline uint8_t* put_sized(uint8_t* to, Span bytes_) noexcept nogil:
     """Writes a varint length and the bytes; null is length -1."""
     if bytes_.length <= 0:
         return put_varint(to, bytes_.length)
-    to = put_raw(to, <uint64_t>bytes_.length << 1)
+    to = put_unsigned(to, <uint64_t>bytes_.length << 1)
     copy_exact(to, bytes_.data, bytes_.length)
     return to + bytes_.length
 
@@ -151,7 +151,7 @@ cdef inline void measure_headers(const Lists* lists, RecordFields* d) noexcept n
         if key.length < 0:
             d.row_fault = HEADER_KEY_NULL
             return
-        total += sized(key.length) + sized(header_value(lists, i).length)
+        total += size_with_length(key.length) + size_with_length(header_value(lists, i).length)
     d.headers_size = total
 
 
@@ -167,8 +167,8 @@ cdef inline void load_headers(const InputChunk* chunk, int64_t row, RecordFields
 
 cdef inline int64_t body_size(const RecordFields* d, int64_t offset_delta, int64_t timestamp_delta) noexcept nogil:
     """The value of the record's length field (DefaultRecord.sizeOfBodyInBytes)."""
-    return (1 + varint_size(timestamp_delta) + varint_size(offset_delta) + sized(d.key.length)
-            + sized(d.value.length) + d.headers_size)
+    return (1 + varint_size(timestamp_delta) + varint_size(offset_delta) + size_with_length(d.key.length)
+            + size_with_length(d.value.length) + d.headers_size)
 
 
 cdef inline int64_t with_length(int64_t body) noexcept nogil:
@@ -259,7 +259,7 @@ cdef inline int64_t message_overhead(int8_t magic) noexcept nogil:
     return LOG_OVERHEAD + (V0_OVERHEAD if magic == 0 else V1_OVERHEAD)
 
 
-cdef inline uint8_t* put_cell(uint8_t* to, Span bytes_) noexcept nogil:
+cdef inline uint8_t* put_int32_sized(uint8_t* to, Span bytes_) noexcept nogil:
     to = put_u32(to, <uint32_t>bytes_.length)
     if bytes_.length > 0:
         memcpy(to, bytes_.data, <size_t>bytes_.length)
@@ -336,10 +336,6 @@ cdef inline bint is_full(const BatchLimit* limit, int64_t used) noexcept nogil:
 cdef inline bint has_room_for(const BatchLimit* limit, int64_t used, int64_t size) noexcept nogil:
     """Whether a batch with `used` bytes of records, one record at least, has room for a record of `size` bytes."""
     return limit.most >= estimated_size(limit, used) + size
-
-
-cdef inline float compression_ratio(int64_t compressed, int64_t used) noexcept nogil:
-    return <float>compressed / <float>used
 
 
 cdef inline float next_ratio(float expected, float seen) noexcept nogil:

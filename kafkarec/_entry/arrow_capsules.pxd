@@ -12,7 +12,7 @@ Checks foreign Arrow arrays: compares an array with its schema before any of its
     +vl / +vL                     validity, starts, sizes                  1
     +s                            validity                                 the schema's
 
-`check_shape` compares only the two structs; the functions after it compare the contents of the buffers with each other
+`check_array` compares only the two structs; the functions after it compare the contents of the buffers with each other
 (see `_c/input_columns.pxd`). Of arrays that kafkarec made (`own`) only the structs are checked. Arrow's C data
 interface states no buffer sizes, so a length beyond the end of a buffer cannot be detected: see SECURITY.md.
 
@@ -31,13 +31,13 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from kafkarec._c.arrow cimport (
-    ArrowArray, ArrowArrayStream, ArrowSchema, Shape, ShapeColumn, Storage, StreamState, export_list_schema,
-    export_lists, export_shape, make_stream,
+    ArrowArray, ArrowArrayStream, ArrowSchema, SchemaColumn, Storage, StreamState, TableSchema, export_list_schema,
+    export_lists, export_table_schema, make_stream,
 )
 from kafkarec._c.columns cimport WANT_VIEWS
 from kafkarec._c.input_columns cimport (
-    VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, Misfit, Range, lengths_fit, list_views_fit, nulls_counted, offset_buffer_rises,
-    views_fit,
+    VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, EntryRange, Misfit, count_nulls, lengths_fit, list_views_fit,
+    offset_buffer_rises, views_fit,
 )
 from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
 
@@ -96,7 +96,7 @@ cdef inline int check_schema(object name, const ArrowSchema* schema) except -1:
     return 0
 
 
-cdef inline int check_shape(object name, const ArrowSchema* schema, const ArrowArray* array, int64_t rows) except -1:
+cdef inline int check_array(object name, const ArrowSchema* schema, const ArrowArray* array, int64_t rows) except -1:
     """Compares array and schema: numbers of rows, nulls, buffers and children. `rows`: how many the array must have."""
     cdef int64_t i, buffers, children
     cdef str format_ = format_of(schema)
@@ -157,7 +157,7 @@ cdef inline int check_nulls(object name, const ArrowArray* array, const ArrayOri
     cdef int64_t nulls
     if origin.own or array.null_count < 0 or array.buffers[0] == NULL:
         return 0
-    nulls = nulls_counted(<const uint8_t*>array.buffers[0], array.offset, array.length)
+    nulls = count_nulls(<const uint8_t*>array.buffers[0], array.offset, array.length)
     if nulls != array.null_count:
         raise invalid(name, None, f"it states {array.null_count} nulls, its validity bits have {nulls}",
                       array.null_count, nulls)
@@ -227,7 +227,7 @@ cdef inline int check_views(object name, const ArrowArray* array, int64_t first,
 
 
 cdef inline int check_lists(object name, str format_, const ArrowArray* array, int64_t first, int64_t rows,
-                            Range* used, const ArrayOrigin* origin) except -1:
+                            EntryRange* used, const ArrayOrigin* origin) except -1:
     """Checks rows [first, first + rows) of a list; sets `used` to the range of their entries, all of which exist."""
     cdef Misfit m
     cdef bint fits
@@ -282,11 +282,11 @@ cdef inline void drop_stream(object capsule) noexcept:
     free(stream)
 
 
-cdef inline object schema_capsule(const Shape* shape, bint lists):
+cdef inline object schema_capsule(const TableSchema* table_schema, bint lists):
     cdef ArrowSchema* schema = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
     cdef int status = -1
     if schema != NULL:
-        status = export_list_schema(schema, shape) if lists else export_shape(schema, shape)
+        status = export_list_schema(schema, table_schema) if lists else export_table_schema(schema, table_schema)
     if status != 0:
         free(schema)
         raise MemoryError
@@ -315,19 +315,19 @@ cdef inline object list_capsule(Storage* storage, const void* validity, const vo
     return PyCapsule_New(array, b"arrow_array", drop_array)
 
 
-cdef inline Shape* pack_shape(object schema, bint binary_header_keys, int* codes, uint32_t* want) except NULL:
+cdef inline TableSchema* pack_schema(object schema, bint binary_header_keys, int* codes, uint32_t* want) except NULL:
     """Copies the schema's names and formats to one C block with a reference count; sets `codes`, and adds the WANT_*
     bits that they need to `want`."""
     cdef int64_t count = len(schema), i
     cdef size_t text = sum([len(field.name.encode()) + len(field.format) + 2 for field in schema])
-    cdef size_t head = sizeof(Shape) + <size_t>count * sizeof(ShapeColumn)
-    cdef Shape* shape = <Shape*>calloc(1, head + text)
-    cdef char* to = <char*>shape + head
+    cdef size_t head = sizeof(TableSchema) + <size_t>count * sizeof(SchemaColumn)
+    cdef TableSchema* table_schema = <TableSchema*>calloc(1, head + text)
+    cdef char* to = <char*>table_schema + head
     cdef bytes name, format_
-    if shape == NULL:
+    if table_schema == NULL:
         raise MemoryError
-    shape.references = 1
-    shape.count = count
+    table_schema.references = 1
+    table_schema.count = count
     for i in range(count):
         field = schema[i]
         name, format_ = field.name.encode(), field.format.encode()
@@ -335,20 +335,20 @@ cdef inline Shape* pack_shape(object schema, bint binary_header_keys, int* codes
         want[0] |= <uint32_t>wants_of(codes[i])
         if field.views:
             want[0] |= <uint32_t>WANT_VIEWS
-        shape.columns[i].nullable = field.nullable
+        table_schema.columns[i].nullable = field.nullable
         memcpy(to, <const char*>name, <size_t>len(name))
-        shape.columns[i].name = to
+        table_schema.columns[i].name = to
         to += len(name) + 1
         memcpy(to, <const char*>format_, <size_t>len(format_))
-        shape.columns[i].format = to
+        table_schema.columns[i].format = to
         to += len(format_) + 1
         if codes[i] == OUT_HEADERS:
-            shape.columns[i].key_format = b"z" if binary_header_keys else b"u"
-            shape.columns[i].value_format = b"vz" if field.views else b"z"
-    return shape
+            table_schema.columns[i].key_format = b"z" if binary_header_keys else b"u"
+            table_schema.columns[i].value_format = b"vz" if field.views else b"z"
+    return table_schema
 
 
-cdef inline tuple borrow_values(object schema_capsule, object array_capsule):
+cdef inline tuple borrow_binary_array(object schema_capsule, object array_capsule):
     """Checks a foreign binary array. Returns (((address, bytes) of validity, offsets, data), offset, length, bits of an
     offset: 32 or 64)."""
     cdef ArrowSchema* schema = <ArrowSchema*>capsule_pointer(schema_capsule, b"arrow_schema")
@@ -359,7 +359,7 @@ cdef inline tuple borrow_values(object schema_capsule, object array_capsule):
     if format_ not in ("z", "Z", "u", "U"):
         raise TypeError(f"a binary column is needed, not one of Arrow format {format_!r}")
     origin.own, origin.first_row = False, 0
-    check_shape("values", schema, array, 0)
+    check_array("values", schema, array, 0)
     if array.length == 0:
         return ((0, 0), (0, 0), (0, 0)), 0, 0, 32
     check_bytes("values", format_, array, array.offset, array.length, &origin)

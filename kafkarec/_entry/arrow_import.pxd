@@ -24,12 +24,12 @@ from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.input_columns cimport (
     BOOL, FIXED, INT_16, INT_32, INT_64, INT_8, LISTS_32, LISTS_64, LIST_VIEWS_32, LIST_VIEWS_64, NO_CELLS, NO_LISTS,
-    NO_NUMBERS, OFFSETS_32, OFFSETS_64, UINT_16, UINT_32, UINT_8, VIEWS, Cells, InputChunk, Lists, Numbers, Range,
+    NO_NUMBERS, OFFSETS_32, OFFSETS_64, UINT_16, UINT_32, UINT_8, VIEWS, Cells, EntryRange, InputChunk, Lists, Numbers,
     number,
 )
 from kafkarec._c.write cimport EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, BatchFields
 from kafkarec._entry.arrow_capsules cimport (
-    ArrayOrigin, capsule_pointer, check_bytes, check_lists, check_nulls, check_schema, check_shape, check_values,
+    ArrayOrigin, capsule_pointer, check_array, check_bytes, check_lists, check_nulls, check_schema, check_values,
     fixed_width, format_of, invalid, validity_of,
 )
 from kafkarec._entry.py_rows cimport PyRows, rows_bind
@@ -52,7 +52,7 @@ cdef inline int bind_cells(Cells* c, object name, const ArrowSchema* schema, con
     if format_ not in kinds and not format_.startswith("w:"):
         raise wrong_type(name, format_, "binary or utf8")
     c.kind = kinds.get(format_, FIXED)
-    check_shape(name, schema, array, first + stop)
+    check_array(name, schema, array, first + stop)
     c.first = first + array.offset
     if c.kind == NO_CELLS:
         return 0
@@ -105,7 +105,7 @@ cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema,
         c.kind = kinds[format_]
     else:
         raise wrong_type(name, format_, "a timestamp or an integer" if name == "timestamp" else "an integer")
-    check_shape(name, schema, array, first + rows)
+    check_array(name, schema, array, first + rows)
     c.first = first + array.offset
     if c.kind == NO_NUMBERS:
         return 0
@@ -130,13 +130,13 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
     cdef dict kinds = {
         "+l": LISTS_32, "+L": LISTS_64, "+m": LISTS_32, "+vl": LIST_VIEWS_32, "+vL": LIST_VIEWS_64, "n": NO_LISTS,
     }
-    cdef Range used
+    cdef EntryRange used
     cdef ArrayOrigin inner
     cdef bint is_untyped
     if format_ not in kinds:
         raise wrong_type(name, format_, "a list of (key, value)")
     c.kind = kinds[format_]
-    check_shape(name, schema, array, first + rows)
+    check_array(name, schema, array, first + rows)
     if c.kind == NO_LISTS:
         return 0
     c.first = first + array.offset
@@ -146,7 +146,7 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
     if not is_untyped and (entry.format != b"+s" or entry.n_children != 2):
         raise wrong_type(name, format_of(entry), "a list of structs of (key, value)")
     check_lists(name, format_, array, c.first, rows, &used, origin)
-    check_shape(f"{name}.entry", entry, entries, used.stop)
+    check_array(f"{name}.entry", entry, entries, used.stop)
     if is_untyped:
         if used.start < used.stop:
             raise wrong_type(name, format_of(entry), "a list of structs of (key, value)")
@@ -168,7 +168,7 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
 
 
 cdef inline int bind_entry(Cells* c, object name, const ArrowSchema* entry, const ArrowArray* entries, int child,
-                           const Range* used, const ArrayOrigin* origin) except -1:
+                           const EntryRange* used, const ArrayOrigin* origin) except -1:
     return bind_cells(c, name, entry.children[child], entries.children[child], 0, entries.offset + used.start,
                       entries.offset + used.stop, origin)
 
@@ -192,7 +192,7 @@ cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, const A
     check_schema(None, schema)
     if schema.format != b"+s":
         raise TypeError(f"a table or a struct is needed, not an array of Arrow type {format_of(schema)!r}")
-    check_shape(None, schema, array, 0)
+    check_array(None, schema, array, 0)
     check_nulls(None, array, origin)
     if validity_of(array) != NULL and array.null_count != 0:
         raise TypeError("a row that is null as a whole is not a record")
@@ -270,14 +270,14 @@ cdef inline int chunks_reserve(InputChunks* input_, int64_t chunks) except -1:
     return 0
 
 
-cdef inline int64_t chunks_rows(const InputChunks* input_) noexcept:
+cdef inline int64_t chunks_row_count(const InputChunks* input_) noexcept:
     cdef int64_t i, rows = 0
     for i in range(input_.count):
         rows += input_.chunks[i].rows
     return rows
 
 
-cdef inline int chunks_of_rows(InputChunks* input_, const PyRows* table) except -1:
+cdef inline int chunks_bind_rows(InputChunks* input_, const PyRows* table) except -1:
     if input_.count == 0:
         chunks_reserve(input_, 1)
         input_.arrays[0].release = NULL
@@ -289,7 +289,7 @@ cdef inline int chunks_of_rows(InputChunks* input_, const PyRows* table) except 
 cdef inline set chunks_bind(InputChunks* input_, const ArrowSchema* schema, dict fields, object left_out, bint own):
     """Makes the array at index input_.count a chunk; returns the names of its columns."""
     cdef ArrayOrigin origin
-    origin.own, origin.first_row = own, chunks_rows(input_)
+    origin.own, origin.first_row = own, chunks_row_count(input_)
     input_.count += 1
     return bind_chunk(
         input_.chunks + input_.count - 1, schema, input_.arrays + input_.count - 1, fields, left_out, &origin

@@ -76,8 +76,8 @@ cdef inline object call(object function, PyObject* itself, PyObject** arguments,
     return function(*by_position, **by_name)
 
 
-cdef inline bint spread_by_name(PyObject** given, tuple known, tuple defaults, PyObject** arguments,
-                                PyObject* names) except -1:
+cdef inline bint set_by_name(PyObject** given, tuple known, tuple defaults, PyObject** arguments,
+                             PyObject* names) except -1:
     """Sets `given` to the values of a function's keyword-only parameters, in their order, which are borrowed.
     known, defaults: their names and defaults. False for a name that is not one of those objects."""
     cdef Py_ssize_t i, k, count = len(known)

@@ -13,7 +13,7 @@ from libc.string cimport memcmp, memset
 
 from kafkarec._c.batch cimport BATCH_MAGIC, CONTROL, TRANSACTIONAL, BatchRow, codec_name
 from kafkarec._c.output_columns cimport (
-    OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_TRANSACTIONAL, Field, field_is_null, field_of, field_value,
+    OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_TRANSACTIONAL, RowField, field_is_null, field_value, row_field,
 )
 from kafkarec._c.columns cimport (
     IN_MEMORY, MOST_INLINE, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, WANT_VIEWS,
@@ -157,7 +157,7 @@ cdef inline bint has_flag(const BatchRow* row, int mask) noexcept nogil:
 
 cdef inline object batch_value(const BatchRow* row, int code):
     """The value of a column of the batch table."""
-    cdef Field field
+    cdef RowField field
     cdef const char* name
     cdef int64_t value
     if code == OUT_COMPRESSION:
@@ -167,7 +167,7 @@ cdef inline object batch_value(const BatchRow* row, int code):
         return has_flag(row, TRANSACTIONAL)
     if code == OUT_CONTROL:
         return has_flag(row, CONTROL)
-    field = field_of(code)
+    field = row_field(code)
     value = field_value(row, field.at, field.width)
     if field_is_null(row, value, field.rule):
         return None

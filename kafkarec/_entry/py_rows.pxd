@@ -228,7 +228,7 @@ cdef inline void* reserve_array(Buffer* pages, int64_t used, int64_t needed, siz
     return pages.data
 
 
-cdef inline int64_t grown(int64_t capacity, int64_t needed) noexcept:
+cdef inline int64_t grown_capacity(int64_t capacity, int64_t needed) noexcept:
     return needed if needed > 2 * capacity else 2 * capacity
 
 
@@ -236,7 +236,7 @@ cdef inline int rows_reserve(PyRows* t, int64_t more) except -1:
     cdef int64_t capacity, used = t.count
     if t.capacity > 0 and more <= t.capacity - t.count:
         return 0
-    capacity = grown(t.capacity, t.count + more + 1)
+    capacity = grown_capacity(t.capacity, t.count + more + 1)
     t.offsets = <int64_t*>reserve_array(t.buffers, used, capacity, sizeof(int64_t))
     t.timestamps = <int64_t*>reserve_array(t.buffers + 1, used, capacity, sizeof(int64_t))
     t.keys = <Span*>reserve_array(t.buffers + 2, used, capacity, sizeof(Span))
@@ -252,7 +252,7 @@ cdef inline int pairs_reserve(PyRows* t, int64_t more) except -1:
     if t.pair_capacity == 0 and more > 0:
         memset(t.starts, 0, <size_t>(t.count + 1) * sizeof(int64_t))
     if more > t.pair_capacity - t.pair_count:
-        capacity = grown(t.pair_capacity, t.pair_count + more + 32)
+        capacity = grown_capacity(t.pair_capacity, t.pair_count + more + 32)
         t.pairs = <Span*>reserve_array(t.buffers + 5, t.pair_count, capacity, 2 * sizeof(Span))
         t.pair_capacity = capacity
     return 0
@@ -261,13 +261,13 @@ cdef inline int pairs_reserve(PyRows* t, int64_t more) except -1:
 cdef inline int kept_reserve(PyRows* t, int64_t more) except -1:
     cdef int64_t capacity
     if more > t.kept_capacity - t.kept_count:
-        capacity = grown(t.kept_capacity, t.kept_count + more + 32)
+        capacity = grown_capacity(t.kept_capacity, t.kept_count + more + 32)
         t.kept = <PyObject**>reserve_array(t.buffers + 6, t.kept_count, capacity, sizeof(PyObject*))
         t.kept_capacity = capacity
     return 0
 
 
-cdef inline void keep(PyRows* t, PyObject* o) noexcept:
+cdef inline void keep_reference(PyRows* t, PyObject* o) noexcept:
     """Stores a reference, which the table then owns; there must be space for it."""
     t.kept[t.kept_count] = o
     t.kept_count += 1
@@ -275,7 +275,7 @@ cdef inline void keep(PyRows* t, PyObject* o) noexcept:
 
 # ---- rows
 
-cdef inline int types_fill(RowTypes* types, tuple conversion) except -1:
+cdef inline int row_types_fill(RowTypes* types, tuple conversion) except -1:
     """Fills the struct from write.encoding.RECORD_CONVERSION."""
     cdef int i
     cdef tuple slots, names
@@ -310,7 +310,7 @@ cdef inline int rows_fill(PyRows* t, PyObject* rows, int64_t count, const RowTyp
         else:
             taken = False
         if not taken:
-            take_row(t, (<object>types.row_of)(<object>record, i))
+            take_kept_tuple(t, (<object>types.row_of)(<object>record, i))
         i += 1
     if t.missing_offsets and t.missing_offsets != t.count:
         raise ValueError(f"{t.missing_offsets} of {t.count} records have no offset: all or none have one")
@@ -361,11 +361,11 @@ cdef inline bint take_tuple(PyRows* t, PyObject* row) except -1:
     return take_bytes(t, kr_item(row, 2), kr_item(row, 3), kr_item(row, 4))
 
 
-cdef inline bint take_row(PyRows* t, tuple row) except -1:
+cdef inline bint take_kept_tuple(PyRows* t, tuple row) except -1:
     """Appends a tuple and keeps a reference to it."""
     kept_reserve(t, 1)
     Py_INCREF(<PyObject*>row)
-    keep(t, <PyObject*>row)
+    keep_reference(t, <PyObject*>row)
     return take_tuple(t, <PyObject*>row)
 
 
@@ -379,7 +379,7 @@ cdef inline bint take_record(PyRows* t, PyObject* record, const RowTypes* types)
     if fields[FIELDS] != Py_False:
         release_all(fields, FIELDS)
         return False
-    return take_held(t, fields)
+    return take_references(t, fields)
 
 
 cdef inline bint take_dict(PyRows* t, PyObject* record, const RowTypes* types) except -1:
@@ -394,7 +394,7 @@ cdef inline bint take_dict(PyRows* t, PyObject* record, const RowTypes* types) e
         for i in range(2, FIELDS):
             if fields[i] != Py_None:
                 Py_INCREF(fields[i])
-                keep(t, fields[i])
+                keep_reference(t, fields[i])
         return take_bytes(t, fields[2], fields[3], fields[4])
     if not kr_row_dict(record, <PyObject**>types.names, FIELDS, NAMES, fields, &read):
         return -1
@@ -405,16 +405,16 @@ cdef inline bint take_dict(PyRows* t, PyObject* record, const RowTypes* types) e
     if read != PyDict_Size(record):
         release_all(fields, FIELDS)
         return False
-    return take_held(t, fields)
+    return take_references(t, fields)
 
 
-cdef inline bint take_held(PyRows* t, PyObject** fields) except -1:
+cdef inline bint take_references(PyRows* t, PyObject** fields) except -1:
     """Appends a row from five references, which the table then owns or releases. There must be space to keep them."""
     cdef bint taken = take_numbers(t, fields[0], fields[1])
     cdef int i
     release_all(fields, 2)
     for i in range(2, FIELDS):
-        keep(t, fields[i])
+        keep_reference(t, fields[i])
     return taken and take_bytes(t, fields[2], fields[3], fields[4])
 
 
@@ -473,7 +473,7 @@ cdef inline bint take_headers(PyRows* t, PyObject* headers, int64_t* size) excep
             pair = kr_row_listed(headers, i)
             if pair == NULL:
                 break
-            keep(t, pair)
+            keep_reference(t, pair)
         else:
             pair = kr_item(headers, i)
         key = t.pairs + 2 * t.pair_count

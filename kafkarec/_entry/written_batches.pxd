@@ -1,4 +1,4 @@
-"""Cuts (`_c/batch_builder.pxd`): the original batches of the rows of decoded columns, in order, including empty ones.
+"""The original batches (`_c/batch_builder.pxd`) of the rows of decoded columns, in order, including empty ones.
 
     tables   [(BatchRow structs as a buffer, [(Run structs of a chunk as a buffer, first row, exclusive last row)])]
 
@@ -16,26 +16,27 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport realloc
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, wrapping_add, wrapping_subtract
-from kafkarec._c.batch_builder cimport Cut
+from kafkarec._c.batch_builder cimport OriginalBatch
 from kafkarec._c.columns cimport Run
 from kafkarec._c.numbers cimport varint_size
 from kafkarec._c.write cimport (
-    EXPLICIT_LAST_OFFSET, BatchFields, BatchLimit, RecordFields, delta_fits, has_room_for, is_full, record_size, sized,
+    EXPLICIT_LAST_OFFSET, BatchFields, BatchLimit, RecordFields, delta_fits, has_room_for, is_full, record_size,
+    size_with_length,
 )
 from kafkarec._entry.py_rows cimport (
-    PyList_CheckExact, PyRows, Py_INCREF, Py_None, keep, kept_reserve, rows_mark, rows_reserve, rows_undo, take_bytes,
-    take_numbers,
+    PyList_CheckExact, PyRows, Py_INCREF, Py_None, keep_reference, kept_reserve, rows_mark, rows_reserve, rows_undo,
+    take_bytes, take_numbers,
 )
 
-# ---- cuts
+# ---- original batches
 
-cdef struct BatchCuts:
-    Cut* cuts
+cdef struct OriginalBatches:
+    OriginalBatch* batches
     int64_t count
     int64_t capacity
 
 
-cdef inline const void* buffer_of(object data, int64_t* size) except? NULL:
+cdef inline const void* readonly_buffer(object data, int64_t* size) except? NULL:
     """The address of a read-only buffer, which stays where it is; sets `size` to its bytes. The caller keeps `data`
     alive."""
     cdef Py_buffer view
@@ -47,72 +48,73 @@ cdef inline const void* buffer_of(object data, int64_t* size) except? NULL:
     return view.buf
 
 
-cdef inline int cuts_fill(BatchCuts* batch_cuts, list tables, bint with_empty) except -1:
-    """Appends the cuts of all tables; `with_empty`: also for batches without records."""
+cdef inline int originals_fill(OriginalBatches* originals, list tables, bint with_empty) except -1:
+    """Appends the original batches of all tables; `with_empty`: also batches without records."""
     cdef const BatchRow* rows
     cdef int64_t next_batch, size = 0
     for raw, pieces in tables:
-        rows = <const BatchRow*>buffer_of(raw, &size)
+        rows = <const BatchRow*>readonly_buffer(raw, &size)
         next_batch = 0
         for runs, start, stop in pieces:
-            next_batch = cuts_piece(batch_cuts, rows, next_batch, runs, start, stop, with_empty)
+            next_batch = originals_add_rows(originals, rows, next_batch, runs, start, stop, with_empty)
         if with_empty:
-            cuts_empty(batch_cuts, rows, next_batch, size // <int64_t>sizeof(BatchRow))
+            originals_add_empty(originals, rows, next_batch, size // <int64_t>sizeof(BatchRow))
     return 0
 
 
-cdef inline int64_t cuts_piece(BatchCuts* batch_cuts, const BatchRow* rows, int64_t next_batch, object runs,
-                               int64_t start, int64_t stop, bint with_empty) except -1:
-    """Appends the cuts of rows [start, stop) of a chunk; returns the index of the batch after the last one."""
+cdef inline int64_t originals_add_rows(OriginalBatches* originals, const BatchRow* rows, int64_t next_batch,
+                                       object runs, int64_t start, int64_t stop, bint with_empty) except -1:
+    """Appends those of rows [start, stop) of a chunk; returns the index of the batch after the last one."""
     cdef int64_t size = 0, i, at = 0, low, high
-    cdef const Run* run = <const Run*>buffer_of(runs, &size)
-    cdef Cut* last
+    cdef const Run* run = <const Run*>readonly_buffer(runs, &size)
+    cdef OriginalBatch* last
     for i in range(size // <int64_t>sizeof(Run)):
         low, high = max(at, start), min(at + run[i].rows, stop)
         at += run[i].rows
         if low >= high:
             continue
         if with_empty:
-            cuts_empty(batch_cuts, rows, next_batch, run[i].batch)
-        if batch_cuts.count > 0 and batch_cuts.cuts[batch_cuts.count - 1].batch == rows + run[i].batch:
-            batch_cuts.cuts[batch_cuts.count - 1].rows += high - low
+            originals_add_empty(originals, rows, next_batch, run[i].batch)
+        if originals.count > 0 and originals.batches[originals.count - 1].batch == rows + run[i].batch:
+            originals.batches[originals.count - 1].rows += high - low
         else:
-            cuts_add(batch_cuts, rows + run[i].batch, high - low)
-        last = batch_cuts.cuts + batch_cuts.count - 1
+            originals_add(originals, rows + run[i].batch, high - low)
+        last = originals.batches + originals.count - 1
         last.whole = last.batch.magic >= BATCH_MAGIC and last.batch.record_count == last.rows
         next_batch = run[i].batch + 1
     return next_batch
 
 
-cdef inline int cuts_add(BatchCuts* batch_cuts, const BatchRow* batch, int64_t rows) except -1:
-    cdef Cut* more
-    if batch_cuts.count == batch_cuts.capacity:
-        batch_cuts.capacity = 2 * batch_cuts.capacity + 256
-        more = <Cut*>realloc(batch_cuts.cuts, <size_t>batch_cuts.capacity * sizeof(Cut))
+cdef inline int originals_add(OriginalBatches* originals, const BatchRow* batch, int64_t rows) except -1:
+    cdef OriginalBatch* more
+    if originals.count == originals.capacity:
+        originals.capacity = 2 * originals.capacity + 256
+        more = <OriginalBatch*>realloc(originals.batches, <size_t>originals.capacity * sizeof(OriginalBatch))
         if more == NULL:
             raise MemoryError
-        batch_cuts.cuts = more
-    batch_cuts.cuts[batch_cuts.count].batch, batch_cuts.cuts[batch_cuts.count].rows = batch, rows
-    batch_cuts.cuts[batch_cuts.count].whole = True
-    batch_cuts.count += 1
+        originals.batches = more
+    originals.batches[originals.count].batch, originals.batches[originals.count].rows = batch, rows
+    originals.batches[originals.count].whole = True
+    originals.count += 1
     return 0
 
 
-cdef inline int cuts_empty(BatchCuts* batch_cuts, const BatchRow* rows, int64_t i, int64_t stop) except -1:
-    """Appends cuts without rows for those of the batches [i, stop) whose record count is 0."""
+cdef inline int originals_add_empty(OriginalBatches* originals, const BatchRow* rows, int64_t i,
+                                    int64_t stop) except -1:
+    """Appends those of the batches [i, stop) whose record count is 0."""
     while i < stop:
         if rows[i].magic >= BATCH_MAGIC and rows[i].record_count == 0:
-            cuts_add(batch_cuts, rows + i, 0)
+            originals_add(originals, rows + i, 0)
         i += 1
     return 0
 
 
-cdef inline int64_t cuts_last_offset(const BatchCuts* batch_cuts) noexcept:
+cdef inline int64_t originals_last_offset(const OriginalBatches* originals) noexcept:
     """The largest last offset of the batches; ABSENT without a batch."""
     cdef int64_t i, last = ABSENT
-    for i in range(batch_cuts.count):
-        if batch_cuts.cuts[i].batch.last_offset > last:
-            last = batch_cuts.cuts[i].batch.last_offset
+    for i in range(originals.count):
+        if originals.batches[i].batch.last_offset > last:
+            last = originals.batches[i].batch.last_offset
     return last
 
 
@@ -150,13 +152,13 @@ cdef inline int64_t last_row_size(const OpenBatchState* g, int64_t pairs) noexce
     d.key, d.value = t.keys[row], t.values[row]
     d.headers_size = varint_size(t.pair_count - pairs)
     for i in range(2 * pairs, 2 * t.pair_count):
-        d.headers_size += sized(t.pairs[i].length)
+        d.headers_size += size_with_length(t.pairs[i].length)
     return record_size(&d, g.fields.magic, wrapping_subtract(t.offsets[row], g.fields.base_offset),
                        wrapping_subtract(t.timestamps[row], base))
 
 
-cdef inline int64_t measure_record(OpenBatchState* g, PyObject* timestamp, PyObject* key, PyObject* value,
-                                   PyObject* headers, PyObject* offset) except -1:
+cdef inline int64_t append_and_measure(OpenBatchState* g, PyObject* timestamp, PyObject* key, PyObject* value,
+                                       PyObject* headers, PyObject* offset) except -1:
     """Appends the record to the rows, without changing the other fields; returns its size in bytes, or FALL_BACK."""
     cdef PyRows* t = &g.rows
     cdef int64_t pairs = t.pair_count
@@ -190,7 +192,7 @@ cdef inline int has_room(OpenBatchState* g, PyObject* timestamp, PyObject* key, 
         return NO
     rows_mark(&g.rows)
     try:
-        size = measure_record(g, timestamp, key, value, headers, Py_None)
+        size = append_and_measure(g, timestamp, key, value, headers, Py_None)
     finally:
         rows_undo(&g.rows)
     if size < 0:
@@ -210,7 +212,7 @@ cdef inline int add_record(OpenBatchState* g, int64_t most_bytes, PyObject* time
     keep_new_reference(t, value)
     if not PyList_CheckExact(headers):   # of a list take_headers keeps the pairs: the collector would not see the list
         keep_new_reference(t, headers)
-    size = measure_record(g, timestamp, key, value, headers, offset)
+    size = append_and_measure(g, timestamp, key, value, headers, offset)
     if size < 0 or not last_row_fits(g) or g.limit.header_size + g.size + size > most_bytes:
         rows_undo(t)
         return FALL_BACK
@@ -225,4 +227,4 @@ cdef inline int add_record(OpenBatchState* g, int64_t most_bytes, PyObject* time
 cdef inline void keep_new_reference(PyRows* t, PyObject* o) noexcept:
     """Keeps a new reference to the object in the table."""
     Py_INCREF(o)
-    keep(t, o)
+    keep_reference(t, o)

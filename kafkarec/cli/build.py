@@ -1,7 +1,7 @@
 """`kafkarec build`: segments and batches from JSON Lines, CSV, Arrow IPC and Parquet.
 
 A batch ends where a header field changes (producer, epoch, codec, ...), where `base_offset` changes, or where
---batch-size is reached (RecordInput.write_full). So the columns of `cat --columns base_offset,producer_id,...`
+--batch-size is reached (RecordInput.write_full_batch). So the columns of `cat --columns base_offset,producer_id,...`
 reproduce the original batches. Without `base_offset` each control record is a separate batch, and a batch ends where
 the log append time changes.
 
@@ -419,7 +419,7 @@ class BatchesFromRows:
         try:
             if key.base_offset is None and key.number is None:
                 limit, ratio = min(self._args.batch_size, MAX_SIZE), self._ratios[header.codec]
-                made = record_input.write_full(header, start, stop, limit, ratio, may_continue=may_continue)
+                made = record_input.write_full_batch(header, start, stop, limit, ratio, may_continue=may_continue)
                 if made is None:
                     return None
                 written, end, self._ratios[header.codec] = made

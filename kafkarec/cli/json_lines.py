@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkarec import _verbs
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.tables.records import Table, buffers
+from kafkarec.tables.records import Table, column_buffers
 
 # Values of --key-as and --value-as -> the suffix of the name. Bytes that the form cannot represent are printed in
 # NAME_base64, so that the bytes of every row can be restored.
@@ -65,7 +65,7 @@ def render(
         columns.append((name, before.encode(), how, ready))
         before = ""
     blocks, at = [], 0
-    for chunk, start, stop in table._pieces:
+    for chunk, start, stop in table._slices:
         count = stop - start
         specs = [
             (how, text, _buffers(table, chunk, name, how), None if ready is None else ready[at : at + count])
@@ -90,9 +90,9 @@ def _buffers(table: Table, chunk: Any, name: str, how: str) -> tuple[Any, ...] |
         return None
     index = table.schema.index_of[name]
     format_ = table.schema[index].format
-    validity, values, data = buffers(chunk, index, format_)
+    validity, values, data = column_buffers(chunk, index, format_)
     if how == "headers":
-        keys, key_data, *header_values = chunk.headers()
+        keys, key_data, *header_values = chunk.header_buffers()
         return values, len(keys) // 4 - 1, (None, keys, key_data), tuple(header_values)
     if format_ in ("z", "u"):
         return validity, values, data

@@ -30,7 +30,7 @@ from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.segment_summary import largest_known, least_known, summarize
 from kafkarec.support.text_table import timestamp_text
-from kafkarec.tables.records import BatchTable, Piece, RecordColumns, buffers
+from kafkarec.tables.records import BatchTable, ChunkSlice, RecordColumns, column_buffers
 
 from . import input_logs, progress
 from .problems import DamageReporter, remark
@@ -43,7 +43,7 @@ AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
 def slices(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterator[AnyTable]:
     """Yield slices of at most `rows` rows and, if rows have similar sizes, about `size` bytes. Nothing is copied."""
     at = 0
-    for run in table._pieces:
+    for run in table._slices:
         count = run[2] - run[1]
         step = max(1, min(rows, count * size // max(_size_of(table, run), 1)))
         for start in range(at, at + count, step):
@@ -51,7 +51,7 @@ def slices(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterato
         at += count
 
 
-def _size_of(table: RecordColumns | BatchTable, run: Piece) -> int:
+def _size_of(table: RecordColumns | BatchTable, run: ChunkSlice) -> int:
     """Return the approximate size of the rows in bytes, from the offset buffers alone."""
     chunk, start, stop = run
     size = 8 * (stop - start) * len(table.schema)
@@ -62,7 +62,7 @@ def _size_of(table: RecordColumns | BatchTable, run: Piece) -> int:
             if field.format != "+l":
                 size += last - first
             elif last > first:
-                keys, _, _, values, _ = chunk.headers()
+                keys, _, _, values, _ = chunk.header_buffers()
                 size += sum(ends[last] - ends[first] for ends in (keys.cast("i"), values.cast("i")))
     return size
 
@@ -70,7 +70,7 @@ def _size_of(table: RecordColumns | BatchTable, run: Piece) -> int:
 def rows_at(table: AnyTable, rows: Sequence[int]) -> AnyTable:
     """Return the rows at these places, in rising order. Nothing is copied."""
     runs = ([row for _, row in run] for _, run in groupby(enumerate(rows), key=lambda place: place[1] - place[0]))
-    return table._with_pieces([piece for run in runs for piece in table._rows(run[0], run[-1] + 1)])
+    return table._with_slices([piece for run in runs for piece in table._slices_of_rows(run[0], run[-1] + 1)])
 
 
 SomeRecords = tuple[SegmentFile, RecordColumns]
@@ -136,8 +136,8 @@ def latest_per_key(reader: PieceReader, logs: Sequence[Log]) -> Generator[SomeRe
     for log in logs:
         last = LastOffsets()
         for _, records in for_keys.pieces([log]):
-            for chunk, start, stop in records._pieces:
-                last.put(buffers(chunk, 0, "z"), buffers(chunk, 1, "l")[1], stop, [(start, stop)])
+            for chunk, start, stop in records._slices:
+                last.put(column_buffers(chunk, 0, "z"), column_buffers(chunk, 1, "l")[1], stop, [(start, stop)])
         options = reader.wanted.options._replace(keys=last)
         yield from replace(reader, wanted=reader.wanted._replace(options=options)).pieces([log])
         if reader.damage_reporter.stopped:

@@ -23,8 +23,8 @@ __all__ = [
     "StreamAudit",
     "checked_level",
     "compress",
+    "compression_parameters",
     "decompress",
-    "levels",
     "probe",
 ]
 
@@ -64,12 +64,19 @@ def _as_it_is(
     return payload if isinstance(payload, bytes) else memoryview(payload)
 
 
-def _unchecked(payload: Any, limit: int, magic: int = 2) -> None:
-    """There is nothing to check."""
-
-
 CODECS: tuple[Codec, ...] = (
-    Codec(0, "none", None, None, None, None, None, _as_it_is, _unchecked, lambda payload, level, magic: bytes(payload)),
+    Codec(
+        0,
+        "none",
+        None,
+        None,
+        None,
+        None,
+        None,
+        _as_it_is,
+        lambda payload, limit, magic: None,
+        lambda payload, level, magic: bytes(payload),
+    ),
     *starmap(_codec, enumerate((gzip, snappy, lz4, zstd), 1)),
 )
 """Indexed by codec id, the low three bits of the attributes."""
@@ -120,7 +127,7 @@ def checked_level(codec_id: int, level: int | None) -> int | None:
     return level
 
 
-def levels(codec_id: int | None, level: int | None) -> tuple[list[int], tuple[int, ...]]:
+def compression_parameters(codec_id: int | None, level: int | None) -> tuple[list[int], tuple[int, ...]]:
     """(levels by codec id, zstd's parameters) for the writer. Finds the codecs' C functions first.
 
     codec_id None: each row has its own codec, and each codec its default level. ValueError for a level that Kafka

@@ -3,7 +3,7 @@
 These exceptions are internal: the compiled modules convert them to public ones with position and base offset.
 
 zlib, lz4 and zstandard raise one class without a code for all faults, so their messages are read where they are caught
-and in `fault_of`; no message of this package is.
+and in `as_codec_error`; no message of this package is.
 """
 
 import importlib
@@ -57,7 +57,7 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
 
 
-def fault_of(error: Exception, codec: str, limit: int) -> CodecError:
+def as_codec_error(error: Exception, codec: str, limit: int) -> CodecError:
     """What an error of lz4, zstandard or cramjam means, or a MemoryError."""
     if is_out_of_memory(error):
         return LimitReached(limit, "out of memory before the limit")

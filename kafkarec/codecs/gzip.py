@@ -22,7 +22,7 @@ from kafkarec.codecs.codec_errors import (
     CodecError,
     LimitReached,
     StreamAudit,
-    fault_of,
+    as_codec_error,
     first_capacity,
     is_out_of_memory,
     load,
@@ -77,7 +77,7 @@ def decompress(
         except library.error:
             pass  # decompressed again below with zlib, which the JVM uses
         except MemoryError as error:
-            raise fault_of(error, NAME, limit) from None
+            raise as_codec_error(error, NAME, limit) from None
     return _members(payload, limit, seen)
 
 
@@ -149,7 +149,7 @@ def _inflate(payload: Any, at: int, content: bytearray, limit: int) -> int:
                 raise CodecError("payload_truncated", "gzip: the deflate data is cut")
     except (zlib.error, MemoryError) as error:
         if is_out_of_memory(error):
-            raise fault_of(error, NAME, limit) from None
+            raise as_codec_error(error, NAME, limit) from None
         raise CodecError("payload_corrupt", f"gzip: {error}") from None
     at -= len(inflater.unused_data)
     if size - at < TRAILER_SIZE:

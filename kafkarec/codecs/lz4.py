@@ -21,7 +21,7 @@ from struct import Struct
 from typing import Any
 
 from kafkarec._core import xxh32_of
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, fault_of, first_capacity, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, first_capacity, load
 
 NAME, PIP_NAME, MODULE = "lz4", "lz4", "lz4.frame"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 17, 9  # of Kafka
@@ -192,7 +192,7 @@ def _decompress_frame(parts: list[Any], limit: int, capacity: int) -> bytes | me
             raise CodecError("payload_corrupt", "lz4: a block cannot be decompressed")
         return memoryview(content if content is not None else b"")
     except (RuntimeError, MemoryError) as error:
-        raise fault_of(error, NAME, limit) from None
+        raise as_codec_error(error, NAME, limit) from None
     finally:
         if not ended:
             thread.context = thread.create()

@@ -210,7 +210,7 @@ def pieces(name: str, payload: Any, limit: int) -> Iterator[Piece]:
         yield piece
 
 
-def _streamed(name: str) -> Callable[[Any, int], Iterator[Piece]]:
+def _pieces_by_unpack(name: str) -> Callable[[Any, int], Iterator[Piece]]:
     def pieces_of_payload(payload: Any, limit: int) -> Iterator[Piece]:
         at = 0
 
@@ -256,8 +256,8 @@ def _snappy(payload: Any, limit: int) -> Iterator[Piece]:
 
 
 _WAYS: dict[str, Callable[[Any, int], Iterator[Piece]]] = {
-    gzip.NAME: _streamed(gzip.NAME),
+    gzip.NAME: _pieces_by_unpack(gzip.NAME),
     snappy.NAME: _snappy,
     lz4.NAME: _lz4,
-    NAME: _streamed(NAME),
+    NAME: _pieces_by_unpack(NAME),
 }

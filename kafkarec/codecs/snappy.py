@@ -15,7 +15,7 @@ from array import array
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, fault_of, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, load
 
 NAME, PIP_NAME, MODULE = "snappy", "cramjam", "cramjam"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = None, None, None  # it has no levels
@@ -88,7 +88,7 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: S
                 raise CodecError("payload_corrupt", "snappy: a block is shorter than it says")
             at += length
     except (scratch.error, MemoryError) as error:
-        raise fault_of(error, NAME, limit) from None
+        raise as_codec_error(error, NAME, limit) from None
     return content[:total]
 
 

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, fault_of, first_capacity, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, as_codec_error, first_capacity, load
 
 NAME, PIP_NAME, MODULE = "zstd", "zstandard", "zstandard"
 MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = -131072, 22, 3  # of Kafka
@@ -86,7 +86,7 @@ def decompress(
         _decompressor = _Decompressor()
     size, frames = len(payload), 0
     if payload[:4] == MAGIC:
-        end, content_size, max_size, window = _frame(payload, 0, limit)
+        end, content_size, max_size, window = _frame_sizes(payload, 0, limit)
         first = _decompress_frame(
             payload if end == size else payload[:end], content_size, max_size, window, limit, guess
         )
@@ -100,11 +100,11 @@ def decompress(
         start = end
         frames += 1
         if payload[start : start + 4] != MAGIC:
-            end = _skippable(payload, start)
+            end = _skippable_end(payload, start)
             continue
         left = limit - len(content)
         try:
-            end, content_size, max_size, window = _frame(payload, start, left)
+            end, content_size, max_size, window = _frame_sizes(payload, start, left)
             content += _decompress_frame(payload[start:end], content_size, max_size, window, left, 0)
         except LimitReached:
             raise LimitReached(limit) from None
@@ -148,7 +148,7 @@ def _decompress_frame(
             return b""
         return _decompress_unsized(run, frame, min(max_size, limit), max_size, limit, guess)
     except (thread.error, MemoryError) as error:
-        raise fault_of(error, NAME, limit) from None
+        raise as_codec_error(error, NAME, limit) from None
 
 
 def _decompress_beyond_window(frame: Any, content_size: int) -> memoryview:
@@ -189,11 +189,11 @@ def _output_too_small(error: Exception) -> bool:
     return "full frame" in str(error)
 
 
-def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
+def _frame_sizes(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
     """(end, content size or UNKNOWN, maximum content size by its blocks, window) of the whole frame at `at`."""
     size = len(payload)
     if size - at < 6:
-        raise _cut()
+        raise _truncated()
     flags = payload[at + 4]
     at += 5
     window = 0
@@ -215,7 +215,7 @@ def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
     max_size = min_size = 0
     while True:
         if size - at < 3:
-            raise _cut()
+            raise _truncated()
         block = payload[at] | payload[at + 1] << 8 | payload[at + 2] << 16
         at += 3
         kind, length = block >> 1 & 3, block >> 3
@@ -229,14 +229,14 @@ def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
             if kind == REPEATED:
                 length = 1
         if length > size - at:
-            raise _cut()
+            raise _truncated()
         at += length
         if block & 1:
             break
     if flags & FLAG_CHECKSUM:
         at += 4
         if at > size:
-            raise _cut()
+            raise _truncated()
     if min_size > limit:
         raise LimitReached(limit)
     if content_size > max_size or min_size > content_size >= 0:
@@ -253,7 +253,7 @@ def _optional_fields(payload: Any, at: int, flags: int) -> tuple[int, int]:
     if count == 0 and flags & FLAG_SINGLE_SEGMENT:
         count = 1
     if len(payload) - at < id_size + count:
-        raise _cut()
+        raise _truncated()
     if any(payload[at : at + id_size]):
         raise CodecError("payload_unsupported", "zstd: the frame needs a dictionary")
     at += id_size
@@ -268,18 +268,18 @@ def is_skippable(start: Any) -> bool:
     return len(start) == 4 and start[0] & 0xF0 == 0x50 and start[1:] == b"\x2a\x4d\x18"
 
 
-def _skippable(payload: Any, at: int) -> int:
+def _skippable_end(payload: Any, at: int) -> int:
     """The position after the skippable frame at `at`."""
     left = len(payload) - at
     if not is_skippable(payload[at : at + 4]):
         raise CodecError("payload_header_invalid", "zstd: neither a frame nor the end")
     if left < 8:
-        raise _cut()
+        raise _truncated()
     length = int.from_bytes(payload[at + 4 : at + 8], "little")
     if length > left - 8:
-        raise _cut()
+        raise _truncated()
     return at + 8 + length
 
 
-def _cut() -> CodecError:
+def _truncated() -> CodecError:
     return CodecError("payload_truncated", "zstd: the last frame is cut")

@@ -32,7 +32,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._verbs import batch_of
+from kafkarec._verbs import read_batch_header
 from kafkarec.damage import error, resolve
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import crc32c
@@ -79,7 +79,7 @@ class WholeBatch(NamedTuple):
         return self.position + len(self.data)
 
     @property
-    def place(self) -> dict[str, Any]:
+    def fault_fields(self) -> dict[str, Any]:
         """The arguments of damage.error that are about the batch."""
         return {"position": self.position, "base_offset": self.header.base_offset, "next_position": self.end}
 
@@ -93,13 +93,13 @@ class WholeBatch(NamedTuple):
 
     def error(self, reason: str, **sides: Any) -> KafkaRecordError:
         """The error for this batch; sides: expected, found, record, detail."""
-        return error(reason, self.place | sides)
+        return error(reason, self.fault_fields | sides)
 
 
 def batch_at(view: memoryview, at: int, magic: int, check_crc: bool) -> WholeBatch:
     """The batch of this magic at byte `at`. Raises what decode raises for magic 2, with the checks in its order, and
     length_beyond_end if the input ends before its end."""
-    end, payload, header = batch_of(magic, view, at, check_crc)
+    end, payload, header = read_batch_header(magic, view, at, check_crc)
     return WholeBatch(at, view[at:end], V2Header._make(header), view[payload:end])
 
 
@@ -145,7 +145,7 @@ def codec_errors(batch: WholeBatch, limit: int) -> Iterator[None]:
         raise batch.error("payload_corrupt", detail=wrong.detail) from None
 
 
-class Options(NamedTuple):
+class FramingOptions(NamedTuple):
     """What a batch is written with: the codec or None for its own, its level, whether record attributes are kept or
     None if one is not zero, the limit of decompressed bytes, the number of compressed frames."""
 
@@ -155,7 +155,7 @@ class Options(NamedTuple):
     limit: int
     frames: int = 1
 
-    def checked(self) -> Options:
+    def checked(self) -> FramingOptions:
         """ValueError, TypeError; the codec by its number."""
         codec = None if self.codec is None else Compression.of(self.codec)
         if codec is None and self.level is not None:
@@ -181,12 +181,12 @@ class Format(ABC):
     other_form: str
 
     @abstractmethod
-    def written(self, batch: WholeBatch, codec: int, options: Options) -> Any:
+    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
         """(attribute bits, [parts of the payload]) for a batch of magic 2, or None if attributes that are not zero
         would be lost. options.keep_attributes is not None."""
 
     @abstractmethod
-    def records(self, batch: WholeBatch, limit: int) -> Any:
+    def v2_records(self, batch: WholeBatch, limit: int) -> Any:
         """The uncompressed records in the form of magic 2."""
 
     def has_v2_payload(self, header: V2Header) -> bool:
@@ -202,13 +202,13 @@ class Format(ABC):
         if compression == "keep":
             compression = None
         level = None if compression is None else level
-        return self.from_v2(written, Options(compression, level, keep_attributes, 1 << 62, frames))
+        return self.from_v2(written, FramingOptions(compression, level, keep_attributes, 1 << 62, frames))
 
-    def from_v2(self, data: Any, options: Options) -> bytes:
+    def from_v2(self, data: Any, options: FramingOptions) -> bytes:
         options = options.checked()
         return b"".join(self._from_v2(batch, options) for batch in whole_batches(checked_bytes(data), BATCH_MAGIC))
 
-    def _from_v2(self, batch: WholeBatch, options: Options) -> bytes:
+    def _from_v2(self, batch: WholeBatch, options: FramingOptions) -> bytes:
         header = batch.header
         if header.attributes & self.own_bits:
             detail = f"magic 3 has another meaning for attribute bits {self.own_bits:#x}"
@@ -220,7 +220,7 @@ class Format(ABC):
             bits, parts = 0 if keep else NO_ATTRIBUTES, [batch.payload]
             if header.record_count:
                 chosen = options._replace(keep_attributes=keep, level=options.level if codec else None)
-                written = self.written(batch, codec, chosen)
+                written = self.payload_parts(batch, codec, chosen)
                 if written is None:
                     continue
                 bits, parts = written
@@ -258,7 +258,7 @@ class Format(ABC):
         if header.record_count < 0:
             raise batch.error("record_count_negative", expected=0, found=header.record_count)
         codec = batch.codec
-        records = self.records(batch, limit)
+        records = self.v2_records(batch, limit)
         if compressed and codec:
             with codec_errors(batch, limit):
                 records = codecs.compress(codec, records)
@@ -335,10 +335,10 @@ class _Decoding:
                 elif not self.skip or refusal.reason in _NOT_SKIPPED:
                     raise
                 elif end is None or refusal.reason in _LENGTH_UNPROVEN:
-                    end = self.stated_end(at, end)
+                    end = self.damage_end(at, end)
                 self.bad.append((at, end - at, refusal.reason, fault, self.next_offset, len(self.starts), 0))
                 at = end
-        self.take()
+        self.take_chunk()
         return self.columns(remaining)
 
     def read(self, batch: WholeBatch) -> None:
@@ -354,9 +354,9 @@ class _Decoding:
         self.starts.append(header.base_offset)
         self.next_offset = wrapped(header.base_offset + header.last_offset_delta + 1, 64)
         if full:
-            self.take()
+            self.take_chunk()
 
-    def take(self) -> None:
+    def take_chunk(self) -> None:
         chunk, rows = self.decoder.take()
         self.chunks += [] if chunk is None else [chunk]
         self.tables.append(rows)
@@ -370,7 +370,7 @@ class _Decoding:
 
     # ---- damage
 
-    def stated_end(self, at: int, stated: int | None) -> int:
+    def damage_end(self, at: int, stated: int | None) -> int:
         """The end of the damage at byte `at`: where its length says if a batch or the end is there; otherwise where
         the next batch is found."""
         if stated is not None and (stated == len(self.view) or self.is_batch(stated)):

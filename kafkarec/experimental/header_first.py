@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._verbs import FieldCheck, rewrite_records
+from kafkarec._verbs import HeaderFirstCheck, rewrite_records
 from kafkarec.codecs.packed_stream import pieces
 from kafkarec.format.enums import CODEC_NAMES, Compression
 from kafkarec.format.java_integers import BadVarint, read_signed
@@ -28,7 +28,7 @@ from .framing import (
     NO_ATTRIBUTES,
     TWO_FRAMES,
     Format,
-    Options,
+    FramingOptions,
     WholeBatch,
     batch_at,
     codec_errors,
@@ -56,11 +56,13 @@ class _HeaderFirst(Format):
     fixed_bits, own_bits = HEADER_FIRST, NO_ATTRIBUTES | HEADER_FIRST | TWO_FRAMES
     other_form = "attribute bit 8 is not set: kafkarec.experimental.v3 reads it"
 
-    def written(self, batch: WholeBatch, codec: int, options: Options) -> Any:
+    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
         keep = bool(options.keep_attributes)
         with codec_errors(batch, options.limit):
             content = codecs.decompress(batch.codec, batch.payload, options.limit)
-            parts = rewrite_records(content, None, batch.header.record_count, True, False, True, keep, batch.place)
+            parts = rewrite_records(
+                content, None, batch.header.record_count, True, False, True, keep, batch.fault_fields
+            )
             if parts is None:
                 return None
             bits = 0 if keep else NO_ATTRIBUTES
@@ -69,7 +71,7 @@ class _HeaderFirst(Format):
             first, second = (codecs.compress(codec, part, options.level) for part in parts)
         return bits | TWO_FRAMES, [signed_varint(len(first)), first, second]
 
-    def records(self, batch: WholeBatch, limit: int) -> Any:
+    def v2_records(self, batch: WholeBatch, limit: int) -> Any:
         count, has_attributes = batch.header.record_count, not batch.header.attributes & NO_ATTRIBUTES
         with codec_errors(batch, limit):
             if batch.header.attributes & TWO_FRAMES:
@@ -78,7 +80,7 @@ class _HeaderFirst(Format):
                 data: Any = codecs.decompress(batch.codec, second, limit - len(fields))
             else:
                 fields, data = codecs.decompress(batch.codec, batch.payload, limit), None
-        return rewrite_records(fields, data, count, has_attributes, True, False, True, batch.place)
+        return rewrite_records(fields, data, count, has_attributes, True, False, True, batch.fault_fields)
 
 
 def _two_frames(batch: WholeBatch) -> tuple[memoryview, memoryview]:
@@ -121,7 +123,7 @@ def from_v2(
     data, compression, level, keep_attributes, max_decompressed_bytes: as for `v3.from_v2`, except that no payload is
         copied; attribute bits 7 to 9 are refused
     """
-    return _FORMAT.from_v2(data, Options(compression, level, keep_attributes, max_decompressed_bytes, frames))
+    return _FORMAT.from_v2(data, FramingOptions(compression, level, keep_attributes, max_decompressed_bytes, frames))
 
 
 def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedOffsets:
@@ -136,7 +138,7 @@ def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedO
     compared with the lengths only without a codec.
     """
     view, limit = checked_bytes(data), checked_limit(max_decompressed_bytes)
-    check = FieldCheck(view, limit)
+    check = HeaderFirstCheck(view, limit)
     while (at := check.run()) < len(view):
         batch = batch_at(view, at, MAGIC, True)
         _FORMAT.check_form(batch)

@@ -18,7 +18,7 @@ from .framing import (
     HEADER_FIRST,
     NO_ATTRIBUTES,
     Format,
-    Options,
+    FramingOptions,
     WholeBatch,
     codec_errors,
 )
@@ -30,7 +30,7 @@ class _V3(Format):
     fixed_bits, own_bits = 0, NO_ATTRIBUTES | HEADER_FIRST
     other_form = "attribute bit 8 is set: kafkarec.experimental.header_first reads it"
 
-    def written(self, batch: WholeBatch, codec: int, options: Options) -> Any:
+    def payload_parts(self, batch: WholeBatch, codec: int, options: FramingOptions) -> Any:
         keep = options.keep_attributes
         if keep and codec == batch.codec and options.level is None:
             return 0, [batch.payload]
@@ -38,15 +38,15 @@ class _V3(Format):
             content = codecs.decompress(batch.codec, batch.payload, options.limit)
             if not keep:
                 count = batch.header.record_count
-                content = rewrite_records(content, None, count, True, False, False, False, batch.place)
+                content = rewrite_records(content, None, count, True, False, False, False, batch.fault_fields)
                 if content is None:
                     return None
             return 0 if keep else NO_ATTRIBUTES, [codecs.compress(codec, content, options.level)]
 
-    def records(self, batch: WholeBatch, limit: int) -> Any:
+    def v2_records(self, batch: WholeBatch, limit: int) -> Any:
         with codec_errors(batch, limit):
             content = codecs.decompress(batch.codec, batch.payload, limit)
-        return rewrite_records(content, None, batch.header.record_count, False, False, False, True, batch.place)
+        return rewrite_records(content, None, batch.header.record_count, False, False, False, True, batch.fault_fields)
 
     def has_v2_payload(self, header: V2Header) -> bool:
         return not header.attributes & NO_ATTRIBUTES
@@ -86,4 +86,4 @@ def from_v2(
         None: False for batches whose attributes are all zero, True for the others
     max_decompressed_bytes: cap per compressed payload, LimitExceededError above it
     """
-    return _FORMAT.from_v2(data, Options(compression, level, keep_attributes, max_decompressed_bytes))
+    return _FORMAT.from_v2(data, FramingOptions(compression, level, keep_attributes, max_decompressed_bytes))

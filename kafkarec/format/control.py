@@ -281,7 +281,7 @@ def as_json(record: ControlRecord) -> dict[str, Any]:
     """The record's fields under their names in Kafka's JSON (as kafka-dump-log prints them), for `json.dumps`."""
     schema = _schemas().get(type(record))
     names = {"type": record.type.name, "typeId": record.type_id, "version": record.version}
-    return names if schema is None else names | _fields(schema.struct, record)
+    return names if schema is None else names | _fields_by_name(schema.struct, record)
 
 
 def value_bytes(record: ControlRecord) -> bytes:
@@ -291,7 +291,9 @@ def value_bytes(record: ControlRecord) -> bytes:
 
     schema = _schemas()[type(record)]
     try:
-        return record.version.to_bytes(2, "big") + write_message(schema, record.version, _fields(schema.struct, record))
+        return record.version.to_bytes(2, "big") + write_message(
+            schema, record.version, _fields_by_name(schema.struct, record)
+        )
     except KeyError as missing:
         raise ValueError(f"{record.type.name} needs {missing.args[0]}, which is None") from None
 
@@ -309,7 +311,7 @@ def _reader(kind_id: int, version: int) -> Callable[[bytes], tuple[Any, ...]]:
     from .messages import Cursor, MessageError, fields_reader
 
     schema = _schemas()[CLASSES[kind_id]]
-    attributes_at = fields_reader(schema.struct, version, schema.is_flexible(version), _object_of)
+    attributes_at = fields_reader(schema.struct, version, schema.is_flexible(version), _object_maker)
     # The size of a message limits its objects: an element of an array has five bytes or more, and counts nine.
     objects = 2 * _LARGEST_MESSAGE
 
@@ -323,7 +325,7 @@ def _reader(kind_id: int, version: int) -> Callable[[bytes], tuple[Any, ...]]:
     return read
 
 
-def _object_of(of: MessageStruct) -> Callable[[dict[str, Any]], Any]:
+def _object_maker(of: MessageStruct) -> Callable[[dict[str, Any]], Any]:
     """Makes an object of a struct's class; of a record's own fields, a tuple of its attributes."""
     from uuid import UUID
 
@@ -342,13 +344,17 @@ def _object_of(of: MessageStruct) -> Callable[[dict[str, Any]], Any]:
     return made
 
 
-def _fields(of: MessageStruct, made: Any) -> dict[str, Any]:
+def _fields_by_name(of: MessageStruct, made: Any) -> dict[str, Any]:
     """The fields of an object under Kafka's names; those of a newer version, which are None, are left out."""
     out = {}
     for field, name in zip(of.fields, made.__slots__, strict=True):  # the class's own, not those of ControlRecord
         value = getattr(made, name)
         if field.struct is not None:
-            value = [_fields(field.struct, each) for each in value] if field.is_array else _fields(field.struct, value)
+            value = (
+                [_fields_by_name(field.struct, each) for each in value]
+                if field.is_array
+                else _fields_by_name(field.struct, value)
+            )
         elif value is None:
             continue
         elif field.type == "uuid":

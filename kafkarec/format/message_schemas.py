@@ -115,7 +115,7 @@ def parse(table: str) -> dict[str, RecordType]:
     for block in re.split(r"\n(?=[0-9-]+ )", table.strip("\n")):
         head, *lines = block.splitlines()
         number, name = head.split()
-        parts = _parts(lines)
+        parts = _versions_and_lines(lines)
         suffix = ("Key", "Value") if "key" in parts else ("", "")
         key = _schema(name + suffix[0], *parts["key"]) if "key" in parts else None
         value = _schema(name + suffix[1], *parts["value"])
@@ -123,7 +123,7 @@ def parse(table: str) -> dict[str, RecordType]:
     return record_types
 
 
-def _parts(lines: list[str]) -> dict[str, tuple[str, _Lines]]:
+def _versions_and_lines(lines: list[str]) -> dict[str, tuple[str, _Lines]]:
     """The versions and the lines of "key" and of "value"."""
     parts: dict[str, tuple[str, _Lines]] = {}
     target: list[str] = []
@@ -144,7 +144,7 @@ def _parts(lines: list[str]) -> dict[str, tuple[str, _Lines]]:
 
 def _schema(name: str, versions: str, lines: _Lines) -> MessageSchema:
     words = versions.split()
-    first, last = _range(words[0])
+    first, last = _version_range(words[0])
     newest = first if last is None else last
     flexible = int(words[2].rstrip("+")) if len(words) > 1 else None
     structs: dict[str, MessageStruct] = {}
@@ -164,7 +164,7 @@ def _schema(name: str, versions: str, lines: _Lines) -> MessageSchema:
     return MessageSchema(struct, first, newest, always)
 
 
-def _range(text: str) -> tuple[int, int | None]:
+def _version_range(text: str) -> tuple[int, int | None]:
     """3+ is (3, None), 1-4 is (1, 4), 2 is (2, 2)."""
     if text.endswith("+"):
         return int(text[:-1]), None
@@ -192,6 +192,6 @@ def _field(words: list[str], oldest: int, struct_of: Any) -> MessageField:
             default = {"null": None, "true": True}.get(word[1:], word[1:])
             default = int(default) if isinstance(default, str) else default
         else:
-            first, last = _range(word)
+            first, last = _version_range(word)
             first = _ALWAYS if first == oldest else first
     return MessageField(name, type_name, is_array, struct_of(type_name), nullable, first, last, tag, default)

@@ -178,13 +178,6 @@ def java_text(data: bytes) -> str:
     return _SURROGATE.sub(b"\xef\xbf\xbd", data).decode("utf-8", "replace")
 
 
-def _text(blob: bytes) -> str:
-    try:
-        return blob.decode()
-    except UnicodeDecodeError:
-        return java_text(blob)
-
-
 def _demand_nullable(name: str, nullable: bool) -> None:
     if not nullable:
         refuse(f"field {name} is null and must not be", f"non-nullable field {name} was serialized as null")
@@ -194,7 +187,11 @@ def _string(cursor: Cursor, length: int, name: str) -> str:
     if length > LONGEST_STRING:
         kafka = f"string field {name} had invalid length {length}"
         refuse(f"string {name} is longer than its type allows", kafka, LONGEST_STRING, length)
-    return _text(cursor.next_bytes(length, f"field {name}"))
+    blob = cursor.next_bytes(length, f"field {name}")
+    try:
+        return blob.decode()
+    except UnicodeDecodeError:
+        return java_text(blob)
 
 
 def _bytes(cursor: Cursor, length: int, name: str) -> bytes:
@@ -312,7 +309,12 @@ def fields_reader(of: MessageStruct, version: int, flexible: bool, make: Make | 
         unknown: list[tuple[int, bytes]] = []
         count = cursor.unsigned_varint()
         if not 0 <= count <= min(cursor.left, MAX_TAGS):
-            _refuse_tags(count, cursor.left)
+            kafka = f"Tried to read {count} tagged fields, which exceeds the maximum allowed count of {MAX_TAGS}."
+            if count < 0:
+                kafka = f"Invalid negative number of tagged fields {count}"
+            elif count > cursor.left:
+                kafka = f"Tried to read {count} tagged fields, but there are only {cursor.left} bytes remaining."
+            refuse("the number of tagged fields is out of range", kafka, max(0, min(cursor.left, MAX_TAGS)), count)
         for _ in range(count):
             tag, size = cursor.unsigned_varint(), cursor.unsigned_varint()
             if tag in tags:  # as in Kafka, the size before the field is ignored: its own bytes decide
@@ -330,15 +332,6 @@ def fields_reader(of: MessageStruct, version: int, flexible: bool, make: Make | 
             fields[TAGGED] = unknown
 
     return read
-
-
-def _refuse_tags(count: int, left: int) -> NoReturn:
-    kafka = f"Tried to read {count} tagged fields, which exceeds the maximum allowed count of {MAX_TAGS}."
-    if count < 0:
-        kafka = f"Invalid negative number of tagged fields {count}"
-    elif count > left:
-        kafka = f"Tried to read {count} tagged fields, but there are only {left} bytes remaining."
-    refuse("the number of tagged fields is out of range", kafka, max(0, min(left, MAX_TAGS)), count)
 
 
 def read_message(schema: MessageSchema, version: int, cursor: Cursor) -> dict[str, Any]:
@@ -381,17 +374,17 @@ def _write_field(out: bytearray, field: MessageField, version: int, flexible: bo
     if field.is_array:
         _write_length(out, "array", None if value is None else len(value), flexible)
         for element in value or ():
-            _write_one(out, field, version, flexible, element)
+            _write_value(out, field, version, flexible, element)
         return
     if field.struct and field.nullable:
         if value is None:
             out += b"\x00" if field.tag is not None else b"\xff"
             return
         out += b"\x01"
-    _write_one(out, field, version, flexible, value)
+    _write_value(out, field, version, flexible, value)
 
 
-def _write_one(out: bytearray, field: MessageField, version: int, flexible: bool, value: Any) -> None:
+def _write_value(out: bytearray, field: MessageField, version: int, flexible: bool, value: Any) -> None:
     if field.struct:
         _write_struct(out, field.struct, version, flexible, value)
     elif field.type in ("string", "bytes"):

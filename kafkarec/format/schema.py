@@ -131,10 +131,6 @@ BATCH_FIELDS = _fields("""
 """)
 
 
-def _unknown(name: object, known: Iterable[str]) -> ValueError:
-    return ValueError(f"no column {name!r}; there are: {', '.join(known)}")
-
-
 def record_schema(columns: Iterable[str] | None, timestamp_unit: str, views: bool = False) -> Schema:
     """The requested record columns, in the caller's order; None: the default ones. ValueError lists the known ones.
     views: binary values are binary_view."""
@@ -142,16 +138,16 @@ def record_schema(columns: Iterable[str] | None, timestamp_unit: str, views: boo
         raise ValueError(f"timestamp_unit {timestamp_unit!r}: one of {', '.join(UNITS)}")
     names = DEFAULT_RECORD_COLUMNS if columns is None else tuple(columns)
 
-    def chosen() -> Iterator[Field]:
+    def requested() -> Iterator[Field]:
         for name in names:
             if name not in RECORD_FIELDS:
-                raise _unknown(name, RECORD_FIELDS)
+                raise ValueError(f"no column {name!r}; there are: {', '.join(RECORD_FIELDS)}")
             field = RECORD_FIELDS[name]
             if name == "timestamp":
                 field = field._replace(format=UNITS[timestamp_unit][0])
             yield field.viewed() if views else field
 
-    schema = Schema(chosen())
+    schema = Schema(requested())
     if len(set(names)) != len(names):
         raise ValueError(f"a column is named twice: {', '.join(names)}")
     return schema

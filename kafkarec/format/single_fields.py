@@ -139,7 +139,7 @@ def _struct_and_ends(forms: str) -> tuple[Struct, list[int]]:
     return Struct(f">{forms}"), [calcsize(f">{forms[:number]}") for number in range(1, len(forms) + 1)]
 
 
-def _read(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
+def _read_until_fault(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
     try:
         read(cursor)
     except _Wrong as wrong:
@@ -149,7 +149,7 @@ def _read(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
 
 def header(data: memoryview, stop: int) -> Fields:
     """The header of the batch of magic 2 that begins with the data."""
-    return _read(_Cursor(data, 0, stop, stop), lambda cursor: cursor.numbers(V2Header._fields, V2_FORMS))
+    return _read_until_fault(_Cursor(data, 0, stop, stop), lambda cursor: cursor.numbers(V2Header._fields, V2_FORMS))
 
 
 _START = (*V2Header._fields[:2], "crc_or_leader_epoch", "magic")
@@ -158,12 +158,12 @@ _START = (*V2Header._fields[:2], "crc_or_leader_epoch", "magic")
 def start(data: memoryview) -> Fields:
     """What each batch begins with, up to the magic; of less than that the offset and the length."""
     forms = "qiIb" if len(data) >= UP_TO_MAGIC else "qi"
-    return _read(_Cursor(data, 0, len(data), None), lambda cursor: cursor.numbers(_START, forms))
+    return _read_until_fault(_Cursor(data, 0, len(data), None), lambda cursor: cursor.numbers(_START, forms))
 
 
 def record(data: memoryview, at: int, stop: int) -> Fields:
     """The record of magic 2 at byte `at`; `stop`: where its batch ends."""
-    return _read(_Cursor(data, at, stop, None), _record)
+    return _read_until_fault(_Cursor(data, at, stop, None), _record)
 
 
 def _record(cursor: _Cursor) -> None:
@@ -193,7 +193,7 @@ _MESSAGES = [((*MessageHeader._fields[:count], "key_length"), MESSAGE_FORMS[:cou
 
 def message(data: memoryview, at: int, stop: int) -> Fields:
     """The message of magic 0 or 1 in bytes [at, stop), plain or a wrapper; any other magic is read as 1."""
-    return _read(_Cursor(data, at, stop, stop), _message)
+    return _read_until_fault(_Cursor(data, at, stop, stop), _message)
 
 
 def _message(cursor: _Cursor) -> None:

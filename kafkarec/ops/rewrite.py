@@ -120,7 +120,7 @@ def steps(
     """The walk over one segment. progress: called with its path and the position up to which it was decoded."""
     for step in walk([segment], decode_request, stop=stop, **options):
         if len(step) and segment.path is not None:
-            progress(segment.path, step.rows.span(len(step) - 1)[1])
+            progress(segment.path, step.rows.byte_range(len(step) - 1)[1])
         yield step
 
 

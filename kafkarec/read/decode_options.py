@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._core import Decoder, Decoders, Layout, Rows, Source, Stretches, forget_decoders
+from kafkarec._core import BatchRows, Decoder, Decoders, Layout, Source, Stretches, forget_decoders
 from kafkarec.format.java_integers import LONG_MAX
 from kafkarec.format.schema import UNITS, record_schema
 
@@ -72,7 +72,7 @@ class DecodeRequest(_RequestFields):
         return self._replace(options=self.options._replace(chunk_bytes=_CHUNK_OF_STRETCH), skip=False)
 
     @cached_property
-    def for_pieces(self) -> DecodeRequest:
+    def for_chunks(self) -> DecodeRequest:
         """The same for one chunk after the other, of which each begins where several threads would begin it."""
         of_chunk = self.options.chunk_bytes
         if of_chunk is None or self.options.payloads != ALL_PAYLOADS:
@@ -81,19 +81,19 @@ class DecodeRequest(_RequestFields):
 
     @cached_property
     def for_read_ahead(self) -> DecodeRequest:
-        """`for_pieces` for stretches: raises damage, and what would take much memory."""
+        """`for_chunks` for stretches: raises damage, and what would take much memory."""
         limit = min(self.options.limit, MOST_OF_STRETCH)
-        return self._replace(options=self.for_pieces.options._replace(limit=limit), skip=False)
+        return self._replace(options=self.for_chunks.options._replace(limit=limit), skip=False)
 
     def read_stretch(
         self, source: Source, border: tuple[Any, ...], next_border: tuple[Any, ...]
-    ) -> list[tuple[Any, Rows]] | None:
+    ) -> list[tuple[Any, BatchRows]] | None:
         """See Decoder.read_stretch. Called by several threads."""
         return self.decoders.read_stretch(source, border, next_border, MOST_OF_STRETCH)
 
-    def share(self, stretches: Stretches) -> None:
-        """See Decoders.share. Called by several threads, for one input."""
-        self.decoders.share(stretches)
+    def read_stretches(self, stretches: Stretches) -> None:
+        """See Decoders.read_stretches. Called by several threads, for one input."""
+        self.decoders.read_stretches(stretches)
 
     def of_headers(self, *, check_crcs: bool = False, whole: bool = False) -> DecodeRequest:
         """The request for batch tables without records; whole: in one piece."""
@@ -255,11 +255,11 @@ def _request(
 
 def batch_request(**options: Any) -> DecodeRequest:
     """The request of `batches` for a batch."""
-    return request(**{"control": True, **options}) if options else _of_batches()
+    return request(**{"control": True, **options}) if options else _default_batch_request()
 
 
 @lru_cache(1)
-def _of_batches() -> DecodeRequest:
+def _default_batch_request() -> DecodeRequest:
     return request(control=True)
 
 
@@ -268,7 +268,7 @@ def forget_requests() -> None:
     forget_decoders()
     _request.cache_clear()
     scan_request.cache_clear()
-    _of_batches.cache_clear()
+    _default_batch_request.cache_clear()
 
 
 @lru_cache(8)
@@ -280,6 +280,6 @@ def scan_request(errors: str) -> DecodeRequest:
 _OPTIONS = dict.fromkeys(request.__kwdefaults__ or ())
 
 
-def request_of(arguments: dict[str, Any]) -> DecodeRequest:
+def request_of_locals(arguments: dict[str, Any]) -> DecodeRequest:
     """The request of a function whose parameters have the names of options. arguments: its `locals()`."""
     return request(**{name: arguments[name] for name in _OPTIONS if name in arguments})

@@ -34,7 +34,7 @@ class EndedAndOpen(NamedTuple):
     open_first_offsets: tuple[int, ...]
 
 
-def match(
+def match_markers(
     segments: Iterable[Any],
     *,
     raises: bool = False,
@@ -85,7 +85,7 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
     skip: the caller skips damage, so the checksum of every batch is checked, and a marker that cannot be read ends no
         transaction; otherwise InvalidRecordError for such a marker
     """
-    matched = match(segments, raises=not skip, check_all=skip)
+    matched = match_markers(segments, raises=not skip, check_all=skip)
     marked = frozenset((*matched.ended[_PRODUCER::WIDTH], *matched.without_data[_PRODUCER::WIDTH]))
     return EndedAndOpen(aborted_spans(matched), marked, tuple(one.first_offset for one in matched.open.values()))
 
@@ -133,7 +133,7 @@ def excluded(
         complete = tuple(span for span in known if len(span) == 3)
         if len(complete) == len(known):
             return Excluded(complete, last_stable_offset, last_stable_offset)
-    matched = match(segments, raises=not skip, check_all=skip, restore=restore)
+    matched = match_markers(segments, raises=not skip, check_all=skip, restore=restore)
     found = _excluded(matched, matched.open)
     if known is not None:
         markers = _abort_markers(matched)

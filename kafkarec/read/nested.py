@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
-from kafkarec._core import Decoder, PassResult, arrow_values
+from kafkarec._core import Decoder, PassResult, binary_array_buffers
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD
@@ -20,7 +20,7 @@ from .decode_options import (
     EngineOptions,
     checked_bytes,
     request,
-    request_of,
+    request_of_locals,
 )
 from .passes import incomplete_batch
 
@@ -45,7 +45,7 @@ class _Values(NamedTuple):
 def _getter(values: Any) -> tuple[int, Any]:
     """(length, function from index to value) of an Arrow binary array or a sequence of buffers and None."""
     if hasattr(values, "__arrow_c_array__"):
-        validity, offsets, data, first, count, bits = arrow_values(*values.__arrow_c_array__())
+        validity, offsets, data, first, count, bits = binary_array_buffers(*values.__arrow_c_array__())
         if count == 0:
             return 0, None
         ends = offsets.cast("i" if bits == 32 else "q")
@@ -55,7 +55,7 @@ def _getter(values: Any) -> tuple[int, Any]:
     raise TypeError(f"values: an Arrow binary array or a sequence of buffers, not {type(values).__name__}")
 
 
-class _Cut(NamedTuple):
+class _IncompleteValue(NamedTuple):
     """A value that ends in mid-batch: its index, the row after its last one, the byte at which that batch begins, its
     first bytes, how many there are, and the row of the value's last good batch, if it has one."""
 
@@ -67,7 +67,7 @@ class _Cut(NamedTuple):
     batch: int | None
 
     @classmethod
-    def of(cls, data: Any, value: int, row: int, left: int, batch: int | None) -> _Cut:
+    def of(cls, data: Any, value: int, row: int, left: int, batch: int | None) -> _IncompleteValue:
         view = checked_bytes(data)
         position = len(view) - left
         return cls(value, row, position, bytes(view[position : position + LOG_OVERHEAD]), left, batch)
@@ -91,7 +91,7 @@ class RecordLists:
         validity: bytes,
         nulls: int,
         damage: tuple[Any, ...],
-        cuts: Sequence[_Cut] = (),
+        incomplete: Sequence[_IncompleteValue] = (),
     ) -> None:
         self.start = start
         self.stop = start + len(offsets) - 1
@@ -100,17 +100,17 @@ class RecordLists:
         self.validity = validity
         self.nulls = nulls
         self.damage: tuple[tuple[int, int, Damage], ...] = damage
-        self._cuts = cuts
+        self._incomplete = incomplete
 
     @property
     def incomplete(self) -> tuple[tuple[int, int, Damage], ...]:
-        if not self._cuts:
+        if not self._incomplete:
             return ()
         batches = self.records if isinstance(self.records, BatchTable) else cast(RecordColumns, self.records).batches
         following = batches.column("next_offset")
         return tuple(
             (one.value, one.row, incomplete_batch(one.head, one.position, one.left, lost_from))
-            for one in self._cuts
+            for one in self._incomplete
             for lost_from in [None if one.batch is None else following[one.batch]]
         )
 
@@ -130,32 +130,37 @@ class RecordLists:
         return f"<RecordLists: values {self.start}..{self.stop}, {len(self.records)} rows, {len(self.damage)} damaged>"
 
 
-def _lists(
-    start: int, table: Table, offsets: list[int], nulls: list[int], damage: list[Any], cuts: list[_Cut]
+def _record_lists(
+    start: int,
+    table: Table,
+    offsets: list[int],
+    nulls: list[int],
+    damage: list[Any],
+    incomplete: list[_IncompleteValue],
 ) -> RecordLists:
     count = len(offsets) - 1
     bits = bytearray(b"\xff" * ((count + 7) // 8))
     for i in nulls:
         bits[i >> 3] &= ~(1 << (i & 7)) & 0xFF
     view = memoryview(array.array("i", offsets)).toreadonly()
-    return RecordLists(start, table, view, bytes(bits), len(nulls), tuple(damage), cuts)
+    return RecordLists(start, table, view, bytes(bits), len(nulls), tuple(damage), incomplete)
 
 
-def _each(
+def _decode_values(
     values: Any,
     decoder: Decoder,
     max_bytes: int,
     filled: Callable[[Decoder], tuple[int, int, int]],
-    make: Callable[[Decoder], Table],
+    take_table: Callable[[Decoder], Table],
     of_batches: bool = False,
 ) -> Iterator[RecordLists]:
-    """Decodes value after value. filled: (rows, batches, bytes) decoded so far; make: moves these rows from the decoder
-    to a table."""
+    """Decodes value after value. filled: (rows, batches, bytes) decoded so far; take_table: moves these rows from the
+    decoder to a table."""
     count, get = _getter(values)
     start, offsets = 0, [0]
     nulls: list[int] = []
     damage: list[tuple[int, int, Damage]] = []
-    cuts: list[_Cut] = []
+    incomplete: list[_IncompleteValue] = []
     batches = 0
     for i in range(count):
         value = get(i)
@@ -173,11 +178,13 @@ def _each(
         rows, batches, size = filled(decoder)
         offsets.append(rows)
         if value is not None and decoder.remaining:
-            cuts.append(_Cut.of(value, i, rows, decoder.remaining, batches - 1 if batches > before else None))
+            incomplete.append(
+                _IncompleteValue.of(value, i, rows, decoder.remaining, batches - 1 if batches > before else None)
+            )
         if size >= max_bytes and i + 1 < count:
-            yield _lists(start, make(decoder), offsets, nulls, damage, cuts)
-            start, offsets, nulls, damage, cuts, batches = i + 1, [0], [], [], [], 0
-    yield _lists(start, make(decoder), offsets, nulls, damage, cuts)
+            yield _record_lists(start, take_table(decoder), offsets, nulls, damage, incomplete)
+            start, offsets, nulls, damage, incomplete, batches = i + 1, [0], [], [], [], 0
+    yield _record_lists(start, take_table(decoder), offsets, nulls, damage, incomplete)
 
 
 def decode_each(
@@ -202,15 +209,17 @@ def decode_each(
     A null value is a null list, an empty one an empty list. Under errors="raise" the exception has `value_index`.
     Yields at least one RecordLists.
     """
-    decode_request = request_of(locals())
+    decode_request = request_of_locals(locals())
     options = decode_request.options._replace(chunk_bytes=None, input_limit=decode_request.options.limit)
 
-    def make(decoder: Decoder) -> RecordColumns:
+    def take_table(decoder: Decoder) -> RecordColumns:
         chunk, rows = decoder.take(empty=True)
         restored = [Restored.of(*one) for one in decoder.pop_restored()]
         return RecordColumns(decode_request.layout, PassResult([chunk], [rows], [], restored=restored))
 
-    return _each(values, decode_request.decoder(options), min(max_output_bytes, 1 << 30), attrgetter("filled"), make)
+    return _decode_values(
+        values, decode_request.decoder(options), min(max_output_bytes, 1 << 30), attrgetter("filled"), take_table
+    )
 
 
 def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 << 20) -> Iterator[RecordLists]:
@@ -218,12 +227,14 @@ def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 
     decode_request = request(errors=errors)
     options = EngineOptions(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
 
-    def make(decoder: Decoder) -> BatchTable:
+    def take_table(decoder: Decoder) -> BatchTable:
         _, rows = decoder.take()
-        return BatchTable((), cut=[(rows.chunk(BATCH_LAYOUT), 0, len(rows))])  # a piece also of no rows
+        return BatchTable((), slices=[(rows.as_chunk(BATCH_LAYOUT), 0, len(rows))])  # also of no rows
 
     def filled(decoder: Decoder) -> tuple[int, int, int]:
         _, rows, _ = decoder.filled
         return rows, rows, rows * _BATCH_ROW_BYTES
 
-    return _each(values, decode_request.decoder(options, NO_COLUMNS), max_output_bytes, filled, make, of_batches=True)
+    return _decode_values(
+        values, decode_request.decoder(options, NO_COLUMNS), max_output_bytes, filled, take_table, of_batches=True
+    )

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from kafkarec._core import Decoder, PassResult, Rows, Source, Stretches
+from kafkarec._core import BatchRows, Decoder, PassResult, Source, Stretches
 from kafkarec.damage import Damage, Restored, UndecidedTransaction, damaged
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD, V2_AT, batch_length
@@ -50,13 +50,13 @@ class Excluded(NamedTuple):
             options = options._replace(highest_base=self.highest_base)
         return decode_request._replace(options=options)
 
-    def waits(self, base_offset: int) -> bool:
+    def must_wait(self, base_offset: int) -> bool:
         """Whether the batch may not be judged yet."""
         is_open = self.stable_offset is not None and base_offset >= self.stable_offset
         return is_open or (self.highest_base is not None and base_offset > self.highest_base)
 
 
-def join_parts(parts: list[PassResult]) -> PassResult:
+def join_results(parts: list[PassResult]) -> PassResult:
     """Consecutive parts as one. `remaining` is summed: only the last part of an input has any."""
     return PassResult(
         [chunk for part in parts for chunk in part.chunks],
@@ -74,41 +74,41 @@ def as_columns(decode_request: DecodeRequest, part: PassResult, left_out: Exclud
     return RecordColumns(decode_request.layout, part, left_out.last_stable_offset, left_out.undecided)
 
 
-def _pieces(decoder: Decoder) -> Iterator[PassResult]:
+def _read_chunks(decoder: Decoder) -> Iterator[PassResult]:
     """Yields one part per chunk; before it raises an error, the good batches that precede it."""
     while True:
         try:
             more = decoder.run()
         except KafkaRecordError:
-            yield _take_part(decoder, False, 0)
+            yield _take_result(decoder, False, 0)
             raise
-        yield _take_part(decoder, more, 0 if more else decoder.remaining)
+        yield _take_result(decoder, more, 0 if more else decoder.remaining)
         if not more:
             return
 
 
-def _take_part(decoder: Decoder, more: bool, remaining: int) -> PassResult:
+def _take_result(decoder: Decoder, more: bool, remaining: int) -> PassResult:
     damage = [damage for _, _, damage in decoder.pop_damage(not more)]
     chunk, rows = decoder.take()
     restored = [Restored.of(*one) for one in decoder.pop_restored()]
     return PassResult([] if chunk is None else [chunk], [rows], damage, remaining, restored)
 
 
-def read_pieces(
+def read_chunks(
     decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1
 ) -> Iterator[PassResult]:
     """Decodes bytes [start, stop) of the input; yields one part per chunk, in constant memory. The parts are the same
     however many threads read ahead."""
-    asked = decode_request.for_pieces
+    asked = decode_request.for_chunks
     may_share = threads > 1 and source.is_shareable and asked.options.stretch_bytes is not None
     if may_share and worth_sharing(asked, (source.size if stop is None else stop) - start):
-        return _pieces_ahead(asked, source, start, stop, threads)
+        return _read_chunks_ahead(asked, source, start, stop, threads)
     decoder = asked.decoder()
     decoder.feed(source, start, stop)
-    return _pieces(decoder)
+    return _read_chunks(decoder)
 
 
-class ReadTo(NamedTuple):
+class ReadPosition(NamedTuple):
     """How far an input was read, and what the next decoder has to know to go on as the last one would.
 
     position  where reading goes on
@@ -118,59 +118,65 @@ class ReadTo(NamedTuple):
 
     position: int = 0
     border: Any = None
-    before: Sequence[Rows] = ()
+    before: Sequence[BatchRows] = ()
 
 
-def read_on(decode_request: DecodeRequest, source: Source, at: ReadTo) -> Iterator[tuple[PassResult, ReadTo]]:
-    """As read_pieces, from where the input was read to; each part with how far it was read then."""
-    return _read_on(decode_request.for_pieces, source, at)
+def read_chunks_from(
+    decode_request: DecodeRequest, source: Source, at: ReadPosition
+) -> Iterator[tuple[PassResult, ReadPosition]]:
+    """As read_chunks, from where the input was read to; each part with how far it was read then."""
+    return _read_chunks_from(decode_request.for_chunks, source, at)
 
 
-def read_until(decode_request: DecodeRequest, source: Source, at: ReadTo, end: int) -> tuple[PassResult, ReadTo]:
-    """The parts of read_on up to the byte `end`, where a batch or damage begins, as one. What is behind it counts for
-    damage before it, as it does in read_on."""
+def read_until(
+    decode_request: DecodeRequest, source: Source, at: ReadPosition, end: int
+) -> tuple[PassResult, ReadPosition]:
+    """The parts of read_chunks_from up to the byte `end`, where a batch or damage begins, as one. What is behind it
+    counts for damage before it, as it does there."""
     by_batch = decode_request._replace(options=decode_request.options._replace(stretch_bytes=1))
     parts = []
-    for part, after in _read_on(by_batch, source, at):
+    for part, after in _read_chunks_from(by_batch, source, at):
         if after.position > end:
             break
         parts.append(part)
         at = after
-    return join_parts(parts), at
+    return join_results(parts), at
 
 
-def _read_on(asked: DecodeRequest, source: Source, at: ReadTo) -> Iterator[tuple[PassResult, ReadTo]]:
+def _read_chunks_from(
+    asked: DecodeRequest, source: Source, at: ReadPosition
+) -> Iterator[tuple[PassResult, ReadPosition]]:
     decoder = asked.decoder()
     decoder.feed(source, at.position)
     if at.border is not None:
         decoder.continue_after(at.border, at.before)
     before, parts = deque(at.before), list[PassResult]()
-    for part in _pieces(decoder):
+    for part in _read_chunks(decoder):
         parts.append(part)
         _keep_window(before, part)
         if decoder.border is not None:  # else the next part has damage that is before it
-            yield join_parts(parts), ReadTo(decoder.border[0], decoder.border, tuple(before))
+            yield join_results(parts), ReadPosition(decoder.border[0], decoder.border, tuple(before))
             parts.clear()
 
 
-def _keep_window(before: deque[Rows], part: PassResult) -> None:
+def _keep_window(before: deque[BatchRows], part: PassResult) -> None:
     """Adds the batches of a part, and drops those that a decoder does not compare with what it finds next."""
     before.extend(part.tables)
     while sum(map(len, before)) - len(before[0]) >= WINDOW:
         before.popleft()
 
 
-def _pieces_ahead(
+def _read_chunks_ahead(
     asked: DecodeRequest, source: Source, start: int, stop: int | None, threads: int
 ) -> Iterator[PassResult]:
-    """As read_pieces. Undamaged stretches are read ahead; the others, and the end, are read by one decoder from the
+    """As read_chunks. Undamaged stretches are read ahead; the others, and the end, are read by one decoder from the
     border before to the next border that it reaches without damage."""
     stretches = Stretches(asked.decoder(layout=NO_COLUMNS), source, start, stop)
-    for_helpers, borders, before = asked.for_read_ahead, deque([stretches.first]), deque[Rows]()
+    for_helpers, borders, before = asked.for_read_ahead, deque([stretches.first_border]), deque[BatchRows]()
 
-    def calls() -> Iterator[Callable[[], list[tuple[Any, Rows]] | None]]:
-        begin = stretches.first
-        while (end := stretches.next()) is not None:
+    def calls() -> Iterator[Callable[[], list[tuple[Any, BatchRows]] | None]]:
+        begin = stretches.first_border
+        while (end := stretches.next_border()) is not None:
             borders.append(end)
             yield partial(for_helpers.read_stretch, source, begin, end)
             begin = end
@@ -190,7 +196,7 @@ def _pieces_ahead(
             decoder.feed(source, border[0], stop)
             decoder.continue_after(border, before)
             undamaged = True
-            for part in _pieces(decoder):
+            for part in _read_chunks(decoder):
                 yield passed(part)
                 undamaged = undamaged and not part.damage and not part.restored
                 if undamaged and borders and decoder.border == borders[0]:
@@ -199,10 +205,10 @@ def _pieces_ahead(
                 return
 
 
-def read_part(
+def read_at_once(
     decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1
 ) -> PassResult:
-    """As read_pieces, in one part; large inputs in up to `threads` threads."""
+    """As read_chunks, in one part; large inputs in up to `threads` threads."""
     if threads > 1 and worth_sharing(decode_request, (source.size if stop is None else stop) - start):
         return read_shared(decode_request, source, start, stop, threads)
     return decode_request.decoders.read(source, start, stop)

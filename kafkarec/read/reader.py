@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kafkarec._core import Batches, BatchesInMemory, PassResult, Rows, Source, attach_decode
+from kafkarec._core import Batches, BatchesInMemory, BatchRows, PassResult, Source, attach_decode
 from kafkarec._core import decode as decode_at_once
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
@@ -17,15 +17,15 @@ from .decode_options import (
     check_option_names,
     checked_request,
     checked_threads,
-    request_of,
+    request_of_locals,
     scan_request,
 )
-from .passes import Excluded, as_columns, batch_table, read_part, read_pieces
+from .passes import Excluded, as_columns, batch_table, read_at_once, read_chunks
 
 attach_decode(checked_request, RecordColumns)
 
 
-def _isolated(
+def _apply_isolation(
     decode_request: DecodeRequest,
     data: Any,
     source: Source,
@@ -96,9 +96,9 @@ def decode(
             layout,
         )
     checked_threads(threads)
-    decode_request, source = request_of(locals()), Source(data)
-    decode_request, left_out = _isolated(decode_request, data, source, isolation, aborted, last_stable_offset)
-    return as_columns(decode_request, read_part(decode_request, source, threads=threads), left_out)
+    decode_request, source = request_of_locals(locals()), Source(data)
+    decode_request, left_out = _apply_isolation(decode_request, data, source, isolation, aborted, last_stable_offset)
+    return as_columns(decode_request, read_at_once(decode_request, source, threads=threads), left_out)
 
 
 def stream(
@@ -123,9 +123,9 @@ def stream(
 
     `.remaining` is 0 except on the last piece. With errors="raise" it yields everything before the damage, then raises.
     """
-    decode_request, source = request_of(locals()), Source(data)
-    decode_request, left_out = _isolated(decode_request, data, source, isolation, aborted, last_stable_offset)
-    parts = read_pieces(decode_request, source, threads=checked_threads(threads))
+    decode_request, source = request_of_locals(locals()), Source(data)
+    decode_request, left_out = _apply_isolation(decode_request, data, source, isolation, aborted, last_stable_offset)
+    parts = read_chunks(decode_request, source, threads=checked_threads(threads))
     return (as_columns(decode_request, part, left_out) for part in parts)
 
 
@@ -135,7 +135,7 @@ def scan(data: Any, *, errors: str = "raise") -> BatchTable:
     Raises CorruptRecordError for broken framing, and for a batch too small for its header; errors="skip" continues
     after such damage.
     """
-    return batch_table(read_part(scan_request(errors), Source(data)))
+    return batch_table(read_at_once(scan_request(errors), Source(data)))
 
 
 def batches(data: Any, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:
@@ -150,14 +150,12 @@ def batches(data: Any, *, errors: str = "raise", **options: Any) -> Iterator[Rec
     )
 
 
-def _batch_rows(decode_request: DecodeRequest, source: Source) -> Iterator[Rows]:
-    for part in _headers(decode_request, source):
-        yield from part.tables
-
-
-def _headers(decode_request: DecodeRequest, source: Source) -> Iterable[PassResult]:
-    """In one part; if there is damage, the good batches before it in one of their own."""
+def _batch_rows(decode_request: DecodeRequest, source: Source) -> Iterator[BatchRows]:
+    """Of all batches at once; if there is damage, first of the good batches before it."""
+    parts: Iterable[PassResult]
     try:
-        return [decode_request.decoders.read(source)]
+        parts = [decode_request.decoders.read(source)]
     except KafkaRecordError:
-        return read_pieces(decode_request, source)
+        parts = read_chunks(decode_request, source)
+    for part in parts:
+        yield from part.tables

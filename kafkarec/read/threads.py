@@ -95,7 +95,7 @@ def read_shared(
 
     def work() -> None:
         for one in shared:
-            request.share(one)
+            request.read_stretches(one)
 
     try:
         try:
@@ -107,7 +107,7 @@ def read_shared(
     finally:
         stretches.close()
         shared.clear()  # a helper that is busy elsewhere may find this call later
-    good, border = stretches.join()
+    good, border = stretches.joined()
     if border[0] == end:
         return good
     rest = decode_request.decoders.read(source, border[0], stop, (border, good.tables))
@@ -141,7 +141,7 @@ class _Call(Generic[_Result]):
         return self._result
 
 
-class _Ahead:
+class _CallsAhead:
     """Calls that wait for a thread, and the helpers that make them."""
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ def run_in_threads(calls: Iterator[Callable[[], _Result]], threads: int) -> Gene
     """Yields what the calls return, in order, or raises what one raises. Up to `threads` threads make them, the caller
     of this generator included; two for each thread are made before their results are wanted, for a single thread none.
     `calls` is iterated by the caller alone; what it raises comes after the results of the calls before."""
-    ahead, made = _Ahead(), deque[_Call[_Result]]()
+    ahead, made = _CallsAhead(), deque[_Call[_Result]]()
     most = 1 if threads == 1 else 2 * threads
     raised: Exception | None = None  # by `calls`
     patience: float | None = None  # seconds; None: until all have returned

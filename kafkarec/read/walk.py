@@ -28,7 +28,7 @@ from .decode_options import (
     DecodeRequest,
     request,
 )
-from .passes import read_pieces
+from .passes import read_chunks
 from .threads import run_in_threads, worth_sharing
 
 _MOST_AHEAD = 8  # steps of a segment that is read ahead whole
@@ -121,7 +121,7 @@ def walk(
             begin = max(segment.begin, start if start_of is None else start_of(segment))
             end = source.size if segment.end is None else segment.end
             end = end if stop is None else min(end, stop)
-            for part in read_pieces(segment.named(decode_request), source, begin, end, threads):
+            for part in read_chunks(segment.named(decode_request), source, begin, end, threads):
                 tail = (end - part.remaining, part.remaining) if part.remaining else None
                 yield Step(segment, number, part, tail)
 

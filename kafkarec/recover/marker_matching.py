@@ -205,7 +205,7 @@ class MatchedTransactions:
             else:
                 self._note_ahead(entry, "after the log's last batch")
                 self.ahead.setdefault(entry.producer_id, entry)
-        self.open = self._producers.open()
+        self.open = self._producers.open_transactions()
         for producer in list(self._held):
             data = self._resolve(producer, self.open.get(producer), None, self.ahead.get(producer))
             if data is not None:
@@ -229,7 +229,7 @@ class MatchedTransactions:
         other files."""
         if self._held or self._hole_finder.is_waiting or any(one.outcome == UNDECIDED for one in self.decisions):
             return None
-        return self._producers.open()
+        return self._producers.open_transactions()
 
     def refresh_evidence(self) -> None:
         """Called before the steps of a log that has grown: what other files say is read again."""
@@ -268,7 +268,7 @@ class MatchedTransactions:
 
     def _match_rows(self, step: Step, start: int, stop: int) -> None:
         """Matches the rows [start, stop)."""
-        ended, without_data, odd = self._producers.run(step.rows, step.chunk, start, stop, self._segment)
+        ended, without_data, odd = self._producers.take(step.rows, step.chunk, start, stop, self._segment)
         if not odd and not self._held and self._take_matching_entries(ended, without_data):
             self.ended.frombytes(ended)
             self.without_data.frombytes(without_data)
@@ -366,7 +366,7 @@ class MatchedTransactions:
             return
         lost = f"only the .txnindex has the ABORT of producer {producer} at offset {last}"
         self._note("marker_missing", last, producer, lost)
-        data, known = self._producers.pop(producer), len(self.decisions)
+        data, known = self._producers.pop_open(producer), len(self.decisions)
         if data is not None and first > data.first_offset:  # it is not that of the entry, and its marker is lost, too
             data = self._hold_before(entry, data)
         elif data is None and producer in self._held:
@@ -407,8 +407,8 @@ class MatchedTransactions:
         if not hole.may_hold:
             return
         up_to = hole if listed is None else self._hole_for_any_marker
-        for producer in self._producers.open() if listed is None else listed:
-            data = self._producers.pop(producer)
+        for producer in self._producers.open_transactions() if listed is None else listed:
+            data = self._producers.pop_open(producer)
             if data is not None:
                 held = self._held.setdefault(producer, [])
                 if held:
@@ -439,7 +439,7 @@ class MatchedTransactions:
 
     def _end_by_legible_marker(self, hole: Hole, marker: LegibleMarker) -> None:
         producer = marker.producer_id
-        data = self._producers.pop(producer)
+        data = self._producers.pop_open(producer)
         if producer in self._held:
             data = self._resolve(producer, data, NextMarker(marker.code, marker.offset, marker.producer_epoch))
         self._unmatched.pop((producer, marker.offset), None)

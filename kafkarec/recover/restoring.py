@@ -137,7 +137,7 @@ class AfterDamage(NamedTuple):
         if raw is not None and decoder.is_readable(position, end):
             changes = _patch(raw, proven)
             if self._parses(raw):
-                decoder.read_from(raw, position, changes)
+                decoder.read_restored(raw, position, changes)
 
     # ---- batches whose length, or magic, is wrong
 
@@ -180,7 +180,7 @@ class AfterDamage(NamedTuple):
                 decoder.add_undecided(position, end, own.base)
                 return True
             changes = changes | _patch(raw, proven)
-        return decoder.read_from(raw, position, changes)
+        return decoder.read_restored(raw, position, changes)
 
     # ---- the neighbours, in files
 

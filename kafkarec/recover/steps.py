@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from kafkarec._core import Chunk, Rows
+from kafkarec._core import BatchRows, Chunk
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import InvalidRecordError
-from kafkarec.tables.records import BATCH_LAYOUT, cells
+from kafkarec.tables.records import BATCH_LAYOUT, column_values
 
 ABORT, COMMIT = 2, 4  # codes of markers, from `_c/producer_table.pxd`
 
@@ -142,7 +142,7 @@ class Step:
 
     def __init__(self, segment: Any, number: int, part: Any, tail: tuple[int, int] | None = None) -> None:
         self.segment, self.number, self.part, self.tail = segment, number, part, tail
-        self.rows: Rows = part.tables[0]
+        self.rows: BatchRows = part.tables[0]
         self.chunk: Chunk | None = part.chunks[0] if part.chunks else None
         self.damage: Sequence[Damage] = part.damage
         self.restored: Sequence[Restored] = part.restored
@@ -156,7 +156,7 @@ class Step:
         found = self._columns.get(name)
         if found is None:
             at = _COLUMNS[name]
-            found = cells(self._table, at, BATCH_LAYOUT.schema[at].format, 0, len(self.rows))
+            found = column_values(self._table, at, BATCH_LAYOUT.schema[at].format, 0, len(self.rows))
             self._columns[name] = found
         return found
 
@@ -175,7 +175,7 @@ class Step:
 
     @cached_property
     def _table(self) -> Chunk:
-        return self.rows.chunk(BATCH_LAYOUT)
+        return self.rows.as_chunk(BATCH_LAYOUT)
 
     @property
     def first_offset(self) -> int:
@@ -189,14 +189,14 @@ class Step:
 
     def marker_keys(self) -> set[tuple[int, int]]:
         """(producer id, last offset) of the ABORT and COMMIT markers."""
-        return self.rows.ends(self.chunk)
+        return self.rows.end_markers(self.chunk)
 
     def control_key_error(self, row: int) -> str:
         """The error text of a control batch whose first record cannot be read."""
         assert self.chunk is not None
         runs = self.chunk.runs().cast("q").tolist()
         record = sum(runs[1 : 2 * runs[::2].index(row) : 2])
-        [key] = cells(self.chunk, 0, "z", record, record + 1)
+        [key] = column_values(self.chunk, 0, "z", record, record + 1)
         from kafkarec.format import control  # not at the top, as in holes
 
         try:

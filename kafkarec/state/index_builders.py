@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafkarec._core import IndexBuilder, Rows
+from kafkarec._core import BatchRows, IndexBuilder
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, offset_index, time_index, txn_index
 
@@ -71,7 +71,7 @@ class SegmentIndexBuilder:
         self._base, self._builder = base_offset, IndexBuilder(base_offset, interval)
         self._index, self._timeindex, self._txnindex = bytearray(), bytearray(), bytearray()
 
-    def add(self, rows: Rows, aborted: Iterable[AbortedTransaction]) -> None:
+    def add(self, rows: BatchRows, aborted: Iterable[AbortedTransaction]) -> None:
         """Adds the next batches. aborted: the transactions that are aborted in them."""
         self._add(self._builder.take(rows, self._epoch), aborted)
 
@@ -99,6 +99,6 @@ class SegmentIndexBuilder:
     def finish(self) -> SegmentIndexes:
         """The indexes, with the last time entry as by recovery. The builder does not keep that entry, so more batches
         can be added afterwards."""
-        times = self._timeindex + time_index.write(self._builder.last_time(), self._base)
+        times = self._timeindex + time_index.write(self._builder.last_time_entry(), self._base)
         problems = tuple(self._builder.problems.values())
         return SegmentIndexes(bytes(self._index), bytes(times), bytes(self._txnindex), problems)

@@ -101,7 +101,7 @@ class ProducerStates:
         stop = len(step) if stop is None else stop
         if start == stop:
             return EndedTransactions([], [], [])
-        ended, empty, odd = (array("q", rows) for rows in self._producers.run(step.rows, step.chunk, start, stop, 0))
+        ended, empty, odd = (array("q", rows) for rows in self._producers.take(step.rows, step.chunk, start, stop, 0))
         self.end_offset = step.cell("last_offset", stop - 1) + 1
         aborted = [
             AbortedTransaction(row[_PRODUCER], row[_FIRST], step.cell("base_offset", row[_BATCH]), row[_STABLE])

@@ -30,7 +30,7 @@ from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC, LOG_APPEND_TIME, V2_OVERHEAD, first_fields, v2_header
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.read.isolation import match
+from kafkarec.read.isolation import match_markers
 from kafkarec.recover.marker_matching import MatchedTransactions, Note
 from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH, TransactionData
 from kafkarec.state import HANGING_AFTER
@@ -356,4 +356,4 @@ def listing(segments: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER
     """
     if hanging_after < timedelta(0):
         raise ValueError(f"hanging_after {hanging_after!r}: zero or more")
-    return TransactionListing(match(segments), hanging_after)
+    return TransactionListing(match_markers(segments), hanging_after)

@@ -38,7 +38,15 @@ from kafkarec._core import PassResult, Source
 from kafkarec.format.enums import Isolation
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
-from kafkarec.read.passes import Excluded, ReadTo, as_columns, batch_table, read_on, read_pieces, read_until
+from kafkarec.read.passes import (
+    Excluded,
+    ReadPosition,
+    as_columns,
+    batch_table,
+    read_chunks,
+    read_chunks_from,
+    read_until,
+)
 from kafkarec.read.walk import CHECKSUMS, MARKERS, steps_of, walk_request
 from kafkarec.recover.marker_matching import MatchedTransactions
 from kafkarec.recover.offset_order import WINDOW
@@ -91,7 +99,7 @@ class _Reading:
     """
 
     name: str = ""
-    at: ReadTo = field(default_factory=ReadTo)
+    at: ReadPosition = field(default_factory=ReadPosition)
     in_range: bool = True
     size_seen: tuple[float, int] = (0, 0)
     judged: tuple[object, ...] | None = None
@@ -108,7 +116,7 @@ class _Markers:
     start: str
     name: str
     needed_from: str
-    at: ReadTo = field(default_factory=ReadTo)
+    at: ReadPosition = field(default_factory=ReadPosition)
     last: BatchMark | None = None
     match: MatchedTransactions = field(default_factory=MatchedTransactions)
 
@@ -306,7 +314,9 @@ class Follower:
             prepared=opening.prepared_transactions,
         )
 
-    def _read_up_to(self, segment: SegmentFile, offset: int | None, end_in: Callable[[PassResult, int], int]) -> ReadTo:
+    def _read_up_to(
+        self, segment: SegmentFile, offset: int | None, end_in: Callable[[PassResult, int], int]
+    ) -> ReadPosition:
         """As if the file had been read from its start to the position that `end_in` returns for a part and where that
         begins.
 
@@ -317,9 +327,9 @@ class Follower:
         while True:
             from_there = RecordRange(None if offset is None else (max(offset - back, 0), None))
             begin = ranges.start_position(segment, from_there)
-            at = ReadTo(begin)
+            at = ReadPosition(begin)
             with segment.opened() as source:
-                for part, after in read_on(asked, source, at):
+                for part, after in read_chunks_from(asked, source, at):
                     if (end := end_in(part, at.position)) <= after.position:
                         _, at = read_until(asked, source, at, end)
                         break
@@ -345,7 +355,7 @@ class Follower:
             file.size = last[1]
         return Source(file=file)
 
-    def _doubt(self, part: PassResult, at: ReadTo, settled: int | None) -> int:
+    def _doubt(self, part: PassResult, at: ReadPosition, settled: int | None) -> int:
         """The first position in a part that waits. at: what was read before"""
         if settled is None:
             return _ALL
@@ -388,11 +398,11 @@ class Follower:
         asked = walk_request(MARKERS | CHECKSUMS, errors="skip", restore=self._request.options.restore)
         for name in chosen[chosen.index(known.name) :]:
             if name != known.name:
-                known.name, known.at = name, ReadTo()
+                known.name, known.at = name, ReadPosition()
             of_segment = settled if name == chosen[-1] else None
             with self._segment(name, later_segment=of_segment is None) as segment:
                 decode_request, source = segment.named(asked), self._source(segment, known.at.position, of_segment)
-                for part, after in read_on(decode_request, source, known.at):
+                for part, after in read_chunks_from(decode_request, source, known.at):
                     doubt = self._doubt(part, known.at, of_segment)
                     if doubt < _ALL:
                         part, after = read_until(decode_request, source, known.at, doubt)
@@ -414,7 +424,7 @@ class Follower:
             decode_request = segment.named(self._request if left_out is None else left_out.applied_to(self._request))
             source = self._source(segment, reading.at.position, settled)
             fails_at = waits_at = _ALL
-            for part, after in read_on(decode_request, source, reading.at):
+            for part, after in read_chunks_from(decode_request, source, reading.at):
                 fails_at = part.damage[0].position if self._raises and part.damage else _ALL
                 waits_at = min(self._doubt(part, reading.at, settled), _first_open(part, left_out))
                 stop = min(fails_at, waits_at)
@@ -434,7 +444,7 @@ class Follower:
                 if stop < _ALL:
                     break
             if fails_at < waits_at:
-                for _ in read_pieces(decode_request._replace(skip=False), source, fails_at):
+                for _ in read_chunks(decode_request._replace(skip=False), source, fails_at):
                     pass
             if settled is not None and min(reading.size_seen[1], segment.size) <= max(settled, reading.at.position):
                 reading.size_seen = time.time(), segment.size
@@ -466,7 +476,7 @@ def _first_open(part: PassResult, left_out: Excluded | None) -> int:
     if left_out is None:
         return _ALL
     batches = zip(*map(batch_table(part).column, ("position", "base_offset")), strict=True)
-    return next((at for at, base in batches if base is not None and left_out.waits(base)), _ALL)
+    return next((at for at, base in batches if base is not None and left_out.must_wait(base)), _ALL)
 
 
 def _marks_of(segment: SegmentFile, batches: BatchTable) -> Iterator[BatchMark]:

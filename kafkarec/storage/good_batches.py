@@ -45,8 +45,8 @@ _SEARCHED_AGAIN = 64 << 20  # bytes of damage at most; few batches are longer
 
 
 class GoodBatches(NamedTuple):
-    """Adjacent good batches, which belong to a log or not together: one, or all of a step (see Rows.are_adjacent). What
-    decides about them may have to tell them apart: see `each`.
+    """Adjacent good batches, which belong to a log or not together: one, or all of a step (see BatchRows.are_adjacent).
+    What decides about them may have to tell them apart: see `each`.
 
     base                base offset; for a wrapper message the next offset after the previous batch, at most its own
                         offset; the first one inside of it where the batch before it is not known, or a batch before it
@@ -246,7 +246,7 @@ def _good_batches(step: Step, number: int, next_offset: int | None) -> Iterator[
     rows = step.rows
     if len(rows) > 1 and not (step.damage or step.restored) and rows.are_adjacent():
         first, last, epoch = step.first_offset, step.last_offset, as_stored(step.cell("partition_leader_epoch", 0))
-        begin, end = rows.span(0)[0], rows.span(len(rows) - 1)[1]
+        begin, end = rows.byte_range(0)[0], rows.byte_range(len(rows) - 1)[1]
         sums = rows.hash_sum(), end - begin, last - first + 1
         yield GoodBatches(first, last, epoch, *sums, step.segment, begin, number, step=step)
     else:

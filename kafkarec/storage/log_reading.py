@@ -13,7 +13,7 @@ from kafkarec._core import Batches, PassResult
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
 from kafkarec.read.decode_options import DecodeRequest, request
-from kafkarec.read.passes import Excluded, as_columns, batch_table, join_parts, read_part
+from kafkarec.read.passes import Excluded, as_columns, batch_table, join_results, read_at_once
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, walk, walk_request
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.recover.steps import as_stored
@@ -88,10 +88,10 @@ def read(
         with closing(segments):
             parts += [read_segment(segment, of_log, record_range, threads) for segment in segments]
     if len(left_out) == 1:
-        return as_columns(decode_request, join_parts(parts), left_out[0])
+        return as_columns(decode_request, join_results(parts), left_out[0])
     # of several logs one last stable offset has no meaning
     undecided = tuple(one for excluded in left_out if excluded is not None for one in excluded.undecided)
-    return as_columns(decode_request, join_parts(parts), Excluded((), None, None, undecided))
+    return as_columns(decode_request, join_results(parts), Excluded((), None, None, undecided))
 
 
 def read_segment(
@@ -100,7 +100,7 @@ def read_segment(
     """The records of a segment in one part."""
     with segment.opened() as source:
         start = max(segment.begin, ranges.start_position(segment, record_range))
-        return read_part(segment.named(decode_request), source, start, segment.end, threads)
+        return read_at_once(segment.named(decode_request), source, start, segment.end, threads)
 
 
 def pieces(

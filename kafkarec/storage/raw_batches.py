@@ -19,7 +19,7 @@ from kafkarec.damage import Damage
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAGICS, UP_TO_MAGIC, V2_AT, batch_length, first_fields
 from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.read.passes import as_columns, incomplete_batch, read_part
+from kafkarec.read.passes import as_columns, incomplete_batch, read_at_once
 from kafkarec.read.walk import is_preallocated
 from kafkarec.tables.records import RecordBatch, RecordColumns
 
@@ -119,7 +119,7 @@ class SegmentBytes(NamedTuple):
 
     def read(self, start: int, stop: int) -> RecordColumns:
         with self.segment.opened() as source:
-            return as_columns(self.decode_request, read_part(self.decode_request, source, start, stop))
+            return as_columns(self.decode_request, read_at_once(self.decode_request, source, start, stop))
 
     def write_to(self, start: int, stop: int, file: Any) -> int:
         with self.segment.opened():

@@ -1,6 +1,6 @@
 """RecordColumns, BatchTable, Record and RecordBatch: views on decoded columns.
 
-Table has what both tables share: columns in pieces of chunks, exported to Arrow without a copy and to Python value by
+Table has what both tables share: columns in slices of chunks, exported to Arrow without a copy and to Python value by
 value.
 """
 
@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from typing import Any, Literal, Protocol, Self, overload
 
-from kafkarec._core import BatchColumn, Chunk, Layout, Rows
+from kafkarec._core import BatchColumn, BatchRows, Chunk, Layout
 from kafkarec._core import PassResult as PassResult
 from kafkarec._core import Record as Record
 from kafkarec._core import RecordBatch as RecordBatch
 from kafkarec.damage import Damage, Restored, UndecidedTransaction
 from kafkarec.format.schema import Schema, batch_schema
 
-Piece = tuple[Chunk, int, int]
+ChunkSlice = tuple[Chunk, int, int]
 _WIDTHS = {"i": 4, "I": 4, "s": 2, "c": 1, "b": -1, "u": 0, "z": 0, "+l": 0}
 _CASTS: dict[str, Literal["i", "I", "h", "b", "q"]] = {"i": "i", "I": "I", "s": "h", "c": "b"}
 
@@ -41,14 +41,14 @@ def _bits(bitmap: memoryview, start: int, stop: int) -> str:
     return text[start - first * 8 : stop - first * 8]
 
 
-def buffers(chunk: Chunk, column: int, format_: str) -> tuple[memoryview | None, memoryview, memoryview | None]:
+def column_buffers(chunk: Chunk, column: int, format_: str) -> tuple[memoryview | None, memoryview, memoryview | None]:
     """One column's validity, values or offsets, and data; None: there are no nulls, or no data."""
     return chunk.column(column, _WIDTHS.get(format_, 8))
 
 
-def cells(chunk: Chunk, column: int, format_: str, start: int, stop: int) -> list[Any]:
+def column_values(chunk: Chunk, column: int, format_: str, start: int, stop: int) -> list[Any]:
     """One column's values, rows [start, stop): int (timestamps: as stored), bool, str, bytes, None."""
-    validity, values, data = buffers(chunk, column, format_)
+    validity, values, data = column_buffers(chunk, column, format_)
     result: list[Any]
     if format_ in ("z", "u"):
         result = _byte_strings(values, data, start, stop)
@@ -71,27 +71,27 @@ def _with_nulls(values: list[Any], validity: memoryview, start: int, stop: int) 
     return [value if bit == "1" else None for value, bit in zip(values, bits, strict=True)]
 
 
-def header_cells(chunk: Chunk, layout: Layout, column: int, start: int, stop: int) -> list[tuple[Any, ...]]:
+def header_values(chunk: Chunk, layout: Layout, column: int, start: int, stop: int) -> list[tuple[Any, ...]]:
     """The headers of rows [start, stop): tuples of (key, value or None)."""
     _, lists, _ = chunk.column(column, 0)
     ends = lists.cast("i")[start : stop + 1].tolist()
     first, last = ends[0], ends[-1]
     if first == last:
         return [()] * (stop - start)
-    key_offsets, key_data, validity, value_offsets, value_data = chunk.headers()
+    key_offsets, key_data, validity, value_offsets, value_data = chunk.header_buffers()
     keys: list[Any] = _byte_strings(key_offsets, key_data, first, last)
     if not layout.binary_header_keys:
         keys = [key.decode() for key in keys]
     values: list[Any]
     if layout.schema[column].views:
-        values = chunk.viewed(layout, column, first, last)
+        values = chunk.viewed_values(layout, column, first, last)
     else:
         values = _with_nulls(_byte_strings(value_offsets, value_data, first, last), validity, first, last)
     pairs = list(zip(keys, values, strict=True))
     return [tuple(pairs[a - first : b - first]) if a < b else () for a, b in pairwise(ends)]
 
 
-def _library(name: str, pip_name: str) -> Any:
+def _import_library(name: str, pip_name: str) -> Any:
     """A library of tables, imported on use."""
     try:
         return importlib.import_module(name)
@@ -102,23 +102,23 @@ def _library(name: str, pip_name: str) -> Any:
 class Table(ABC):
     """Columns of equal length. Immutable and thread-safe; Arrow consumers get the same buffers."""
 
-    __slots__ = ("__weakref__", "_cut", "_layout")
+    __slots__ = ("__weakref__", "_given_slices", "_layout")
 
-    def __init__(self, layout: Layout, cut: list[Piece] | None) -> None:
-        """cut: the rows; None: those of `_whole_pieces`, which is called when they are used."""
-        self._layout, self._cut = layout, cut
+    def __init__(self, layout: Layout, slices: list[ChunkSlice] | None) -> None:
+        """slices: the rows; None: those of `_all_slices`, which is called when they are used."""
+        self._layout, self._given_slices = layout, slices
 
     @abstractmethod
-    def _whole_pieces(self) -> list[Piece]: ...
+    def _all_slices(self) -> list[ChunkSlice]: ...
 
     @property
-    def _pieces(self) -> list[Piece]:
-        if self._cut is None:
-            self._cut = self._whole_pieces()
-        return self._cut
+    def _slices(self) -> list[ChunkSlice]:
+        if self._given_slices is None:
+            self._given_slices = self._all_slices()
+        return self._given_slices
 
     @abstractmethod
-    def _with_pieces(self, pieces: list[Piece]) -> Self:
+    def _with_slices(self, pieces: list[ChunkSlice]) -> Self:
         """A table of this class over other rows."""
 
     @property
@@ -128,12 +128,12 @@ class Table(ABC):
         return schema
 
     def __len__(self) -> int:
-        return sum(stop - start for _, start, stop in self._pieces)
+        return sum(stop - start for _, start, stop in self._slices)
 
-    def _rows(self, start: int, stop: int) -> list[Piece]:
-        """The pieces of rows [start, stop)."""
+    def _slices_of_rows(self, start: int, stop: int) -> list[ChunkSlice]:
+        """The slices of rows [start, stop)."""
         pieces = []
-        for chunk, low, high in self._pieces:
+        for chunk, low, high in self._slices:
             rows = high - low
             first, last = max(start, 0), min(stop, rows)
             if first < last:
@@ -146,10 +146,10 @@ class Table(ABC):
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise ValueError("the step of a slice must be 1")
-        return self._with_pieces(self._rows(start, max(start, stop)))
+        return self._with_slices(self._slices_of_rows(start, max(start, stop)))
 
-    def _row(self, index: int) -> Piece:
-        """The piece of one row."""
+    def _slice_of_row(self, index: int) -> ChunkSlice:
+        """The slice of one row."""
         try:
             row = operator.index(index)  # pandas and NumPy have integers of their own
         except TypeError:
@@ -158,25 +158,23 @@ class Table(ABC):
         row += length if row < 0 else 0
         if not 0 <= row < length:
             raise IndexError(f"row {index} of {length}")
-        return self._rows(row, row + 1)[0]
+        return self._slices_of_rows(row, row + 1)[0]
 
     def column(self, name: str) -> list[Any]:
         """One column as a list of Python values; headers as tuples of pairs, timestamps as stored (see `.schema`)."""
         index = self.schema.index_of.get(name)
         if index is None:
             raise KeyError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
-        values: list[Any] = []
-        for piece in self._pieces:
-            values += self._cells(index, *piece)
-        return values
-
-    def _cells(self, index: int, chunk: Chunk, start: int, stop: int) -> list[Any]:
         format_ = self.schema[index].format
-        if format_ == "+l":
-            return header_cells(chunk, self._layout, index, start, stop)
-        if format_ == "vz":
-            return chunk.viewed(self._layout, index, start, stop)
-        return cells(chunk, index, format_, start, stop)
+        values: list[Any] = []
+        for chunk, start, stop in self._slices:
+            if format_ == "+l":
+                values += header_values(chunk, self._layout, index, start, stop)
+            elif format_ == "vz":
+                values += chunk.viewed_values(self._layout, index, start, stop)
+            else:
+                values += column_values(chunk, index, format_, start, stop)
+        return values
 
     # ---- Arrow
 
@@ -188,24 +186,24 @@ class Table(ABC):
 
         Ignores `requested_schema`, as Arrow allows: the types are those of `.schema`.
         """
-        return self._layout.stream_capsule(self._pieces)
+        return self._layout.stream_capsule(self._slices)
 
     def list_capsules(self, offsets: memoryview, validity: bytes, nulls: int) -> tuple[object, object]:
         """(arrow_schema, arrow_array) capsules of lists over the rows of a table of one piece, for RecordLists."""
-        ((chunk, _, _),) = self._pieces
+        ((chunk, _, _),) = self._slices
         return self._layout.schema_capsule(lists=True), chunk.lists_capsule(offsets, validity, nulls)
 
     def to_arrow(self) -> Any:
         """A pyarrow.Table over the same buffers (extra: arrow)."""
-        return _library("pyarrow", "'kafkarec[arrow]'").table(self)
+        return _import_library("pyarrow", "'kafkarec[arrow]'").table(self)
 
     def to_polars(self) -> Any:
         """A polars.DataFrame."""
-        return _library("polars", "polars").DataFrame(self)
+        return _import_library("polars", "polars").DataFrame(self)
 
     def to_pandas(self) -> Any:
         """A pandas.DataFrame, through pyarrow."""
-        _library("pandas", "pandas")
+        _import_library("pandas", "pandas")
         return self.to_arrow().to_pandas()
 
     def _repr_html_(self) -> str:
@@ -242,14 +240,14 @@ class BatchTable(Table):
 
     def __init__(
         self,
-        tables: Iterable[Rows],
+        tables: Iterable[BatchRows],
         damage: tuple[Damage, ...] = (),
         remaining: int = 0,
         restored: tuple[Restored, ...] = (),
-        cut: list[Piece] | None = None,
+        slices: list[ChunkSlice] | None = None,
     ) -> None:
-        """cut: rows of the tables; None: all of them, whose columns are made when they are used."""
-        super().__init__(BATCH_LAYOUT, cut)
+        """slices: rows of the tables; None: all of them, whose columns are made when they are used."""
+        super().__init__(BATCH_LAYOUT, slices)
         self._tables = [rows for rows in tables if len(rows)]
         self._damage, self._remaining, self._restored = damage, remaining, restored
 
@@ -268,22 +266,22 @@ class BatchTable(Table):
         """Bytes of the input after the last batch: a cut tail."""
         return self._remaining
 
-    def _whole_pieces(self) -> list[Piece]:
-        return [(rows.chunk(BATCH_LAYOUT), 0, len(rows)) for rows in self._tables]
+    def _all_slices(self) -> list[ChunkSlice]:
+        return [(rows.as_chunk(BATCH_LAYOUT), 0, len(rows)) for rows in self._tables]
 
     def __len__(self) -> int:
-        return super().__len__() if self._cut is not None else sum(map(len, self._tables))
+        return super().__len__() if self._given_slices is not None else sum(map(len, self._tables))
 
     @classmethod
     def joined(cls, tables: Iterable[BatchTable]) -> BatchTable:
         """Concatenates tables; `damage` and `restored` are concatenated, `remaining` is summed."""
         tables = list(tables)
-        pieces = [piece for table in tables for piece in table._pieces]
+        pieces = [piece for table in tables for piece in table._slices]
         damage = tuple(one for table in tables for one in table.damage)
         restored = tuple(one for table in tables for one in table.restored)
         return cls((), damage, sum(table.remaining for table in tables), restored, pieces)
 
-    def _with_pieces(self, pieces: list[Piece]) -> BatchTable:
+    def _with_slices(self, pieces: list[ChunkSlice]) -> BatchTable:
         return BatchTable((), self._damage, self._remaining, self._restored, pieces)
 
     @overload
@@ -294,18 +292,16 @@ class BatchTable(Table):
         """A row as a dict, or a slice as a table."""
         if isinstance(index, slice):
             return self._slice(index)
-        chunk, start, stop = self._row(index)
+        chunk, start, stop = self._slice_of_row(index)
         return chunk.rows.dicts(BATCH_LAYOUT, start, stop)[0]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for rows, start, stop in self._spans():
+        ranges = [(rows, 0, len(rows)) for rows in self._tables]
+        if self._given_slices is not None:
+            ranges = [(chunk.rows, start, stop) for chunk, start, stop in self._given_slices]
+        for rows, start, stop in ranges:
             for low in range(start, stop, _BLOCK):
                 yield from rows.dicts(BATCH_LAYOUT, low, min(low + _BLOCK, stop))
-
-    def _spans(self) -> list[tuple[Rows, int, int]]:
-        if self._cut is None:
-            return [(rows, 0, len(rows)) for rows in self._tables]
-        return [(chunk.rows, start, stop) for chunk, start, stop in self._cut]
 
     def __repr__(self) -> str:
         return f"<BatchTable: {len(self)} batches, {len(self.damage)} damaged ranges, {self.remaining} bytes left>"
@@ -322,16 +318,16 @@ class RecordColumns(Table):
         found: PassResult,
         last_stable_offset: int | None = None,
         undecided: tuple[UndecidedTransaction, ...] = (),
-        cut: list[Piece] | None = None,
+        slices: list[ChunkSlice] | None = None,
         whole: bool = True,
     ) -> None:
-        """cut: rows of the chunks; None: all. whole: False for a slice: `.batches` also has batches that are not in
+        """slices: rows of the chunks; None: all. whole: False for a slice: `.batches` also has batches that are not in
         these rows."""
-        self._layout, self._cut, self._found, self._whole = layout, cut, found, whole
+        self._layout, self._given_slices, self._found, self._whole = layout, slices, found, whole
         self._last_stable_offset, self._undecided = last_stable_offset, undecided
         self._batches: BatchTable | None = None
 
-    def _whole_pieces(self) -> list[Piece]:
+    def _all_slices(self) -> list[ChunkSlice]:
         return [(chunk, 0, len(chunk)) for chunk in self._found.chunks]
 
     @property
@@ -365,8 +361,8 @@ class RecordColumns(Table):
         """The number of timestamps that did not fit the unit and are null; for a slice that of the whole."""
         return sum(chunk.out_of_range for chunk in self._found.chunks)
 
-    def _with_pieces(self, pieces: list[Piece]) -> RecordColumns:
-        whole = self._whole and pieces == self._pieces
+    def _with_slices(self, pieces: list[ChunkSlice]) -> RecordColumns:
+        whole = self._whole and pieces == self._slices
         return RecordColumns(self._layout, self._found, self._last_stable_offset, self._undecided, pieces, whole)
 
     @property
@@ -384,14 +380,18 @@ class RecordColumns(Table):
         """A Record, or a slice as columns over the same buffers."""
         if isinstance(index, slice):
             return self._slice(index)
-        chunk, start, stop = self._row(index)
+        chunk, start, stop = self._slice_of_row(index)
         return chunk.records(self._layout, start, stop)[0]
 
     def __iter__(self) -> Iterator[Record]:
         chunks = self._found.chunks
-        if self._cut is None and len(chunks) == 1 and (rows := len(chunks[0])) <= _BLOCK:
+        if self._given_slices is None and len(chunks) == 1 and (rows := len(chunks[0])) <= _BLOCK:
             return iter(chunks[0].records(self._layout, 0, rows))
-        return chain.from_iterable(self._blocks())  # a third faster than a generator of Records
+        return chain.from_iterable(  # a third faster than a generator of Records
+            chunk.records(self._layout, low, min(low + _BLOCK, stop))
+            for chunk, start, stop in self._slices
+            for low in range(start, stop, _BLOCK)
+        )
 
     def tuples(self) -> list[Row]:
         """The records as tuples (offset, timestamp, key, value, headers), which `encode` takes: less than half the time
@@ -400,15 +400,9 @@ class RecordColumns(Table):
         timestamp: ms, None for none. headers: tuples (key, value or None). A field without its column is None or ().
         """
         rows: list[Row] = []
-        for chunk, start, stop in self._pieces:
+        for chunk, start, stop in self._slices:
             rows += chunk.tuples(self._layout, start, stop)
         return rows
-
-    def _blocks(self) -> Iterator[list[Record]]:
-        for chunk, start, stop in self._pieces:
-            for low in range(start, stop, _BLOCK):
-                high = min(low + _BLOCK, stop)
-                yield chunk.records(self._layout, low, high)
 
     def __repr__(self) -> str:
         return (

@@ -36,12 +36,12 @@ from kafkarec.write.fields import (
     BatchHeader,
     Headers,
     Timestamp,
+    bytes_or_none,
+    checked_int,
     checked_magic,
-    content,
-    fitting,
     header_pair,
-    single,
     timestamp_of,
+    to_float32,
 )
 from kafkarec.write.sizes import ESTIMATOR
 
@@ -117,23 +117,23 @@ class BatchState(OpenBatch):
             raise ValueError(f"magic {magic} has neither transactions nor control batches")
         if magic < BATCH_MAGIC and delete_horizon_ms not in (None, -1):
             raise ValueError(f"magic {magic} has no delete horizon")
-        horizon = -1 if delete_horizon_ms is None else fitting("delete horizon", delete_horizon_ms, 64)
+        horizon = -1 if delete_horizon_ms is None else checked_int("delete horizon", delete_horizon_ms, 64)
         header = BatchHeader(
             checked,
             int(codec),
             checked_to_write,
             0 if timestamp_type is None else int(TimestampType.of(timestamp_type)),
-            fitting("base offset", base_offset, 64),
-            log_append_time=fitting("log append time", log_append_time, 64),
-            partition_leader_epoch=fitting("partition leader epoch", partition_leader_epoch, 32),
-            producer_id=fitting("producer id", producer_id, 64),
-            producer_epoch=fitting("producer epoch", producer_epoch, 16),
-            base_sequence=fitting("base sequence", base_sequence, 32),
+            checked_int("base offset", base_offset, 64),
+            log_append_time=checked_int("log append time", log_append_time, 64),
+            partition_leader_epoch=checked_int("partition leader epoch", partition_leader_epoch, 32),
+            producer_id=checked_int("producer id", producer_id, 64),
+            producer_epoch=checked_int("producer epoch", producer_epoch, 16),
+            base_sequence=checked_int("base sequence", base_sequence, 32),
             is_transactional=bool(is_transactional),
             is_control=bool(is_control),
             delete_horizon_ms=horizon if horizon >= 0 else None,
         )
-        self._begin(header, fitting("batch size", batch_size, 32))
+        self._begin(header, checked_int("batch size", batch_size, 32))
         if topic is not None:
             self._use_topic(topic)
 
@@ -147,8 +147,8 @@ class BatchState(OpenBatch):
         """Whether a record with these fields still fits `batch_size`; with a codec a pessimistic estimate."""
         known = self._has_room(timestamp, key, value, headers)
         if known is None:
-            row = timestamp_of(timestamp), content("key", key), content("value", value)
-            known = self._has_room(*row, self._pairs(headers) if self._header.magic >= BATCH_MAGIC else [])
+            row = timestamp_of(timestamp), bytes_or_none("key", key), bytes_or_none("value", value)
+            known = self._has_room(*row, self._header_pairs(headers) if self._header.magic >= BATCH_MAGIC else [])
         return bool(known)
 
     @property
@@ -173,9 +173,9 @@ class BatchState(OpenBatch):
 
     @estimated_compression_ratio.setter
     def estimated_compression_ratio(self, ratio: float) -> None:
-        self._expected_ratio = single(ratio)
+        self._expected_ratio = to_float32(ratio)
 
-    def _pairs(self, headers: Headers | None) -> list[tuple[bytes, bytes | None]]:
+    def _header_pairs(self, headers: Headers | None) -> list[tuple[bytes, bytes | None]]:
         if headers is None and self._header.magic >= BATCH_MAGIC:
             raise ValueError("headers must not be None; for no headers give ()")
         pairs = [header_pair(header) for header in headers or ()]
@@ -352,7 +352,7 @@ class RecordBatchBuilder(BatchState):
         """Appends a record that the compiled code did not accept: converts its fields, or raises the error."""
         if self._state != "open":
             raise ValueError(f"no more records: the builder is {self._state}")
-        offset = fitting("offset", self.next_offset if offset is None else offset, 64)
+        offset = checked_int("offset", self.next_offset if offset is None else offset, 64)
         last = self._last_offset
         if last is not None and offset <= last:
             raise ValueError(f"offset {offset} does not follow the last offset {last}: they must increase")
@@ -362,7 +362,7 @@ class RecordBatchBuilder(BatchState):
         time = timestamp_of(timestamp)
         if time < -1:
             raise ValueError(f"timestamp {time} is negative")
-        parts = content("key", key), content("value", value), self._pairs(headers)
+        parts = bytes_or_none("key", key), bytes_or_none("value", value), self._header_pairs(headers)
         if self._append_row(time, *parts, offset) is None:
             raise ValueError(f"the records take more than {self._most_bytes} bytes")
         return offset
@@ -390,9 +390,9 @@ class RecordBatchBuilder(BatchState):
         """Sets the last offset in the batch's header, as after compaction. ValueError once the batch is built."""
         if self._state == "built":
             raise ValueError("the batch is built: its last offset cannot be set any more")
-        last_offset = fitting("last offset", last_offset, 64)
+        last_offset = checked_int("last offset", last_offset, 64)
         if self._header.magic >= BATCH_MAGIC:
-            fitting("distance from the base offset to the last", last_offset - self._header.base_offset, 32)
+            checked_int("distance from the base offset to the last", last_offset - self._header.base_offset, 32)
         self._last_offset = last_offset
 
     def __enter__(self) -> Self:

@@ -7,7 +7,8 @@ become a RecordInput, the compiled writer's view of records.
     key, value    bytes or another buffer, None   headers      pairs (str or UTF-8 bytes, bytes or None), dicts
                                                   with "key" and "value", or a mapping
 
-`_writer.encode` calls `checked`, `input_and_batches`, `check_range` and `refused`; equal options are checked once.
+`_writer.encode` calls `checked_options`, `input_and_batches`, `check_range` and `refusal`; equal options are checked
+once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, LATEST_MAGIC
 from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.tables.records import Record, RecordColumns
 
-from .fields import BatchHeader, checked_magic, content, fitting, header_pair, timestamp_of
+from .fields import BatchHeader, bytes_or_none, checked_int, checked_magic, header_pair, timestamp_of
 
 NAMES = ("offset", "timestamp", "key", "value", "headers")
 _IGNORED_NAMES = {"topic", "partition"}
@@ -41,10 +42,10 @@ def row_of(record: Any, number: int) -> Row:
         raise TypeError(f"record {number}: headers are pairs (key, value), not {type(headers).__name__}")
     try:
         return (
-            None if offset is None else fitting("offset", offset, 64),
+            None if offset is None else checked_int("offset", offset, 64),
             timestamp_of(timestamp),
-            content("key", key),
-            content("value", value),
+            bytes_or_none("key", key),
+            bytes_or_none("value", value),
             tuple(map(header_pair, pairs)),
         )
     except (TypeError, ValueError) as error:
@@ -94,7 +95,7 @@ FAULT_MESSAGES = {
 _BY_NUMBER = tuple(FAULT_MESSAGES.values())
 
 
-def refused(fault: int, record: int, **values: int) -> ValueError:
+def refusal(fault: int, record: int, **values: int) -> ValueError:
     """The error for a RowFault. record: its index in the input; values: fields of the message."""
     return ValueError(f"record {record}: {_BY_NUMBER[fault].format(**values)}")
 
@@ -142,7 +143,7 @@ def _check_columns(record_input: RecordInput) -> RecordInput:
 _INT16_MAX = 2**15 - 1
 
 
-def checked(
+def checked_options(
     magic: Any,
     compression: Any,
     level: int | None,
@@ -208,10 +209,10 @@ def input_and_batches(records: Any) -> tuple[RecordInput, OriginalBatches | None
         return record_input, None
     pieces: dict[int, list[tuple[memoryview, int, int]]] = {id(table): [] for table in columns._found.tables}
     tables = {id(table): table for table in columns._found.tables}
-    for chunk, start, stop in columns._pieces:
+    for chunk, start, stop in columns._slices:
         tables.setdefault(id(chunk.rows), chunk.rows)
         pieces.setdefault(id(chunk.rows), []).append((chunk.runs(), start, stop))
-    return record_input, ([(tables[key].raw(), slices) for key, slices in pieces.items()], columns._whole)
+    return record_input, ([(tables[key].structs(), slices) for key, slices in pieces.items()], columns._whole)
 
 
 def check_range(name: str, value: Any, minimum: int, maximum: int) -> None:

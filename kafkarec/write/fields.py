@@ -27,13 +27,13 @@ _HALVES = {bits: 1 << (bits - 1) for bits in (16, 32, 64)}
 _single = Struct("<f")
 
 
-def single(number: float) -> float:
+def to_float32(number: float) -> float:
     """`number` rounded to a 32-bit float, as Java's float arithmetic does after each step."""
     rounded: float = _single.unpack(_single.pack(number))[0]
     return rounded
 
 
-def fitting(name: str, value: Any, bits: int) -> int:
+def checked_int(name: str, value: Any, bits: int) -> int:
     """`value` as an int; ValueError unless it fits a signed field of `bits`: 16, 32 or 64."""
     try:
         number = index(value)
@@ -50,13 +50,13 @@ def timestamp_of(value: Timestamp) -> int:
     if value is None:
         return -1
     if not isinstance(value, datetime):
-        return fitting("timestamp", value, 64)
+        return checked_int("timestamp", value, 64)
     if value.tzinfo is None:
         raise ValueError("a timestamp without a time zone: use an aware datetime or ms")
     return (value - _EPOCH) // _MS
 
 
-def content(name: str, data: Any) -> bytes | None:
+def bytes_or_none(name: str, data: Any) -> bytes | None:
     """A key or value as bytes, from any buffer; None stays None."""
     if data is None or type(data) is bytes:
         return data
@@ -80,9 +80,9 @@ def header_pair(header: Any) -> tuple[bytes, bytes | None]:
             key = key.encode()
         except UnicodeEncodeError:
             raise ValueError("a header key has half of a surrogate pair, which is not UTF-8") from None
-    name = content("header key", key)
+    name = bytes_or_none("header key", key)
     assert name is not None
-    return name, content("header value", value)
+    return name, bytes_or_none("header value", value)
 
 
 def checked_magic(magic: Any) -> int:

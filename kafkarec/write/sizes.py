@@ -23,7 +23,7 @@ from kafkarec.format.enums import Compression
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES, MAX_SIZE
 from kafkarec.tables.records import Record
-from kafkarec.write.fields import checked_magic, single, timestamp_of
+from kafkarec.write.fields import checked_magic, timestamp_of, to_float32
 
 
 class CompressionRatioEstimator:
@@ -37,18 +37,18 @@ class CompressionRatioEstimator:
         """The expected ratio of the topic's next batch."""
         codec = Compression.of(compression)
         with self._lock:
-            return self._of(topic)[codec]
+            return self._ratios_of(topic)[codec]
 
     def update_estimation(self, topic: str, compression: Compression | str, observed: float) -> float:
         """Moves the ratio by one step towards the observed ratio of a batch; returns it."""
         codec = Compression.of(compression)
-        observed = single(observed)
+        observed = to_float32(observed)
         with self._lock:
-            ratios = self._of(topic)
+            ratios = self._ratios_of(topic)
             ratios[codec] = next_ratio(ratios[codec], observed)
             return ratios[codec]
 
-    def _of(self, topic: str) -> list[float]:
+    def _ratios_of(self, topic: str) -> list[float]:
         return self._ratios.setdefault(topic, [INITIAL_RATIO] * len(CODECS))
 
     def __repr__(self) -> str:

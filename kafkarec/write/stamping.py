@@ -31,7 +31,7 @@ from kafkarec.format.layout import (
     V2_AT,
     first_fields,
 )
-from kafkarec.write.fields import fitting
+from kafkarec.write.fields import checked_int
 
 _INT64, _INT32, _INT16, _INT8, _UINT32 = (Struct(form) for form in (">q", ">i", ">h", ">b", ">I"))
 
@@ -86,7 +86,7 @@ def stamp(
         if batch.magic < BATCH_MAGIC:
             raise ValueError(f"a message of magic {batch.magic} has no partition leader epoch")
         changes.append(
-            (_INT32, V2_AT.partition_leader_epoch, fitting("partition leader epoch", partition_leader_epoch, 32))
+            (_INT32, V2_AT.partition_leader_epoch, checked_int("partition leader epoch", partition_leader_epoch, 32))
         )
     times = []
     if timestamp_type is not None or max_timestamp is not None:
@@ -105,9 +105,9 @@ def stamp_unchecked(
     """The same as `stamp`, without its checks, for a batch whose header was read: the base offset of a batch of magic 2
     or a plain message, the leader epoch of a batch of magic 2."""
     if base_offset is not None:
-        _INT64.pack_into(buffer, position, fitting("base offset", base_offset, 64))
+        _INT64.pack_into(buffer, position, checked_int("base offset", base_offset, 64))
     if partition_leader_epoch is not None:
-        epoch = fitting("partition leader epoch", partition_leader_epoch, 32)
+        epoch = checked_int("partition leader epoch", partition_leader_epoch, 32)
         _INT32.pack_into(buffer, position + V2_AT.partition_leader_epoch, epoch)
 
 
@@ -117,10 +117,10 @@ def _stored_offset(batch: _Batch, base_offset: int | None, last_offset: int | No
         raise ValueError("base_offset and last_offset: give one of them")
     if base_offset is None:
         delta = batch.get(_INT32, V2_AT.last_offset_delta) if batch.magic >= BATCH_MAGIC else 0
-        return wrapped(fitting("last offset", last_offset, 64) - delta, 64)
+        return wrapped(checked_int("last offset", last_offset, 64) - delta, 64)
     if batch.magic < BATCH_MAGIC and batch.get(_INT8, MESSAGE_AT.attributes) & CODEC_MASK:
         raise ValueError(f"a wrapper message of magic {batch.magic} stores only its last offset; give last_offset")
-    return fitting("base offset", base_offset, 64)
+    return checked_int("base offset", base_offset, 64)
 
 
 def _time_changes(
@@ -137,7 +137,7 @@ def _time_changes(
     new_type = old_type
     if timestamp_type is not None:
         new_type = LOG_APPEND_TIME * TimestampType.of(timestamp_type)
-    timestamp = old_timestamp if max_timestamp is None else fitting("max timestamp", max_timestamp, 64)
+    timestamp = old_timestamp if max_timestamp is None else checked_int("max timestamp", max_timestamp, 64)
     if (new_type, timestamp) == (old_type, old_timestamp):
         return []
     codec = attributes & CODEC_MASK

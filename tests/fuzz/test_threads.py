@@ -79,7 +79,11 @@ def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **op
     try:
         for part in read(**options):
             columns = passes.as_columns(asked, part)
-            tables = pa.table(columns), pa.table(columns.batches), [table.audit().tobytes() for table in part.tables]
+            tables = (
+                pa.table(columns),
+                pa.table(columns.batches),
+                [table.audit_notes().tobytes() for table in part.tables],
+            )
             found.append((*tables, part.damage, part.remaining, list(part.restored)))
     except kafkarec.KafkaRecordError as error:
         found.append((error_fields(error), str(error)))
@@ -87,17 +91,17 @@ def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **op
 
 
 def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, size: int, what: object) -> None:
-    """As read_pieces yields them, whose borders are the same, too."""
+    """As read_chunks yields them, whose borders are the same, too."""
     for chunk_bytes in (1, 5 * size):
         chosen = asked._replace(options=asked.options._replace(chunk_bytes=chunk_bytes))
-        alone = pieces(partial(passes.read_pieces, chosen, make_source()), chosen)
-        read = partial(passes.read_pieces, chosen, make_source(), threads=3)
+        alone = pieces(partial(passes.read_chunks, chosen, make_source()), chosen)
+        read = partial(passes.read_chunks, chosen, make_source(), threads=3)
         assert pieces(read, chosen) == alone, f"{what}, chunks of {chunk_bytes}"
 
 
 def decode_file(data: bytes, *, threads: int = 1, **options: Any) -> kafkarec.RecordColumns:
     asked = reading.file_request("a.log", **options)
-    return passes.as_columns(asked, passes.read_part(asked, Source(data), threads=threads))
+    return passes.as_columns(asked, passes.read_at_once(asked, Source(data), threads=threads))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
@@ -171,7 +175,7 @@ def test_files_with_unreadable_ranges() -> None:
         def read(*, threads: int = 1, errors: str = "skip", data: bytes = data, bad: list[range] = bad) -> Any:
             file = fake_file.FakeFile(data, unreadable=bad)
             asked = reading.file_request(file.name, errors=errors)
-            return passes.as_columns(asked, passes.read_part(asked, Source(file=file), threads=threads))
+            return passes.as_columns(asked, passes.read_at_once(asked, Source(file=file), threads=threads))
 
         for errors in ("raise", "skip"):
             assert_same(partial(read, errors=errors), seed)

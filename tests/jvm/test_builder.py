@@ -24,7 +24,7 @@ import kafkarec
 from kafkarec import codecs
 from kafkarec.format.control import Endpoint, KRaftVersionFeature, KRaftVoter, LeaderChangeVoter
 from kafkarec.write.builder import RecordBatchBuilder
-from kafkarec.write.fields import single
+from kafkarec.write.fields import to_float32
 from kafkarec.write.sizes import CompressionRatioEstimator, estimate_size
 from kafkarec.write.stamping import stamp
 
@@ -226,7 +226,7 @@ class Script:
 
     def ratio(self) -> None:
         assert self.builder is not None
-        ratio = single(self.rng.choice((0.1, 0.333, 0.5, 0.95, 1.0, 1.2)))
+        ratio = to_float32(self.rng.choice((0.1, 0.333, 0.5, 0.95, 1.0, 1.2)))
         self.builder.estimated_compression_ratio = ratio
         self.call(f"ratio {ratio!r}", lambda: None)
 
@@ -342,7 +342,7 @@ def test_compression_ratios_change_as_in_kafka(kafka: Oracle) -> None:
     lines, ours = [], []
     for _ in range(jvm_oracle.count(4000)):
         topic, codec = rng.choice(("orders", "payments")), rng.choice(NAMES)
-        ratio = single(rng.choice((rng.random(), rng.random() * 3, 0.3, 1.0)))
+        ratio = to_float32(rng.choice((rng.random(), rng.random() * 3, 0.3, 1.0)))
         verb = rng.choice(("observed",) * 20 + ("estimate",))
         lines.append(f"{verb} {topic} {codec} {ratio!r}")
         if verb == "observed":

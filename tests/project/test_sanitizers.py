@@ -125,7 +125,7 @@ import random, sys, threading, time
 import builders, kafkarec
 from kafkarec._core import Source
 from kafkarec.read.decode_options import request
-from kafkarec.read.passes import read_pieces
+from kafkarec.read.passes import read_chunks
 asked = request(errors="skip", check_crcs=False)
 audited = asked._replace(options=asked.options._replace(audit=True))
 parts = builders.records(60, value=b"v" * 50, headers=[(b"head", b"x" * 9), (b"\\xc3(", None)])
@@ -151,7 +151,7 @@ while time.monotonic() < until:
         columns.__arrow_c_stream__()
         rows += sum(len(record.headers) for record in columns[:50])
     kafkarec.scan(data, errors="skip")
-    list(read_pieces(audited, Source(data)))
+    list(read_chunks(audited, Source(data)))
 stop.set()
 spoiler.join()
 assert rows > 0

@@ -9,7 +9,7 @@ import builders
 from builders import varint
 from core_reading import INT_MAX, INT_MIN
 
-from kafkarec._verbs import Request
+from kafkarec._verbs import RequestCheck
 from kafkarec.ops.validate.rules import NO_LIMIT, Rules
 
 FIELDS = (
@@ -115,13 +115,13 @@ RULES = Rules(2, 0, None, True, False, NO_LIMIT, NO_LIMIT, 0, True, builders.NOW
 """A topic and a client for which nothing but broken records is refused."""
 
 
-def summed(data: bytes, **demands: Any) -> Request:
+def summed(data: bytes, **demands: Any) -> RequestCheck:
     """Return a produce request whose batches were checked; `demands`: what more is demanded of them."""
     usual = {"check_crcs": True, "from_zero": False, "rising": False, "leader_epoch": None, "most_bytes": NO_LIMIT}
-    return Request(data, **{**usual, **demands})
+    return RequestCheck(data, **{**usual, **demands})
 
 
-def stats_of(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload: bytes | None = None) -> Request:
+def stats_of(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload: bytes | None = None) -> RequestCheck:
     """Return the request, with the sums over the records of its batch, which are checked by `rules`."""
     request = summed(data)
     if data[16] == 2 and payload is None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import kafkarec
 from kafkarec._core import Decoder, PassResult, Source
 from kafkarec.read.decode_options import DecodeRequest, request
-from kafkarec.read.passes import as_columns, batch_table, read_part, read_pieces
+from kafkarec.read.passes import as_columns, batch_table, read_at_once, read_chunks
 from kafkarec.read.walk import BytesSegment
 from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
 from kafkarec.tables.records import BatchTable
@@ -74,7 +74,7 @@ def source_of(data: Any) -> Source:
 
 def read_batches(data: Any, start: int = 0, stop: int | None = None, **options: Any) -> PassResult:
     """Return what the engine reads of bytes or a file; `options` as of `decode_request`."""
-    return read_part(decode_request(**options), source_of(data), start, stop)
+    return read_at_once(decode_request(**options), source_of(data), start, stop)
 
 
 def decode_source(data: Any, **options: Any) -> kafkarec.RecordColumns:
@@ -153,7 +153,7 @@ def scan_pieces(
 ) -> Iterator[BatchTable]:
     """Batch tables of bytes or a file from headers alone; whole: one of all batches."""
     chosen = file_request(file).of_headers(whole=whole)
-    return map(batch_table, read_pieces(chosen, source_of(data), start, stop))
+    return map(batch_table, read_chunks(chosen, source_of(data), start, stop))
 
 
 def scan(data: Any) -> BatchTable:

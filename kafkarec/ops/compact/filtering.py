@@ -35,7 +35,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from kafkarec import codecs
 from kafkarec._core import Chunk
-from kafkarec._verbs import Request
+from kafkarec._verbs import RequestCheck
 from kafkarec._writer import RecordInput
 from kafkarec.damage import error
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
@@ -47,7 +47,7 @@ from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns
 from kafkarec.read.walk import HEADERS, walk, walk_request
 from kafkarec.recover.steps import Step
-from kafkarec.tables.records import cells
+from kafkarec.tables.records import column_values
 from kafkarec.write.encoding import record_input_of
 
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
@@ -66,7 +66,7 @@ class BatchRecords:
         return self._length
 
     def _column(self, index: int, format_: str) -> list[Any]:
-        return [] if self._chunk is None else cells(self._chunk, index, format_, 0, self._length)
+        return [] if self._chunk is None else column_values(self._chunk, index, format_, 0, self._length)
 
     def _missing(self, index: int) -> bytes | None:
         """One byte per row, 1 where the column is null; None if there are no nulls."""
@@ -323,10 +323,12 @@ class RecordFilter(ABC):
         if not batch.codec or batch.record_count == 0:
             return
         raw = step.segment.raw(batch.position, batch.size_in_bytes)
-        request = Request(raw, check_crcs=False, from_zero=False, rising=False, leader_epoch=None, most_bytes=len(raw))
+        request = RequestCheck(
+            raw, check_crcs=False, from_zero=False, rising=False, leader_epoch=None, most_bytes=len(raw)
+        )
         position, length = request.payload()
         payload = codecs.decompress(batch.codec, raw[position : position + length], limit, 0, batch.magic)
-        found = request.too_large(payload, most)
+        found = request.first_too_large(payload, most)
         if found is not None:
             record, size = found
             sides = {"file": step.segment.path, "record": record, "expected": most, "found": size}

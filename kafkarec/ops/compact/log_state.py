@@ -106,7 +106,7 @@ def first_at(found: Iterable[Step], offset: int) -> int | None:
     for step in found:
         for row, last in enumerate(step.column("last_offset")):
             if last >= offset:
-                return step.rows.span(row)[0]
+                return step.rows.byte_range(row)[0]
     return None
 
 
@@ -120,7 +120,7 @@ class _Waiting:
         parts = () if chunk is None else (chunk.runs(), chunk.column(0, 8)[1], *chunk.column(1, 0))
         copies: list[Any] = [None if part is None else bytes(part) for part in parts] or [b"", b""]
         self.runs, self.offsets, self.keys = copies[0], memoryview(copies[1]).cast("q"), tuple(copies[2:])
-        self.size = _OBJECTS + self.rows.raw().nbytes + sum(len(part) for part in copies if part)
+        self.size = _OBJECTS + self.rows.structs().nbytes + sum(len(part) for part in copies if part)
 
 
 class DirtyKeys:
@@ -156,13 +156,13 @@ class DirtyKeys:
             else:
                 return
             self._is_dirty, position = True, first_at([step], self._first_dirty) or 0
-            yield from steps(segment, _STATE, progress, position, start=step.rows.span(0)[0])
+            yield from steps(segment, _STATE, progress, position, start=step.rows.byte_range(0)[0])
         if self._is_reading:
             try:
                 for step in steps(segment, self._request, progress, start=position):
                     if len(step):
                         self._add(step, number)
-                        position = step.rows.span(len(step) - 1)[1]
+                        position = step.rows.byte_range(len(step) - 1)[1]
                     yield step
                     if not self._is_reading:
                         break
@@ -187,7 +187,7 @@ class DirtyKeys:
         end_offset = self.end_offset if first_open is None else min(first_open, self.end_offset)
         while self._waiting:
             step = self._waiting[0]
-            self._start, _, spans = step.rows.committed(step.runs, step.aborted, self._start, end_offset)
+            self._start, _, spans = step.rows.committed_rows(step.runs, step.aborted, self._start, end_offset)
             if spans and step.offsets[spans[0][0]] < self._first_dirty:
                 spans = [(bisect_left(step.offsets, self._first_dirty, *rows), rows[1]) for rows in spans]
             if spans:
@@ -196,7 +196,7 @@ class DirtyKeys:
                 self._size -= self._waiting.popleft().size
                 self._start = 0
             elif self._size > _MOST_WAITING:
-                self._leave((step.segment, step.rows.span(self._start)[0]))
+                self._leave((step.segment, step.rows.byte_range(self._start)[0]))
             else:
                 self._is_reading = self._is_reading and self._waiting[-1].last_offset < self.end_offset
                 return
@@ -292,7 +292,7 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
             markers |= {(one.producer_id, one.last_offset): one for one in taken.aborted}
             markers |= dict.fromkeys(taken.empty_aborts)
             state.next_offset = step.last_offset + 1
-            state.steps[number].extend((step.last_offset, step.rows.span(0)[0]))
+            state.steps[number].extend((step.last_offset, step.rows.byte_range(0)[0]))
             keys.settle(taken.aborted, states.first_undecided_offset)
         state.remaining += tail[1] if tail else 0
         if len(state.start_offsets) == number:

@@ -24,7 +24,7 @@ from kafkarec.format.java_integers import LONG_MAX, increment_sequence
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS
 from kafkarec.ops.rewrite import SourceBatch, batches_of
 from kafkarec.read.decode_options import request
-from kafkarec.read.passes import as_columns, read_part
+from kafkarec.read.passes import as_columns, read_at_once
 from kafkarec.read.walk import BytesSegment
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step
@@ -39,7 +39,7 @@ def source_batches(step: Step, source: Any) -> Iterator[SourceBatch]:
     """Yields the batches of a step. Adjacent plain messages are one, as there may be millions of them: with the header
     of the first, and the last offset of the last."""
     restored = {one.position: one for one in step.restored}
-    units, span = step.rows.units(step.chunk), step.rows.span
+    units, span = step.rows.convert_units(step.chunk), step.rows.byte_range
     begin, whole = span(0)[0], None
     if not (step.damage or restored):
         whole = memoryview(source.raw(begin, span(len(step) - 1)[1] - begin))
@@ -121,7 +121,7 @@ class DecodedBatches:
             timestamp_unit="int64",
             max_decompressed_bytes=max_decompressed_bytes,
         )
-        part = read_part(
+        part = read_at_once(
             read_request, Source(units[0].raw if len(units) == 1 else b"".join(unit.raw for unit in units))
         )
         self.units = units

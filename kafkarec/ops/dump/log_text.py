@@ -156,7 +156,7 @@ def _header_names(piece: RecordColumns) -> list[str]:
         if not ends[-1]:
             found += [""] * len(chunk)
             continue
-        key_ends, keys, *_ = chunk.headers()
+        key_ends, keys, *_ = chunk.header_buffers()
         blob = bytes(keys or b"")
         names = [blob[a:b].decode() for a, b in pairwise(key_ends.cast("i").tolist())]
         found += [names[a] if b - a == 1 else ",".join(names[a:b]) for a, b in pairwise(ends)]

@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.layout import BATCH_MAGIC, CONTROL, TRANSACTIONAL, V2, V2_AT, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.read.isolation import aborted_spans, match
+from kafkarec.read.isolation import aborted_spans, match_markers
 from kafkarec.read.walk import MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
 from kafkarec.recover.holes import Hole, examined, marker_bytes
@@ -93,7 +93,7 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
     for segment, base, end in zip(log.segments, bases, [*bases[1:], 2**63], strict=True):
         aborted = partial(index.within, Hole(base, end - 1))
         evidence[segment] = segment.evidence._replace(aborted=aborted, snapshots=snapshots, prepared=prepared)
-    found = match(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
+    found = match_markers(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
     return [*found.decisions, *found.listed_ahead()]
 
 
@@ -254,7 +254,7 @@ class _Span(NamedTuple):
 
 def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
     """Yields the changes of a planned log."""
-    matched = match(log.segments)
+    matched = match_markers(log.segments)
     left_out: dict[int, list[_Span]] = {}  # producer id -> its transactions that were not committed, in order
     for producer, first, marker in aborted_spans(matched):
         left_out.setdefault(producer, []).append(_Span(first, marker, ""))

@@ -10,7 +10,7 @@ from kafkarec.codecs import CODECS
 from kafkarec.damage import error
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
-from kafkarec.write.fields import fitting
+from kafkarec.write.fields import checked_int
 
 ORIGINS = ("client", "replication", "coordinator", "raft_leader")
 """Who appends (Kafka: AppendOrigin). There are more checks for a client's batches."""
@@ -42,7 +42,7 @@ class Rules(NamedTuple):
 
 def time_limit(name: str, limit: int | None) -> int:
     """How far, in ms, a create time may be from `now`; None: no limit."""
-    return NO_LIMIT if limit is None else fitting(name, limit, 64)
+    return NO_LIMIT if limit is None else checked_int(name, limit, 64)
 
 
 def checked_origin(origin: str) -> str:
@@ -123,7 +123,8 @@ def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **
 def refuse_records(
     wrong: tuple[int, bool, list[tuple[int, int, int, int, int]]], batch: tuple[int, int, int], magic: int, rules: Rules
 ) -> NoReturn:
-    """`wrong`: from `_verbs.Request.refused`; `batch`: position, base offset and next position of the batch."""
+    """`wrong`: from `_verbs.RequestCheck.refused_records`; `batch`: position, base offset and next position of the
+    batch."""
     count, of_time, notes = wrong
     errors = tuple(RecordError(index, _why(what, magic, rules, *rest)) for index, what, *rest in notes)
     position, base_offset, next_position = batch

@@ -13,7 +13,7 @@ import time
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._verbs import Request, stamp_messages, writable_view
+from kafkarec._verbs import RequestCheck, stamp_messages, writable_view
 from kafkarec.codecs import checked_level
 from kafkarec.format import layout
 from kafkarec.format.enums import Compression, TimestampType
@@ -23,7 +23,7 @@ from kafkarec.read.decode_options import checked_bytes, checked_limit, checked_r
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
 from kafkarec.write.encoding import record_input_of
-from kafkarec.write.fields import BatchHeader, checked_magic, fitting
+from kafkarec.write.fields import BatchHeader, checked_int, checked_magic
 from kafkarec.write.stamping import stamp
 
 from .rules import (
@@ -217,27 +217,27 @@ def validate(
         compacted=bool(compacted),
         before_ms=time_limit("timestamp_before_max_ms", timestamp_before_max_ms),
         after_ms=time_limit("timestamp_after_max_ms", timestamp_after_max_ms),
-        leader_epoch=fitting("partition_leader_epoch", partition_leader_epoch, 32),
+        leader_epoch=checked_int("partition_leader_epoch", partition_leader_epoch, 32),
         from_client=sender == "client",
-        now=time.time_ns() // 1_000_000 if now is None else fitting("now", now, 64),
-        first_offset=fitting("first_offset", first_offset, 64),
+        now=time.time_ns() // 1_000_000 if now is None else checked_int("now", now, 64),
+        first_offset=checked_int("first_offset", first_offset, 64),
         limit=checked_limit(max_decompressed_bytes),
         most_body=checked_record_limit(max_decompressed_message_bytes),
     )
     view = checked_bytes(data)
-    request = Request(
+    request = RequestCheck(
         view,
         check_crcs=bool(check_crcs),
         from_zero=append_checks and sender == "client",
         rising=not assign_offsets,
         leader_epoch=partition_leader_epoch if append_checks and sender == "raft_leader" else None,
-        most_bytes=NO_LIMIT if max_message_bytes is None else fitting("max_message_bytes", max_message_bytes, 64),
+        most_bytes=NO_LIMIT if max_message_bytes is None else checked_int("max_message_bytes", max_message_bytes, 64),
     )
     if not assign_offsets:
         return _follower_append(view, request, rules)
     if request.batches == 0:
         refuse("request_empty")
-    first = FirstBatch(*request.first)
+    first = FirstBatch(*request.first_batch)
     if request.batches > 1 and (first.magic >= BATCH_MAGIC or request.codec):
         refuse("batch_not_alone", position=first.size)
     codec = request.codec if topic_codec is None else topic_codec
@@ -250,10 +250,10 @@ def validate(
     return _validate_and_assign_offsets(view, request, first, rules)
 
 
-def _follower_append(view: memoryview, request: Request, rules: Rules) -> ValidatedRecords:
+def _follower_append(view: memoryview, request: RequestCheck, rules: Rules) -> ValidatedRecords:
     """Unchanged batches from the first offset on (UnifiedLog.appendAsFollower)."""
     if request.batches:
-        first = FirstBatch(*request.first)
+        first = FirstBatch(*request.first_batch)
         begin = first.base_offset if first.magic >= BATCH_MAGIC else first.last_offset
         if begin < rules.first_offset:
             sides = {"expected": rules.first_offset - 1, "found": begin}
@@ -267,7 +267,7 @@ def _follower_append(view: memoryview, request: Request, rules: Rules) -> Valida
 
 
 def _validate_and_assign_offsets(
-    view: memoryview, request: Request, first: FirstBatch, rules: Rules
+    view: memoryview, request: RequestCheck, first: FirstBatch, rules: Rules
 ) -> ValidatedRecords:
     """Checks the records, in Kafka's order, and assigns their offsets (LogValidator.validateMessagesAndAssignOffsets).
 
@@ -284,7 +284,7 @@ def _validate_and_assign_offsets(
     kept = payload if first.magic >= BATCH_MAGIC else None
     accepted = ProduceRequest(view[: request.end], first, kept, stats, rules)
     converts = plain and not stays
-    wrong = request.refused()
+    wrong = request.refused_records()
     if wrong[0] and converts:
         decoded_records(accepted)  # Kafka reads all records first, for the size of the result
     if wrong[0] and not (converts and stats.unfit):  # then it writes each record right after checking it
@@ -302,7 +302,7 @@ def _validate_and_assign_offsets(
     return rewrite_batch(accepted)
 
 
-def _records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules, stays: bool) -> Any:
+def _records(view: memoryview, batches: RequestCheck, first: FirstBatch, rules: Rules, stays: bool) -> Any:
     """The decompressed records of the one batch; None for plain messages."""
     if first.magic < BATCH_MAGIC and not first.codec:
         return None

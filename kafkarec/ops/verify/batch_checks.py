@@ -36,7 +36,7 @@ from kafkarec.format.layout import BATCH_MAGIC, USED_BITS
 from kafkarec.recover.offset_order import MAX_JUMP
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
 from kafkarec.state.producers import NONE, Marker, ProducerStates
-from kafkarec.tables.records import cells
+from kafkarec.tables.records import column_values
 
 from .findings import Findings, place_of
 
@@ -107,7 +107,7 @@ def add_audit(step: Step, notes: Findings) -> tuple[int, int | None]:
     """Adds the findings about the good batches of one step; returns the size and offset of its largest record. The size
     is without the record's length; of a message of magic 0 and 1 without its offset and size."""
     largest: tuple[int, int | None] = (0, None)
-    numbers = iter(step.rows.audit().cast("q").tolist())
+    numbers = iter(step.rows.audit_notes().cast("q").tolist())
     for row, number, times, *sizes in zip(*[numbers] * _NUMBERS, strict=True):
         if number == _LARGEST_RECORD:
             largest = sizes[0], sizes[1]  # each is larger than the one before
@@ -140,12 +140,12 @@ def check_control_records(step: Step, findings: Findings) -> None:
     is in a batch of its own, and most have the same few bytes, so equal records are parsed once."""
     if step.chunk is None or not len(step.chunk):
         return
-    keys, values = (cells(step.chunk, column, "z", 0, len(step.chunk)) for column in (_KEY, _VALUE))
+    keys, values = (column_values(step.chunk, column, "z", 0, len(step.chunk)) for column in (_KEY, _VALUE))
     keys_and_values = list(zip(keys, values, strict=True))
     problems = {one: found for one in set(keys_and_values) if (found := _control_problem(*one))}
     if not problems:
         return
-    offsets = cells(step.chunk, _OFFSET, "l", 0, len(step.chunk))
+    offsets = column_values(step.chunk, _OFFSET, "l", 0, len(step.chunk))
     runs = step.chunk.runs().cast("q").tolist()
     ends = list(accumulate(runs[1::2]))
     run = 0
@@ -176,7 +176,10 @@ def ends_with_footer(step: Step) -> bool:
         return False
     assert step.chunk is not None
     try:
-        return control.type_id(*cells(step.chunk, _KEY, "z", count - 1, count)) == ControlRecordType.SNAPSHOT_FOOTER
+        return (
+            control.type_id(*column_values(step.chunk, _KEY, "z", count - 1, count))
+            == ControlRecordType.SNAPSHOT_FOOTER
+        )
     except KafkaRecordError:
         return False
 
@@ -285,7 +288,7 @@ class FileOffsetCheck:
         damaged = {one.position + one.length for one in step.damage}
         if flags & OFFSETS:
             self.next = self._check_rows(step, damaged, findings)
-            rows.expect(self.next)
+            rows.expect_offset(self.next)
             return
         for row in gap_rows:
             expected = step.cell("next_offset", row - 1) if row else self.next or 0

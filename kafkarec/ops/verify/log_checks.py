@@ -218,7 +218,7 @@ class _SegmentIndexes:
             start = row
             self._transactions.add_lost(entry, states)
         self._transactions.add(states.take(step, start))
-        _, self._end = step.rows.span(len(step) - 1)
+        _, self._end = step.rows.byte_range(len(step) - 1)
 
     def _without_marker(self, step: Step, has_gaps: bool) -> Iterator[tuple[int, AbortedTransaction]]:
         """Yields (row, entry) of the .txnindex entries whose offsets are missing before the row. Their markers are

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Generic, TypeVar
 
-from kafkarec._core import Rows
+from kafkarec._core import BatchRows
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.recover.steps import Step
@@ -105,10 +105,10 @@ class IndexCheck(Generic[E]):
     def _rest(self) -> Iterator[tuple[int, E]]:
         return self._until(self._places[-1] + self._place_base) if self._places else iter(())
 
-    def _take_usual(self, rows: Rows) -> bool:
+    def _take_usual(self, rows: BatchRows) -> bool:
         """Takes the batches of a step if each entry up to the last one has the place of one, and its value."""
         base = self._index.base_offset
-        taken = rows.pass_entries(self._places, self._values, self._at, self._last, self._largest, base, self.by_time)
+        taken = rows.match_entries(self._places, self._values, self._at, self._last, self._largest, base, self.by_time)
         if taken is None:
             return False
         self._at, self._last, self._largest = taken

@@ -78,7 +78,7 @@ def test_the_buffers_of_a_small_input_in_memory_are_parts_of_one_page(
         data = of(count, b"k", b"v" * 3)
         columns = kafkarec.decode(data, columns=names)
         payload = len(data) - 61
-        ((chunk, _, _),) = columns._pieces
+        ((chunk, _, _),) = columns._slices
         found = [[chunk.address(index, buffer) for buffer in range(3)] for index in range(len(names))]
         page = found[0][1]
         wanted = (parts + 1) * 2 * SLACK + count * row + payload * values
@@ -131,7 +131,7 @@ def test_memory_of_a_chunk_is_reserved_in_advance(header: tuple[bytes, bytes]) -
             assert_takes(chunk.address(column, 1), (rows + 1) * 4 + SLACK, (count, column))
             assert_takes(chunk.address(column, 2), used + used // 16 + len(last) - 61 + SLACK, (count, column))
         assert_takes(chunk.address(5, 1), (rows + 1) * 4 + SLACK, count)
-        key_ends, keys, bits, value_ends, values = (pa.py_buffer(view).address for view in chunk.headers())
+        key_ends, keys, bits, value_ends, values = (pa.py_buffer(view).address for view in chunk.header_buffers())
         used = max(map(len, header)) * count
         for address in (keys, values):
             assert_takes(address, max(used + used // 16, 20) + SLACK, count)

@@ -1,4 +1,4 @@
-"""Rows.committed: the rows without control records and aborted data, compared with what the decoder leaves out."""
+"""BatchRows.committed_rows: without control records and aborted data, compared with what the decoder leaves out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_rows_of_committed_batches(seed: int) -> None:
     aborted = [(one.number, *sorted(dice.choices([0, *lasts], k=2))) for one in log.producers]
     found, start, shown = [], 0, offsets(log.data, control=True)
     for border in sorted({*dice.choices(lasts, k=3), 2**62}):
-        before, (start, next_offset, spans) = start, rows.committed(runs, aborted, start, border)
+        before, (start, next_offset, spans) = start, rows.committed_rows(runs, aborted, start, border)
         assert start == sum(last < border for last in lasts)
         assert next_offset == (lasts[start - 1] + 1 if start > before else None)
         assert all(first < stop for first, stop in spans)
@@ -40,5 +40,5 @@ def test_a_batch_that_is_not_there_is_refused() -> None:
     [rows] = reading.read_batches(broker_logs.Log(1).data, columns=[]).tables
     for start in (-1, len(rows) + 1):
         with pytest.raises(ValueError, match="batch"):
-            rows.committed(b"", (), start, 5)
-    assert rows.committed(b"", (), len(rows), 5) == (len(rows), None, [])
+            rows.committed_rows(b"", (), start, 5)
+    assert rows.committed_rows(b"", (), len(rows), 5) == (len(rows), None, [])

@@ -19,7 +19,7 @@ from core_reading import INT_MAX, error_as_oracle
 import kafkarec
 from kafkarec.write.builder import RecordBatchBuilder
 from kafkarec.write.encoding import record_input_of
-from kafkarec.write.fields import BatchHeader, single
+from kafkarec.write.fields import BatchHeader, to_float32
 
 pytestmark = pytest.mark.core
 
@@ -163,17 +163,17 @@ def test_a_compressed_batch_ends_where_the_ratio_says(codec: str) -> None:
             for number, one in enumerate(rows[at:]):
                 size = len(expected_batch([*inside[:1], one] if number else [one])) - 61
                 size -= len(expected_batch(inside[:1])) - 61 if number else 0
-                guess = int(single(single(single(used) * single(ratio)) * single(1.05)))
+                guess = int(to_float32(to_float32(to_float32(used) * to_float32(ratio)) * to_float32(1.05)))
                 assert (number == 0 or batch_size >= 61 + guess + size) == (number < len(inside)), (batch_size, at)
                 if number == len(inside):
                     break
                 used += size
             packed = batch.size_in_bytes - 61
-            seen = single(single(packed) / single(used))
+            seen = to_float32(to_float32(packed) / to_float32(used))
             if seen > ratio:
-                ratio = max(single(ratio + single(0.05)), seen)
+                ratio = max(to_float32(ratio + to_float32(0.05)), seen)
             elif seen < ratio:
-                ratio = max(single(ratio - single(0.005)), seen)
+                ratio = max(to_float32(ratio - to_float32(0.005)), seen)
             at += len(inside)
             splits.append(len(inside))
         assert at == len(rows) and len(splits) > 1

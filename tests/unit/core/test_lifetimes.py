@@ -131,7 +131,7 @@ class Restoring(SimpleNamespace):
     restore, first_offset = True, None
 
     def restores(self, at: Decoder, start: int, end: int, reason: str, fault: dict[str, Any]) -> bool:
-        return at.read_from(bytearray(self.right), start, {"batch_length": (0, 1, "x")})
+        return at.read_restored(bytearray(self.right), start, {"batch_length": (0, 1, "x")})
 
 
 def test_a_codec_that_raises_in_a_restored_batch_leaves_the_decoder_its_input() -> None:

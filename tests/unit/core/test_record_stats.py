@@ -154,12 +154,12 @@ def test_timestamps_at_the_limits_that_a_topic_accepts() -> None:
     times = {now: 0, now - 100: 0, now - 101: OUT_OF_RANGE, now + 50: 0, now + 51: OUT_OF_RANGE, -1: 0, 0: OUT_OF_RANGE}
     for time, why in times.items():
         for data in (builders.batch([builders.record()], base_timestamp=time), builders.message(timestamp=time)):
-            count, late, notes = stats_of(data, rules).refused()
+            count, late, notes = stats_of(data, rules).refused_records()
             assert (count, late) == (bool(why), bool(why)), time - now
             assert [note[:3] for note in notes] == ([(0, why, time)] if why else [])
     stamped = builders.batch([builders.record()] * 2, attributes=8, max_timestamp=now)
-    assert stats_of(stamped, rules).refused()[0] == 0
-    appended = stats_of(stamped, rules._replace(create_time=False)).refused()
+    assert stats_of(stamped, rules).refused_records()[0] == 0
+    appended = stats_of(stamped, rules._replace(create_time=False)).refused_records()
     assert [note[:2] for note in appended[2]] == [(0, APPEND_TIME), (1, APPEND_TIME)] and appended[1]
 
 
@@ -199,13 +199,13 @@ def test_what_is_listed_of_a_refused_record() -> None:
     rows = [builders.record(key=key, offset_delta=n, timestamp_delta=n) for n, key in enumerate(keys)]
     bad = [1, 3, 4]
     data = builders.batch(rows, base_offset=70, base_timestamp=50)
-    assert stats_of(data, rules).refused()[2] == [(n, NO_KEY, 50 + n, 70 + n, 2) for n in bad]
+    assert stats_of(data, rules).refused_records()[2] == [(n, NO_KEY, 50 + n, 70 + n, 2) for n in bad]
     for magic in (0, 1):
         parts = [builders.message(magic=magic, offset=n, key=key, timestamp=50 + n) for n, key in enumerate(keys)]
         inside = b"".join(parts)
-        result = stats_of(builders.wrapper(inside, magic=magic, offset=4), rules, payload=inside).refused()[2]
+        result = stats_of(builders.wrapper(inside, magic=magic, offset=4), rules, payload=inside).refused_records()[2]
         assert result == [(n, NO_KEY, 50 + n if magic else -1, n, magic) for n in bad]
-        assert stats_of(inside, rules).refused()[2] == [(0, NO_KEY, 51 if magic else -1, 1, magic)]
+        assert stats_of(inside, rules).refused_records()[2] == [(0, NO_KEY, 51 if magic else -1, 1, magic)]
         for following in range(4):
             short = builders.message(magic=magic, key=None)[: (26 if magic else 18) + following]
             short = builders.with_legacy_crc(builders.patched(short, 8, struct.pack(">i", len(short) - 12)))

@@ -1,4 +1,4 @@
-"""What is said of batches from their headers: RowCheck's flags, Rows.are_adjacent."""
+"""What is said of batches from their headers: RowCheck's flags, BatchRows.are_adjacent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import builders
 import pytest
 import reading
 
-from kafkarec._core import RowCheck, Rows
+from kafkarec._core import BatchRows, RowCheck
 
 pytestmark = pytest.mark.core
 
@@ -16,7 +16,7 @@ HEADER = 16  # of the flags in row_checks.pxd
 FIRST = builders.good_batch(5)
 
 
-def rows_of(*parts: bytes) -> Rows:
+def rows_of(*parts: bytes) -> BatchRows:
     [rows] = reading.read_batches(b"".join(parts), columns=[], errors="skip", restore=False).tables
     return rows
 

@@ -19,7 +19,7 @@ HEADER_FIRST = [form for form in FORMS if form.header_first]
 each_form = pytest.mark.parametrize("form", HEADER_FIRST, ids=str)
 
 
-def batch_of(deltas: list[int], **options: object) -> bytes:
+def read_batch_header(deltas: list[int], **options: object) -> bytes:
     return builders.batch([builders.record(offset_delta=delta) for delta in deltas], **options)
 
 
@@ -27,9 +27,9 @@ def batch_of(deltas: list[int], **options: object) -> bytes:
 @pytest.mark.parametrize("codec", CODECS)
 def test_ascending_offsets_that_end_at_the_headers_are_accepted(form: Form, codec: str) -> None:
     data = (
-        batch_of([0, 1, 2], codec=codec)
-        + batch_of([], codec=codec, payload=b"")
-        + batch_of([0, 5], last_offset_delta=5)
+        read_batch_header([0, 1, 2], codec=codec)
+        + read_batch_header([], codec=codec, payload=b"")
+        + read_batch_header([0, 5], last_offset_delta=5)
     )
     found = header_first.offsets(form.from_v2(data))
     assert found[:2] == (3, 5)
@@ -50,8 +50,8 @@ def test_ascending_offsets_that_end_at_the_headers_are_accepted(form: Form, code
     ],
 )
 def test_other_offsets_are_refused_and_still_decoded(form, codec, deltas, last, record, sides) -> None:
-    good = form.from_v2(batch_of([0]))
-    data = good + form.from_v2(batch_of(deltas, last_offset_delta=last, codec=codec, base_offset=50))
+    good = form.from_v2(read_batch_header([0]))
+    data = good + form.from_v2(read_batch_header(deltas, last_offset_delta=last, codec=codec, base_offset=50))
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         header_first.offsets(data)
     error = caught.value
@@ -98,7 +98,7 @@ def test_only_the_fields_are_decompressed(codec: str) -> None:
 @each_form
 @pytest.mark.parametrize("codec", CODECS)
 def test_truncated_fields_and_wrong_counts_are_refused(form: Form, codec: str) -> None:
-    good = form.from_v2(batch_of([0, 1], codec=codec))
+    good = form.from_v2(read_batch_header([0, 1], codec=codec))
     for count in (-1, 1, 3, 2**31 - 1):
         spoiled = builders.with_crc(good[:37] + count.to_bytes(4, "big", signed=True) + good[41:])
         with pytest.raises(kafkarec.InvalidRecordError):
@@ -111,7 +111,7 @@ def test_truncated_fields_and_wrong_counts_are_refused(form: Form, codec: str) -
 @pytest.mark.parametrize("codec", CODECS[1:])
 @each_form
 def test_bombs_stop_at_the_limit(form: Form, codec: str) -> None:
-    good = form.from_v2(batch_of([0], codec=codec))
+    good = form.from_v2(read_batch_header([0], codec=codec))
     codec_id = codecs.BY_NAME[codec].id
     # one record after the other is valid, in 60 MiB of fields
     bits = int.from_bytes(good[21:23], "big")
@@ -149,7 +149,7 @@ def test_a_long_record_is_not_read_again_and_again() -> None:
     count = 4_000_000
     body = b"\0\0\1\1" + builders.varint(count) + b"\0\0" * count
     payload = builders.varint(len(body)) + body
-    made = header_first.from_v2(batch_of([0]))
+    made = header_first.from_v2(read_batch_header([0]))
     header = made[:49]  # the varints of the header take 1, 6 and 1 bytes
     whole = builders.with_crc(header[:8] + (37 + len(payload)).to_bytes(4, "big") + header[12:] + payload)
     assert header_first.offsets(whole) == (1, 1, len(payload), len(payload))

@@ -19,7 +19,7 @@ from kafkarec.format import control
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.read.isolation import match
+from kafkarec.read.isolation import match_markers
 from kafkarec.read.walk import CHECKED_MARKERS, walk, walk_request
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.steps import (
@@ -52,7 +52,7 @@ def one_by_one(*want: Any, **options: Any) -> DecodeRequest:
 
 def outcome(parts: Parts, *, raises: bool) -> dict[str, Any]:
     try:
-        found = match(inputs_of(parts), raises=raises)
+        found = match_markers(inputs_of(parts), raises=raises)
     except InvalidRecordError as error:
         return {"error": str(error), "position": error.position, "base_offset": error.base_offset}
     names = ("notes", "decisions", "ahead", "damage", "first_offset", "next_offset", "max_timestamp", "open")
@@ -210,7 +210,7 @@ def test_ends() -> None:
         for step, data in steps_of(odd_log(seed, sound=True)):
             marks, ends = expected_marks(data)
             producers = Producers()
-            producers.run(step.rows, step.chunk, 0, len(step), 0)
+            producers.take(step.rows, step.chunk, 0, len(step), 0)
             assert (step.first_offset, step.last_offset, producers.max_timestamp) == ends
             of = zip(marks, *(kafkarec.scan(data).column(name) for name in ("producer_id", "last_offset")), strict=True)
             assert step.marker_keys() == {
@@ -281,17 +281,17 @@ def test_producers() -> None:
                 slow.take(row, mark, number, segment)
             cuts = sorted({0, len(step), chosen.randrange(len(step) + 1)})
             for start, stop in itertools.pairwise(cuts):
-                parts = producers.run(step.rows, step.chunk, start, stop, segment)
+                parts = producers.take(step.rows, step.chunk, start, stop, segment)
                 for name, part, width in zip(taken, parts, (WIDTH, WIDTH, len(Oddity._fields)), strict=True):
                     taken[name] += rows(memoryview(part).cast("q"), width)
         assert taken["ended"] == slow.ended and taken["without_data"] == slow.without_data
         odd = [one if one[0] == EPOCH_CHANGED else (*one[:2], one[-1]) for one in taken["odd"]]
         assert odd == slow.odd
         opened = {one: (one, slow.coordinator_epochs.get(one, -1), *numbers) for one, numbers in slow.open.items()}
-        assert list(producers.open().items()) == list(opened.items())
+        assert list(producers.open_transactions().items()) == list(opened.items())
         for producer in range(-2, 7):
-            assert producers.pop(producer) == opened.get(producer)
-            assert producers.pop(producer) is None
+            assert producers.pop_open(producer) == opened.get(producer)
+            assert producers.pop_open(producer) is None
         kinds_of_odd |= {one[0] for one in odd}
         some_open += bool(slow.open)
     assert kinds_of_odd == {EPOCH_CHANGED, UNREADABLE_MARKER} and some_open > 100

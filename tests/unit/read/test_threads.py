@@ -72,13 +72,13 @@ assert ours() <= 2, "the threads stay"
 def test_all_threads_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each waits until the others have begun, too."""
     everyone = threading.Barrier(3, timeout=60)
-    share = DecodeRequest.share
+    read_stretches = DecodeRequest.read_stretches
 
     def waiting(asked: DecodeRequest, stretches: Stretches) -> None:
         everyone.wait()
-        share(asked, stretches)
+        read_stretches(asked, stretches)
 
-    monkeypatch.setattr(DecodeRequest, "share", waiting)
+    monkeypatch.setattr(DecodeRequest, "read_stretches", waiting)
     assert same(kafkarec.decode(DATA, threads=3), kafkarec.decode(DATA))
 
 

@@ -112,7 +112,7 @@ def test_the_types() -> None:
 def test_values_are_in_the_callers_buffer_and_in_no_copy() -> None:
     data = bytearray(encoded())
     start = pa.py_buffer(data).address
-    ((chunk, _, _),) = (columns := viewed(data))._pieces
+    ((chunk, _, _),) = (columns := viewed(data))._slices
     value = pa.table(columns)["value"].chunk(0)
     _, _, in_memory, in_data = value.buffers()
     assert start < in_memory.address < in_memory.address + in_memory.size == start + len(data)

@@ -26,7 +26,7 @@ from kafkarec.format.checksum import batch_checksums
 from kafkarec.ops.verify import batch_checks
 from kafkarec.ops.verify.findings import Finding, Findings
 from kafkarec.read.decode_options import request
-from kafkarec.read.passes import read_pieces
+from kafkarec.read.passes import read_chunks
 from kafkarec.read.walk import walk
 
 pytestmark = pytest.mark.core
@@ -110,7 +110,7 @@ def test_bytes_after_a_message_are_found_from_the_first_one_on(magic: int, count
 def test_each_chunk_has_its_own_notes() -> None:
     odd = with_trailing_bytes(1, 1)
     data = b"".join((odd, kafkarec.encode([(0, 0, None, bytes(1 << 20), [])]))) * 3
-    assert len(list(read_pieces(AUDITED, Source(data)))) > 1
+    assert len(list(read_chunks(AUDITED, Source(data)))) > 1
     assert [one.count for one in agree(data)] == [3]
 
 
