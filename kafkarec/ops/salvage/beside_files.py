@@ -77,7 +77,7 @@ def find_useful_fillers(
     """The fillers that have something of what `probed`, a salvage without them, lacks, and what is said of all."""
     sources, beside = [], []
     start, place = log_start(partition), (partition.topic, partition.partition)
-    cleaned = not probed.reports_missing or any(one.data_folder.cleaned(*place) for one in partition.sources)
+    cleaned = not probed.reports_missing or any(one.data_folder.is_cleaned(*place) for one in partition.sources)
     damaged = [(first or 0, LONG_MAX if last is None else last) for first, last in probed.lost]
     lost = [] if cleaned else [*probed.lost, *probed.missing]  # at damage or in place of a segment, up to the end
     known = [(max(low, start), high) for low, high in lost if low is not None and high is not None and high >= start]
@@ -141,7 +141,7 @@ def _segment(source: SalvageSource, name: str) -> SegmentFile:
 
 def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Sequence[str]) -> None:
     taken, ends = [], []
-    valid = names.swaps_to_take(unnamed)
+    valid = names.swaps_to_rename(unnamed)
     for name in unnamed:
         if _log_file_state(name) != ".swap":
             continue
@@ -202,13 +202,13 @@ def add_lost_start(partition: PartitionSources, report: SalvagedPartition) -> No
             return
 
 
-def credible(partition: PartitionSources) -> list[RecordedEnd]:
+def credible_ends(partition: PartitionSources) -> list[RecordedEnd]:
     """The recorded ends of all sources, without wrong ones. A last segment that was not read to its end proves nothing
     about the log's, and so its source has none."""
     sources = partition.main_sources
     found = [one for source in sources if not source.segments for one in source.recorded_ends]
     read = ((source.recorded_ends, end) for source in sources if (end := _log_end(source)))
-    return [*found, *(one for recorded, end in read for one in recorded_ends.credible(recorded, end))]
+    return [*found, *(one for recorded, end in read for one in recorded_ends.credible_ends(recorded, end))]
 
 
 def mark_incomplete_ends(partition: PartitionSources) -> bool:
@@ -218,7 +218,7 @@ def mark_incomplete_ends(partition: PartitionSources) -> bool:
     any_tail = False
     for source in partition.main_sources:
         end = _log_end(source)
-        if end and source.end.has_tail and recorded_ends.above(source.recorded_ends, end):
+        if end and source.end.has_tail and recorded_ends.ends_above(source.recorded_ends, end):
             source.segments[-1].close()
             source.segments[-1] = source.segments[-1].copy(later_segment=True)
             any_tail = True
@@ -244,7 +244,7 @@ def end_without_segments(partition: PartitionSources, recorded: Sequence[Recorde
 def is_known_uncleaned(partition: PartitionSources) -> bool:
     """Whether cleaner-offset-checkpoint beside each source says that the log cleaner never worked on the log."""
     folders = [source.data_folder for source in partition.main_sources if source.log is not None]
-    known = [folder.cleaned(partition.topic, partition.partition) for folder in folders]
+    known = [folder.is_cleaned(partition.topic, partition.partition) for folder in folders]
     return bool(known) and not any(one is not False for one in known)
 
 

@@ -149,7 +149,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
     named = list(data_folders.values())
     for source in (source for one in partitions for source in one.sources):
         if source.log is not None:
-            source.data_folder = DataFolderState.above(source.log, data_folders)
+            source.data_folder = DataFolderState.of_log(source.log, data_folders)
     return SalvageInput(partitions, [one for one in left_out if one.kind != names.COPY], named)
 
 
@@ -252,7 +252,7 @@ def _had_segments(log: PartitionFiles) -> bool:
     if log.topic is None or log.partition is None:
         return False
     renamed = any(one.state and one.suffix == ".log" for file in log.left_out if (one := names.segment(file.name)))
-    return renamed or bool(recorded_ends.read(log, recorded_ends.DataFolderState.above(log)))
+    return renamed or bool(recorded_ends.read(log, recorded_ends.DataFolderState.of_log(log)))
 
 
 def _data_folder_files(folder: str) -> list[LeftOut]:

@@ -46,7 +46,7 @@ from kafkarec.write.fields import BatchHeader
 from .beside_files import (
     add_lost_start,
     batches_in,
-    credible,
+    credible_ends,
     end_without_segments,
     find_useful_fillers,
     is_known_uncleaned,
@@ -120,7 +120,7 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
             incomplete += good
     begin = len(report.set_aside)
     for row in incomplete:
-        folder.keep_aside(row.aside("snapshot_incomplete"), f"-{row.segment.name}")
+        folder.keep_aside(row.as_set_aside("snapshot_incomplete"), f"-{row.segment.name}")
     folder.join_aside(begin)
     for _, segment in copies:
         segment.close()
@@ -147,7 +147,7 @@ def plan(partition: PartitionSources, options: SalvageOptions) -> list[PlannedFo
     made = _plan_merged(partition, options)
     if mark_incomplete_ends(partition):
         made = _plan_merged(partition, options)
-    recorded = credible(partition)
+    recorded = credible_ends(partition)
     if partition.fillers:
         _compare_end(partition, made.report, recorded)
         missing = made.report

@@ -242,7 +242,7 @@ class PlanBuilder:
             self.report.duplicates += good.batches
             self.report.duplicate_size += good.size
         elif reason:
-            self.folder.keep_aside(good.aside(reason))
+            self.folder.keep_aside(good.as_set_aside(reason))
         else:
             self._report_missing_offsets(good.base, good.follows_damage)
             report = self.report

@@ -27,7 +27,7 @@ from kafkarec.sources.files import FileObject
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.state import epoch_history
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.log_reading import tables
+from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.rebuild_folder import EachStep, rebuild_side_files, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import FileGroup
@@ -104,7 +104,7 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
                 read(data)
                 if name == leader_epochs.NAME and len(partition.sources) > 1:
                     seen: list[tuple[int, int]] = []  # by the merged log
-                    for table in tables(log.segments, errors="skip"):
+                    for table in batch_tables(log.segments, errors="skip"):
                         columns = table.column("partition_leader_epoch"), table.column("last_offset")
                         for epoch, last in zip(*columns, strict=True):
                             if epoch is not None and (not seen or seen[-1][0] != epoch):

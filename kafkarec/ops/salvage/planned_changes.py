@@ -50,7 +50,7 @@ from kafkarec.recover.marker_evidence import UNDECIDED, Decision
 from kafkarec.recover.steps import as_stored
 from kafkarec.state.producers import producers_at_log_start
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.log_reading import tables
+from kafkarec.storage.log_reading import batch_tables
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
@@ -184,7 +184,7 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
             break
         later = log.segments[number + 1 :]
         end = (later[0].base_offset or 0) if later else 2**63
-        rows = (row for table in tables([segment]) for row in table)
+        rows = (row for table in batch_tables([segment]) for row in table)
         for row in chain(rows, (None,)):
             until = end if row is None else row["last_offset"] + 1
             first = until if row is None else row["base_offset"]
@@ -261,7 +261,7 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
     for producer, txn in matched.open.items():
         left_out.setdefault(producer, []).append(_Span(txn.first_offset, 2**63, "transaction_not_ended"))
     for segment in log.segments:
-        for table in tables([segment]):
+        for table in batch_tables([segment]):
             magics, positions = table.column("magic"), table.column("position")
             for position in (at for at, magic in zip(positions, magics, strict=True) if magic >= BATCH_MAGIC):
                 old = v2_header(segment.raw(position, V2_OVERHEAD))

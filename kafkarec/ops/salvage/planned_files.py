@@ -27,7 +27,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import partial_read_failure
 from kafkarec.storage.good_batches import SetAsideBatch
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.log_reading import tables
+from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, NewFile
@@ -323,7 +323,7 @@ class PlannedFolder:
             return
         for file in (file for file in report.files if file.name in moved):
             segment = SegmentFile(self.join(file.name), file.name, folder=self)
-            found = [table for table in tables([segment]) if len(table)]
+            found = [table for table in batch_tables([segment]) if len(table)]
             file.last_offset = found[-1].column("last_offset")[-1] if found else None
             first = found[0].column("base_offset")[0] if found else None
             if first is not None or not found:  # a wrapper message has none: the first batch is then the same as before

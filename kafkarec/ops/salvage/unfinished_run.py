@@ -23,7 +23,7 @@ from kafkarec._version import __version__
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage.log_reading import tables
+from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
@@ -190,6 +190,6 @@ def _batches(segments: Iterable[SegmentFile], check_crcs: bool = False) -> Count
     found = Counter[_Batch]()
     for segment in segments:
         with suppress(OSError, KafkaRecordError):
-            for table in tables([segment], errors="skip", check_crcs=check_crcs):
+            for table in batch_tables([segment], errors="skip", check_crcs=check_crcs):
                 found.update(zip(*map(table.column, ("crc", "size_in_bytes")), strict=True))
     return found

@@ -165,7 +165,7 @@ def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered
             for segment in log.segments:
                 if segment.base_offset is None or segment.name != log_name(segment.base_offset):
                     raise ValueError(f"{segment.path} does not have a name as in a broker's folder; {_ADVICE}")
-            swaps = names.swaps_to_take(os.listdir(folder))
+            swaps = names.swaps_to_rename(os.listdir(folder))
             if swaps:
                 raise ValueError(f"{folder} contains {swaps[0]}, which a broker must first swap in; {_ADVICE}")
             if log.segments:

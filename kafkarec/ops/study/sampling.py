@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import offset_index
-from kafkarec.storage.log_reading import tables
+from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.segment_file import SegmentFile
 
@@ -57,7 +57,7 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Samp
     if sample is None or total <= sample:
         for segment in segments:  # in pieces of whole batches; a trial holds a piece in memory several times
             begin = 0
-            for table in tables([segment], errors="skip"):
+            for table in batch_tables([segment], errors="skip"):
                 for position in table.column("position"):
                     if position - begin >= PIECE_BYTES:
                         yield Sample(segment, begin, segment.raw(begin, position - begin))
@@ -99,7 +99,7 @@ def _batches(segment: SegmentFile, least: int, length: int, start: int | None) -
     """At least `length` bytes of batches, fewer at the end, none below position `least`; None if there are none. start:
     an offset from which on to look for them"""
     begin = end = None
-    for table in tables([segment], errors="skip", record_range=RecordRange.of(start, None, None, None)):
+    for table in batch_tables([segment], errors="skip", record_range=RecordRange.of(start, None, None, None)):
         for position, size in zip(table.column("position"), table.column("size_in_bytes"), strict=True):
             if position < least:
                 continue

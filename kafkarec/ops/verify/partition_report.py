@@ -158,14 +158,14 @@ def _end(
     nothing about it, and so there are none."""
     if not segments:
         end = recorded_ends.end_without_segments(log, ends)
-        return EndVerdict(end, recorded_ends.above(ends, end))
+        return EndVerdict(end, recorded_ends.ends_above(ends, end))
     nexts = [one.offsets.next for one in segments if one.offsets.next is not None]
     after_last = max(nexts, default=None) if order is None else order.next_offset
     highest = max(after_last or 0, *(one.base_offset_or_zero for one in segments))
     last = segments[-1]
     end = LogEnd(highest, last.good_end, None if after_last is None else after_last - 1)
     is_unread = last.is_unread or any(is_unchecked(one.reason) for one in last.damage)  # the log may go on there
-    return EndVerdict(end, () if is_unread else recorded_ends.above(ends, end))
+    return EndVerdict(end, () if is_unread else recorded_ends.ends_above(ends, end))
 
 
 def _report_higher_ends(log: PartitionFiles, verdict: EndVerdict, findings: Findings) -> None:
@@ -281,11 +281,11 @@ def _check_gaps(
     _leave_out_salvaged(salvaged, gaps, findings)
     for one in files:
         _leave_out_salvaged(salvaged, one.offsets.gaps, one.findings)
-    compacted = data_folder.cleaned(log.topic, log.partition)
+    compacted = data_folder.is_cleaned(log.topic, log.partition)
     if any(one.signs_of_cleaning for one in files):
         compacted = True
     elif compacted is False and (gaps.count or any(one.offsets.gaps.count for one in files)):
-        compacted = recorded_ends.cleaned_meanwhile(log)
+        compacted = recorded_ends.was_cleaned_meanwhile(log)
     in_order = _in_order(files)
     by_path, between_segments = {one.path: one for one in in_order}, {}
     for gap in gaps.listed:

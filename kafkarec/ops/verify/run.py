@@ -180,7 +180,7 @@ def verify(
             """The reports of logs, and whether one that is not fine was changed by a broker while it was read."""
             known = []
             for log in logs:  # read before them: a broker may be writing both
-                files, folder = _files(log), DataFolderState.above(log, data_folders)
+                files, folder = _files(log), DataFolderState.of_log(log, data_folders)
                 known.append((files, folder, recorded_ends.read(log, folder)))
             made = []
             results = check_all(logs, max_decompressed_bytes, sequences, threads, progress)
