@@ -72,7 +72,7 @@ def read_failure(error: Exception, path: str) -> ReadFailure:
             what = non_file_kind(path)
     if what is not None:
         return ReadFailure(path, cause, f"{what}, not a file")
-    text = _missing(path) if cause == MISSING else error.strerror or str(error)
+    text = _missing_text(path) if cause == MISSING else error.strerror or str(error)
     return ReadFailure(path, cause, text[:1].lower() + text[1:])  # the rest may name a variable, such as TMPDIR
 
 
@@ -91,7 +91,7 @@ def unsearched_failure(path: str, position: int, length: int) -> ReadFailure:
     return ReadFailure(path, LIMIT, f"bytes {position} to {position + length - 1} were not searched to their end")
 
 
-def _missing(path: str) -> str:
+def _missing_text(path: str) -> str:
     if os.path.islink(path):
         return f"a link to {os.readlink(path)}, which cannot be found"
     return "no such file or directory"

@@ -391,10 +391,8 @@ class Follower:
                 known.name, known.at = name, ReadTo()
             of_segment = settled if name == chosen[-1] else None
             with self._segment_named(name, later_segment=of_segment is None) as segment:
-                decode_request, source = (
-                    segment.named(asked),
-                    self._source_without_tail(segment, known.at.position, of_segment),
-                )
+                decode_request = segment.named(asked)
+                source = self._source_without_tail(segment, known.at.position, of_segment)
                 for part, after in read_on(decode_request, source, known.at):
                     doubt = self._first_doubtful_position(part, known.at, of_segment)
                     if doubt < _ALL:

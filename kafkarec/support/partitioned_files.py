@@ -81,7 +81,7 @@ class PartitionedFiles:
     def close(self) -> list[WrittenFile]:
         """Completes all files; returns what was written."""
         while self._files:
-            self._close(next(iter(self._files)))
+            self._close_file(next(iter(self._files)))
         return self._done
 
     def drop(self) -> None:
@@ -125,14 +125,14 @@ class PartitionedFiles:
         if file.writer is None:
             is_open = [each for each, other in self._files.items() if other.writer is not None]
             if len(is_open) >= MOST_OPEN:
-                self._close(is_open[0])
-            self._begin(file, folder, table.schema)
+                self._close_file(is_open[0])
+            self._open_file(file, folder, table.schema)
         file.writer.write_table(table, row_group_size=len(table))
         file.rows += len(table)
         if file.sink.tell() >= FILE_BYTES:
-            self._close(folder)
+            self._close_file(folder)
 
-    def _begin(self, file: _File, folder: str, schema: Any) -> None:
+    def _open_file(self, file: _File, folder: str, schema: Any) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -155,7 +155,7 @@ class PartitionedFiles:
             column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
         )
 
-    def _close(self, folder: str) -> None:
+    def _close_file(self, folder: str) -> None:
         if self._files[folder].held:
             self._write_group(folder)
         file = self._files.pop(folder, None)  # None: that group has completed it

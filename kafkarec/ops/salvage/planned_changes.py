@@ -45,7 +45,7 @@ from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import aborted_spans, match
 from kafkarec.read.walk import MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
-from kafkarec.recover.holes import Hole, examined, marker_bytes
+from kafkarec.recover.holes import Hole, marker_bytes, with_content
 from kafkarec.recover.marker_evidence import UNDECIDED, Decision
 from kafkarec.recover.steps import as_stored
 from kafkarec.state.producers import producers_at_log_start
@@ -142,7 +142,7 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
             continue
         if len(inside) == 1 and inside[0].file in segments:
             [lost] = inside
-            hole = examined(hole, lost.length, marker_bytes(segments[lost.file], lost.position))
+            hole = with_content(hole, lost.length, marker_bytes(segments[lost.file], lost.position))
         holes.append(hole)
     return sorted(holes, key=lambda hole: hole.first)
 

@@ -336,7 +336,7 @@ class ActiveSegment:
         """The end index of the run of batches from `start` on that can be appended to this segment; `start`: the log
         must be rolled before the first one."""
         settings, size, first = self._settings, self.size, self._first_timestamp
-        offset_entries, time_entries = self.index_builder.entries  # 0 or less is left of a full index
+        offset_entries, time_entries = self.index_builder.entry_counts  # 0 or less is left of a full index
         left = min(
             settings.max_index_size // offset_index.ENTRY_SIZE - offset_entries,
             settings.max_index_size // time_index.ENTRY_SIZE - 1 - time_entries,
