@@ -95,10 +95,10 @@ def batches_of(step: Step, counts: Iterable[int], at: Sequence[int] | None = Non
     else:
         columns = [[step.cell(name, row) for row in at] for name in _HEADER]
     bounds = [0, *accumulate(counts)]
-    return map(SourceBatch, *map(_filled, _HEADER, columns), bounds[:-1], bounds[1:])
+    return map(SourceBatch, *map(_without_none, _HEADER, columns), bounds[:-1], bounds[1:])
 
 
-def _filled(name: str, values: list[Any]) -> list[Any]:
+def _without_none(name: str, values: list[Any]) -> list[Any]:
     if name in _NONE_IS_MINUS_ONE and None in values:
         return [-1 if value is None else value for value in values]
     return values
@@ -146,13 +146,13 @@ def new_header(batch: SourceBatch) -> BatchHeader:
 
 def empty_batch(header: BatchHeader, max_timestamp: int) -> bytes:
     """A batch without records, as the log cleaner leaves one (DefaultRecordBatch.writeEmptyHeader)."""
-    return _no_rows().write(
+    return _empty_record_input().write(
         header._replace(log_append_time=max_timestamp, base_timestamp=-1, max_timestamp=max_timestamp)
     )
 
 
 @cache
-def _no_rows() -> RecordInput:
+def _empty_record_input() -> RecordInput:
     return record_input_of([])
 
 

@@ -34,13 +34,13 @@ def explain(
     if not 0 <= position <= len(view):
         raise ValueError(f"position {position}: outside the {len(view)} bytes of data")
     view = view[position:]
-    size, fault = _extent(view)
+    size, fault = _size_to_explain(view)
     view = view[:size]
     writer = SpanWriter(view)
     zeros = _leading_zeros(view)
     # Offset, size, checksum and magic of 0: no writer writes that, though it looks like a message of magic 0.
     if not size or zeros >= min(size, layout.UP_TO_MAGIC) >= layout.LOG_OVERHEAD:
-        return _zeros(writer, position, zeros)
+        return _explain_zeros(writer, position, zeros)
     magic, sections = view[layout.V2_AT.magic] if size >= layout.UP_TO_MAGIC else None, list[Section]()
     if magic in layout.BATCH_MAGICS:
         sections = add_batch(writer, fault, max_decompressed_bytes, records)
@@ -59,7 +59,7 @@ def explain(
     return replace(found, headline=_headline(found))
 
 
-def _extent(view: memoryview) -> tuple[int, FieldFault | None]:
+def _size_to_explain(view: memoryview) -> tuple[int, FieldFault | None]:
     """(bytes to explain, the error of the length field)."""
     left = len(view)
     if left < layout.LOG_OVERHEAD:
@@ -84,7 +84,7 @@ def _leading_zeros(view: memoryview) -> int:
     return len(view)
 
 
-def _zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
+def _explain_zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
     size = writer.left
     if not size:
         return Explanation(position, 0, "nothing: the bytes end here", (Section("batch", writer.data, ()),))

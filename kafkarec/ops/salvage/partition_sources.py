@@ -125,7 +125,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
     for one in sources:
         for opened in _open(one, left_out, alone=len(sources) == 1):
             if isinstance(opened, PartitionFiles | DataFolderFiles):
-                left_out += [_explained(opened.path, one) for one in opened.left_out]
+                left_out += [_left_out_with_path(opened.path, one) for one in opened.left_out]
             if isinstance(opened, DataFolderFiles):
                 left_out += _data_folder_files(opened.path)
                 folders += opened.folders
@@ -133,13 +133,13 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
                 if log is not opened and isinstance(opened, DataFolderFiles):
                     left_out += [one._replace(name=os.path.join(log.path, one.name)) for one in log.left_out]
                 if log.segments_for_reports or log.checkpoints or _had_segments(log):
-                    _add(by_key, log, isinstance(opened, SegmentFile), topic, partition)
+                    _add_log(by_key, log, isinstance(opened, SegmentFile), topic, partition)
     partitions = list(by_key.values())
     unread = next((one for one in left_out if one.kind == names.UNREADABLE), None)
     if not partitions and unread:
         raise OSError(errno.EIO, unread.why, unread.name)
     if not partitions:
-        raise Refused(f"there is nothing to salvage: no .log file was found{_to_name_itself(left_out)}")
+        raise Refused(f"there is nothing to salvage: no .log file was found{_advice_to_name(left_out)}")
     taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
     for each in partitions:
         each.folder = take_folder_name(taken) if each.topic is None else f"{each.topic}-{each.partition}"
@@ -153,7 +153,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
     return SalvageInput(partitions, [one for one in left_out if one.kind != names.COPY], named)
 
 
-def _to_name_itself(left_out: Iterable[LeftOut]) -> str:
+def _advice_to_name(left_out: Iterable[LeftOut]) -> str:
     """What was left out, with records, and is read if it is named: folders of deleted partitions, files with
     batches."""
     found: list[str] = []
@@ -231,11 +231,11 @@ def unread_side_files(partition: PartitionSources) -> list[ReadFailure]:
                 if name in names.TEXT_FILES
                 or (one and one.suffix in names.SIDECARS and not (one.state or one.packed_suffix))
             ]
-        failures += [failure for name in beside if (failure := _failure(folder, name)) is not None]
+        failures += [failure for name in beside if (failure := _read_failure_of(folder, name)) is not None]
     return failures
 
 
-def _failure(folder: LocalFolder, name: str) -> ReadFailure | None:
+def _read_failure_of(folder: LocalFolder, name: str) -> ReadFailure | None:
     """Why a file cannot be read; None: it can, or does not exist."""
     try:
         folder.read(name)
@@ -265,7 +265,7 @@ def _data_folder_files(folder: str) -> list[LeftOut]:
     for name in found:
         path, what = os.path.join(folder, name), names.explain(name)
         if what.kind == "file" and os.path.isfile(path):
-            unread = _failure(LocalFolder(folder), name)
+            unread = _read_failure_of(LocalFolder(folder), name)
             if unread is None:
                 left_out.append(LeftOut(path, f"not copied: {what.sentence}", what.kind))
             else:
@@ -273,7 +273,7 @@ def _data_folder_files(folder: str) -> list[LeftOut]:
     return left_out
 
 
-def _explained(folder: str, one: LeftOut) -> LeftOut:
+def _left_out_with_path(folder: str, one: LeftOut) -> LeftOut:
     """A file or folder that is not read, with its path. Files in lost+found may be segments that are missing
     elsewhere."""
     path = os.path.join(folder, one.name)
@@ -326,7 +326,7 @@ def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | 
         return folders
 
 
-def _add(
+def _add_log(
     by_key: dict[Any, PartitionSources], log: PartitionFiles, alone: bool, topic: str | None, partition: int | None
 ) -> None:
     """Adds copies of the log's segments, as they are held open and closed, to a source of their partition."""

@@ -77,9 +77,9 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Samp
         least = max(0, position - each // 2)
         indexed = _indexed_offset(segment, least)
         least = max(least, read_to.get(segment.path, 0))
-        piece = _batches(segment, least, each, indexed)
+        piece = _sample_from(segment, least, each, indexed)
         if piece is None and indexed is not None:  # or the entry is wrong, and no batch is as late as its offset
-            piece = _batches(segment, least, each, None)
+            piece = _sample_from(segment, least, each, None)
         if piece is not None:
             read_to[segment.path] = piece.begin + len(piece.data)
             yield piece
@@ -95,7 +95,7 @@ def _indexed_offset(segment: SegmentFile, position: int) -> int | None:
     return entries[number - 1].offset if number else None
 
 
-def _batches(segment: SegmentFile, least: int, length: int, start: int | None) -> Sample | None:
+def _sample_from(segment: SegmentFile, least: int, length: int, start: int | None) -> Sample | None:
     """At least `length` bytes of batches, fewer at the end, none below position `least`; None if there are none. start:
     an offset from which on to look for them"""
     begin = end = None

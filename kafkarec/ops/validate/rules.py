@@ -40,7 +40,7 @@ class Rules(NamedTuple):
         return 0 if self.create_time else 1
 
 
-def time_limit(name: str, limit: int | None) -> int:
+def checked_time_limit(name: str, limit: int | None) -> int:
     """How far, in ms, a create time may be from `now`; None: no limit."""
     return NO_LIMIT if limit is None else fitting(name, limit, 64)
 
@@ -125,7 +125,7 @@ def refuse_records(
 ) -> NoReturn:
     """`wrong`: from `_verbs.Request.refused`; `batch`: position, base offset and next position of the batch."""
     count, of_time, notes = wrong
-    errors = tuple(RecordError(index, _why(what, magic, rules, *rest)) for index, what, *rest in notes)
+    errors = tuple(RecordError(index, _refusal_text(what, magic, rules, *rest)) for index, what, *rest in notes)
     position, base_offset, next_position = batch
     shown = "; ".join(f"record {one.batch_index}: {one.message}" for one in errors[:3])
     raise error(
@@ -141,7 +141,7 @@ def refuse_records(
     )
 
 
-def _why(rule: int, magic: int, rules: Rules, timestamp: int, offset: int, own_magic: int) -> str:
+def _refusal_text(rule: int, magic: int, rules: Rules, timestamp: int, offset: int, own_magic: int) -> str:
     if rule == OTHER_MAGIC:
         return f"its magic {own_magic} is not the outer magic {magic}"
     if rule == NO_KEY:
@@ -173,7 +173,7 @@ class FirstBatch(NamedTuple):
         refuse(reason, base_offset=self.base_offset, next_position=self.size, **sides)
 
 
-def check(batch: FirstBatch, rules: Rules) -> None:
+def check_batch(batch: FirstBatch, rules: Rules) -> None:
     """Raises InvalidRecordError for a batch that the sender must not send or the wanted magic cannot store."""
     if rules.from_client:
         if batch.magic >= BATCH_MAGIC:
