@@ -170,7 +170,10 @@ class MatchedTransactions:
         read = step.number, step.segment.path
         if read != self._input:
             self._input = read
-            self._begin_segment(step.segment)
+            self._unmatched_before += self._unmatched.values()
+            self.segments.append(step.segment)
+            self._segment_start = None
+            self._read_index()
         self.damage += step.damage
         holes = self._hole_finder.holes_in(step, self._segment_number, self.next_offset)
         if not len(step):
@@ -245,12 +248,6 @@ class MatchedTransactions:
     def _segment_number(self) -> int:
         """The number of the last segment."""
         return len(self.segments) - 1
-
-    def _begin_segment(self, segment: Any) -> None:
-        self._unmatched_before += self._unmatched.values()
-        self.segments.append(segment)
-        self._segment_start = None
-        self._read_index()
 
     def _read_index(self) -> None:
         """Reads the .txnindex of the last segment."""

@@ -151,7 +151,10 @@ class AfterDamage(NamedTuple):
         for magic in (2, stored) if 0 <= stored < 2 else (2,):
             end = decoder.end_by_content(position, magic, stop)
             raw = decoder.bytes_at(position, end) if end >= 0 else None
-            if raw is None or not _is_readable(decoder, position, end, magic):
+            # all bytes but those of the length, and of magic 2 its magic
+            length_at, magic_at = position + layout.V2_AT.batch_length, position + layout.V2_AT.magic
+            spans = (position, length_at), (length_at + 4, magic_at), (magic_at + (magic == 2), end)
+            if raw is None or not all(decoder.is_readable(*span) for span in spans):
                 continue
             length = len(raw) - layout.LOG_OVERHEAD
             changes = _patch(raw, {"batch_length": (length, CHECKSUM), "magic": (magic, CHECKSUM)})
@@ -231,13 +234,6 @@ def _frames(decoder: Decoder, position: int) -> Frames:
 
 def _good_batches(decoder: Decoder) -> list[Offsets]:
     return [Offsets(*row) for row in decoder.good_batches()]
-
-
-def _is_readable(decoder: Decoder, position: int, end: int, magic: int) -> bool:
-    """Whether all bytes could be read but those of the length, and of magic 2 its magic."""
-    length_at, magic_at = position + layout.V2_AT.batch_length, position + layout.V2_AT.magic
-    spans = (position, length_at), (length_at + 4, magic_at), (magic_at + (magic == 2), end)
-    return all(decoder.is_readable(*span) for span in spans)
 
 
 # ---- the bytes of headers

@@ -156,7 +156,7 @@ class Step:
         found = self._columns.get(name)
         if found is None:
             at = _COLUMNS[name]
-            found = cells(self._batch_chunk, at, BATCH_LAYOUT.schema[at].format, 0, len(self.rows))
+            found = cells(self._table, at, BATCH_LAYOUT.schema[at].format, 0, len(self.rows))
             self._columns[name] = found
         return found
 
@@ -174,7 +174,7 @@ class Step:
         return [min(last, at) if base is None else base for base, last, at in zip(bases, lasts, before, strict=True)]
 
     @cached_property
-    def _batch_chunk(self) -> Chunk:
+    def _table(self) -> Chunk:
         return self.rows.chunk(BATCH_LAYOUT)
 
     @property

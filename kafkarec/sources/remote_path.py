@@ -94,21 +94,18 @@ class RemotePath:
     def entries(self) -> list[FolderEntry]:
         path = self._path.rstrip("/")
         try:
-            if self._of_web:
-                return self._entries_of_web_page(path + "/")
+            if self._of_web:  # the links of a web page to addresses below its own; their sizes need one request each
+                own = path + "/"
+                links = [one for one in self._fs.ls(own, detail=True) if "?" not in one["name"] and one["name"] != own]
+                files = [one for one in links if one["type"] != "directory"]
+                for one, size in zip(files, self._fs.sizes([one["name"] for one in files]), strict=True):
+                    one["size"] = size
+                return [_entry(one) for one in links]
             listed = self._fs.ls(path, detail=True)
         except Exception as error:
             raise self.error(error) from error
         # A bucket may have an empty object with the name of the folder itself, which is not in the folder.
         return [_entry(one) for one in listed if one["name"].rstrip("/") != path]
-
-    def _entries_of_web_page(self, url: str) -> list[FolderEntry]:
-        """The links of a web page to addresses below its own. Their sizes need one request each."""
-        listed = [one for one in self._fs.ls(url, detail=True) if "?" not in one["name"] and one["name"] != url]
-        files = [one for one in listed if one["type"] != "directory"]
-        for one, size in zip(files, self._fs.sizes([one["name"] for one in files]), strict=True):
-            one["size"] = size
-        return [_entry(one) for one in listed]
 
     def opened(self, size: int | None) -> RemoteObject:
         """size: from a listing, if known, which saves a request except with pyarrow."""

@@ -116,7 +116,7 @@ class Finder:
         """The logs, one for each folder and partition, not yet joined. ValueError for a condition on a key that no
         folder has, and for folders without any name that is known, which are probably the wrong ones."""
         found: dict[tuple[str, str, int], list[PartitionFiles]] = {}
-        wrong: list[str] = []
+        wrong: list[tuple[str, list[LeftOut]]] = []
         self.left_out = []
         waiting, are_roots = self.roots(), True
         while waiting:
@@ -134,7 +134,7 @@ class Finder:
                 if isinstance(one, DataFolderFiles):
                     below |= self._key_folders(one, keys)
                     unknown = [left for left in one.left_out if "=" not in left.name and left.name[0] not in _NO_DATA]
-                    wrong += [_wrong_folder_text(path, unknown)] if unknown and not logs else []
+                    wrong += [(path, unknown)] if unknown and not logs else []
                     if are_roots:
                         aliens = (left.name for left in unknown if left.is_folder and left.kind == names.FOREIGN)
                         self.left_out += [os.path.join(path, name) for name in aliens]
@@ -143,8 +143,18 @@ class Finder:
             self.key_values()
         self.where.check_names()
         if wrong and not found:
-            raise ValueError(wrong[0])
-        return list(map(self._log_of_folder, found.values()))
+            path, unknown = wrong[0]
+            shown = ", ".join(sorted(each.name for each in unknown)[:_SHOWN])
+            raise ValueError(
+                f"{path} holds no segments and no partition folders, but {shown}. Name the folders above the segments, "
+                f"such as {path.rstrip('/')}/*"
+            )
+        merged = []
+        for logs in found.values():  # the segments of a folder may have been named one by one and twice
+            segments = {_full_path(segment.path): segment for log in logs for segment in log.segments}
+            in_order = sorted(segments.values(), key=by_base_offset)
+            merged.append(logs[0] if len(logs) == 1 else self._log_of_segments(in_order))
+        return merged
 
     def _key_folders(self, folder: FolderFiles, keys: Keys) -> dict[str, Keys]:
         """The key folders in a folder, each with its keys."""
@@ -163,13 +173,6 @@ class Finder:
                 raise
             self.unreadable(error)
             return None
-
-    def _log_of_folder(self, logs: list[PartitionFiles]) -> PartitionFiles:
-        """The log of the segments of one folder, which may have been named one by one and twice."""
-        if len(logs) == 1:
-            return logs[0]
-        segments = {_full_path(segment.path): segment for log in logs for segment in log.segments}
-        return self._log_of_segments(sorted(segments.values(), key=by_base_offset))
 
     def _log_of_segments(self, segments: list[SegmentFile]) -> PartitionFiles:
         first, last = segments[0], segments[-1].copy(later_segment=False)
@@ -225,8 +228,16 @@ class Finder:
         parts: dict[tuple[str, int], list[PartitionFiles]] = {}
         for log in logs:
             parts.setdefault(_topic_partition(log), []).append(log)
-        several = {key: _sorted_segments(each) for key, each in parts.items() if len(each) > 1}
-        borders = [border for segments in several.values() for border in _pairs_across_folders(segments)]
+        several: dict[tuple[str, int], list[SegmentFile]] = {}
+        borders: list[tuple[SegmentFile, SegmentFile]] = []  # segments that follow each other and are in two folders
+        for key, of_one in parts.items():
+            if len(of_one) > 1:
+                segments = [segment for log in of_one for segment in log.segments]
+                # of two with one base offset first the empty one, which a roll has made
+                segments.sort(key=lambda each: (each.base_offset or 0, each.listed_size != 0, each.path))
+                pairs = pairwise(each for each in segments if each.listed_size != 0)  # empty ones have no offsets
+                borders += [each for each in pairs if os.path.dirname(each[0].path) != os.path.dirname(each[1].path)]
+                several[key] = segments
         new = [first for first, _ in borders if (first.path, first.listed_size) not in self._ends]
         ends = map_requests(self._end_offset, new, self.is_remote)
         self._ends.update({(each.path, each.listed_size): end for each, end in zip(new, ends, strict=True)})
@@ -291,23 +302,3 @@ def _set_keys_and_partition(log: PartitionFiles, keys: Keys) -> None:
     for key, named, wanted in zip(("topic", "partition"), (log.topic, log.partition), by_keys, strict=True):
         if None not in (named, wanted) and named != wanted:
             raise ValueError(f"{display_url(path)} is in a folder {key}={wanted}, and its log is of {key} {named}")
-
-
-def _wrong_folder_text(path: str, unknown: list[LeftOut]) -> str:
-    shown = ", ".join(sorted(each.name for each in unknown)[:_SHOWN])
-    return (
-        f"{path} holds no segments and no partition folders, but {shown}. Name the folders above the segments, such as "
-        f"{path.rstrip('/')}/*"
-    )
-
-
-def _sorted_segments(parts: Iterable[PartitionFiles]) -> list[SegmentFile]:
-    """The segments of all folders by offset; of two with one base offset first the empty one, which a roll has made."""
-    segments = [segment for part in parts for segment in part.segments]
-    return sorted(segments, key=lambda each: (each.base_offset or 0, each.listed_size != 0, each.path))
-
-
-def _pairs_across_folders(segments: list[SegmentFile]) -> list[tuple[SegmentFile, SegmentFile]]:
-    """The pairs of segments that follow each other and are in two folders; empty ones have no offsets."""
-    filled = [each for each in segments if each.listed_size != 0]
-    return [(one, two) for one, two in pairwise(filled) if os.path.dirname(one.path) != os.path.dirname(two.path)]

@@ -139,17 +139,15 @@ def _start_of_last_records(
         if (start.offset is None and is_first) or (start.offset is not None and start.is_known and counts_suffice):
             return begin, count
         pieces = log_reading.pieces([group], trial, record_range.starting_at(begin), isolated)
-        rows = sum(_count_from(start, group.index(segment), records) for segment, records in pieces)
+        rows = 0  # at the start or behind it: others have a wrong offset
+        for segment, records in pieces:
+            number = group.index(segment)
+            rows += len(records) if number >= start.number else 0
+            if number == start.number:
+                rows -= bisect_left(records.column("batch_position"), start.position)
         if rows >= count or start.offset is None:
             return begin, rows
         needed, before = needed * _GROWTH, start
-
-
-def _count_from(start: _StartOfLastRecords, number: int, records: RecordColumns) -> int:
-    """How many records of the segment `number` are at the start or behind it: others have a wrong offset."""
-    if number != start.number:
-        return len(records) if number > start.number else 0
-    return len(records) - bisect_left(records.column("batch_position"), start.position)
 
 
 def _start_by_headers(
@@ -206,7 +204,11 @@ def _count_in_range(
     tables: deque[tuple[BatchTable, list[int]]] = deque()
     total = 0
     for table in log_reading.batch_tables([segment], errors="skip", record_range=offsets):
-        counts = _record_counts(table, control)
+        headers = zip(table.column("record_count"), table.column("is_control"), strict=True)
+        # 1 for a message of magic 0 or 1, which may have more
+        counts = [
+            0 if is_control and not control else 1 if count is None else max(count, 0) for count, is_control in headers
+        ]
         tables.append((table, counts))
         total += sum(counts)
         while total - sum(tables[0][1]) >= needed and len(tables) > 1:
@@ -223,11 +225,3 @@ def _count_in_range(
         lowest = least_known(lowest, *offsets_of_batches)
         position = table.column("position")[first] if first < len(counts) else position
     return rows, lowest, position
-
-
-def _record_counts(table: BatchTable, control: bool) -> list[int]:
-    """The record count of each batch by its header; 1 for a message of magic 0 or 1, which may have more."""
-    return [
-        0 if is_control and not control else 1 if count is None else max(count, 0)
-        for count, is_control in zip(table.column("record_count"), table.column("is_control"), strict=True)
-    ]

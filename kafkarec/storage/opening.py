@@ -70,7 +70,13 @@ class Opener:
         if remote.is_url(text):
             local = remote.local_path(text)
             if local is None:
-                return self._open_remote(text, storage_options or {}, topic, number)
+                _demand_batches(text)
+                options = storage_options or {}
+                info = remote.stat(text, options)
+                if info.is_dir:
+                    return self._open_folder(RemoteFolder(text, options), topic, number)
+                above, _, name = text.rpartition("/")
+                return self._segment_of_file(RemoteFolder(above, options), name, info.size, topic, number)
             text = local
         if os.path.isdir(text):
             return self._open_folder(LocalFolder(text), topic, number)
@@ -78,14 +84,6 @@ class Opener:
         folder, name = os.path.split(text)
         size = os.stat(text).st_size or None  # 0 for a block device is not its size; raises the system's error early
         return self._segment_of_file(LocalFolder(folder), name, size, topic, number)
-
-    def _open_remote(self, url: str, options: dict[str, Any], topic: str | None, partition: int | None) -> Opened:
-        _demand_batches(url)
-        info = remote.stat(url, options)
-        if info.is_dir:
-            return self._open_folder(RemoteFolder(url, options), topic, partition)
-        above, _, name = url.rpartition("/")
-        return self._segment_of_file(RemoteFolder(above, options), name, info.size, topic, partition)
 
     def _segment_of_file(
         self, folder: Folder, name: str, size: int | None, topic: str | None, partition: int | None
@@ -109,7 +107,8 @@ class Opener:
         flat = {(one.topic, one.partition) for entry in segments if (one := names.segment(entry.name)) and one.topic}
         if len(flat) > 1:
             return self._open_flat_copies(folder, entries)
-        last = _last_name(folder.path)
+        path = folder.path if "://" in folder.path else os.path.abspath(folder.path)
+        last = path.rstrip("/").rpartition("/")[2]
         own = None if names.tiered_topic(last) and tiered_partition_folders(entries) else names.folder(last)
         if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
             named = next(iter(flat)) if flat else (None, None)
@@ -214,10 +213,6 @@ def _demand_batches(path: str) -> None:
         is_dumped = side_file.is_dumped and parsed is not None and not parsed.state
         shown = f", or print it: {command('dump', [path])}" if is_dumped else ""
         raise ValueError(f"{path} is {side_file.what} and holds no records; name its .log file{shown}")
-
-
-def _last_name(path: str) -> str:
-    return os.path.basename(os.path.abspath(path)) if "://" not in path else path.rstrip("/").rpartition("/")[2]
 
 
 def logs_beside(path: str, topic: str) -> list[PartitionFiles]:

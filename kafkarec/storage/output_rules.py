@@ -185,7 +185,10 @@ class Inputs:
             for folder in self_and_parents(start):
                 who = identity(folder)
                 if who in self._folders:
-                    raise Refused(_inside_text(begin, *self._folders[who], folder == real))
+                    place, what = self._folders[who]
+                    name = "the current folder" if place == os.curdir else place
+                    is_or_in = f"is {what}" if folder == real else f"is in {name}, {what}"
+                    raise Refused(f"{begin} {is_or_in}: nothing is written there; choose another path")
         device = os.stat(next(filter(os.path.isdir, self_and_parents(parent)))).st_dev
         if device in self._devices:
             raise Refused(
@@ -342,13 +345,6 @@ def _same_file_text(shown: str, bare: str, real: str, other: str) -> str:
     if real == os.path.realpath(other):
         return f"{shown} is a link to {other}, "
     return f"{shown} is a hard link to {other}, "
-
-
-def _inside_text(shown: str, folder: str, what: str, own: bool) -> str:
-    if own:
-        return f"{shown} is {what}: nothing is written there; choose another path"
-    name = "the current folder" if folder == os.curdir else folder
-    return f"{shown} is in {name}, {what}: nothing is written there; choose another path"
 
 
 def _real_parent_and_name(path: str) -> tuple[str, str]:

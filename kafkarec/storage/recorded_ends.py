@@ -204,10 +204,8 @@ def is_compacted(segment_path: str, topic: str | None, partition: int | None) ->
     return DataFolderState(LocalFolder(above) if above else None).is_cleaned(topic, partition) is True
 
 
-@lru_cache(2 * len(_CHECKPOINTS))
-def _checkpoint_offsets(data: bytes) -> Mapping[offset_checkpoints.TopicPartition, int]:
-    """A checkpoint file has a line for each partition, and it is read again for each partition that needs it."""
-    return offset_checkpoints.read(data)
+# A checkpoint file has a line for each partition, and it is read again for each partition that needs it.
+_checkpoint_offsets = lru_cache(2 * len(_CHECKPOINTS))(offset_checkpoints.read)
 
 
 def data_folders(folders: Iterable[Folder]) -> dict[str, DataFolderState]:

@@ -332,7 +332,7 @@ class _FilesBeside:
         return min((base for base in bases if base > self._base), default=None)
 
     @cached_property
-    def _epoch_entries(self) -> Sequence[leader_epochs.EpochEntry]:
+    def _epochs(self) -> Sequence[leader_epochs.EpochEntry]:
         folder = self._segment.folder
         try:
             data = None if folder is None else folder.read(leader_epochs.NAME)
@@ -341,7 +341,7 @@ class _FilesBeside:
             return ()
 
     def epoch_at(self, offset: int) -> int | None:
-        return leader_epochs.epoch_at(self._epoch_entries, offset)
+        return leader_epochs.epoch_at(self._epochs, offset)
 
 
 def size_or_zero(segment: SegmentFile) -> int:

@@ -113,7 +113,11 @@ class PartitionedFiles:
             start = end
 
     def _folder(self, values: Mapping[str, Any]) -> str:
-        return "/".join(f"{name}={_folder_value(values.get(name))}" for name in self._by)
+        names = []
+        for name, value in ((name, values.get(name)) for name in self._by):
+            escaped = _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", str(value))
+            names.append(f"{name}={NULL if value in (None, '') else escaped}")
+        return "/".join(names)
 
     def _write_group(self, folder: str) -> None:
         import pyarrow as pa
@@ -175,7 +179,3 @@ class _File:
         self.path, self.rows = "", 0
         self.sink: Any = None
         self.writer: Any = None
-
-
-def _folder_value(value: Any) -> str:
-    return NULL if value in (None, "") else _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", str(value))

@@ -297,7 +297,7 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
         state.remaining += tail[1] if tail else 0
         if len(state.start_offsets) == number:
             state.start_offsets.append(state.next_offset)
-        state.aborted += _aborted_in_segment(segment, markers)
+        state.aborted += _aborted(segment, markers)
     first_open = states.first_undecided_offset
     state.last_stable_offset = state.next_offset if first_open is None else first_open
     state.last_records = {
@@ -309,7 +309,7 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
     return state
 
 
-def _aborted_in_segment(source: Any, markers: dict[tuple[int, int], AbortedTransaction | None]) -> Iterator[Aborted]:
+def _aborted(source: Any, markers: dict[tuple[int, int], AbortedTransaction | None]) -> Iterator[Aborted]:
     """The aborted transactions whose markers are in a segment. An entry of its .txnindex is used only if the marker
     exists, and its first offset only in the new .txnindex: a wrong index must not remove data."""
     entries = {}

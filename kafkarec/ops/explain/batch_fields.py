@@ -15,7 +15,7 @@ record the next one is read at the end given by its length, so one wrong byte af
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from kafkarec.codecs import CodecError, decompress, probe
 from kafkarec.errors import REASONS, KafkaRecordError
@@ -76,15 +76,6 @@ def _add_parts(writer: SpanWriter, name: str, parts: _Parts) -> None:
             writer.add_span(writer.at + size, f"{name}.{part}", value)
 
 
-def _gzip_parts(payload: bytes) -> tuple[_Parts, _Parts]:
-    is_gzip = payload.startswith(b"\x1f\x8b")
-    return {"magic": 2, "header": 8} if is_gzip else {}, {"crc32": 4, "size": 4}
-
-
-def _snappy_parts(payload: bytes) -> tuple[_Parts, _Parts]:
-    return {"magic": 8, "versions": 8} if payload.startswith(b"\x82SNAPPY\0") else {}, {}
-
-
 def _lz4_parts(payload: bytes) -> tuple[_Parts, _Parts]:
     if not payload.startswith(b"\x04\x22\x4d\x18") or len(payload) < 5:
         return {}, {}
@@ -111,8 +102,8 @@ def _zstd_parts(payload: bytes) -> tuple[_Parts, _Parts]:
 
 
 _FRAMES: dict[int, Callable[[bytes], tuple[_Parts, _Parts]]] = {
-    1: _gzip_parts,
-    2: _snappy_parts,
+    1: lambda data: ({"magic": 2, "header": 8} if data.startswith(b"\x1f\x8b") else {}, {"crc32": 4, "size": 4}),
+    2: lambda data: ({"magic": 8, "versions": 8} if data.startswith(b"\x82SNAPPY\0") else {}, {}),
     3: _lz4_parts,
     4: _zstd_parts,
 }
@@ -192,20 +183,18 @@ def _control_parts(read: Fields) -> tuple[Fields, dict[str, Note]]:
     sizes = {"key": {"version": 2, "type": 2}, "value": {"version": 2}}
     if isinstance(record, control.EndTxnMarker):
         sizes["value"]["coordinator_epoch"] = 4
-    parts = [part for field in read.fields for part in _split_control_field(field, sizes.get(field[0]))]
+    parts: list[ReadField] = []
+    for field in read.fields:
+        name, end, left, _ = field
+        if name not in sizes:
+            parts.append(field)
+            continue
+        if sum(sizes[name].values()) <= len(left):
+            for part, size in sizes[name].items():
+                left, number = left[size:], int.from_bytes(left[:size], "big", signed=True)
+                parts.append((f"{name}.{part}", end - len(left), number, False))
+        parts.append((f"{name}.{'rest' if name == 'key' else 'message'}", end, left, False))
     return read._replace(fields=parts), {"length": text}
-
-
-def _split_control_field(field: ReadField, sizes: dict[str, int] | None) -> Iterator[ReadField]:
-    if sizes is None:
-        yield field
-        return
-    name, end, left, _ = field
-    if sum(sizes.values()) <= len(left):
-        for part, size in sizes.items():
-            left, number = left[size:], int.from_bytes(left[:size], "big", signed=True)
-            yield f"{name}.{part}", end - len(left), number, False
-    yield f"{name}.{'rest' if name == 'key' else 'message'}", end, left, False
 
 
 def add_batch(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most_records: int | None) -> list[Section]:
@@ -263,11 +252,6 @@ def _last_offset_note(delta: int, read: Fields) -> str:
     return f"last offset {last}, the next batch begins at {wrapped(last + 1, 64)} or later"
 
 
-def _base_timestamp_note(stamp: int, read: Fields) -> str:
-    is_horizon = read.values()["attributes"] & layout.DELETE_HORIZON
-    return f"delete horizon: {iso_time(stamp)}" if is_horizon else iso_time(stamp)
-
-
 def _none_note(what: str, otherwise: str = "") -> Note:
     """`what` for -1, which means none."""
     return lambda value, _: what if value == -1 else otherwise
@@ -280,7 +264,9 @@ _BATCH_NOTES: dict[str, Note] = {
     "magic": "DefaultRecordBatch; outside of the checksum",
     "attributes": lambda value, _: attributes_text(value, layout.BATCH_MAGIC),
     "last_offset_delta": _last_offset_note,
-    "base_timestamp": _base_timestamp_note,
+    "base_timestamp": lambda stamp, read: (
+        f"{'delete horizon: ' if read.values()['attributes'] & layout.DELETE_HORIZON else ''}{iso_time(stamp)}"
+    ),
     "max_timestamp": lambda stamp, _: iso_time(stamp),
     "producer_id": _none_note("no idempotent producer"),
     "producer_epoch": _none_note("none"),

@@ -34,7 +34,17 @@ def explain(
     if not 0 <= position <= len(view):
         raise ValueError(f"position {position}: outside the {len(view)} bytes of data")
     view = view[position:]
-    size, fault = _size_to_explain(view)
+    size, fault = len(view), None  # how many bytes are explained, and what is wrong with the length
+    if size >= layout.LOG_OVERHEAD:
+        length = layout.batch_length(view)
+        if length < _LEAST_SIZE:
+            fault = FieldFault("size_too_small", _LEAST_SIZE, length)
+        elif length > layout.MAX_BATCH_LENGTH:
+            fault = FieldFault("size_overflow", layout.MAX_BATCH_LENGTH, length)
+        elif length + layout.LOG_OVERHEAD > size:
+            fault = FieldFault("length_beyond_end", length + layout.LOG_OVERHEAD, size)
+        else:
+            size = length + layout.LOG_OVERHEAD
     view = view[:size]
     writer = SpanWriter(view)
     zeros = _leading_zeros(view)
@@ -57,21 +67,6 @@ def explain(
     faults = tuple(sorted(writer.faults, key=lambda found: (found.section, found.position)))
     found = Explanation(position, size, "", (Section("batch", view, tuple(writer.spans)), *sections), faults)
     return replace(found, headline=_headline(found))
-
-
-def _size_to_explain(view: memoryview) -> tuple[int, FieldFault | None]:
-    """(bytes to explain, the error of the length field)."""
-    left = len(view)
-    if left < layout.LOG_OVERHEAD:
-        return left, None
-    stored_size = layout.batch_length(view)
-    if stored_size < _LEAST_SIZE:
-        return left, FieldFault("size_too_small", _LEAST_SIZE, stored_size)
-    if stored_size > layout.MAX_BATCH_LENGTH:
-        return left, FieldFault("size_overflow", layout.MAX_BATCH_LENGTH, stored_size)
-    if stored_size + layout.LOG_OVERHEAD > left:
-        return left, FieldFault("length_beyond_end", stored_size + layout.LOG_OVERHEAD, left)
-    return stored_size + layout.LOG_OVERHEAD, None
 
 
 def _leading_zeros(view: memoryview) -> int:

@@ -23,7 +23,6 @@ from kafkarec.support.durable import make_folder, sync_folder, write_file
 from .beside_files import arrange_segments
 from .partition_sources import (
     PartitionSources,
-    SalvageInput,
     find_partitions,
     ids_in_meta_properties,
     rank_by_topic_id,
@@ -116,7 +115,13 @@ def salvage(
         raise Refused(f"{out} is not a folder")
     Inputs(_absolute_paths(given)).demand_apart(out, out)
     named = set(_absolute_paths(given))
-    found = _partitions_to_salvage(given, named, topic, partition, merge_different)
+    found = find_partitions(given, topic, partition)
+    for one in found.partitions:
+        arrange_segments(one, named)
+    rank_by_topic_id(found.partitions, merge_different)
+    for source in (source for one in found.partitions for source in one.sources if not source.unordered):
+        # an incomplete batch at their end is a loss, also if the files were named one by one
+        source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
     unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
     if as_partition and unnamed:
         raise Refused(f"a broker's folder has the topic in its name: give --topic and --partition for {unnamed[0]}")
@@ -149,20 +154,6 @@ def salvage(
     finally:
         unfinished.close()
     return report
-
-
-def _partitions_to_salvage(
-    given: Sequence[Any], named: set[str], topic: str | None, partition: int | None, merge_different: bool
-) -> SalvageInput:
-    """The partitions of the sources, with the files beside them. named: the paths of the sources"""
-    found = find_partitions(given, topic, partition)
-    for one in found.partitions:
-        arrange_segments(one, named)
-    rank_by_topic_id(found.partitions, merge_different)
-    for source in (source for one in found.partitions for source in one.sources if not source.unordered):
-        # an incomplete batch at their end is a loss, also if the files were named one by one
-        source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
-    return found
 
 
 def _demand_space(out: str, size: int) -> None:

@@ -121,7 +121,7 @@ class SegmentWriter:
             raise
 
     def _recover_or_create(self, topic_id: str | UUID | None, check_all: bool) -> None:
-        keep = _checked_topic_id(self._folder, topic_id)
+        keep = _topic_id(self._folder, topic_id)
         recovered = recover(self._folder, self._settings, check_all)
         remove_partial_files(self._folder)
         start = recovered.segments[0].base_offset if recovered.segments else recovered.base
@@ -345,7 +345,7 @@ class SegmentWriter:
         return f"<SegmentWriter {self._folder}: {count}, next offset {self._next}, {state}>"
 
 
-def _checked_topic_id(folder: str, requested: str | UUID | None) -> str | None:
+def _topic_id(folder: str, requested: str | UUID | None) -> str | None:
     """The topic id in the folder's partition.metadata, or None. Raises ValueError if `requested` is another or an
     invalid one."""
     wanted_id = partition_metadata.topic_id_of(requested) if isinstance(requested, UUID) else requested

@@ -113,6 +113,13 @@ def as_validated(
 
 
 OTHER_MAGIC, NO_KEY, OUT_OF_RANGE, APPEND_TIME = 1, 2, 3, 4  # the C enum RecordFault of `_c/record_stats.pxd`
+# Why a record is refused.
+_REFUSALS = {
+    OTHER_MAGIC: "its magic {own_magic} is not the outer magic {magic}",
+    NO_KEY: "it has no key, and the topic is compacted",
+    OUT_OF_RANGE: "timestamp {timestamp} of offset {offset} is out of range: from {least} to {most}",
+    APPEND_TIME: "its timestamp type is log append time, which a producer does not set",
+}
 
 
 def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **sides: Any) -> NoReturn:
@@ -125,7 +132,16 @@ def refuse_records(
 ) -> NoReturn:
     """`wrong`: from `_verbs.Request.refused`; `batch`: position, base offset and next position of the batch."""
     count, of_time, notes = wrong
-    errors = tuple(RecordError(index, _refusal_text(what, magic, rules, *rest)) for index, what, *rest in notes)
+    least, most = wrapped(rules.now - rules.before_ms, 64), wrapped(rules.now + rules.after_ms, 64)
+    errors = tuple(
+        RecordError(
+            index,
+            _REFUSALS[what].format(
+                timestamp=timestamp, offset=offset, own_magic=own_magic, magic=magic, least=least, most=most
+            ),
+        )
+        for index, what, timestamp, offset, own_magic in notes
+    )
     position, base_offset, next_position = batch
     shown = "; ".join(f"record {one.batch_index}: {one.message}" for one in errors[:3])
     raise error(
@@ -139,17 +155,6 @@ def refuse_records(
             "detail": shown if count <= 3 else f"the first three: {shown}",
         },
     )
-
-
-def _refusal_text(rule: int, magic: int, rules: Rules, timestamp: int, offset: int, own_magic: int) -> str:
-    if rule == OTHER_MAGIC:
-        return f"its magic {own_magic} is not the outer magic {magic}"
-    if rule == NO_KEY:
-        return "it has no key, and the topic is compacted"
-    if rule == APPEND_TIME:
-        return "its timestamp type is log append time, which a producer does not set"
-    least, most = wrapped(rules.now - rules.before_ms, 64), wrapped(rules.now + rules.after_ms, 64)
-    return f"timestamp {timestamp} of offset {offset} is out of range: from {least} to {most}"
 
 
 class FirstBatch(NamedTuple):

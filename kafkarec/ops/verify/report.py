@@ -244,13 +244,6 @@ def document(report: ReportData, everything: bool = False, page: bool = False) -
     return Document("verify", blocks, head, report.state)
 
 
-def _lost_offsets_cell(one: PartitionReport) -> str:
-    """An upper bound of a partition's lost offsets: `45`, or `45+` with damage at its start or end; `-`: none."""
-    if one.lost_at_an_end:
-        return f"{one.lost_offsets}+"
-    return str(one.lost_offsets) if one.lost_bytes or one.lost_offsets else "-"
-
-
 def _partition_section(one: PartitionReport, lines: int, with_notes: bool, limits: ReportLimits) -> ReportSection:
     blocks: list[Block] = []
     damaged = [file for file in one.files if file.places]
@@ -292,7 +285,12 @@ _OF_PARTITION: dict[str, Callable[[PartitionReport], str]] = {
     "records": lambda one: str(one.total("records")),
     "ranges": lambda one: str(one.places or NOTHING),
     "bytes lost": lambda one: str(one.lost_bytes or NOTHING),
-    "offsets lost": _lost_offsets_cell,
+    # an upper bound: `45`, or `45+` with damage at its start or end
+    "offsets lost": lambda one: (
+        f"{one.lost_offsets}{'+' * one.lost_at_an_end}"
+        if one.lost_at_an_end or one.lost_bytes or one.lost_offsets
+        else NOTHING
+    ),
     "errors": lambda one: str(count_by_severity(one.findings, ERROR) or NOTHING),
     "anomalies": lambda one: str(count_by_severity(one.findings, ANOMALY) or NOTHING),
 }
