@@ -27,7 +27,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field
@@ -133,7 +133,13 @@ class Follower:
         self.log, self._folder, self._on_note = log, folder, on_note
         named = {one.name for one in log.segments}
         owners = {_topic_partition(name) for name in named}
-        self._is_followed = partial(_is_segment_of, owners) if log.is_folder else named.__contains__
+        self._is_followed = named.__contains__
+        if log.is_folder:  # which may have no segment yet, and then gets any
+            self._is_followed = lambda name: (
+                names.is_segment(name)
+                and not name.endswith(".checkpoint")
+                and (not owners or _topic_partition(name) in owners)
+            )
         self._raises, self._committed, self._range = not decode_request.skip, committed, record_range
         options = decode_request.options
         # with errors="raise" it ends at the first damage: nothing is restored before that
@@ -509,12 +515,6 @@ def _sort_key(name: str) -> tuple[int, str]:
 def _first_segment_with(listed: Sequence[str], offset: int | None) -> str:
     """The first segment that may have this offset or a later one."""
     return listed[ranges.segments_in_range([names.offset_in_name(name) for name in listed], offset, None)[0]]
-
-
-def _is_segment_of(owners: Collection[tuple[str | None, int | None] | None], name: str) -> bool:
-    """owners: none, of a folder without a segment: it may have any"""
-    is_segment = names.is_segment(name) and not name.endswith(".checkpoint")
-    return is_segment and (not owners or _topic_partition(name) in owners)
 
 
 def _topic_partition(name: str) -> tuple[str | None, int | None] | None:

@@ -543,19 +543,16 @@ def ascending_runs(
         run = runs[-1] if runs else []
         if not several and len(run) > 1 and run[-2].last < row.base <= run[-1].last:
             collector.set_aside(run.pop().as_set_aside("offset_out_of_order"))
-        begins = not run or row.base <= run[-1].last or _both_epochs_fall(rows[max(at - 2, 0) : at + 2])
+        # both leader epochs from here on are below both before; one alone may be damaged
+        epochs = [one.epoch for one in rows[max(at - 2, 0) : at + 2]]
+        epochs_fall = len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0
+        begins = not run or row.base <= run[-1].last or epochs_fall
         begins = not _advance_sequence(row, sequences) or begins
         if begins or (several and row.follows_damage and row.base != run[-1].last + 1):
             run = []
             runs.append(run)
         run.append(row)
     return runs
-
-
-def _both_epochs_fall(around: list[GoodBatches]) -> bool:
-    """Whether both leader epochs after a place are below both before it. One alone may be damaged."""
-    epochs = [one.epoch for one in around]
-    return len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0
 
 
 def _advance_sequence(row: GoodBatches, sequences: dict[tuple[int, int], int]) -> bool:

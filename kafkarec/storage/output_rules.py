@@ -175,9 +175,10 @@ class Inputs:
         resolved = f"{shown} is a link to {real}, which" if real != os.path.abspath(bare) else shown
         target = identity(bare)
         if target is not None and target in self._files:
-            raise Refused(
-                f"{_same_file_text(shown, bare, real, self._files[target])}one of the inputs; choose another name"
-            )
+            other, is_what = self._files[target], "is"
+            if os.path.abspath(bare) != os.path.abspath(other):
+                is_what = f"is a {'' if real == os.path.realpath(other) else 'hard '}link to {other},"
+            raise Refused(f"{shown} {is_what} one of the inputs; choose another name")
         if os.path.isfile(bare) and os.stat(bare).st_nlink > 1:
             raise Refused(f"{shown} {_OTHER_NAMES}; choose another name")
         self._guard_folders_within()
@@ -296,7 +297,10 @@ def suggested_output(name: str, sources: Sequence[str]) -> str:
     """A path of this name, or with a number, that does not exist: in the working directory, else in the folder above,
     else in that of temporary files; the first where a run that reads `sources` may write it, and never in the folder
     around a partition's."""
-    inputs, (stem, suffix) = Inputs([*sources, *_folders_around(sources)]), os.path.splitext(name)
+    local = (os.path.realpath(source) for source in sources if not remote.is_url(source))
+    folders = (real if os.path.isdir(real) else os.path.dirname(real) for real in local)
+    around = [os.path.dirname(folder) for folder in folders if _is_named_as_partition(folder)]
+    inputs, (stem, suffix) = Inputs([*sources, *around]), os.path.splitext(name)
     for place in ("", os.pardir, tempfile.gettempdir()):
         plain = os.path.join(place, stem)
         numbered = (f"{plain}-{number}{suffix}" for number in count(2))
@@ -306,14 +310,6 @@ def suggested_output(name: str, sources: Sequence[str]) -> str:
             if os.access(place or os.curdir, os.W_OK | os.X_OK):
                 break
     return path
-
-
-def _folders_around(sources: Sequence[str]) -> Iterator[str]:
-    """Yields the folder that holds the partition folder of each source."""
-    for real in (os.path.realpath(source) for source in sources if not remote.is_url(source)):
-        folder = real if os.path.isdir(real) else os.path.dirname(real)
-        if _is_named_as_partition(folder):
-            yield os.path.dirname(folder)
 
 
 def _mode(path: str) -> int | None:
@@ -336,15 +332,6 @@ def _file_key(path: str | None) -> tuple[object, ...] | None:
     if stat.S_ISCHR(status.st_mode) or (descriptor is not None and not stat.S_ISREG(status.st_mode)):
         return None
     return status.st_dev, status.st_ino
-
-
-def _same_file_text(shown: str, bare: str, real: str, other: str) -> str:
-    """The beginning of a sentence about the reason why an output and an input are the same file."""
-    if os.path.abspath(bare) == os.path.abspath(other):
-        return f"{shown} is "
-    if real == os.path.realpath(other):
-        return f"{shown} is a link to {other}, "
-    return f"{shown} is a hard link to {other}, "
 
 
 def _real_parent_and_name(path: str) -> tuple[str, str]:

@@ -114,7 +114,8 @@ class PartitionedFiles:
 
     def _folder(self, values: Mapping[str, Any]) -> str:
         names = []
-        for name, value in ((name, values.get(name)) for name in self._by):
+        for name in self._by:
+            value = values.get(name)
             escaped = _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", str(value))
             names.append(f"{name}={NULL if value in (None, '') else escaped}")
         return "/".join(names)

@@ -211,7 +211,7 @@ class Cleaning(Iterator[bytes | memoryview]):
         self.stats, self.remaining = CleanerStats(), 0
         self._segments, self._settings, self._progress = segments, settings, progress
         self._transactions = CleanedTransactions(())
-        self._stretches = self._cleaned_batches()
+        self._stretches = self._output_batches()
 
     @property
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
@@ -220,7 +220,7 @@ class Cleaning(Iterator[bytes | memoryview]):
     def __next__(self) -> bytes | memoryview:
         return next(self._stretches)
 
-    def _cleaned_batches(self) -> Iterator[bytes | memoryview]:
+    def _output_batches(self) -> Iterator[bytes | memoryview]:
         settings, stats = self._settings, self.stats
         offsets = OffsetMap()
         keys = DirtyKeys(offsets, settings)

@@ -351,7 +351,12 @@ class RecordFilter(ABC):
             size = LEAST_SIZES[max(batch.magic, BATCH_MAGIC)]
             stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, 0, size)
             return _EMPTIED
-        sets = batch.delete_horizon_ms is None and (result.empty_transaction or _keeps_tombstone(batch, keep, rows))
+        sets = batch.delete_horizon_ms is None and result.empty_transaction
+        if batch.delete_horizon_ms is None and rows.without_value is not None:
+            tombstones = rows.without_value[batch.start : batch.stop]
+            if any(tombstones):
+                kept_ones = int.from_bytes(keep[batch.start : batch.stop], "big")
+                sets = sets or int.from_bytes(tombstones, "big") & kept_ones != 0
         if kept == count and batch.magic >= BATCH_MAGIC and not sets:
             stats.batches_copied += 1
             size = batch.size_in_bytes
@@ -406,12 +411,3 @@ class _Outcome(NamedTuple):
 
 
 _COPIED, _EMPTIED, _REMOVED = _Outcome(-1), _Outcome(-2), _Outcome(-3)
-
-
-def _keeps_tombstone(batch: SourceBatch, keep: bytes | bytearray, rows: BatchRecords) -> bool:
-    """Whether a tombstone is kept."""
-    missing = rows.without_value
-    if missing is None or missing.find(1, batch.start, batch.stop) < 0:
-        return False
-    span = slice(batch.start, batch.stop)
-    return bool(int.from_bytes(missing[span], "big") & int.from_bytes(keep[span], "big"))

@@ -107,7 +107,7 @@ class Conversion(Iterator[bytes]):
         self._added = 0  # stored bytes since the last flush
         self._decompressed = self._read = 0  # bytes decompressed so far, at least; those up to the last flush
         self._threads = threads
-        self._written_batches = self._written_bytes()
+        self._written_batches = self._output_batches()
 
     @property
     def damage(self) -> tuple[Damage, ...]:
@@ -124,7 +124,7 @@ class Conversion(Iterator[bytes]):
         """Stop early and close the file."""
         self._written_batches.close()
 
-    def _written_bytes(self) -> Generator[bytes]:
+    def _output_batches(self) -> Generator[bytes]:
         with closing(run_in_threads(self._tasks(), self._threads)) as tasks:
             for written in tasks:
                 for batch, data in written:

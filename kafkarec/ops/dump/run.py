@@ -121,7 +121,11 @@ def time_index_text(checked: IndexFile, index: ByteSource, mismatches: Mismatche
             if found != offset:
                 mismatches.add("offset_missing", checked.path, offset, found)
                 break
-            latest = _latest_timestamp(batch, checked.options.limit)
+            is_batch, limit = isinstance(batch.header, V2Header), checked.options.limit
+            if not is_batch or batch.header.record_count:
+                checked_codec(batch)  # of a batch without records Kafka does not read the payload
+            of_batch = (stamp for records in records_of(batch, limit) for stamp in records.timestamps)
+            latest = max([-1, *(of_batch if is_batch else (one.timestamp for one in messages(batch, limit)))])
             if latest != timestamp:
                 mismatches.add("time_mismatch", checked.path, timestamp, latest)
             if previous >= timestamp:
@@ -158,18 +162,6 @@ def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[Dum
     for piece in pieces(log, start, end, window):
         for frame in piece.frames:
             yield batch_at(log, piece, frame)
-
-
-def _latest_timestamp(batch: DumpedBatch, limit: int) -> int:
-    """The largest timestamp of a batch's records; -1 without records."""
-    is_batch = isinstance(batch.header, V2Header)
-    if not is_batch or batch.header.record_count:
-        checked_codec(batch)  # of a batch without records Kafka does not read the payload
-    if is_batch:
-        stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps]
-    else:
-        stamps = [message.timestamp for message in messages(batch, limit)]
-    return max([-1, *stamps])
 
 
 def _last_offset(batch: DumpedBatch) -> int:

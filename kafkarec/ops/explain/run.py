@@ -15,6 +15,7 @@ from .batch_fields import add_batch, add_message
 from .spans import Explanation, Note, Section, SpanWriter, codec_text
 
 _LEAST_SIZE = layout.MESSAGE_OVERHEAD[0]
+_BLOCK = 1 << 16
 
 
 def explain(
@@ -47,7 +48,12 @@ def explain(
             size = length + layout.LOG_OVERHEAD
     view = view[:size]
     writer = SpanWriter(view)
-    zeros = _leading_zeros(view)
+    zeros = size  # at the start
+    for start in range(0, size, _BLOCK):
+        block = bytes(view[start : start + _BLOCK])
+        if any(block):
+            zeros = start + len(block) - len(block.lstrip(b"\0"))
+            break
     # Offset, size, checksum and magic of 0: no writer writes that, though it looks like a message of magic 0.
     if not size or zeros >= min(size, layout.UP_TO_MAGIC) >= layout.LOG_OVERHEAD:
         return _explain_zeros(writer, position, zeros)
@@ -67,16 +73,6 @@ def explain(
     faults = tuple(sorted(writer.faults, key=lambda found: (found.section, found.position)))
     found = Explanation(position, size, "", (Section("batch", view, tuple(writer.spans)), *sections), faults)
     return replace(found, headline=_headline(found))
-
-
-def _leading_zeros(view: memoryview) -> int:
-    piece = 1 << 16
-    zeros = bytes(piece)
-    for start in range(0, len(view), piece):
-        data = bytes(view[start : start + piece])
-        if not zeros.startswith(data):
-            return start + len(data) - len(data.lstrip(b"\0"))
-    return len(view)
 
 
 def _explain_zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:

@@ -266,9 +266,16 @@ def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
             magics, positions = table.column("magic"), table.column("position")
             for position in (at for at, magic in zip(positions, magics, strict=True) if magic >= BATCH_MAGIC):
                 old = v2_header(segment.raw(position, V2_OVERHEAD))
-                span = _transaction_left_out(old, left_out)
-                if span is not None:
-                    yield removed_batch(segment.name, position, old, span.first, span.reason)
+                base, transaction = old.base_offset, None  # the one with which the batch is left out
+                if old.attributes & CONTROL:
+                    transaction = _LeftOutTransaction(base, base, "")
+                elif old.attributes & TRANSACTIONAL:
+                    waiting = left_out.get(old.producer_id, [])
+                    while waiting and waiting[0].end <= base:
+                        del waiting[0]
+                    transaction = waiting[0] if waiting and waiting[0].first <= base else None
+                if transaction is not None:
+                    yield removed_batch(segment.name, position, old, transaction.first, transaction.reason)
                     continue
                 attributes = old.attributes & ~TRANSACTIONAL
                 new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)
@@ -288,21 +295,6 @@ def new_cluster_sentence(changed: list[Change]) -> str:
         f"for another cluster: {renewed} without the producer id, or with another leader epoch; "
         f"{counted(markers, 'marker')} and {aborted} of aborted transactions are left out"
     )
-
-
-def _transaction_left_out(
-    header: V2Header, left_out: dict[int, list[_LeftOutTransaction]]
-) -> _LeftOutTransaction | None:
-    """The transaction with which a batch is left out; None: it stays."""
-    base = header.base_offset
-    if header.attributes & CONTROL:
-        return _LeftOutTransaction(base, base, "")
-    if not header.attributes & TRANSACTIONAL:
-        return None
-    spans = left_out.get(header.producer_id, [])
-    while spans and spans[0].end <= base:
-        del spans[0]
-    return spans[0] if spans and spans[0].first <= base else None
 
 
 def _crc_before_zeros(header: V2Header, size: int) -> int:

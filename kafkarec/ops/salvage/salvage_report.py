@@ -138,18 +138,9 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
             how = f"{'all ' if len(rest) > 1 else ''}{'incomplete' if bad else 'complete'}"
         yield f"and {counted(len(rest), 'more partition')}, {how}"
     yield ""
-    yield from _left_out_lines(report)
-    if len(ranked) > 1:
-        batches = counted(sum(one.batches for one in ranked), "batch")
-        damaged = sum(one.lost_bytes for one in ranked)
-        yield f"total: {batches}, {report.size} bytes of {len(ranked)} partitions; damaged: {damaged} bytes"
-    yield from _next_commands(report)
-
-
-def _left_out_lines(report: SalvageReport) -> Iterator[str]:
-    """Yields the files and folders that may contain records (Kafka's names, lost+found), and counts the others."""
-    for one in report.unread[:_MAX_LINES]:
-        yield f"not read: {one.path}: {one.why}"
+    for failure in report.unread[:_MAX_LINES]:
+        yield f"not read: {failure.path}: {failure.why}"
+    # those that may contain records (Kafka's names, lost+found); the others are counted
     left_out = [each for each in report.left_out if each[0] not in report.unreadable]
     known = [each for each in left_out if _may_hold_records(each[0])]
     for line in list(_lines_by_reason(known))[:_MAX_LINES]:
@@ -160,8 +151,13 @@ def _left_out_lines(report: SalvageReport) -> Iterator[str]:
     more = len(left_out) - len(known) - len(small) + max(len(report.unread) - _MAX_LINES, 0)
     if more:
         yield f"not read: {counted(more, 'more name')}, listed in salvage.json"
-    causes = {one.cause for one in report.unread}
+    causes = {failure.cause for failure in report.unread}
     yield from (f"  {remedy}" for cause, remedy in REMEDIES.items() if cause in causes)
+    if len(ranked) > 1:
+        batches = counted(sum(one.batches for one in ranked), "batch")
+        damaged = sum(one.lost_bytes for one in ranked)
+        yield f"total: {batches}, {report.size} bytes of {len(ranked)} partitions; damaged: {damaged} bytes"
+    yield from _next_commands(report)
 
 
 def _next_commands(report: SalvageReport) -> Iterator[Block]:

@@ -63,7 +63,11 @@ def partition_report(
         order.apply(segments)
         between = _gaps_between(in_order, Findings())
     gaps, compacted, before_gaps = _check_gaps(log, files, between, data_folder, findings)
-    _report_earlier_indexes(log, findings)
+    orphans = recorded_ends.indexes_without_segment(log)
+    earlier = {base: name for base, name in orphans.items() if base < (log.start_offset or 0)}
+    if earlier:  # below the first segment they prove no loss: a broker deletes the segment first
+        detail = f"{earlier[min(earlier)]} is there, but not its segment; the log begins at offset {log.start_offset}"
+        findings.add("index_without_segment", detail, offset=min(earlier), count=len(earlier))
     check_epochs_between([one.epochs for one in in_order], findings)
     _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
@@ -311,15 +315,6 @@ def _check_gaps(
             _report_gaps(one.offsets.gaps, compacted, one.findings)
     _report_gaps(gaps, compacted, findings, proofs)
     return gaps, compacted, before_gaps
-
-
-def _report_earlier_indexes(log: PartitionFiles, findings: Findings) -> None:
-    """Indexes without a segment below the log's first one prove no loss: a broker deletes the segment first."""
-    orphans = recorded_ends.indexes_without_segment(log)
-    earlier = {base: name for base, name in orphans.items() if base < (log.start_offset or 0)}
-    if earlier:
-        detail = f"{earlier[min(earlier)]} is there, but not its segment; the log begins at offset {log.start_offset}"
-        findings.add("index_without_segment", detail, offset=min(earlier), count=len(earlier))
 
 
 def _report_gaps(
