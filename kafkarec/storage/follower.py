@@ -133,7 +133,7 @@ class Follower:
         self.log, self._folder, self._on_note = log, folder, on_note
         named = {one.name for one in log.segments}
         owners = {_topic_partition(name) for name in named}
-        self._is_followed = named.__contains__
+        self._is_followed: Callable[[str], object] = named.__contains__
         if log.is_folder:  # which may have no segment yet, and then gets any
             self._is_followed = lambda name: (
                 names.is_segment(name)
