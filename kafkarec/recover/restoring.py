@@ -65,7 +65,7 @@ class AfterDamage(NamedTuple):
 
     # ---- what the Decoder asks
 
-    def read_restored(self, decoder: Decoder, start: int, end: int, reason: str, fault: dict[str, Any]) -> bool:
+    def try_to_restore(self, decoder: Decoder, start: int, end: int, reason: str, fault: dict[str, Any]) -> bool:
         """Reads the damaged batch at `start` if it can be restored, or one that lengths lead to from there, with the
         damage before it; `end`: where reading goes on otherwise. False: there is none."""
         if not self.restore:
