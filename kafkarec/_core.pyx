@@ -1211,7 +1211,7 @@ cdef class Decoder:
     cdef bint skip
     cdef readonly list damage            # see damage.resolve
     cdef list restored, taken_batches
-    cdef public tuple tried              # by AfterDamage.restores: (end, positions); begins anew with each input
+    cdef public tuple tried              # by AfterDamage.try_to_restore: (end, positions); begins anew with each input
     cdef Candidate followed              # by frames_from, from .start on: the next chains are mostly the ends of it
     cdef bint anchored, followed_to_its_end
     cdef dict last_sizes, note_details
@@ -1440,7 +1440,7 @@ cdef class Decoder:
         reason = _REASONS[status]
         if self.rules is not None:
             stop = e.input.stop if found.witness == NO_WITNESS else end
-            if not proven and self.rules.restores(self, start, stop, reason, fault):
+            if not proven and self.rules.try_to_restore(self, start, stop, reason, fault):
                 return 0
             if found.witness == NEXT_BATCH and end < e.input.stop:
                 end, position, misfit = self.rules.next_that_fits(self, start, end)
@@ -1462,7 +1462,7 @@ cdef class Decoder:
         with nogil:
             save_good_next(&self.e)
         found = self.search(start, start + 1)
-        follows = found < self.e.input.size if self.rules is None else self.rules.follows(self, start, found)
+        follows = found < self.e.input.size if self.rules is None else self.rules.has_batch_behind(self, start, found)
         self.source.raise_if_failed()
         return follows or not self.is_readable(start, self.e.input.stop)
 

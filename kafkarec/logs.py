@@ -226,7 +226,7 @@ class Readable(ABC):
         """
         record_range = RecordRange.of(start_offset, end_offset, None, None)
         for group in self.groups():
-            yield from log_reading.tables(group, errors=errors, record_range=record_range, check_crcs=check_crcs)
+            yield from log_reading.batch_tables(group, errors=errors, record_range=record_range, check_crcs=check_crcs)
 
     def batches(self, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:
         """The batches one by one; see kafkarec.batches. Reads a batch's bytes when they are used."""

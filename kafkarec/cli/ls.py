@@ -195,7 +195,7 @@ def _blocks(path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow]
     for why, found in by_reason.items():
         more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
         yield f"left out: {', '.join(found[:_NAMES_SHOWN])}{more}: {why}"
-    if taken := names.swaps_to_take(name for found in by_reason.values() for name in found):
+    if taken := names.swaps_to_rename(name for found in by_reason.values() for name in found):
         yield f"left out: {', '.join(taken)}: a broker that starts here would use these"
     if not rows and folders:
         shown = ", ".join(folders[:_FOLDERS_SHOWN]) + (" ..." if len(folders) > _FOLDERS_SHOWN else "")

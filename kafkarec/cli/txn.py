@@ -22,7 +22,7 @@ from kafkarec.sources.read_failures import is_of_one_file
 from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES, Transaction, TransactionListing
 from kafkarec.storage.names_by_content import order_by_content
-from kafkarec.storage.opening import states_beside
+from kafkarec.storage.opening import transaction_state_beside
 from kafkarec.support.command_line import command, quoted
 from kafkarec.support.text_table import NOTHING, counted, duration_text, or_nothing, timestamp_text
 
@@ -129,7 +129,7 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
         opened = _open_paths(named, args)
         logs = list(logs_of(opened))
         unread += [] if isinstance(opened, Segment) else input_logs.unlisted_lines(opened)
-        ids = transactional_ids.by_producer(states_beside(named[0]))
+        ids = transactional_ids.by_producer(transaction_state_beside(named[0]))
         with progress.shown(input_logs.segments(logs)) as tick:
             for log in logs:
                 try:

@@ -145,8 +145,8 @@ def compare(
     difference = walk.difference
     for side in (left, right):
         side.finish()
-    _classify(difference.only_a, difference.b)
-    _classify(difference.only_b, difference.a)
+    _set_kinds(difference.only_a, difference.b)
+    _set_kinds(difference.only_b, difference.a)
     difference.a_follows_b = epoch_history.truncation(difference.a.lineage, difference.b.lineage)
     difference.b_follows_a = epoch_history.truncation(difference.b.lineage, difference.a.lineage)
     difference.same = not (difference.only_a or difference.only_b or difference.changed)
@@ -160,7 +160,7 @@ def compare(
     return difference
 
 
-def _classify(extents: list[Extent], other: Replica) -> None:
+def _set_kinds(extents: list[Extent], other: Replica) -> None:
     for extent in extents:
         if any(
             (one.lost_from is None or one.lost_from <= extent.last)
@@ -188,7 +188,7 @@ def _notes(difference: Difference) -> Iterator[str]:
             )
         if side.lineage.note:
             yield f"{name}: {side.lineage.note}"
-    twice = _common(difference.only_a, difference.only_b)
+    twice = _first_common_range(difference.only_a, difference.only_b)
     if twice is not None:
         yield (
             f"offsets {twice[0]} to {twice[1]} are listed for both: in one of the two, batches do not come in the "
@@ -209,7 +209,7 @@ def _notes(difference: Difference) -> Iterator[str]:
                 )
 
 
-def _common(left: Sequence[Extent], right: Sequence[Extent]) -> tuple[int, int] | None:
+def _first_common_range(left: Sequence[Extent], right: Sequence[Extent]) -> tuple[int, int] | None:
     """Return the first range of offsets that is in both lists."""
     for extent in sorted(left, key=lambda extent: extent.first):
         for other in right:
@@ -235,13 +235,13 @@ class _Side:
         self._segments = sorted_by_base_offset(self._log.segments, base_offsets)
         self.replica.misnamed = [(one.name, base_offsets[one]) for one in self._segments if one in base_offsets]
         self._epochs: list[tuple[int, int]] = []
-        self._rows = self._read()
+        self._rows = self._batches()
         self.head = next(self._rows, None)
 
-    def next(self) -> None:
+    def advance(self) -> None:
         self.head = next(self._rows, None)
 
-    def _read(self) -> Iterator[ReplicaBatch]:
+    def _batches(self) -> Iterator[ReplicaBatch]:
         names = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "magic", "record_count", "position")
         replica, next_offset = self.replica, None
         every = request(
@@ -309,16 +309,16 @@ class _Window:
         self.batches = 0
         self.size = 0
 
-    def take(self) -> None:
+    def add_batch(self) -> None:
         batch = self.side.head
         if batch is not None:
             self.items.extend(self.side.records(batch))
             self.end = max(self.end, batch.last + 1)
             self.batches += 1
             self.size += batch.size
-            self.side.next()
+            self.side.advance()
 
-    def below(self, end: int) -> list[tuple[int, Any, int, int]]:
+    def take_below(self, end: int) -> list[tuple[int, Any, int, int]]:
         records = []
         while self.items and self.items[0][0] < end:
             records.append(self.items.popleft())
@@ -342,8 +342,8 @@ class _Comparison:
                     difference.identical_to = one.last + 1
                     difference.identical_batches += 1
                     difference.identical_size += one.size
-                a.next()
-                b.next()
+                a.advance()
+                b.advance()
             elif one.last < other.base:
                 self._take_alone(a, difference.only_a, one, b.replica)
             elif other.last < one.base:
@@ -358,7 +358,7 @@ class _Comparison:
         """Adds the next batch of a side, of whose offsets the other one has none. other: as for `_add_alone`"""
         extent = Extent(batch.base, batch.last, batch.records, batch.size)
         self._add_alone(extents, extent, "only one of the two has a batch here", other)
-        side.next()
+        side.advance()
 
     def _add_alone(self, extents: list[Extent], extent: Extent, what: str, other: Replica | None) -> None:
         """Adds what the other side has not. other: that side; None if it has ended."""
@@ -366,7 +366,7 @@ class _Comparison:
             extent.kind = HEAD
         elif other is not None:
             self._note_difference(extent.first, what)
-        add(extents, extent)
+        add_extent(extents, extent)
 
     def _note_difference(self, offset: int, what: str) -> None:
         self._equal_so_far = False
@@ -380,19 +380,21 @@ class _Comparison:
         first = min(one.base, other.base)
         a, b = _Window(self.a), _Window(self.b)
         differences = 0
-        a.take()
-        b.take()
+        a.add_batch()
+        b.add_batch()
         while True:
-            differences += self._compare_records(a.below(min(a.end, b.end)), b.below(min(a.end, b.end)), one, other)
+            differences += self._compare_records(
+                a.take_below(min(a.end, b.end)), b.take_below(min(a.end, b.end)), one, other
+            )
             if a.end == b.end:
                 break
             low, high = (a, b) if a.end < b.end else (b, a)
             if low.side.head is None or low.side.head.base >= high.end:
-                differences += self._compare_records(a.below(high.end), b.below(high.end), one, other)
+                differences += self._compare_records(a.take_below(high.end), b.take_below(high.end), one, other)
                 break
-            low.take()
+            low.add_batch()
         if not differences:
-            add(self.difference.rebatched, Extent(first, max(a.end, b.end) - 1, None, a.size, "batching"))
+            add_extent(self.difference.rebatched, Extent(first, max(a.end, b.end) - 1, None, a.size, "batching"))
 
     def _compare_records(self, left: list[Any], right: list[Any], one: ReplicaBatch, other: ReplicaBatch) -> int:
         """Compares lists of records; returns the number of differences."""
@@ -422,14 +424,14 @@ class _Comparison:
                         if min(x[2], y[2]) != _NO_EPOCH:
                             what = f"same leader epoch {max(x[2], y[2])}, {what}"
                     self._note_difference(x[0], what)
-                    add(self.difference.changed, Extent(x[0], x[0], 1, x[3], kind))
+                    add_extent(self.difference.changed, Extent(x[0], x[0], 1, x[3], kind))
                     differences += 1
                 i += 1
                 j += 1
         return differences
 
 
-def add(extents: list[Extent], new: Extent) -> None:
+def add_extent(extents: list[Extent], new: Extent) -> None:
     """Appends `new`, or extends the last extent if `new` follows it and has the same kind."""
     last = extents[-1] if extents else None
     if last is not None and last.kind == new.kind and new.first == last.last + 1:

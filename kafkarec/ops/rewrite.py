@@ -94,14 +94,11 @@ def batches_of(step: Step, counts: Iterable[int], at: Sequence[int] | None = Non
         columns = [step.column(name) for name in _HEADER]
     else:
         columns = [[step.cell(name, row) for row in at] for name in _HEADER]
+    for number, values in enumerate(columns):
+        if _HEADER[number] in _NONE_IS_MINUS_ONE and None in values:
+            columns[number] = [-1 if value is None else value for value in values]
     bounds = [0, *accumulate(counts)]
-    return map(SourceBatch, *map(_filled, _HEADER, columns), bounds[:-1], bounds[1:])
-
-
-def _filled(name: str, values: list[Any]) -> list[Any]:
-    if name in _NONE_IS_MINUS_ONE and None in values:
-        return [-1 if value is None else value for value in values]
-    return values
+    return map(SourceBatch, *columns, bounds[:-1], bounds[1:])
 
 
 def row_counts(step: Step) -> list[int]:
@@ -146,13 +143,13 @@ def new_header(batch: SourceBatch) -> BatchHeader:
 
 def empty_batch(header: BatchHeader, max_timestamp: int) -> bytes:
     """A batch without records, as the log cleaner leaves one (DefaultRecordBatch.writeEmptyHeader)."""
-    return _no_rows().write(
+    return _empty_record_input().write(
         header._replace(log_append_time=max_timestamp, base_timestamp=-1, max_timestamp=max_timestamp)
     )
 
 
 @cache
-def _no_rows() -> RecordInput:
+def _empty_record_input() -> RecordInput:
     return record_input_of([])
 
 

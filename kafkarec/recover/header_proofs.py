@@ -64,37 +64,37 @@ class PlacedBatch(NamedTuple):
         """Base offset and leader epoch, where the stored one is disproved and another one proven."""
         batch, found = self, dict[str, Proof]()
         # Where offsets continue, the folder, which may have thousands of segments, is not listed.
-        if self.is_last and not (self.adjoins and self.own.base == self._low):
+        if self.is_last and not (self.adjoins and self.own.base == self._least_base):
             next_name = self.facts.next_name()
             if next_name is not None:
                 batch = self._replace(behind=[Offsets(next_name, next_name)])
         base = batch._base_offset()
         if base is not None:
             found["base_offset"] = base
-            batch = batch._replace(own=self.own._replace(base=base[0], next=base[0] + self._count))
+            batch = batch._replace(own=self.own._replace(base=base[0], next=base[0] + self._offset_count))
         epoch = batch._leader_epoch()
         if epoch is not None:
             found["partition_leader_epoch"] = epoch
         return found
 
     @property
-    def _low(self) -> int | None:
+    def _least_base(self) -> int | None:
         """The least base offset that it may have; None: not known."""
         return self.before[-1].next if self.before else self.facts.bounds and self.facts.bounds[0]
 
     @property
-    def _count(self) -> int:
+    def _offset_count(self) -> int:
         """How many offsets it has: the checksum covers that."""
         return self.own.next - self.own.base
 
     def _base_offset(self) -> Proof | None:
-        own, before, behind, low = self.own, self.before, self.behind, self._low
+        own, before, behind, low = self.own, self.before, self.behind, self._least_base
         first, high = self.facts.bounds or (0, None)
         too_low = low is not None and not 0 <= own.base - low <= MAX_JUMP
         overlaps = bool(behind) and own.next > behind[0].base
         too_high = high is not None and own.next > high
         if not too_low and not overlaps and not too_high:
-            return self._without_gap()
+            return self._base_without_gap()
         is_neighbour_wrong = False  # maybe, where it contradicts one of them only
         if before and not overlaps and not too_high:
             least = before[-2].next if len(before) > 1 else first
@@ -102,7 +102,7 @@ class PlacedBatch(NamedTuple):
         elif len(behind) > 1 and not too_low and not too_high:
             is_neighbour_wrong = behind[1].base - own.next >= behind[0].next - behind[0].base
         if low is not None and self.adjoins and not is_neighbour_wrong:
-            end, wrong = low + self._count, [own]
+            end, wrong = low + self._offset_count, [own]
             for other in behind:
                 if wrong[-1].is_wrapper or other.is_wrapper:
                     break  # of how many offsets each is, is not known
@@ -110,22 +110,22 @@ class PlacedBatch(NamedTuple):
                     return (low, OFFSETS) if all(one.base < low or one.next > end for one in wrong) else None
                 end += other.next - other.base
                 wrong.append(other)
-        return self._by_index()
+        return self._base_by_index()
 
-    def _without_gap(self) -> Proof | None:
+    def _base_without_gap(self) -> Proof | None:
         """A gap before it is no contradiction, but an .index entry without this gap is one, unless the next segment's
         name fits: then the entry is that of a batch which is missing there."""
-        low = self._low
+        low = self._least_base
         if low is None or not self.adjoins or self.own.base == low or (self.position and not self.before):
             return None
-        is_disproved = self.facts.last_offset(self.position) == low + self._count - 1
+        is_disproved = self.facts.last_offset(self.position) == low + self._offset_count - 1
         return (low, INDEX) if is_disproved and self.facts.next_name() != self.own.next else None
 
-    def _by_index(self) -> Proof | None:
-        low, behind, entry = self._low, self.behind, self.facts.last_offset(self.position)
+    def _base_by_index(self) -> Proof | None:
+        low, behind, entry = self._least_base, self.behind, self.facts.last_offset(self.position)
         if entry is None:
             return None
-        base = entry + 1 - self._count
+        base = entry + 1 - self._offset_count
         # The entry may be that of several batches, appended at once: then this one ends below it.
         follows = bool(behind) and rises([Offsets(base, entry + 1), *behind[:2]])
         is_its_own = self.is_last or follows or (self.adjoins and base == low)

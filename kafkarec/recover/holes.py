@@ -65,7 +65,7 @@ class Hole(NamedTuple):
         return isinstance(offset, int) and self.first <= offset and (self.last is None or offset <= self.last)
 
 
-class _Lost(NamedTuple):
+class _DamagedBytes(NamedTuple):
     """Damaged bytes of a segment. number: that of the segment in the walk."""
 
     segment: Any
@@ -79,7 +79,7 @@ class HoleFinder:
 
     def __init__(self, known: Sequence[Hole]) -> None:
         self._known = [*known]  # up to the batches behind them
-        self._lost: list[_Lost] = []  # damage up to the batch behind it
+        self._lost: list[_DamagedBytes] = []  # damage up to the batch behind it
 
     @property
     def is_waiting(self) -> bool:
@@ -89,11 +89,11 @@ class HoleFinder:
     def holes_in(self, step: Step, number: int, next_offset: int | None) -> list[tuple[int, Hole]]:
         """(row, hole before it), in order. number: of the segment; next_offset: behind the step before; None: there was
         no batch"""
-        self._lost += [_Lost(step.segment, number, one.position, one.length) for one in step.damage]
+        self._lost += [_DamagedBytes(step.segment, number, one.position, one.length) for one in step.damage]
         if not len(step) or not (self._lost or self._known):
             return []
         positions, bases, lasts = map(step.column, ("position", "base_offset", "last_offset"))
-        before: dict[int, list[_Lost]] = {}  # row -> damage
+        before: dict[int, list[_DamagedBytes]] = {}  # row -> damage
         for lost in self._lost:
             row = 0 if lost.number < number else bisect_left(positions, lost.position)
             before.setdefault(row, []).append(lost)
@@ -115,12 +115,12 @@ class HoleFinder:
         return _hole(next_offset, None, self._lost) if self._lost and next_offset is not None else None
 
 
-def _hole(first: int, last: int | None, all_lost: list[_Lost]) -> Hole:
+def _hole(first: int, last: int | None, all_lost: list[_DamagedBytes]) -> Hole:
     hole = Hole(first, last, tuple(sorted({lost.number for lost in all_lost})))
     if len(all_lost) != 1:
         return hole
     [lost] = all_lost
-    return examined(hole, lost.length, marker_bytes(lost.segment, lost.position))
+    return with_content(hole, lost.length, marker_bytes(lost.segment, lost.position))
 
 
 def marker_bytes(segment: Any, position: int) -> bytes:
@@ -131,15 +131,15 @@ def marker_bytes(segment: Any, position: int) -> bytes:
         return b""
 
 
-def examined(hole: Hole, size: int, raw: bytes) -> Hole:
+def with_content(hole: Hole, size: int, raw: bytes) -> Hole:
     """The hole, with what its bytes say. size: of its bytes; raw: the first MARKER_SIZE of them."""
     one_offset = hole.last in (None, hole.first)
     if size != MARKER_SIZE:
         return hole._replace(may_hold=not _is_data_batch(hole, size, raw))
-    batch = _with_right_checksum(raw)
+    batch = _repaired_marker_batch(raw)
     if batch is None:
         return hole
-    marker = _marker(batch)
+    marker = _marker_in_batch(batch)
     if marker is not None and one_offset:
         marker = marker._replace(offset=hole.first)  # no checksum covers the base offset
     if marker is not None and marker.offset not in hole:
@@ -162,7 +162,7 @@ def _is_data_batch(hole: Hole, size: int, raw: bytes) -> bool:
     )
 
 
-def _with_right_checksum(raw: bytes) -> bytes | None:
+def _repaired_marker_batch(raw: bytes) -> bytes | None:
     """The batch of MARKER_SIZE with its length and magic restored and, if its checksum is wrong, the one bit flipped
     from the checksum on with which it fits; None: there is none. CRC-32C finds all errors of two bits in so few bytes,
     so at most one fits."""
@@ -181,7 +181,7 @@ def _with_right_checksum(raw: bytes) -> bytes | None:
     return None
 
 
-def _marker(batch: bytes) -> LegibleMarker | None:
+def _marker_in_batch(batch: bytes) -> LegibleMarker | None:
     """The marker in a whole batch; None: it is none."""
     header = v2_header(batch)
     if header.attributes & (_MARKER | CODEC_MASK) != _MARKER or header.record_count != 1 or header.producer_id < 0:

@@ -61,8 +61,8 @@ class SplitCase(NamedTuple):
     begins         whether `entry` is that of T: it begins with T, or before it where offsets are lost
     snapshot       currentTxnFirstOffset of the producer in the first intact snapshot behind the hole and before
                    `marker`, -1 if none is open or the producer is absent; None: there is no such snapshot
-    had_none       whether `marker` is an ABORT that an intact .txnindex does not list: the producer had no transaction
-                   open there
+    had_no_transaction  whether `marker` is an ABORT that an intact .txnindex does not list: the producer had no
+                   transaction open there
     is_abort_prepared   whether the coordinator was about to abort T, by `__transaction_state`; None: not known
     unlisted       whether an intact .txnindex with an entry behind the hole has none for T: T was not aborted there
     """
@@ -75,7 +75,7 @@ class SplitCase(NamedTuple):
     entry: AbortedTransaction | None
     begins: bool
     snapshot: int | None
-    had_none: bool
+    had_no_transaction: bool
     is_abort_prepared: bool | None
     unlisted: bool
 
@@ -94,7 +94,7 @@ class SplitCase(NamedTuple):
         behind."""
         if self.snapshot is not None:
             return not self.is_open_behind
-        if self.had_none:
+        if self.had_no_transaction:
             return self.following is None
         if self.entry is None or self.begins:
             return False
@@ -161,7 +161,7 @@ RULES = (
 )
 
 
-def decide(case: SplitCase) -> Rule:
+def first_rule(case: SplitCase) -> Rule:
     """The first rule that holds."""
     return next(rule for rule in RULES if rule.holds(case))
 
@@ -207,7 +207,7 @@ class Decision(NamedTuple):
         return self.proof not in UNPROVEN
 
 
-def decided(data: TransactionData, rule: Rule, hole: Hole, marker_offset: int | None = None) -> Decision:
+def decision_by_rule(data: TransactionData, rule: Rule, hole: Hole, marker_offset: int | None = None) -> Decision:
     """The Decision about a transaction with this data, whose marker is lost in the hole."""
     return Decision(
         data.producer_id,

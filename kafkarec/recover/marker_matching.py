@@ -42,8 +42,8 @@ from .marker_evidence import (
     NextMarker,
     Rule,
     SplitCase,
-    decide,
-    decided,
+    decision_by_rule,
+    first_rule,
 )
 from .steps import (
     ABORT,
@@ -87,7 +87,7 @@ _MARKER_OFFSET = attrgetter("last_offset")  # of an entry
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldTransaction:
     """A transaction that was open before a hole, and where its marker may be.
 
     data      before the hole
@@ -148,7 +148,7 @@ class MatchedTransactions:
         self._holes: list[Hole] = []  # all, in order
         self._hole_for_any_marker: Hole | None = None  # the last one that may have that of any open transaction
         # producer id -> its transactions that were open before holes, in order, until its next marker is known
-        self._held: dict[int, list[_Held]] = {}
+        self._held: dict[int, list[_HeldTransaction]] = {}
         # (offset, {producer id: first offset of its open transaction}) of the intact snapshots, None: not yet read
         self._snapshots: list[tuple[int, dict[int, int]]] | None = None
 
@@ -170,9 +170,12 @@ class MatchedTransactions:
         read = step.number, step.segment.path
         if read != self._input:
             self._input = read
-            self._begin(step.segment)
+            self._unmatched_before += self._unmatched.values()
+            self.segments.append(step.segment)
+            self._segment_start = None
+            self._read_index()
         self.damage += step.damage
-        holes = self._hole_finder.holes_in(step, self._segment, self.next_offset)
+        holes = self._hole_finder.holes_in(step, self._segment_number, self.next_offset)
         if not len(step):
             return
         if self.first_offset is None:
@@ -200,14 +203,14 @@ class MatchedTransactions:
             self._hold_open_transactions(hole)
         for entry in after_last_batch:
             held = self._held.get(entry.producer_id)
-            if held and entry.last_offset in self._catch_up(held[-1]).holes[-1]:
+            if held and entry.last_offset in self._add_last_hole(held[-1]).holes[-1]:
                 self._end_by_index(entry)
             else:
                 self._note_ahead(entry, "after the log's last batch")
                 self.ahead.setdefault(entry.producer_id, entry)
         self.open = self._producers.open_transactions()
         for producer in list(self._held):
-            data = self._resolve(producer, self.open.get(producer), None, self.ahead.get(producer))
+            data = self._decide_held(producer, self.open.get(producer), None, self.ahead.get(producer))
             if data is not None:
                 self.open[producer] = data
         if self.decisions:
@@ -219,9 +222,9 @@ class MatchedTransactions:
         for a broker, which rebuilds the index."""
         end = Hole(self.next_offset or 0, None)
         return [
-            decided(data, AHEAD, end, entry.last_offset)
+            decision_by_rule(data, AHEAD, end, entry.last_offset)
             for producer, entry in self.ahead.items()
-            if (data := self.open.get(producer)) is not None and self._begins(entry, data)
+            if (data := self.open.get(producer)) is not None and self._is_entry_of(entry, data)
         ]
 
     def open_so_far(self) -> dict[int, TransactionData] | None:
@@ -242,15 +245,9 @@ class MatchedTransactions:
     # ---- one segment
 
     @property
-    def _segment(self) -> int:
+    def _segment_number(self) -> int:
         """The number of the last segment."""
         return len(self.segments) - 1
-
-    def _begin(self, segment: Any) -> None:
-        self._unmatched_before += self._unmatched.values()
-        self.segments.append(segment)
-        self._segment_start = None
-        self._read_index()
 
     def _read_index(self) -> None:
         """Reads the .txnindex of the last segment."""
@@ -260,7 +257,7 @@ class MatchedTransactions:
             self._note("txnindex_unreadable", None, None, str(failure))
             entries = None
         index = None if entries is None else AbortedIndex(entries)
-        self._indexes[self._segment :] = [index]
+        self._indexes[self._segment_number :] = [index]
         known = () if index is None else index.entries
         self._unmatched = {(one.producer_id, one.last_offset): one for one in known if one.producer_id >= 0}
 
@@ -268,7 +265,7 @@ class MatchedTransactions:
 
     def _match_rows(self, step: Step, start: int, stop: int) -> None:
         """Matches the rows [start, stop)."""
-        ended, without_data, odd = self._producers.take(step.rows, step.chunk, start, stop, self._segment)
+        ended, without_data, odd = self._producers.take(step.rows, step.chunk, start, stop, self._segment_number)
         if not odd and not self._held and self._take_matching_entries(ended, without_data):
             self.ended.frombytes(ended)
             self.without_data.frombytes(without_data)
@@ -278,7 +275,7 @@ class MatchedTransactions:
         rows += rows_of(array("q", odd), Oddity)
         for row in sorted(rows, key=attrgetter("batch")):
             if isinstance(row, EndedRow):
-                self._end(step, row)
+                self._end_by_marker(step, row)
             elif row.kind == UNREADABLE_MARKER:
                 self._note_unreadable(step, row)
             else:
@@ -290,8 +287,8 @@ class MatchedTransactions:
             return True
         known, ended, without_data = self._unmatched, array("q", ended_rows), array("q", without_data_rows)
         aborts = [code == ABORT for code in ended[_CODE::WIDTH]]
-        aborted = dict(compress(zip(_keys(ended), ended[_FIRST::WIDTH], strict=True), aborts))
-        others = chain(compress(_keys(ended), map(not_, aborts)), _keys(without_data))
+        aborted = dict(compress(zip(_index_keys(ended), ended[_FIRST::WIDTH], strict=True), aborts))
+        others = chain(compress(_index_keys(ended), map(not_, aborts)), _index_keys(without_data))
         if len(aborted) != sum(aborts) or not known.keys().isdisjoint(others):
             return False
         if any(key not in known or known[key].first_offset != first for key, first in aborted.items()):
@@ -300,17 +297,17 @@ class MatchedTransactions:
             del known[key]
         return True
 
-    def _end(self, step: Step, row: EndedRow) -> None:
+    def _end_by_marker(self, step: Step, row: EndedRow) -> None:
         """Ends the transaction of a marker."""
         producer, data = row.producer_id, row.data
         marker = NextMarker(row.code, row.marker_offset, as_stored(step.column("producer_epoch")[row.batch]))
         if producer in self._held:
-            data = self._resolve(producer, data, marker)
+            data = self._decide_held(producer, data, marker)
         if self._indexes[-1] is not None:
             data = self._reconcile_with_index(producer, marker, data)
         rows = self.without_data if data is None else self.ended
-        data = data or self._no_data(producer, marker.epoch)
-        rows.extend(data.ended(*marker[:2], row.marker_timestamp, row.coordinator_epoch, self._segment))
+        data = data or self._transaction_without_data(producer, marker.epoch)
+        rows.extend(data.ended(*marker[:2], row.marker_timestamp, row.coordinator_epoch, self._segment_number))
 
     def _reconcile_with_index(
         self, producer: int, marker: NextMarker, data: TransactionData | None
@@ -326,7 +323,7 @@ class MatchedTransactions:
             if data is not None:
                 self._note_difference(producer, marker.offset, "nothing", "an ABORT")
         elif data is None:
-            return self._no_data(producer, marker.epoch, entry.first_offset)
+            return self._transaction_without_data(producer, marker.epoch, entry.first_offset)
         elif entry.first_offset < self.first_offset:
             return data._replace(first_offset=entry.first_offset)
         elif entry.first_offset != data.first_offset:
@@ -334,9 +331,9 @@ class MatchedTransactions:
             self._note_difference(producer, marker.offset, *first)
         return data
 
-    def _no_data(self, producer: int, epoch: int = -1, first_offset: int = -1) -> TransactionData:
+    def _transaction_without_data(self, producer: int, epoch: int = -1, first_offset: int = -1) -> TransactionData:
         """A transaction of which only a marker is in the input."""
-        return TransactionData(producer, producer_epoch=epoch, first_offset=first_offset, segment=self._segment)
+        return TransactionData(producer, producer_epoch=epoch, first_offset=first_offset, segment=self._segment_number)
 
     # ---- markers that only the .txnindex has
 
@@ -370,31 +367,31 @@ class MatchedTransactions:
         if data is not None and first > data.first_offset:  # it is not that of the entry, and its marker is lost, too
             data = self._hold_before(entry, data)
         elif data is None and producer in self._held:
-            data = self._end_held(entry, self._catch_up(self._held[producer][-1]))
+            data = self._end_held_before(entry, self._add_last_hole(self._held[producer][-1]))
         if producer in self._held:
-            data = self._resolve(producer, data, NextMarker(ABORT, last, -1), entry)
+            data = self._decide_held(producer, data, NextMarker(ABORT, last, -1), entry)
         is_decided = any(one.marker_offset == last for one in self.decisions[known:])
         if data is not None and data.last_offset >= 0 and not is_decided:
-            self.decisions.append(decided(data, LISTED, Hole(last, last), last))
-        data = data or self._no_data(producer, first_offset=first)
+            self.decisions.append(decision_by_rule(data, LISTED, Hole(last, last), last))
+        data = data or self._transaction_without_data(producer, first_offset=first)
         data = data._replace(first_offset=min(first, data.first_offset))
-        self.ended.extend(data.ended(ABORT, last, -1, -1, self._segment))
+        self.ended.extend(data.ended(ABORT, last, -1, -1, self._segment_number))
 
     def _hold_before(self, entry: AbortedTransaction, data: TransactionData) -> TransactionData | None:
         """Holds a transaction that began before that of a .txnindex entry. Returns that of the entry, None where it
         cannot be told from the held one. No byte is damaged: the file may be another log's, and proves no COMMIT."""
         has_room = entry.first_offset > data.last_offset + 1
         hole = Hole(data.last_offset + 1, entry.first_offset - 1 if has_room else entry.last_offset)
-        self._held.setdefault(entry.producer_id, []).append(_Held(data, [hole], self._hole_for_any_marker))
-        return self._no_data(entry.producer_id, first_offset=entry.first_offset) if has_room else None
+        self._held.setdefault(entry.producer_id, []).append(_HeldTransaction(data, [hole], self._hole_for_any_marker))
+        return self._transaction_without_data(entry.producer_id, first_offset=entry.first_offset) if has_room else None
 
-    def _end_held(self, entry: AbortedTransaction, held: _Held) -> TransactionData | None:
+    def _end_held_before(self, entry: AbortedTransaction, held: _HeldTransaction) -> TransactionData | None:
         """The transaction of a .txnindex entry if it began in a hole, so that the held one ended before it there."""
         at = next((n for n, hole in enumerate(held.holes) if entry.first_offset in hole), None)
         if at is None or held.holes[at].first == entry.first_offset:
             return None
         held.holes[at:] = [held.holes[at]._replace(last=entry.first_offset - 1)]
-        return self._no_data(entry.producer_id, first_offset=entry.first_offset)
+        return self._transaction_without_data(entry.producer_id, first_offset=entry.first_offset)
 
     # ---- holes
 
@@ -412,11 +409,11 @@ class MatchedTransactions:
             if data is not None:
                 held = self._held.setdefault(producer, [])
                 if held:
-                    self._catch_up(held[-1])
-                held.append(_Held(data, [hole], up_to))
+                    self._add_last_hole(held[-1])
+                held.append(_HeldTransaction(data, [hole], up_to))
         self._hole_for_any_marker = up_to
 
-    def _catch_up(self, held: _Held) -> _Held:
+    def _add_last_hole(self, held: _HeldTransaction) -> _HeldTransaction:
         """The last held transaction of a producer, with the last hole that may have its marker."""
         last = self._hole_for_any_marker
         if last is not None and last is not held.up_to:
@@ -441,16 +438,16 @@ class MatchedTransactions:
         producer = marker.producer_id
         data = self._producers.pop_open(producer)
         if producer in self._held:
-            data = self._resolve(producer, data, NextMarker(marker.code, marker.offset, marker.producer_epoch))
+            data = self._decide_held(producer, data, NextMarker(marker.code, marker.offset, marker.producer_epoch))
         self._unmatched.pop((producer, marker.offset), None)
         self._producers.set_coordinator_epoch(producer, marker.coordinator_epoch)
-        data = data or self._no_data(producer, marker.producer_epoch)
+        data = data or self._transaction_without_data(producer, marker.producer_epoch)
         rule = LEGIBLE._replace(outcome=ABORTED if marker.code == ABORT else COMMITTED)
-        self._decide(data._replace(coordinator_epoch=marker.coordinator_epoch), hole, rule, marker)
+        self._record_decision(data._replace(coordinator_epoch=marker.coordinator_epoch), hole, rule, marker)
 
     # ---- transactions that were open before holes
 
-    def _resolve(
+    def _decide_held(
         self,
         producer: int,
         data: TransactionData | None,
@@ -465,14 +462,14 @@ class MatchedTransactions:
         entry    the .txnindex entry of a marker that is not in the log
         """
         held = self._held.pop(producer)
-        self._catch_up(held[-1])
+        self._add_last_hole(held[-1])
         last_epoch = (data or held[-1].data).producer_epoch
         if marker is not None and entry is None:
             entry = self._unmatched.get((producer, marker.offset))
         carried: TransactionData | None = None  # what is open behind the hole
         for one, following in zip(held, [*(one.data for one in held[1:]), data], strict=True):
             current = one.data.with_earlier(carried)
-            rule = decide(
+            rule = first_rule(
                 SplitCase(
                     current,
                     tuple(one.holes),
@@ -480,9 +477,9 @@ class MatchedTransactions:
                     marker,
                     last_epoch,
                     entry,
-                    entry is not None and self._begins(entry, current),
+                    entry is not None and self._is_entry_of(entry, current),
                     self._snapshot_behind(producer, one.holes[-1], marker),
-                    entry is None and self._had_none(marker),
+                    entry is None and self._had_no_transaction(marker),
                     self.prepared.get((producer, current.producer_epoch)),
                     self._is_unlisted(current, one.holes),
                 )
@@ -490,13 +487,13 @@ class MatchedTransactions:
             carried = current
             if rule is LISTED and following is None:  # `marker`, or `ahead`, is the one in the hole
                 assert entry is not None
-                self.decisions.append(decided(current, rule, one.holes[0], entry.last_offset))
+                self.decisions.append(decision_by_rule(current, rule, one.holes[0], entry.last_offset))
             elif rule.outcome != CONTINUES:
                 carried = None
-                self._decide(current, one.holes[0], rule)
+                self._record_decision(current, one.holes[0], rule)
         return carried if data is None else data.with_earlier(carried)
 
-    def _begins(self, entry: AbortedTransaction, data: TransactionData) -> bool:
+    def _is_entry_of(self, entry: AbortedTransaction, data: TransactionData) -> bool:
         """Whether a .txnindex entry is that of a transaction whose first batches may be lost."""
         if entry.first_offset > data.first_offset or entry.last_offset < data.last_offset:
             return False
@@ -519,8 +516,8 @@ class MatchedTransactions:
                 return first_offsets.get(producer, -1)
         return None
 
-    def _had_none(self, marker: NextMarker | None) -> bool:
-        """SplitCase.had_none, for a marker of the last segment without an entry"""
+    def _had_no_transaction(self, marker: NextMarker | None) -> bool:
+        """SplitCase.had_no_transaction, for a marker of the last segment without an entry"""
         index, start = self._indexes[-1], self._segment_start
         if index is None or start is None or marker is None or marker.code != ABORT or marker.offset < start:
             return False
@@ -536,9 +533,11 @@ class MatchedTransactions:
             return False
         return all(self._explained.issuperset(index.within(hole)) for hole in holes)
 
-    def _decide(self, data: TransactionData, hole: Hole, rule: Rule, marker: LegibleMarker | None = None) -> None:
+    def _record_decision(
+        self, data: TransactionData, hole: Hole, rule: Rule, marker: LegibleMarker | None = None
+    ) -> None:
         """Records how a transaction ended, and ends it."""
-        decision = decided(data, rule, hole)
+        decision = decision_by_rule(data, rule, hole)
         if marker is not None:
             decision = decision._replace(
                 producer_epoch=marker.producer_epoch, marker_offset=marker.offset, timestamp=marker.timestamp
@@ -548,7 +547,7 @@ class MatchedTransactions:
         if until is None:
             until = data.last_offset if hole.last is None else hole.last
         code = COMMIT if rule.outcome == COMMITTED else ABORT
-        row = data.ended(code, until, decision.timestamp, data.coordinator_epoch, self._segment)
+        row = data.ended(code, until, decision.timestamp, data.coordinator_epoch, self._segment_number)
         if data.last_offset < 0:
             self.without_data.extend(row)
             return
@@ -602,6 +601,6 @@ class MatchedTransactions:
         self._note("txnindex_ahead", entry.last_offset, entry.producer_id, detail)
 
 
-def _keys(rows: array[int]) -> Iterator[tuple[int, int]]:
+def _index_keys(rows: array[int]) -> Iterator[tuple[int, int]]:
     """(producer id, marker's offset) of EndedRows, as in a .txnindex"""
     return zip(rows[_PRODUCER::WIDTH], rows[_MARKER::WIDTH], strict=True)

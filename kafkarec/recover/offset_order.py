@@ -57,8 +57,8 @@ def fits(before: Sequence[Offsets], frames: Frames, behind: Frames, bounds: tupl
     """
     run = frames.run
     found = run[0]
-    left = _not_again(before, (*run, *behind.run))
-    later = _not_again(behind.run, (*run, *before))
+    left = _without_copies(before, (*run, *behind.run))
+    later = _without_copies(behind.run, (*run, *before))
     others = [*left, *run[1:], *later]
     if bounds and not _is_within(found, bounds) and any(_is_within(one, bounds) for one in others):
         return False
@@ -75,13 +75,13 @@ def fits(before: Sequence[Offsets], frames: Frames, behind: Frames, bounds: tupl
     at = len(chain)
     chain += [(one, run_weight) for one in run]
     chain += [(one, 1.0 if behind.anchored else found_weight) for one in later]
-    up_to = _heaviest([*chain[: at + 1]])[-1]
-    after = _heaviest([(Offsets(-one.next, -one.base), weight) for one, weight in reversed(chain[at:])])[-1]
-    without = max(_heaviest(chain[:at] + chain[at + 1 :]), default=0.0)
+    up_to = _chain_weights([*chain[: at + 1]])[-1]
+    after = _chain_weights([(Offsets(-one.next, -one.base), weight) for one, weight in reversed(chain[at:])])[-1]
+    without = max(_chain_weights(chain[:at] + chain[at + 1 :]), default=0.0)
     return up_to + after - run_weight > without - _MARGIN
 
 
-def _not_again(batches: Sequence[Offsets], others: Iterable[Offsets]) -> list[Offsets]:
+def _without_copies(batches: Sequence[Offsets], others: Iterable[Offsets]) -> list[Offsets]:
     """Each of these batches once, without copies of the others: where a block is in the file twice, either place may be
     the right one."""
     seen = {(one.base, one.crc) for one in others}
@@ -106,7 +106,7 @@ def rises(batches: Iterable[Offsets]) -> bool:
     return all(_follows(*two) for two in pairwise(batches))
 
 
-def _heaviest(chain: Sequence[tuple[Offsets, float]]) -> list[float]:
+def _chain_weights(chain: Sequence[tuple[Offsets, float]]) -> list[float]:
     """For each batch the weight of the heaviest rising chain that ends with it. Two batches without a gap between them
     count once more: hardly any wrong offset fits so exactly."""
     found: list[float] = []

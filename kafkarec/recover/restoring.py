@@ -65,7 +65,7 @@ class AfterDamage(NamedTuple):
 
     # ---- what the Decoder asks
 
-    def restores(self, decoder: Decoder, start: int, end: int, reason: str, fault: dict[str, Any]) -> bool:
+    def try_to_restore(self, decoder: Decoder, start: int, end: int, reason: str, fault: dict[str, Any]) -> bool:
         """Reads the damaged batch at `start` if it can be restored, or one that lengths lead to from there, with the
         damage before it; `end`: where reading goes on otherwise. False: there is none."""
         if not self.restore:
@@ -76,12 +76,12 @@ class AfterDamage(NamedTuple):
             tried = earlier[earlier.index(start) :]
             at = decoder.framed_end(tried[-1])
         while len(tried) < MOST_LENGTHS and 0 <= at < end:
-            whole = self._whole(decoder, at, end)
+            whole = self._whole_batch_by_content(decoder, at, end)
             if whole and at + len(whole[0]) <= decoder.stop:
                 if at == start:
-                    return self._read_whole(decoder, at, *whole)
+                    return self._read_proven(decoder, at, *whole)
                 decoder.add_damage(start, at, reason, fault)
-                is_read = self._read_whole(decoder, at, *whole)
+                is_read = self._read_proven(decoder, at, *whole)
                 if not is_read:
                     decoder.damage.pop()
                 return is_read
@@ -90,9 +90,9 @@ class AfterDamage(NamedTuple):
         decoder.tried = end, tried
         return False
 
-    def follows(self, decoder: Decoder, position: int, found: int) -> bool:
+    def has_batch_behind(self, decoder: Decoder, position: int, found: int) -> bool:
         """Whether the batch at `position`, which is cut, can be restored, or one fits that is at `found` or behind."""
-        if self.restore and decoder.stop == decoder.size and self._whole(decoder, position, found):
+        if self.restore and decoder.stop == decoder.size and self._whole_batch_by_content(decoder, position, found):
             return True
         return self.next_that_fits(decoder, position, found)[1] < decoder.size
 
@@ -129,19 +129,19 @@ class AfterDamage(NamedTuple):
         own, before = Offsets(*row), _good_batches(decoder)
         if not before and previous is not None:  # the least offset of the file
             before = [Offsets(*previous)]
-        behind = self._behind(decoder, end).run
+        behind = self._frames_behind(decoder, end).run
         if own in before or own in behind:  # a copy: its header is right, but it is at a wrong place, or the other one
             return
         proven = self._proven_fields(decoder, position, end, before, own, behind)
         raw = decoder.bytes_at(position, end) if proven else None
         if raw is not None and decoder.is_readable(position, end):
             changes = _patch(raw, proven)
-            if self._parses(raw):
+            if self._is_one_batch(raw):
                 decoder.read_restored(raw, position, changes)
 
     # ---- batches whose length, or magic, is wrong
 
-    def _whole(self, decoder: Decoder, position: int, stop: int) -> tuple[bytearray, Changes] | None:
+    def _whole_batch_by_content(self, decoder: Decoder, position: int, stop: int) -> tuple[bytearray, Changes] | None:
         """The bytes and the changes of the batch at `position` under another length or magic than its header has, if it
         is a whole one then; None: it is not."""
         header = decoder.bytes_at(position, position + layout.UP_TO_MAGIC)
@@ -151,15 +151,18 @@ class AfterDamage(NamedTuple):
         for magic in (2, stored) if 0 <= stored < 2 else (2,):
             end = decoder.end_by_content(position, magic, stop)
             raw = decoder.bytes_at(position, end) if end >= 0 else None
-            if raw is None or not _is_readable(decoder, position, end, magic):
+            # all bytes but those of the length, and of magic 2 its magic
+            length_at, magic_at = position + layout.V2_AT.batch_length, position + layout.V2_AT.magic
+            spans = (position, length_at), (length_at + 4, magic_at), (magic_at + (magic == 2), end)
+            if raw is None or not all(decoder.is_readable(*span) for span in spans):
                 continue
             length = len(raw) - layout.LOG_OVERHEAD
             changes = _patch(raw, {"batch_length": (length, CHECKSUM), "magic": (magic, CHECKSUM)})
-            if changes and self._parses(raw):
+            if changes and self._is_one_batch(raw):
                 return raw, changes
         return None
 
-    def _parses(self, raw: bytearray) -> bool:
+    def _is_one_batch(self, raw: bytearray) -> bool:
         """Whether the bytes are exactly one batch that every reader accepts: checksum, payload, records."""
         decoder = Decoder(_NO_COLUMNS, self.options, codecs)
         decoder.feed(raw)
@@ -169,11 +172,11 @@ class AfterDamage(NamedTuple):
             return False
         return decoder.remaining == 0 and decoder.filled[1] == 1
 
-    def _read_whole(self, decoder: Decoder, position: int, raw: bytearray, changes: Changes) -> bool:
+    def _read_proven(self, decoder: Decoder, position: int, raw: bytearray, changes: Changes) -> bool:
         """Reads a batch that the checksum proves; in a file its offset and leader epoch are compared first."""
         end = position + len(raw)
         if self.in_file:
-            own, before, behind = _offsets_in(raw), _good_batches(decoder), self._behind(decoder, end)
+            own, before, behind = _offsets_in(raw), _good_batches(decoder), self._frames_behind(decoder, end)
             proven = self._proven_fields(decoder, position, end, before, own, behind.run)
             frames = behind._replace(run=[own, *behind.run])
             if "base_offset" not in proven and not self._fits(decoder, before, frames):
@@ -184,12 +187,14 @@ class AfterDamage(NamedTuple):
 
     # ---- the neighbours, in files
 
-    def _behind(self, decoder: Decoder, position: int) -> Frames:
+    def _frames_behind(self, decoder: Decoder, position: int) -> Frames:
         """The batches from `position` on; before the first frame there may be some that can be restored."""
         restored: list[Offsets] = []
         frames = _frames(decoder, position)
         while not frames.run and len(restored) < MOST_PROVEN:
-            whole = self._whole(decoder, frames.end, decoder.search(frames.end, frames.end + 1, ahead=True))
+            whole = self._whole_batch_by_content(
+                decoder, frames.end, decoder.search(frames.end, frames.end + 1, ahead=True)
+            )
             if not whole:
                 break
             restored.append(_offsets_in(whole[0]))
@@ -231,13 +236,6 @@ def _good_batches(decoder: Decoder) -> list[Offsets]:
     return [Offsets(*row) for row in decoder.good_batches()]
 
 
-def _is_readable(decoder: Decoder, position: int, end: int, magic: int) -> bool:
-    """Whether all bytes could be read but those of the length, and of magic 2 its magic."""
-    length_at, magic_at = position + layout.V2_AT.batch_length, position + layout.V2_AT.magic
-    spans = (position, length_at), (length_at + 4, magic_at), (magic_at + (magic == 2), end)
-    return all(decoder.is_readable(*span) for span in spans)
-
-
 # ---- the bytes of headers
 
 
@@ -255,17 +253,17 @@ def _offsets_in(raw: bytearray) -> Offsets:
 def _patch(raw: bytearray, proven: Mapping[str, Proof]) -> Changes:
     """Writes proven fields into the header of a batch; returns what was changed."""
     stored = dict(zip(FIELDS, layout.first_fields(raw), strict=True))
-    raw[: layout.UP_TO_MAGIC] = _start(raw, {name: value for name, (value, _) in proven.items()})
+    raw[: layout.UP_TO_MAGIC] = _header_start_with(raw, {name: value for name, (value, _) in proven.items()})
     return {name: (stored[name], value, witness) for name, (value, witness) in proven.items() if value != stored[name]}
 
 
 def used_bytes(raw: bytes | memoryview, restored: Restored) -> bytes:
     """The bytes of a batch, or at least of its first 17, with the restored fields in place of the stored ones."""
     values = {name: used for name, (_, used) in restored.fields.items()}
-    return _start(raw, values) + bytes(raw[layout.UP_TO_MAGIC :])
+    return _header_start_with(raw, values) + bytes(raw[layout.UP_TO_MAGIC :])
 
 
-def _start(raw: bytes | bytearray | memoryview, values: Mapping[str, int]) -> bytes:
+def _header_start_with(raw: bytes | bytearray | memoryview, values: Mapping[str, int]) -> bytes:
     """The first 17 bytes of a batch with these fields in place of the stored ones."""
     stored = zip(FIELDS, layout.first_fields(raw), strict=True)
     return layout.START.pack(*[values.get(name, value) for name, value in stored])

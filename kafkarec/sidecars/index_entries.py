@@ -53,16 +53,16 @@ class Entries(Sequence[E], Generic[E]):
         demand_whole_entries(data, size, file)
         self._data = data
         self.base_offset = base_offset
-        self._count = self._used(data)
+        self._count = self._used_count(data)
         self.preallocated = len(data) - self._count * size
 
     @classmethod
-    def _used(cls, data: bytes) -> int:
+    def _used_count(cls, data: bytes) -> int:
         """The number of entries before the zeros at the file's end."""
         return -(-size_before_zeros(data) // cls.layout.size)
 
     @abstractmethod
-    def _entry(self, index: int) -> E: ...
+    def _entry_at(self, index: int) -> E: ...
 
     def columns(self) -> tuple[array[int], array[int]]:
         """The two fields of all entries as they are stored, offsets relative, each as an array of int64: what checks
@@ -97,14 +97,14 @@ class Entries(Sequence[E], Generic[E]):
     def __getitem__(self, number: slice) -> list[E]: ...
     def __getitem__(self, number: int | slice) -> E | list[E]:
         if isinstance(number, slice):
-            return [self._entry(i) for i in range(*number.indices(self._count))]
+            return [self._entry_at(i) for i in range(*number.indices(self._count))]
         index = number + self._count if number < 0 else number
         if not 0 <= index < self._count:
             raise IndexError(f"entry {number} of {self._count}")
-        return self._entry(index)
+        return self._entry_at(index)
 
     def __iter__(self) -> Iterator[E]:
-        return map(self._entry, range(self._count))
+        return map(self._entry_at, range(self._count))
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -35,7 +35,7 @@ class OffsetIndex(Entries[OffsetEntry]):
     layout = Struct(">ii")
     rises = gt, gt
 
-    def _entry(self, index: int) -> OffsetEntry:
+    def _entry_at(self, index: int) -> OffsetEntry:
         relative, position = self.layout.unpack_from(self._data, index * ENTRY_SIZE)
         return OffsetEntry(self.base_offset + relative, position)
 

@@ -27,10 +27,10 @@ class PartitionMetadata(NamedTuple):
 
     @property
     def uuid(self) -> UUID:
-        return UUID(bytes=_decoded(self.topic_id) or bytes(16))
+        return UUID(bytes=_uuid_bytes(self.topic_id) or bytes(16))
 
 
-def _decoded(text: str) -> bytes | None:
+def _uuid_bytes(text: str) -> bytes | None:
     """The 16 bytes of a uuid in the text of Kafka's Uuid.toString; None for any other text."""
     try:
         raw = base64.b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
@@ -58,7 +58,7 @@ def read(data: bytes, file: str | None = NAME) -> PartitionMetadata:
     version = lines.integer(1, values[0], "the version", INT32)
     if version < VERSION:  # as in Kafka, later versions are read too, so that a broker can be downgraded
         lines.refuse(1, f"version {version} is below {VERSION}")
-    raw = _decoded(values[1])
+    raw = _uuid_bytes(values[1])
     if raw is None:
         lines.refuse(2, "the topic id is not 16 bytes in base64")
     if raw == bytes(16):

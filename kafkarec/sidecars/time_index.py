@@ -37,11 +37,11 @@ class TimeIndex(Entries[TimeEntry]):
     rises = gt, ge
 
     @classmethod
-    def _used(cls, data: bytes) -> int:
+    def _used_count(cls, data: bytes) -> int:
         """A single entry of zeros counts: timestamp 0 at the base offset. Further zeros are preallocated."""
-        return 1 if len(data) == ENTRY_SIZE else super()._used(data)
+        return 1 if len(data) == ENTRY_SIZE else super()._used_count(data)
 
-    def _entry(self, index: int) -> TimeEntry:
+    def _entry_at(self, index: int) -> TimeEntry:
         timestamp, relative = self.layout.unpack_from(self._data, index * ENTRY_SIZE)
         return TimeEntry(timestamp, self.base_offset + relative)
 

@@ -101,7 +101,17 @@ class Unpacked:
         """Decompresses until the copy has `end` bytes or the whole content."""
         with self._lock:
             while self._done < end and self._spool is not None and (piece := self._next_piece()):
-                self._write(self._spool, piece)
+                try:
+                    view = memoryview(piece)
+                    if not any(piece[:64]) and piece.count(0) == len(piece):  # preallocated zeros need no disk space
+                        os.ftruncate(self._spool.fileno(), self._done + len(piece))
+                        self._done, view = self._done + len(piece), view[:0]
+                    while view:
+                        written = os.pwrite(self._spool.fileno(), view, self._done)
+                        self._done, view = self._done + written, view[written:]
+                except OSError as error:
+                    why = f"cannot unpack into {tempfile.gettempdir()} ({os.strerror(error.errno or 0).lower()})"
+                    raise OSError(error.errno, f"{why}; TMPDIR=FOLDER sets another folder", self.name) from error
 
     def _next_piece(self) -> bytes:
         """Nothing at the end of the content, and after a failure."""
@@ -125,17 +135,3 @@ class Unpacked:
                 file=self.name,
             )
         return piece
-
-    def _write(self, spool: IO[bytes], piece: bytes) -> None:
-        try:
-            if not any(piece[:64]) and piece.count(0) == len(piece):
-                os.ftruncate(spool.fileno(), self._done + len(piece))  # a hole: preallocated zeros need no disk space
-                self._done += len(piece)
-                return
-            view = memoryview(piece)
-            while view:
-                written = os.pwrite(spool.fileno(), view, self._done)
-                self._done, view = self._done + written, view[written:]
-        except OSError as error:
-            why = f"cannot unpack into {tempfile.gettempdir()} ({os.strerror(error.errno or 0).lower()})"
-            raise OSError(error.errno, f"{why}; TMPDIR=FOLDER sets another folder", self.name) from error

@@ -72,7 +72,10 @@ def read_failure(error: Exception, path: str) -> ReadFailure:
             what = non_file_kind(path)
     if what is not None:
         return ReadFailure(path, cause, f"{what}, not a file")
-    text = _missing(path) if cause == MISSING else error.strerror or str(error)
+    text = error.strerror or str(error)
+    if cause == MISSING:
+        is_link = os.path.islink(path)
+        text = f"a link to {os.readlink(path)}, which cannot be found" if is_link else "no such file or directory"
     return ReadFailure(path, cause, text[:1].lower() + text[1:])  # the rest may name a variable, such as TMPDIR
 
 
@@ -89,9 +92,3 @@ def partial_read_failure(path: str) -> ReadFailure:
 def unsearched_failure(path: str, position: int, length: int) -> ReadFailure:
     """The failure of a file of which these damaged bytes were not searched to their end."""
     return ReadFailure(path, LIMIT, f"bytes {position} to {position + length - 1} were not searched to their end")
-
-
-def _missing(path: str) -> str:
-    if os.path.islink(path):
-        return f"a link to {os.readlink(path)}, which cannot be found"
-    return "no such file or directory"

@@ -55,7 +55,7 @@ class RemotePath:
             if self._on_s3:
                 given = _s3_options(options)
                 self._endpoint = given.get("endpoint_url") or _endpoint_of_environment()
-                given["config_kwargs"] = {**_plain_requests(), **given.get("config_kwargs", {})}
+                given["config_kwargs"] = {**_settings_without_checksums(), **given.get("config_kwargs", {})}
                 _clear_cache_of_old_settings()
             self._fs, self._path = url_to_fs(self.url, use_listings_cache=False, **given)
             return
@@ -94,21 +94,18 @@ class RemotePath:
     def entries(self) -> list[FolderEntry]:
         path = self._path.rstrip("/")
         try:
-            if self._of_web:
-                return self._linked(path + "/")
+            if self._of_web:  # the links of a web page to addresses below its own; their sizes need one request each
+                own = path + "/"
+                links = [one for one in self._fs.ls(own, detail=True) if "?" not in one["name"] and one["name"] != own]
+                files = [one for one in links if one["type"] != "directory"]
+                for one, size in zip(files, self._fs.sizes([one["name"] for one in files]), strict=True):
+                    one["size"] = size
+                return [_entry(one) for one in links]
             listed = self._fs.ls(path, detail=True)
         except Exception as error:
             raise self.error(error) from error
         # A bucket may have an empty object with the name of the folder itself, which is not in the folder.
         return [_entry(one) for one in listed if one["name"].rstrip("/") != path]
-
-    def _linked(self, url: str) -> list[FolderEntry]:
-        """The links of a web page to addresses below its own. Their sizes need one request each."""
-        listed = [one for one in self._fs.ls(url, detail=True) if "?" not in one["name"] and one["name"] != url]
-        files = [one for one in listed if one["type"] != "directory"]
-        for one, size in zip(files, self._fs.sizes([one["name"] for one in files]), strict=True):
-            one["size"] = size
-        return [_entry(one) for one in listed]
 
     def opened(self, size: int | None) -> RemoteObject:
         """size: from a listing, if known, which saves a request except with pyarrow."""
@@ -184,7 +181,7 @@ def _clear_cache_of_old_settings() -> None:
         _settings[:] = now
 
 
-def _plain_requests() -> dict[str, Any]:
+def _settings_without_checksums() -> dict[str, Any]:
     """botocore settings by which no checksum of the whole object is requested: ranges have none, and servers other than
     Amazon's may refuse such requests."""
     from botocore.config import Config  # type: ignore[import-untyped]

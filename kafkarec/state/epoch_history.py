@@ -33,7 +33,7 @@ class EpochHistory(NamedTuple):
     note: str = ""
 
 
-class EpochStep(NamedTuple):
+class EpochRequest(NamedTuple):
     """One OffsetsForLeaderEpoch request: the follower's epoch, the leader's answer, the offset truncated to."""
 
     asked_epoch: int
@@ -46,7 +46,7 @@ class Truncation(NamedTuple):
     """A follower's truncation. offset: its log end offset afterwards; steps: the requests (empty: no epochs known)."""
 
     offset: int
-    steps: tuple[EpochStep, ...]
+    steps: tuple[EpochRequest, ...]
 
 
 def of_log(log: Any, batch_epochs: Iterable[tuple[int, int]], end: int) -> EpochHistory:
@@ -116,7 +116,7 @@ def truncation(follower: EpochHistory, leader: EpochHistory) -> Truncation:
         is_final = own is None or own[0] == answer[0]
         if is_final:
             target = min(target, answer[1])
-        steps.append(EpochStep(latest, *answer, target))
+        steps.append(EpochRequest(latest, *answer, target))
         end = target
         kept = tuple(entry for entry in follower.entries if entry.start_offset < end)
         if is_final or kept == follower.entries:

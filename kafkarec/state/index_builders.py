@@ -73,17 +73,17 @@ class SegmentIndexBuilder:
 
     def add(self, rows: BatchRows, aborted: Iterable[AbortedTransaction]) -> None:
         """Adds the next batches. aborted: the transactions that are aborted in them."""
-        self._add(self._builder.take(rows, self._epoch), aborted)
+        self._add_entries(self._builder.take(rows, self._last_epoch), aborted)
 
     def append(self, batches: Iterable[tuple[int | None, ...]], aborted: Iterable[AbortedTransaction]) -> None:
         """As `add`. batches: columns of each, (position, base offset, last offset, max timestamp, leader epoch)"""
-        self._add(self._builder.append(batches, self._epoch), aborted)
+        self._add_entries(self._builder.append(batches, self._last_epoch), aborted)
 
     @property
-    def _epoch(self) -> int:
+    def _last_epoch(self) -> int:
         return self.epochs[-1].epoch if self.epochs else -1
 
-    def _add(self, found: tuple[_Pairs, _Pairs, _Pairs], aborted: Iterable[AbortedTransaction]) -> None:
+    def _add_entries(self, found: tuple[_Pairs, _Pairs, _Pairs], aborted: Iterable[AbortedTransaction]) -> None:
         entries, times, epochs = found
         self._index += offset_index.write(entries, self._base)
         self._timeindex += time_index.write(times, self._base)
@@ -92,7 +92,7 @@ class SegmentIndexBuilder:
         self._txnindex += txn_index.write(aborted)
 
     @property
-    def entries(self) -> tuple[int, int]:
+    def entry_counts(self) -> tuple[int, int]:
         """The number of entries in the .index and in the .timeindex so far."""
         return len(self._index) // offset_index.ENTRY_SIZE, len(self._timeindex) // time_index.ENTRY_SIZE
 

@@ -129,7 +129,7 @@ class ProducerStates:
             row["is_control"],
             marker,
         )
-        return _aborted(producer_id, base, ended) if marker is not None and marker.aborted else None
+        return _aborted_transaction(producer_id, base, ended) if marker is not None and marker.aborted else None
 
     def end_by_index(self, entry: AbortedTransaction) -> AbortedTransaction | None:
         """Appends the ABORT marker of a .txnindex entry, which the log has lost. None, and nothing is appended, if the
@@ -148,7 +148,7 @@ class ProducerStates:
             True,
             Marker(True, known.coordinator_epoch, known.timestamp),
         )
-        return _aborted(entry.producer_id, entry.last_offset, ended)
+        return _aborted_transaction(entry.producer_id, entry.last_offset, ended)
 
     def violation(self, row: Mapping[str, Any]) -> str | None:
         """The reason for which a broker would have refused the batch, a key of VIOLATIONS; None: it would accept it.
@@ -199,7 +199,9 @@ def producers_at_log_start(
     return StartingProducers(ProducerStates(entries, base, policy), base == 0 or data is not None, None)
 
 
-def _aborted(producer_id: int, marker_offset: int, ended: tuple[int, int] | None) -> AbortedTransaction | None:
+def _aborted_transaction(
+    producer_id: int, marker_offset: int, ended: tuple[int, int] | None
+) -> AbortedTransaction | None:
     """ended: (first offset, last stable offset) of the transaction that a marker ends; None: it ends none."""
     return ended and AbortedTransaction(producer_id, ended[0], marker_offset, ended[1])
 

@@ -81,7 +81,7 @@ class Transaction(NamedTuple):
     segments: tuple[str, ...]
 
 
-def _known(value: int) -> int | None:
+def _none_if_negative(value: int) -> int | None:
     return None if value < 0 else value
 
 
@@ -111,19 +111,19 @@ class Transactions(Sequence[Transaction]):
         if not 0 <= at < len(self):
             raise IndexError(f"transaction {wanted} of {len(self)}")
         ended = len(self._which)
-        return self._rest[at - ended] if at >= ended else self._made(self._ended_row(self._which[at]))
+        return self._rest[at - ended] if at >= ended else self._transaction_of_row(self._ended_row(self._which[at]))
 
     def __iter__(self) -> Iterator[Transaction]:
         rows: Iterable[Sequence[int]] = map(self._ended_row, self._which)
         if len(self._which) * WIDTH == len(self._ended):
             rows = zip(*[iter(self._ended)] * WIDTH, strict=True)
-        yield from map(self._made, rows)
+        yield from map(self._transaction_of_row, rows)
         yield from self._rest
 
     def _ended_row(self, number: int) -> Sequence[int]:
         return self._ended[number * WIDTH : (number + 1) * WIDTH]
 
-    def _made(self, row: Sequence[int]) -> Transaction:
+    def _transaction_of_row(self, row: Sequence[int]) -> Transaction:
         (
             producer,
             code,
@@ -144,22 +144,22 @@ class Transactions(Sequence[Transaction]):
         ) = row
         span = self._spans.get((segment, last_segment))
         if span is None:
-            span = self._spans[segment, last_segment] = _segments(self._names, segment, last_segment)
+            span = self._spans[segment, last_segment] = _segment_names(self._names, segment, last_segment)
         took = None if first_time < 0 or marker_time < 0 else marker_time - first_time
         return Transaction(
             producer,
             epoch,
             _STATE_OF[code],
-            _known(first),
-            _known(last),
+            _none_if_negative(first),
+            _none_if_negative(last),
             marker,
-            _known(first_time),
-            _known(last_time),
+            _none_if_negative(first_time),
+            _none_if_negative(last_time),
             took,
             batches,
             records,
             size,
-            _known(coordinator),
+            _none_if_negative(coordinator),
             span,
         )
 
@@ -167,7 +167,7 @@ class Transactions(Sequence[Transaction]):
         return f"<{len(self)} transactions>"
 
 
-def _segments(names: Sequence[str | None], first: int, last: int) -> tuple[str, ...]:
+def _segment_names(names: Sequence[str | None], first: int, last: int) -> tuple[str, ...]:
     return tuple(name for name in names[first : last + 1] if name is not None)
 
 
@@ -192,10 +192,10 @@ class TransactionListing(Transactions):
         self._found = found
         self._after = hanging_after // timedelta(milliseconds=1)
         self.next_offset = found.next_offset
-        self.max_timestamp = _known(found.max_timestamp)
+        self.max_timestamp = _none_if_negative(found.max_timestamp)
         self.damage: tuple[Damage, ...] = tuple(found.damage)
         names = [None if one.path is None else os.path.basename(one.path) for one in found.segments]
-        ongoing = {producer: self._unfinished(data, names) for producer, data in found.open.items()}
+        ongoing = {producer: self._open_transaction(data, names) for producer, data in found.open.items()}
         first_offsets = [txn.first_offset for txn in ongoing.values() if txn.first_offset is not None]
         self.last_stable_offset = min(first_offsets, default=found.next_offset)
         self.notes = (*found.notes, *self._add_snapshot(ongoing))
@@ -204,24 +204,24 @@ class TransactionListing(Transactions):
         super().__init__(found.ended, range(len(found.ended) // WIDTH), names, self.ongoing)
         self.without_data = Transactions(found.without_data, range(len(found.without_data) // WIDTH), names)
 
-    def _unfinished(self, data: TransactionData, names: Sequence[str | None]) -> Transaction:
+    def _open_transaction(self, data: TransactionData, names: Sequence[str | None]) -> Transaction:
         is_appended = _has_append_time(self._found.segments[data.segment], data.position)
         age = self._age(data.first_offset, data.first_timestamp if is_appended else None)
         return Transaction(
             data.producer_id,
             data.producer_epoch,
-            self._state(age),
+            self._open_or_hanging(age),
             data.first_offset,
             data.last_offset,
             None,
-            _known(data.first_timestamp),
-            _known(data.last_timestamp),
+            _none_if_negative(data.first_timestamp),
+            _none_if_negative(data.last_timestamp),
             age,
             data.batches,
             data.records,
             data.bytes,
-            _known(data.coordinator_epoch),
-            _segments(names, data.segment, len(names)),
+            _none_if_negative(data.coordinator_epoch),
+            _segment_names(names, data.segment, len(names)),
         )
 
     @property
@@ -262,9 +262,11 @@ class TransactionListing(Transactions):
             txn = ongoing.get(producer)
             if txn is not None:
                 offset = txn.first_offset if since < 0 else since
-                ongoing[producer] = txn._replace(first_offset=offset, coordinator_epoch=_known(entry.coordinator_epoch))
+                ongoing[producer] = txn._replace(
+                    first_offset=offset, coordinator_epoch=_none_if_negative(entry.coordinator_epoch)
+                )
             elif since >= 0:
-                ongoing[producer] = self._begun(entry)
+                ongoing[producer] = self._begun_before_log(entry)
                 detail = (
                     f"producer {producer} (epoch {entry.producer_epoch}) has a transaction open since offset {since}, "
                     "before the start of this log, and no marker here ends it: a broker keeps read_committed consumers "
@@ -272,17 +274,17 @@ class TransactionListing(Transactions):
                 )
                 yield Note("begun_before", first.path, since, producer, detail)
 
-    def _begun(self, entry: SnapshotEntry) -> Transaction:
+    def _begun_before_log(self, entry: SnapshotEntry) -> Transaction:
         """A transaction that began before the log and has no data in it. Its age is that of its last data."""
-        last_time = _known(entry.timestamp)
+        last_time = _none_if_negative(entry.timestamp)
         first = self._found.segments[0]
         age = self._age(entry.current_txn_first_offset, last_time if _has_append_time(first, 0) else None)
         return Transaction(
             entry.producer_id,
             entry.producer_epoch,
-            self._state(age),
+            self._open_or_hanging(age),
             entry.current_txn_first_offset,
-            _known(entry.last_offset),
+            _none_if_negative(entry.last_offset),
             None,
             None,
             last_time,
@@ -290,7 +292,7 @@ class TransactionListing(Transactions):
             0,
             0,
             0,
-            _known(entry.coordinator_epoch),
+            _none_if_negative(entry.coordinator_epoch),
             (),
         )
 
@@ -315,7 +317,7 @@ class TransactionListing(Transactions):
         at = bisect_right(offsets, first_offset)
         return largest[at] - times[at] if at < len(times) else None
 
-    def _state(self, age: int | None) -> str:
+    def _open_or_hanging(self, age: int | None) -> str:
         return HANGING if age is not None and age >= self._after else OPEN
 
     def of(self, state: str) -> Sequence[Transaction]:

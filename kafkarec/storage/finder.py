@@ -31,7 +31,7 @@ from .key_folders import (
     Where,
     keys_below,
     topic_partition_of_keys,
-    values_of,
+    values_by_key,
     with_key,
 )
 from .log_folders import DataFolderFiles, FolderFiles, LeftOut, PartitionFiles, by_base_offset
@@ -86,7 +86,7 @@ class Finder:
         if not self._paths:
             raise ValueError("an empty list of paths")
         self.is_remote = any("://" in path for path in self._paths)
-        self._base = None if base_path is None else _full(os.fsdecode(base_path))
+        self._base = None if base_path is None else _full_path(os.fsdecode(base_path))
         self.where = Where(where)
         self._options = storage_options or {}
         self.unreadable = unreadable
@@ -103,12 +103,12 @@ class Finder:
         `where` allows them. FileNotFoundError for a path or glob of nothing."""
         found: dict[str, str] = {}
         for path in self._paths:
-            existing = {_full(match): match for match in matches(path, self._options)}
+            existing = {_full_path(match): match for match in matches(path, self._options)}
             if not existing:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), display_url(path))
             found = existing | found
         keyed = {path: {} if self._base is None else keys_below(full, self._base) for full, path in found.items()}
-        return {path: keys for path, keys in keyed.items() if self.where.allows_each(keys, path)}
+        return {path: keys for path, keys in keyed.items() if self.where.allows_keys(keys, path)}
 
     # ---- folders
 
@@ -116,7 +116,7 @@ class Finder:
         """The logs, one for each folder and partition, not yet joined. ValueError for a condition on a key that no
         folder has, and for folders without any name that is known, which are probably the wrong ones."""
         found: dict[tuple[str, str, int], list[PartitionFiles]] = {}
-        wrong: list[str] = []
+        wrong: list[tuple[str, list[LeftOut]]] = []
         self.left_out = []
         waiting, are_roots = self.roots(), True
         while waiting:
@@ -128,13 +128,13 @@ class Finder:
                 for log in logs:
                     _set_keys_and_partition(log, keys)
                     if log.segments:
-                        folder = os.path.dirname(_full(log.segments[0].path))
-                        found.setdefault((folder, *_partition(log)), []).append(log)
+                        folder = os.path.dirname(_full_path(log.segments[0].path))
+                        found.setdefault((folder, *_topic_partition(log)), []).append(log)
                     below |= self._key_folders(log, keys)
                 if isinstance(one, DataFolderFiles):
                     below |= self._key_folders(one, keys)
                     unknown = [left for left in one.left_out if "=" not in left.name and left.name[0] not in _NO_DATA]
-                    wrong += [_wrong_folder(path, unknown)] if unknown and not logs else []
+                    wrong += [(path, unknown)] if unknown and not logs else []
                     if are_roots:
                         aliens = (left.name for left in unknown if left.is_folder and left.kind == names.FOREIGN)
                         self.left_out += [os.path.join(path, name) for name in aliens]
@@ -143,8 +143,18 @@ class Finder:
             self.key_values()
         self.where.check_names()
         if wrong and not found:
-            raise ValueError(wrong[0])
-        return list(map(self._one, found.values()))
+            path, unknown = wrong[0]
+            shown = ", ".join(sorted(each.name for each in unknown)[:_SHOWN])
+            raise ValueError(
+                f"{path} holds no segments and no partition folders, but {shown}. Name the folders above the segments, "
+                f"such as {path.rstrip('/')}/*"
+            )
+        merged = []
+        for logs in found.values():  # the segments of a folder may have been named one by one and twice
+            segments = {_full_path(segment.path): segment for log in logs for segment in log.segments}
+            in_order = sorted(segments.values(), key=by_base_offset)
+            merged.append(logs[0] if len(logs) == 1 else self._log_of_segments(in_order))
+        return merged
 
     def _key_folders(self, folder: FolderFiles, keys: Keys) -> dict[str, Keys]:
         """The key folders in a folder, each with its keys."""
@@ -164,14 +174,7 @@ class Finder:
             self.unreadable(error)
             return None
 
-    def _one(self, logs: list[PartitionFiles]) -> PartitionFiles:
-        """The log of the segments of one folder, which may have been named one by one and twice."""
-        if len(logs) == 1:
-            return logs[0]
-        segments = {_full(segment.path): segment for log in logs for segment in log.segments}
-        return self._log(sorted(segments.values(), key=by_base_offset))
-
-    def _log(self, segments: list[SegmentFile]) -> PartitionFiles:
+    def _log_of_segments(self, segments: list[SegmentFile]) -> PartitionFiles:
         first, last = segments[0], segments[-1].copy(later_segment=False)
         above, path = first.path, os.path.dirname(first.path)
         while above != path and not all(each.path.startswith(os.path.join(path, "")) for each in segments):
@@ -185,27 +188,27 @@ class Finder:
         """The keys of the first log that is found, each with the values in the folders seen on the way to it; where
         there is no log, of the deepest folder. Lists as few folders as that needs."""
         roots = self.roots()
-        values = values_of(key for keys in roots.values() for key in keys.items())
-        return self._first_keys({path: {name: values[name] for name in keys} for path, keys in roots.items()})[0]
+        values = values_by_key(key for keys in roots.values() for key in keys.items())
+        return self._keys_to_first_log({path: {name: values[name] for name in keys} for path, keys in roots.items()})[0]
 
-    def _first_keys(self, ways: dict[str, KeyValues]) -> tuple[KeyValues, bool]:
+    def _keys_to_first_log(self, ways: dict[str, KeyValues]) -> tuple[KeyValues, bool]:
         """The keys on the way to the first log, and whether there is one. ways: folder -> its own key"""
         deepest: KeyValues = {}
         for folder, own in ways.items():
-            inside, is_log = self._names_in(folder)
+            inside, is_log = self._folders_in(folder)
             keyed = Where().allowed(inside, folder)
-            values = values_of(keyed.values())
+            values = values_by_key(keyed.values())
             taken = self.where.allowed(inside, folder) or keyed
             above = folder.rstrip("/")
             below: dict[str, KeyValues] = {f"{above}/{name}": {key: values[key]} for name, (key, _) in taken.items()}
             below |= {f"{above}/{name}": {} for name in inside if names.is_log_folder(name, os.path.basename(above))}
-            further, is_log = ({}, True) if is_log else self._first_keys(below)
+            further, is_log = ({}, True) if is_log else self._keys_to_first_log(below)
             if is_log:
                 return own | further, True
             deepest = max(deepest, own | further, key=len)
         return deepest, False
 
-    def _names_in(self, path: str) -> tuple[list[str], bool]:
+    def _folders_in(self, path: str) -> tuple[list[str], bool]:
         """The names of the folders in a folder, and whether there is a segment, or the path is one. What cannot be
         listed is empty here."""
         if names.is_segment(os.path.basename(path)):
@@ -224,22 +227,30 @@ class Finder:
         Ends of segments are remembered, so that the next call reads only new ones."""
         parts: dict[tuple[str, int], list[PartitionFiles]] = {}
         for log in logs:
-            parts.setdefault(_partition(log), []).append(log)
-        several = {key: _in_order(each) for key, each in parts.items() if len(each) > 1}
-        borders = [border for segments in several.values() for border in _borders(segments)]
+            parts.setdefault(_topic_partition(log), []).append(log)
+        several: dict[tuple[str, int], list[SegmentFile]] = {}
+        borders: list[tuple[SegmentFile, SegmentFile]] = []  # segments that follow each other and are in two folders
+        for key, of_one in parts.items():
+            if len(of_one) > 1:
+                segments = [segment for log in of_one for segment in log.segments]
+                # of two with one base offset first the empty one, which a roll has made
+                segments.sort(key=lambda each: (each.base_offset or 0, each.listed_size != 0, each.path))
+                pairs = pairwise(each for each in segments if each.listed_size != 0)  # empty ones have no offsets
+                borders += [each for each in pairs if os.path.dirname(each[0].path) != os.path.dirname(each[1].path)]
+                several[key] = segments
         new = [first for first, _ in borders if (first.path, first.listed_size) not in self._ends]
-        ends = map_requests(self._end, new, self.is_remote)
+        ends = map_requests(self._end_offset, new, self.is_remote)
         self._ends.update({(each.path, each.listed_size): end for each, end in zip(new, ends, strict=True)})
         self.unchecked = {}
         for first, second in borders:
             base, end = second.base_offset or 0, self._ends[first.path, first.listed_size]
             if first.base_offset == second.base_offset or (end is not None and end > base):
-                raise self._overlap(first, second)
+                raise self._overlap_error(first, second)
             if end is None:
                 self.unchecked[first.path] = second.path, base
-        return [self._log(several[key]) if key in several else parts[key][0] for key in sorted(parts)]
+        return [self._log_of_segments(several[key]) if key in several else parts[key][0] for key in sorted(parts)]
 
-    def _overlap(self, first: SegmentFile, second: SegmentFile) -> ValueError:
+    def _overlap_error(self, first: SegmentFile, second: SegmentFile) -> ValueError:
         values = [(name, value, first.keys.get(name)) for name, value in second.keys.items()]
         # a comparison leaves nulls out, too
         differing = [(name, one) for name, one, other in values if one != other and None not in (one, other)]
@@ -249,10 +260,10 @@ class Finder:
         )
 
     def _path_and_offsets(self, segment: SegmentFile) -> tuple[str, str]:
-        base, end = segment.base_offset, self._end(segment)
+        base, end = segment.base_offset, self._end_offset(segment)
         return segment.display_path, f"from {base} on" if end is None else f"{base} to {end - 1}"
 
-    def _end(self, segment: SegmentFile) -> int | None:
+    def _end_offset(self, segment: SegmentFile) -> int | None:
         """The offset after a segment's last batch; None: unknown before all of it is read, as it is compressed or
         cannot be read, which who reads it reports."""
         if segment.listed_size is None:
@@ -266,23 +277,23 @@ class Finder:
         return segment.base_offset if end is None else end
 
 
-def _full(path: str) -> str:
+def _full_path(path: str) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
-def _partition(log: PartitionFiles) -> tuple[str, int]:
+def _topic_partition(log: PartitionFiles) -> tuple[str, int]:
     """(topic, partition) of a log; (path, -1) of one whose path has neither, and of a KRaft snapshot that is named
     itself: its offsets are those of its log."""
     first = log.segments[0]
     if log.topic is None or log.partition is None or first.name.endswith(".checkpoint"):
-        return _full(first.path), -1
+        return _full_path(first.path), -1
     return log.topic, log.partition
 
 
 def _set_keys_and_partition(log: PartitionFiles, keys: Keys) -> None:
     """Sets the keys of a log, and topic and partition of one that has them from folders topic=... and partition=....
     ValueError where two folders contradict each other."""
-    path = _full(log.path)
+    path = _full_path(log.path)
     by_keys = topic_partition_of_keys(path)
     if log.topic is None and any(segment.base_offset is not None for segment in log.segments):
         log.topic, log.partition = by_keys
@@ -291,23 +302,3 @@ def _set_keys_and_partition(log: PartitionFiles, keys: Keys) -> None:
     for key, named, wanted in zip(("topic", "partition"), (log.topic, log.partition), by_keys, strict=True):
         if None not in (named, wanted) and named != wanted:
             raise ValueError(f"{display_url(path)} is in a folder {key}={wanted}, and its log is of {key} {named}")
-
-
-def _wrong_folder(path: str, unknown: list[LeftOut]) -> str:
-    shown = ", ".join(sorted(each.name for each in unknown)[:_SHOWN])
-    return (
-        f"{path} holds no segments and no partition folders, but {shown}. Name the folders above the segments, such as "
-        f"{path.rstrip('/')}/*"
-    )
-
-
-def _in_order(parts: Iterable[PartitionFiles]) -> list[SegmentFile]:
-    """The segments of all folders by offset; of two with one base offset first the empty one, which a roll has made."""
-    segments = [segment for part in parts for segment in part.segments]
-    return sorted(segments, key=lambda each: (each.base_offset or 0, each.listed_size != 0, each.path))
-
-
-def _borders(segments: list[SegmentFile]) -> list[tuple[SegmentFile, SegmentFile]]:
-    """The pairs of segments that follow each other and are in two folders; empty ones have no offsets."""
-    filled = [each for each in segments if each.listed_size != 0]
-    return [(one, two) for one, two in pairwise(filled) if os.path.dirname(one.path) != os.path.dirname(two.path)]

@@ -96,13 +96,13 @@ def last_ranges(
     for number, group in reversed(list(enumerate(groups))):
         if count <= 0:
             break
-        start, rows = _start_of_log(group, decode_request, record_range, isolated, count, is_first=number == 0)
+        start, rows = _start_of_last_records(group, decode_request, record_range, isolated, count, is_first=number == 0)
         found.append((number, record_range.starting_at(start)))
         count -= rows
     return found[::-1]
 
 
-class _Start(NamedTuple):
+class _StartOfLastRecords(NamedTuple):
     """Where the last records of a log begin.
 
     offset            the least one of their batches; None: the log's first one
@@ -116,7 +116,7 @@ class _Start(NamedTuple):
     is_known: bool = True
 
 
-def _start_of_log(
+def _start_of_last_records(
     group: Sequence[SegmentFile],
     decode_request: DecodeRequest,
     record_range: RecordRange,
@@ -132,55 +132,59 @@ def _start_of_log(
     trial = decode_request._replace(layout=request(columns=("batch_position",)).layout, skip=True)
     low, needed, before = record_range.first_offset, count, None
     while True:
-        start = _by_headers(group, needed, record_range, decode_request.options.control)
+        start = _start_by_headers(group, needed, record_range, decode_request.options.control)
         if start == before:  # more rows do not lead further back: the counts of wrapper messages are not known
-            start = _Start()
+            start = _StartOfLastRecords()
         begin = low if start.offset is None else start.offset if low is None else max(start.offset, low)
         if (start.offset is None and is_first) or (start.offset is not None and start.is_known and counts_suffice):
             return begin, count
         pieces = log_reading.pieces([group], trial, record_range.starting_at(begin), isolated)
-        rows = sum(_behind(start, group.index(segment), records) for segment, records in pieces)
+        rows = 0  # at the start or behind it: others have a wrong offset
+        for segment, records in pieces:
+            number = group.index(segment)
+            rows += len(records) if number >= start.number else 0
+            if number == start.number:
+                rows -= bisect_left(records.column("batch_position"), start.position)
         if rows >= count or start.offset is None:
             return begin, rows
         needed, before = needed * _GROWTH, start
 
 
-def _behind(start: _Start, number: int, records: RecordColumns) -> int:
-    """How many records of the segment `number` are at the start or behind it: others have a wrong offset."""
-    if number != start.number:
-        return len(records) if number > start.number else 0
-    return len(records) - bisect_left(records.column("batch_position"), start.position)
-
-
-def _by_headers(group: Sequence[SegmentFile], needed: int, record_range: RecordRange, control: bool) -> _Start:
+def _start_by_headers(
+    group: Sequence[SegmentFile], needed: int, record_range: RecordRange, control: bool
+) -> _StartOfLastRecords:
     """Where the last `needed` records begin, as headers count them."""
     lowest: int | None = None
     for number, segment in reversed(list(enumerate(group))):
-        rows, offset, position = _counted(segment, needed, record_range, control)
+        rows, offset, position = _count_last_batches(segment, needed, record_range, control)
         if position is None:
-            return _Start(segment.base_offset, number, 0, False) if lowest is None and segment.base_offset else _Start()
+            return (
+                _StartOfLastRecords(segment.base_offset, number, 0, False)
+                if lowest is None and segment.base_offset
+                else _StartOfLastRecords()
+            )
         lowest = least_known(lowest, offset)
         needed -= rows
         if needed <= 0:
-            return _Start(lowest, number, position)
-    return _Start()
+            return _StartOfLastRecords(lowest, number, position)
+    return _StartOfLastRecords()
 
 
-def _counted(
+def _count_last_batches(
     segment: SegmentFile, needed: int, record_range: RecordRange, control: bool
 ) -> tuple[int, int | None, int | None]:
     """(record count, least offset, position of the first) of the last batches with at least `needed` records, or of
     all; no position: the count in a wrapper of magic 0 or 1 is not known."""
     low, end = record_range.first_offset, record_range.end_offset
-    for hint in _hints(segment):
+    for hint in _indexed_offsets_near_end(segment):
         if (low is None or low < hint) and end is None:
-            counted = _of_last_batches(segment, needed, RecordRange((hint, None)), control)
+            counted = _count_in_range(segment, needed, RecordRange((hint, None)), control)
             if counted[0] >= needed:
                 return counted
-    return _of_last_batches(segment, needed, RecordRange(record_range.offsets), control)
+    return _count_in_range(segment, needed, RecordRange(record_range.offsets), control)
 
 
-def _hints(segment: SegmentFile) -> Iterator[int]:
+def _indexed_offsets_near_end(segment: SegmentFile) -> Iterator[int]:
     """Offsets near the end from the index, nearest first. Reading from there avoids reading all headers."""
     data = segment.sidecar(offset_index.SUFFIX) if segment.base_offset is not None else None
     if not data:
@@ -194,13 +198,17 @@ def _hints(segment: SegmentFile) -> Iterator[int]:
             yield entries[-back].offset
 
 
-def _of_last_batches(
+def _count_in_range(
     segment: SegmentFile, needed: int, offsets: RecordRange, control: bool
 ) -> tuple[int, int | None, int | None]:
     tables: deque[tuple[BatchTable, list[int]]] = deque()
     total = 0
-    for table in log_reading.tables([segment], errors="skip", record_range=offsets):
-        counts = _counts(table, control)
+    for table in log_reading.batch_tables([segment], errors="skip", record_range=offsets):
+        headers = zip(table.column("record_count"), table.column("is_control"), strict=True)
+        # 1 for a message of magic 0 or 1, which may have more
+        counts = [
+            0 if is_control and not control else 1 if count is None else max(count, 0) for count, is_control in headers
+        ]
         tables.append((table, counts))
         total += sum(counts)
         while total - sum(tables[0][1]) >= needed and len(tables) > 1:
@@ -217,11 +225,3 @@ def _of_last_batches(
         lowest = least_known(lowest, *offsets_of_batches)
         position = table.column("position")[first] if first < len(counts) else position
     return rows, lowest, position
-
-
-def _counts(table: BatchTable, control: bool) -> list[int]:
-    """The record count of each batch by its header; 1 for a message of magic 0 or 1, which may have more."""
-    return [
-        0 if is_control and not control else 1 if count is None else max(count, 0)
-        for count, is_control in zip(table.column("record_count"), table.column("is_control"), strict=True)
-    ]

@@ -27,7 +27,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field
@@ -84,7 +84,7 @@ class BatchMark(NamedTuple):
     next_offset: int
 
 
-class _Cut(Exception):
+class _LogTruncated(Exception):
     """The log was truncated since the poll compared the last batch."""
 
 
@@ -140,8 +140,14 @@ class Follower:
             raise ValueError(f"{log.path}: only files of one folder on this machine can be followed")
         self.log, self._folder, self._on_note = log, folder, on_note
         named = {one.name for one in log.segments}
-        owners = {_owner(name) for name in named}
-        self._is_followed = partial(_is_segment_of, owners) if log.is_folder else named.__contains__
+        owners = {_topic_partition(name) for name in named}
+        self._is_followed: Callable[[str], object] = named.__contains__
+        if log.is_folder:  # which may have no segment yet, and then gets any
+            self._is_followed = lambda name: (
+                names.is_segment(name)
+                and not name.endswith(".checkpoint")
+                and (not owners or _topic_partition(name) in owners)
+            )
         self._raises, self._committed, self._range = not decode_request.skip, committed, record_range
         options = decode_request.options
         # with errors="raise" it ends at the first damage: nothing is restored before that
@@ -162,20 +168,20 @@ class Follower:
         listed = self._listing()
         try:
             yield from self._new_records(listed)
-        except (FileNotFoundError, _Cut):
+        except (FileNotFoundError, _LogTruncated):
             return  # deleted or cut since it was listed; the next poll continues there
 
     def _new_records(self, listed: Sequence[str]) -> Iterator[_Piece]:
         if not listed:
             return
         if not self._reading.name:
-            self._enter(_first_with(listed, self._range.first_offset))
+            self._enter(_first_segment_with(listed, self._range.first_offset))
         elif not self._is_unchanged(listed):
             listed = self._listing()  # again: the broker may have rolled, and the cleaner run, since
             if not listed or any(name.endswith(".log.swap") for name in os.listdir(self._folder.path or os.curdir)):
                 return  # a segment is being replaced: it has no name now
             if self._is_replaced(listed):
-                self._go_on(listed)
+                self._continue_after_replacement(listed)
             else:
                 self._rewind(listed)
         about, now, reading = os.stat(self._folder.join(listed[-1])), time.time(), self._reading
@@ -191,8 +197,8 @@ class Follower:
             return
         left_out = self._excluded(listed, settled) if self._committed else None
         while True:
-            later = [name for name in listed if _place(name) > _place(self._reading.name)]
-            is_read = yield from self._read(None if later else settled, left_out)
+            later = [name for name in listed if _sort_key(name) > _sort_key(self._reading.name)]
+            is_read = yield from self._read_current_segment(None if later else settled, left_out)
             if not (later and is_read):
                 break
             self._enter(later[0])
@@ -211,7 +217,7 @@ class Follower:
             where = self._folder.join(self._reading.name)
             raise FileNotFoundError(f"{where} no longer exists: it was deleted or moved")
         copies = names.packed_copies(found) if self.log.is_folder else {}
-        return sorted((name for name in found if name not in copies), key=_place)
+        return sorted((name for name in found if name not in copies), key=_sort_key)
 
     def _enter(self, name: str, expected: int | None = None) -> None:
         """Starts a segment at the first batch in the range; expected: at or above this offset."""
@@ -220,10 +226,10 @@ class Follower:
         if record_range.times is None and (first is None or (base is not None and first <= base)):
             self._reading = _Reading(name)
             return
-        with self._segment(name) as segment:
+        with self._segment_named(name) as segment:
             start = ranges.start_position(segment, record_range)
             offset = raw_batches.first_offset(segment, start) if start else None
-            at = self._read_up_to(segment, offset, partial(_first_in_range, record_range))
+            at = self._read_up_to(segment, offset, partial(_end_before_range, record_range))
             self._reading = _Reading(name, at, in_range=first is None)
             self._marks.extend(_marks_of(segment, BatchTable(at.before)))
 
@@ -238,14 +244,14 @@ class Follower:
             return False
         if mark is None or mark.name != reading.name:
             return os.stat(self._folder.join(reading.name)).st_size >= reading.at.position
-        return self._holds(mark)
+        return self._log_has(mark)
 
     def _is_replaced(self, listed: Sequence[str]) -> bool:
         """Whether the file with the last batch that was read was replaced or deleted, and the log goes on behind it. Of
         a log that was cut the last of the files that are still there no longer has the batch that was read last in it.
         """
         name, mark = self._reading.name, self._last_mark
-        later = next((one for one in listed if _place(one) > _place(name)), None)
+        later = next((one for one in listed if _sort_key(one) > _sort_key(name)), None)
         if later is None or mark is None:
             return later is not None and name not in listed
         base, newest = names.offset_in_name(later), dict[str, BatchMark]()
@@ -255,42 +261,42 @@ class Follower:
             newest.setdefault(mark.name, mark)
         for mark in newest.values():
             if mark.name in listed:
-                with self._segment(mark.name) as segment:
+                with self._segment_named(mark.name) as segment:
                     if _inode(segment) == mark.inode:
-                        return _is_at(segment, mark)
+                        return _segment_has(segment, mark)
         return True
 
-    def _go_on(self, listed: Sequence[str]) -> None:
+    def _continue_after_replacement(self, listed: Sequence[str]) -> None:
         """Continues, after a segment was replaced or deleted, at the next offset; notes offsets that were not read."""
         mark = self._last_mark
         expected = mark.next_offset if mark else self._range.first_offset
-        self._enter(_first_with(listed, expected), expected)
+        self._enter(_first_segment_with(listed, expected), expected)
         if mark is None:
             return
         if self._last_mark is mark:
             self._marks[-1] = mark._replace(name="")
         first = names.offset_in_name(listed[0])
         if first is not None and first > mark.next_offset:
-            self._note(f"offsets {mark.next_offset} to {first - 1} were deleted before they were read")
+            self._send_note(f"offsets {mark.next_offset} to {first - 1} were deleted before they were read")
 
-    def _holds(self, mark: BatchMark | None) -> bool:
+    def _log_has(self, mark: BatchMark | None) -> bool:
         """Whether a batch is still at its position; None: there was no batch."""
         try:
             if mark is not None:
-                with self._segment(mark.name) as segment:
-                    return _is_at(segment, mark)
+                with self._segment_named(mark.name) as segment:
+                    return _segment_has(segment, mark)
         except FileNotFoundError:
             return False
         return True
 
     def _rewind(self, listed: Sequence[str]) -> None:
         """Continues, after a truncation, after the last batch that still exists."""
-        while (mark := self._last_mark) and not (mark.name in listed and self._holds(mark)):
+        while (mark := self._last_mark) and not (mark.name in listed and self._log_has(mark)):
             self._marks.pop()
         self._markers = None
         if mark:
             end = mark.end
-            with self._segment(mark.name) as segment:
+            with self._segment_named(mark.name) as segment:
                 at = self._read_up_to(segment, mark.next_offset, lambda part, begin: end)
             self._reading = _Reading(mark.name, at)
             place = f"offset {mark.next_offset}"
@@ -298,12 +304,12 @@ class Follower:
             self._reading = _Reading()  # if it is gone by now, too, the next poll is as the first one
             self._enter(listed[0])
             place = "its beginning"
-        self._note(f"the log was truncated; continuing from {place}")
+        self._send_note(f"the log was truncated; continuing from {place}")
 
-    def _note(self, what: str) -> None:
+    def _send_note(self, what: str) -> None:
         self._on_note(f"{self._folder.path}: {what}")
 
-    def _segment(self, name: str, later_segment: bool = False) -> SegmentFile:
+    def _segment_named(self, name: str, later_segment: bool = False) -> SegmentFile:
         return SegmentFile(
             self._folder.join(name),
             name,
@@ -340,7 +346,7 @@ class Follower:
 
     # ---- what waits for a later poll. settled: see _new_records; None: of a segment that a later one follows
 
-    def _source(self, segment: SegmentFile, begin: int, settled: int | None) -> Source:
+    def _source_without_tail(self, segment: SegmentFile, begin: int, settled: int | None) -> Source:
         """The open file; of the last segment without zeros and, if its end is near, the incomplete batch there."""
         file, last = segment.source, None
         if settled is None:
@@ -355,7 +361,7 @@ class Follower:
             file.size = last[1]
         return Source(file=file)
 
-    def _doubt(self, part: PassResult, at: ReadPosition, settled: int | None) -> int:
+    def _first_doubtful_position(self, part: PassResult, at: ReadPosition, settled: int | None) -> int:
         """The first position in a part that waits. at: what was read before"""
         if settled is None:
             return _ALL
@@ -378,21 +384,21 @@ class Follower:
         on; again from a later one when it begins there, and where something is decided by what is behind it."""
         known = self._markers
         start = known.needed_from if known and known.needed_from in listed else listed[0]
-        if known is None or known.start != start or known.name not in listed or not self._holds(known.last):
+        if known is None or known.start != start or known.name not in listed or not self._log_has(known.last):
             known = self._markers = _Markers(start, start, start)
-        chosen = [name for name in listed if _place(name) >= _place(start)]
-        self._match(known, chosen, settled)
+        chosen = [name for name in listed if _sort_key(name) >= _sort_key(start)]
+        self._read_markers(known, chosen, settled)
         left_out = isolation.excluded_so_far(known.match)
         if left_out is None:
-            group = [self._segment(name, later_segment=True) for name in chosen[:-1]]
-            group.append(self._segment(chosen[-1]).between(0, known.at.position, has_grown=True))
+            group = [self._segment_named(name, later_segment=True) for name in chosen[:-1]]
+            group.append(self._segment_named(chosen[-1]).between(0, known.at.position, has_grown=True))
             left_out = isolation.excluded(group, skip=True, restore=self._request.options.restore)
         stable = left_out.stable_offset
         reached = self._last_mark.next_offset if self._last_mark else 0
-        known.needed_from = _first_with(listed, reached if stable is None else min(reached, stable))
+        known.needed_from = _first_segment_with(listed, reached if stable is None else min(reached, stable))
         return left_out
 
-    def _match(self, known: _Markers, chosen: Sequence[str], settled: int) -> None:
+    def _read_markers(self, known: _Markers, chosen: Sequence[str], settled: int) -> None:
         """Takes the markers behind those that were read, up to what waits."""
         known.match.refresh_evidence()
         asked = walk_request(MARKERS | CHECKSUMS, errors="skip", restore=self._request.options.restore)
@@ -400,10 +406,11 @@ class Follower:
             if name != known.name:
                 known.name, known.at = name, ReadPosition()
             of_segment = settled if name == chosen[-1] else None
-            with self._segment(name, later_segment=of_segment is None) as segment:
-                decode_request, source = segment.named(asked), self._source(segment, known.at.position, of_segment)
+            with self._segment_named(name, later_segment=of_segment is None) as segment:
+                decode_request = segment.named(asked)
+                source = self._source_without_tail(segment, known.at.position, of_segment)
                 for part, after in read_chunks_from(decode_request, source, known.at):
-                    doubt = self._doubt(part, known.at, of_segment)
+                    doubt = self._first_doubtful_position(part, known.at, of_segment)
                     if doubt < _ALL:
                         part, after = read_until(decode_request, source, known.at, doubt)
                     for step in steps_of(segment, 0, part):
@@ -415,23 +422,25 @@ class Follower:
 
     # ---- reading
 
-    def _read(self, settled: int | None, left_out: Excluded | None) -> Generator[_Piece, None, bool]:
+    def _read_current_segment(self, settled: int | None, left_out: Excluded | None) -> Generator[_Piece, None, bool]:
         """Yields what may be judged of the current segment; returns whether that is all of it."""
         reading, stable = self._reading, None if left_out is None else left_out.stable_offset
         if settled is not None and reading.at.border and stable is not None and stable <= reading.at.border[1]:
             return False  # all that is behind the last batch
-        with self._segment(reading.name, later_segment=settled is None) as segment:
+        with self._segment_named(reading.name, later_segment=settled is None) as segment:
             decode_request = segment.named(self._request if left_out is None else left_out.applied_to(self._request))
-            source = self._source(segment, reading.at.position, settled)
+            source = self._source_without_tail(segment, reading.at.position, settled)
             fails_at = waits_at = _ALL
             for part, after in read_chunks_from(decode_request, source, reading.at):
                 fails_at = part.damage[0].position if self._raises and part.damage else _ALL
-                waits_at = min(self._doubt(part, reading.at, settled), _first_open(part, left_out))
+                waits_at = min(
+                    self._first_doubtful_position(part, reading.at, settled), _first_undecided_position(part, left_out)
+                )
                 stop = min(fails_at, waits_at)
                 if stop < _ALL:
                     part, after = read_until(decode_request, source, reading.at, stop)
-                if self._is_cut(segment, left_out):
-                    raise _Cut
+                if self._is_truncated(segment, left_out):
+                    raise _LogTruncated
                 without_tail = PassResult(part.chunks, part.tables, part.damage, 0, part.restored)
                 records = as_columns(decode_request, without_tail, left_out)
                 if not reading.in_range and len(records.batches):
@@ -450,12 +459,12 @@ class Follower:
                 reading.size_seen = time.time(), segment.size
         return waits_at == _ALL
 
-    def _is_cut(self, segment: SegmentFile, left_out: Excluded | None) -> bool:
+    def _is_truncated(self, segment: SegmentFile, left_out: Excluded | None) -> bool:
         """Whether the last batch that was read, or the last one whose markers were, is no longer where it was."""
         mark = self._last_mark
-        if mark is not None and mark.name == segment.name and not _is_at(segment, mark):
+        if mark is not None and mark.name == segment.name and not _segment_has(segment, mark):
             return True
-        return left_out is not None and self._markers is not None and not self._holds(self._markers.last)
+        return left_out is not None and self._markers is not None and not self._log_has(self._markers.last)
 
     def _count_below(self, decode_request: DecodeRequest, source: Source, batches: BatchTable) -> int:
         """How many records of the batches that were read are below the range of offsets."""
@@ -471,7 +480,7 @@ class Follower:
         return sum(offset < first for offset in as_columns(of_offsets, part).column("offset"))
 
 
-def _first_open(part: PassResult, left_out: Excluded | None) -> int:
+def _first_undecided_position(part: PassResult, left_out: Excluded | None) -> int:
     """The position of the first batch in a part that waits for the end of a transaction."""
     if left_out is None:
         return _ALL
@@ -487,7 +496,7 @@ def _marks_of(segment: SegmentFile, batches: BatchTable) -> Iterator[BatchMark]:
         yield BatchMark(segment.name, inode, position, position + size, head, after)
 
 
-def _first_in_range(record_range: RecordRange, part: PassResult, begin: int) -> int:
+def _end_before_range(record_range: RecordRange, part: PassResult, begin: int) -> int:
     """Where the last batch ends before the first one in the range; of a part without one where damage begins that no
     batch follows."""
     first, oldest = record_range.first_offset, record_range.start_timestamp
@@ -500,7 +509,7 @@ def _first_in_range(record_range: RecordRange, part: PassResult, begin: int) -> 
     return begin if any(one.lost_to is None for one in part.damage) else _ALL
 
 
-def _is_at(segment: SegmentFile, mark: BatchMark) -> bool:
+def _segment_has(segment: SegmentFile, mark: BatchMark) -> bool:
     return raw_batches.is_unchanged(segment, mark.position, mark.end, mark.fingerprint)
 
 
@@ -509,22 +518,16 @@ def _inode(segment: SegmentFile) -> int | None:
     return None if descriptor is None else os.fstat(descriptor).st_ino
 
 
-def _place(name: str) -> tuple[int, str]:
+def _sort_key(name: str) -> tuple[int, str]:
     return (names.offset_in_name(name) or 0, name)
 
 
-def _first_with(listed: Sequence[str], offset: int | None) -> str:
+def _first_segment_with(listed: Sequence[str], offset: int | None) -> str:
     """The first segment that may have this offset or a later one."""
     return listed[ranges.segments_in_range([names.offset_in_name(name) for name in listed], offset, None)[0]]
 
 
-def _is_segment_of(owners: Collection[tuple[str | None, int | None] | None], name: str) -> bool:
-    """owners: none, of a folder without a segment: it may have any"""
-    is_segment = names.is_segment(name) and not name.endswith(".checkpoint")
-    return is_segment and (not owners or _owner(name) in owners)
-
-
-def _owner(name: str) -> tuple[str | None, int | None] | None:
+def _topic_partition(name: str) -> tuple[str | None, int | None] | None:
     parsed = names.segment(name)
     return None if parsed is None else (parsed.topic, parsed.partition)
 

@@ -32,7 +32,7 @@ from kafkarec.sources.read_failures import (
     unsearched_failure,
 )
 
-from .log_reading import tables
+from .log_reading import batch_tables
 from .segment_file import MAX_OFFSETS, SegmentFile, size_or_zero
 
 _COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
@@ -87,7 +87,7 @@ class GoodBatches(NamedTuple):
             yield self
             return
         follows_damage = self.follows_damage
-        for one in _alone(self.step, self.source, self.base):
+        for one in _single_batches(self.step, self.source, self.base):
             yield one._replace(follows_damage=follows_damage, is_unanchored=self.is_unanchored)
             follows_damage = False
 
@@ -113,7 +113,7 @@ class GoodBatches(NamedTuple):
         message may be known in one source only."""
         return self.last, self.epoch, self.hash_sum, self.size
 
-    def aside(self, reason: str) -> SetAsideBatch:
+    def as_set_aside(self, reason: str) -> SetAsideBatch:
         """The batch as one that is kept outside of the log."""
         return SetAsideBatch(self.segment, self.position, self.size, self.base, self.last, reason, self.source)
 
@@ -198,11 +198,11 @@ def read_file(
     number        the index of the source
     next_offset   the offset after the batches read before; None: not known
     """
-    for found in _read(segment, number, next_offset, collector):
+    for found in _read_grouped(segment, number, next_offset, collector):
         yield from found.each()
 
 
-def _read(
+def _read_grouped(
     segment: SegmentFile, number: int, next_offset: int | None, collector: DamageCollector
 ) -> Iterator[GoodBatches]:
     follows_damage, tail, is_read = collector.ends.get(number, SourceEnd()).in_damage, None, True
@@ -251,10 +251,10 @@ def _good_batches(step: Step, number: int, next_offset: int | None) -> Iterator[
         yield GoodBatches(first, last, epoch, *sums, step.segment, begin, number, step=step)
     else:
         expected = step.segment.base_offset or 0 if next_offset is None else max(next_offset, 0)
-        yield from _alone(step, number, expected)
+        yield from _single_batches(step, number, expected)
 
 
-def _alone(step: Step, number: int, expected: int) -> Iterator[GoodBatches]:
+def _single_batches(step: Step, number: int, expected: int) -> Iterator[GoodBatches]:
     """Yields each batch of a step alone. expected: see Step.first_offsets"""
     segment, restored = step.segment, {one.position: one for one in step.restored}
     columns = step.first_offsets(expected), *map(step.column, _COLUMNS)
@@ -385,12 +385,16 @@ def _longest_ascending(window: list[GoodBatches], next_offset: int, collector: D
     if not window or (window[0].base >= next_offset and all(one.last < other.base for one, other in pairwise(window))):
         return window
     window = [one for row in window for one in row.each()]
-    chosen = _rising(window, [at for at, row in enumerate(window) if not row.is_unanchored], next_offset)
+    chosen = _longest_ascending_indexes(
+        window, [at for at, row in enumerate(window) if not row.is_unanchored], next_offset
+    )
     for before, after in list(pairwise((-1, *chosen, len(window)))):
         low = next_offset if before < 0 else window[before].last + 1
         high = window[after].base if after < len(window) else None
         inside = [at for at in range(before + 1, after) if window[at].is_unanchored]
-        chosen += _rising(window, [at for at in inside if high is None or window[at].last < high], low)
+        chosen += _longest_ascending_indexes(
+            window, [at for at in inside if high is None or window[at].last < high], low
+        )
     kept_indexes = set(chosen)
     kept: list[GoodBatches] = []
     dropped = False  # whether a batch was set aside since the last kept one
@@ -399,12 +403,12 @@ def _longest_ascending(window: list[GoodBatches], next_offset: int, collector: D
             kept.append(row._replace(follows_damage=row.follows_damage or dropped))
             dropped = False
         else:
-            collector.set_aside(row.aside("offset_out_of_order"))
+            collector.set_aside(row.as_set_aside("offset_out_of_order"))
             dropped = True
     return kept
 
 
-def _rising(window: Sequence[GoodBatches], indexes: Iterable[int], low: int) -> list[int]:
+def _longest_ascending_indexes(window: Sequence[GoodBatches], indexes: Iterable[int], low: int) -> list[int]:
     """The indexes of the longest ascending sequence of some batches, from the offset `low` on.
 
     Algorithm: longest increasing subsequence. `ends[n]` is the index of the batch with the lowest last offset among
@@ -437,32 +441,32 @@ def _in_segment_range(segments: list[SegmentFile], number: int, collector: Damag
     cannot be opened bounds no other segment, nor does a name alone, as of a copy, batches that follow the kept ones."""
     for at, segment in enumerate(segments):
         low = segment.base_offset or 0
-        later = _later(segments, at)
+        later = _later_segments(segments, at)
         following = next(later, None)
         high = _upper_bound(low, following)
         high_behind_kept: int | None = None  # for a batch that follows a kept one
         next_offset, dropped = low, False
-        for found in _with_chains(_read(segment, number, low, collector), segment):
-            while found.last >= high and following is not None and not _opens(following):
+        for found in _with_is_unanchored(_read_grouped(segment, number, low, collector), segment):
+            while found.last >= high and following is not None and not _can_be_opened(following):
                 following = next(later, None)
                 high = _upper_bound(low, following)
             for row in (found,) if low <= found.base and found.last < high else found.each():
                 end = high
                 if row.base == next_offset and row.last >= high:
                     if high_behind_kept is None:
-                        high_behind_kept = min(_first_own_offset(_later(segments, at)), low + MAX_OFFSETS)
+                        high_behind_kept = min(_first_own_offset(_later_segments(segments, at)), low + MAX_OFFSETS)
                     end = high_behind_kept
                 if low <= row.base and row.last < end:
                     yield row._replace(follows_damage=True) if dropped else row
                     next_offset, dropped = row.last + 1, False
                 else:
-                    collector.set_aside(row.aside("outside_of_segment"))
+                    collector.set_aside(row.as_set_aside("outside_of_segment"))
                     dropped = True
         if len(segments) > _MOST_OPEN:
             segment.close()
 
 
-def _with_chains(rows: Iterator[GoodBatches], segment: SegmentFile) -> Iterator[GoodBatches]:
+def _with_is_unanchored(rows: Iterator[GoodBatches], segment: SegmentFile) -> Iterator[GoodBatches]:
     """The batches of a file, with `is_unanchored`. A chain of many batches is as good as one from the start."""
     chain: list[GoodBatches] = []
     batches = end = 0
@@ -485,7 +489,7 @@ def _with_chains(rows: Iterator[GoodBatches], segment: SegmentFile) -> Iterator[
     yield from (one._replace(is_unanchored=not reaches_end) for one in chain)
 
 
-def _later(segments: Sequence[SegmentFile], at: int) -> Iterator[SegmentFile]:
+def _later_segments(segments: Sequence[SegmentFile], at: int) -> Iterator[SegmentFile]:
     """The segments after one of them whose base offsets are higher."""
     low = segments[at].base_offset or 0
     for number in range(at + 1, len(segments)):
@@ -498,7 +502,7 @@ def _first_own_offset(segments: Iterable[SegmentFile]) -> int:
     for segment in segments:
         low = segment.base_offset or 0
         try:
-            for table in tables([segment], errors="skip"):
+            for table in batch_tables([segment], errors="skip"):
                 bases = [low if base is None else base for base in table.column("base_offset")]
                 if own := [base for base in bases if base >= low]:
                     return int(own[0])
@@ -513,7 +517,7 @@ def _upper_bound(low: int, following: SegmentFile | None) -> int:
     return low + MAX_OFFSETS if base is None else min(base, low + MAX_OFFSETS)
 
 
-def _opens(segment: SegmentFile) -> bool:
+def _can_be_opened(segment: SegmentFile) -> bool:
     try:
         with segment.opened():
             return True
@@ -534,24 +538,21 @@ def ascending_runs(
     rows = list(read_file(segment, number, None, collector))
     for at, row in enumerate(rows):
         if not 0 <= row.base <= row.last:  # its first bytes are in another piece of the file
-            collector.set_aside(row.aside("offset_out_of_order"))
+            collector.set_aside(row.as_set_aside("offset_out_of_order"))
             continue
         run = runs[-1] if runs else []
         if not several and len(run) > 1 and run[-2].last < row.base <= run[-1].last:
-            collector.set_aside(run.pop().aside("offset_out_of_order"))
-        begins = not run or row.base <= run[-1].last or _both_epochs_fall(rows[max(at - 2, 0) : at + 2])
+            collector.set_aside(run.pop().as_set_aside("offset_out_of_order"))
+        # both leader epochs from here on are below both before; one alone may be damaged
+        epochs = [one.epoch for one in rows[max(at - 2, 0) : at + 2]]
+        epochs_fall = len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0
+        begins = not run or row.base <= run[-1].last or epochs_fall
         begins = not _advance_sequence(row, sequences) or begins
         if begins or (several and row.follows_damage and row.base != run[-1].last + 1):
             run = []
             runs.append(run)
         run.append(row)
     return runs
-
-
-def _both_epochs_fall(around: list[GoodBatches]) -> bool:
-    """Whether both leader epochs after a place are below both before it. One alone may be damaged."""
-    epochs = [one.epoch for one in around]
-    return len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0
 
 
 def _advance_sequence(row: GoodBatches, sequences: dict[tuple[int, int], int]) -> bool:

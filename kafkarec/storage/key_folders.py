@@ -80,7 +80,7 @@ def with_key(keys: Keys, key: tuple[str, str | None], path: str) -> Keys:
 
 def keys_below(path: str, base: str) -> Keys:
     """The keys of a path's own folders below `base`. ValueError if the path is not below it."""
-    parts, above = _parts(path), _parts(base)
+    parts, above = _path_names(path), _path_names(base)
     if parts[: len(above)] != above:
         raise ParameterError("base_path", f": {path} is not below it", base)
     keys: Keys = {}
@@ -90,7 +90,7 @@ def keys_below(path: str, base: str) -> Keys:
     return keys
 
 
-def _parts(path: str) -> list[str]:
+def _path_names(path: str) -> list[str]:
     """The names in a path; of a URL the bucket first, as s3:// and s3a:// are the same, and without a signature."""
     scheme, _, rest = path.rpartition("://")
     rest = rest.partition("?")[0] if scheme.startswith("http") else rest
@@ -99,7 +99,9 @@ def _parts(path: str) -> list[str]:
 
 def topic_partition_of_keys(path: str) -> tuple[str | None, int | None]:
     """(topic, partition) of the last folders topic=... and partition=... in a path; None: there is none."""
-    keys = dict(key for part in _parts(path) if part.startswith(("topic=", "partition=")) and (key := key_of(part)))
+    keys = dict(
+        key for part in _path_names(path) if part.startswith(("topic=", "partition=")) and (key := key_of(part))
+    )
     number = keys.get("partition")
     if number is not None and not (number.isascii() and number.isdecimal() and int(number) < 1 << 31):
         raise ValueError(f"{path}: partition={number} is no number of a partition")
@@ -149,7 +151,7 @@ def inferred_type(values: Iterable[str | None]) -> str:
     return "string"
 
 
-def values_of(keys: Iterable[tuple[str, str | None]]) -> KeyValues:
+def values_by_key(keys: Iterable[tuple[str, str | None]]) -> KeyValues:
     values: KeyValues = {}
     for name, value in keys:
         values.setdefault(name, []).append(value)
@@ -223,12 +225,12 @@ class Where:
             self._conditions.append(_Condition(found["name"].strip("`"), found["sign"], literal))
             position, more = found.end(), bool(found["more"])
 
-    def allows_each(self, keys: Keys, path: str) -> bool:
+    def allows_keys(self, keys: Keys, path: str) -> bool:
         """Whether the conditions allow these keys, each value by its own type."""
         self._seen.update(keys)
-        return all(self._allows(key, value, inferred_type([value]), path) for key, value in keys.items())
+        return all(self._allows_value(key, value, inferred_type([value]), path) for key, value in keys.items())
 
-    def _allows(self, key: str, value: str | None, kind: str, path: str) -> bool:
+    def _allows_value(self, key: str, value: str | None, kind: str, path: str) -> bool:
         return all(each.holds(value, kind, path) for each in self._conditions if each.is_for(key))
 
     def allowed(self, folders: Iterable[str], above: str) -> dict[str, tuple[str, str | None]]:
@@ -238,11 +240,11 @@ class Where:
         self._seen.update(name for name, _ in parsed.values())
         if not self._conditions:
             return parsed
-        kinds = {name: inferred_type(values) for name, values in values_of(parsed.values()).items()}
+        kinds = {name: inferred_type(values) for name, values in values_by_key(parsed.values()).items()}
         return {
             folder: (name, value)
             for folder, (name, value) in parsed.items()
-            if self._allows(name, value, kinds[name], f"{above}/{folder}")
+            if self._allows_value(name, value, kinds[name], f"{above}/{folder}")
         }
 
     def check_names(self) -> None:

@@ -249,14 +249,18 @@ class DataFolderFiles(FolderFiles):
                 partitions.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
-        for (name, one), inside in zip(inner, map_requests(_listed, [one for _, one in inner], is_remote), strict=True):
+        for (name, one), inside in zip(
+            inner, map_requests(_entries_or_left_out, [one for _, one in inner], is_remote), strict=True
+        ):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
-            elif names.tiered_topic(name) and (numbered := partitions_of_topic(inside)):
+            elif names.tiered_topic(name) and (numbered := tiered_partition_folders(inside)):
                 partitions += [one.below(number) for number in numbered]
             elif names.folder(name):
                 logs.append(cls.log_type.of(one, entries=inside, make=make))
-        for partition, inside in zip(partitions, map_requests(_listed, partitions, is_remote), strict=True):
+        for partition, inside in zip(
+            partitions, map_requests(_entries_or_left_out, partitions, is_remote), strict=True
+        ):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             else:
@@ -283,7 +287,7 @@ class DataFolderFiles(FolderFiles):
         return f"<{type(self).__name__} {self.path}: {len(self.logs)} partitions{left}>"
 
 
-def partitions_of_topic(entries: Sequence[FolderEntry]) -> list[str]:
+def tiered_partition_folders(entries: Sequence[FolderEntry]) -> list[str]:
     """The folders of a tiered topic's partitions; none for a partition's folder: the name `a-1-<uuid>` may be that of
     topic `a-1`, or of partition 1 of topic `a`."""
     if any(not one.is_dir and names.is_segment(one.name) for one in entries):
@@ -291,7 +295,7 @@ def partitions_of_topic(entries: Sequence[FolderEntry]) -> list[str]:
     return [one.name for one in entries if one.is_dir and names.tiered_partition(one.name) is not None]
 
 
-def _listed(folder: Folder) -> list[FolderEntry] | LeftOut:
+def _entries_or_left_out(folder: Folder) -> list[FolderEntry] | LeftOut:
     """A folder's entries. LeftOut if a local folder cannot be listed, so that the others are read nevertheless."""
     try:
         return folder.entries()

@@ -48,7 +48,7 @@ class IsolationOptions(NamedTuple):
 _EVERY = IsolationOptions()
 
 
-def _readings(
+def _logs_to_read(
     groups: Groups, decode_request: DecodeRequest, record_range: RecordRange, isolated: IsolationOptions
 ) -> Iterator[tuple[Generator[SegmentFile], DecodeRequest, Excluded | None]]:
     """Yields of each log the segments that may have records of the range, the request for each of these, and what
@@ -70,7 +70,7 @@ def _readings(
                 restore=options.restore,
             )
         of_log = in_range if left_out is None else left_out.applied_to(in_range)
-        yield _in_range(group, record_range), of_log, left_out
+        yield _segments_in_range(group, record_range), of_log, left_out
 
 
 def read(
@@ -83,7 +83,7 @@ def read(
     """All records of a range as one result."""
     parts: list[PassResult] = []
     left_out: list[Excluded | None] = []
-    for segments, of_log, excluded in _readings(groups, decode_request, record_range, isolated):
+    for segments, of_log, excluded in _logs_to_read(groups, decode_request, record_range, isolated):
         left_out.append(excluded)
         with closing(segments):
             parts += [read_segment(segment, of_log, record_range, threads) for segment in segments]
@@ -112,13 +112,13 @@ def pieces(
 ) -> Generator[tuple[Any, RecordColumns]]:
     """(segment, some of its records), in constant memory."""
     start_of = partial(ranges.start_position, record_range=record_range)
-    for segments, of_log, left_out in _readings(groups, decode_request, record_range, isolated):
+    for segments, of_log, left_out in _logs_to_read(groups, decode_request, record_range, isolated):
         with closing(segments), closing(walk(segments, of_log, start_of=start_of, threads=threads)) as steps:
             for step in steps:
                 yield step.segment, as_columns(decode_request, step.part, left_out)
 
 
-def tables(
+def batch_tables(
     segments: Sequence[SegmentFile],
     *,
     errors: str = "raise",
@@ -127,16 +127,16 @@ def tables(
 ) -> Generator[BatchTable]:
     """Batch tables of about 11,000 batches each, of those that may have offsets of the range. From frames and headers
     alone, unless check_crcs: then every byte is read, and still nothing decompressed."""
-    for part in _header_parts(segments, CHECKSUMS if check_crcs else HEADERS, errors, record_range):
+    for part in _read_headers(segments, CHECKSUMS if check_crcs else HEADERS, errors, record_range):
         yield batch_table(part)
 
 
-def _header_parts(
+def _read_headers(
     segments: Sequence[SegmentFile], want: Want, errors: str, record_range: RecordRange
 ) -> Generator[PassResult]:
     headers = ranges.request_within(walk_request(want, errors=errors), record_range)
     start_of = partial(ranges.start_position, record_range=record_range)
-    with closing(_in_range(segments, record_range)) as chosen:
+    with closing(_segments_in_range(segments, record_range)) as chosen:
         for step in walk(chosen, headers, start_of=start_of):
             yield step.part
 
@@ -148,14 +148,14 @@ def record_batches(
     source = SegmentBytes(segment, segment.named(decode_request._replace(skip=False)))
     errors = "skip" if decode_request.skip else "raise"
     with segment.opened():
-        parts = _header_parts([segment], HEADERS, errors, record_range)
+        parts = _read_headers([segment], HEADERS, errors, record_range)
         yield from Batches((rows for part in parts for rows in part.tables), source)
 
 
-def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Generator[SegmentFile]:
+def _segments_in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Generator[SegmentFile]:
     """The segments that may have records of the range, by their names. Where one begins outside of its name's range,
     as names were exchanged, it and the ones after it are those that may by their batches, in the order of these."""
-    chosen = _chosen(group, record_range, {})
+    chosen = _in_range_by_base_offsets(group, record_range, {})
     if record_range == EVERYTHING or len(group) == 1:
         yield from chosen
         return
@@ -169,11 +169,11 @@ def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Genera
                 continue
         base_offsets, passed = base_offsets_by_content(group), set(chosen[:number])
         ordered = sorted_by_base_offset(group, base_offsets)
-        yield from (one for one in _chosen(ordered, record_range, base_offsets) if one not in passed)
+        yield from (one for one in _in_range_by_base_offsets(ordered, record_range, base_offsets) if one not in passed)
         return
 
 
-def _chosen(
+def _in_range_by_base_offsets(
     segments: Sequence[SegmentFile], record_range: RecordRange, base_offsets: Mapping[SegmentFile, int]
 ) -> list[SegmentFile]:
     """base_offsets: the base offsets of those whose names are wrong"""
@@ -195,7 +195,7 @@ def splits(segment: SegmentFile, max_bytes: int) -> list[tuple[int, int]]:
     recent: deque[int] = deque(maxlen=WINDOW)
     expected, cut_from = segment.begin, segment.begin
     end = segment.size if segment.end is None else segment.end
-    for table in tables([segment.between(segment.begin, end)], errors="skip"):  # the file may grow meanwhile
+    for table in batch_tables([segment.between(segment.begin, end)], errors="skip"):  # the file may grow meanwhile
         for position, size, last, following, epoch in zip(*map(table.column, _COLUMNS), strict=True):
             epoch = as_stored(epoch)
             if position != expected or last < next_offset or epoch < previous_epoch:

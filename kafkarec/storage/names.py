@@ -200,7 +200,7 @@ class SegmentName(NamedTuple):
         return self.suffix in (".log", ".checkpoint") and not self.state
 
 
-class Explained(NamedTuple):
+class NameMeaning(NamedTuple):
     """The meaning of a file's or folder's name. kind: one word, for programs; sentence: for people."""
 
     kind: str
@@ -324,7 +324,7 @@ def side_file_kind(name: str) -> SideFileKind | None:
     return next((kind for suffix, kind in SIDECARS.items() if bare.endswith(suffix)), None)
 
 
-def segment_owner(path: str) -> tuple[str | None, int | None]:
+def topic_partition_of_path(path: str) -> tuple[str | None, int | None]:
     """(topic, partition) of a segment, from its path or URL; None: unknown.
 
     The folder's name is used only if the file has a name of Kafka's: backup-2024/x.bin is not in partition 2024.
@@ -349,32 +349,34 @@ def folder_owner(parts: list[str]) -> tuple[str | None, int | None]:
     return (named.topic, named.partition) if named else (None, None)
 
 
-def explain(name: str, is_dir: bool = False) -> Explained:
+def explain(name: str, is_dir: bool = False) -> NameMeaning:
     """The meaning of a file's or folder's name: a word, and a sentence with the reason why it is read or left out."""
     if name.removesuffix(".tmp") in FILES:
         if name.endswith(".tmp"):
-            return Explained("temporary", f"a new {name[:-4]} that was being written when the broker stopped; left out")
-        return Explained("file", FILES[name])
+            return NameMeaning(
+                "temporary", f"a new {name[:-4]} that was being written when the broker stopped; left out"
+            )
+        return NameMeaning("file", FILES[name])
     if is_dir:
         return _explain_folder(name)
     parsed = segment(name)
     if parsed is None and (other := side_file_kind(name)) is not None:
-        return Explained(FOREIGN, f"{other.what}, by its suffix, but not a name that Kafka gives; left out")
+        return NameMeaning(FOREIGN, f"{other.what}, by its suffix, but not a name that Kafka gives; left out")
     if parsed is None:
-        return Explained(FOREIGN, "not a name that Kafka gives; left out, name the file itself to read it")
+        return NameMeaning(FOREIGN, "not a name that Kafka gives; left out, name the file itself to read it")
     if parsed.state:
         checkpoint = parsed.suffix == ".checkpoint" and parsed.state == ".deleted"
         kind, what, why = _CHECKPOINT_DELETED if checkpoint else _STATES[parsed.state]
         if parsed.suffix in SIDECARS:
             what, why = f"{SIDECARS[parsed.suffix].what} of {what}", "left out"
-        return Explained(kind, f"{what}; {why}")
+        return NameMeaning(kind, f"{what}; {why}")
     if parsed.packed_suffix:
         codec = PACKED_SUFFIXES[parsed.packed_suffix]
-        return Explained("packed", f"{_explain_plain(parsed).sentence}, packed as a whole with {codec}")
-    return _explain_plain(parsed)
+        return NameMeaning("packed", f"{_explain_unpacked(parsed).sentence}, packed as a whole with {codec}")
+    return _explain_unpacked(parsed)
 
 
-def swaps_to_take(names: Iterable[str]) -> list[str]:
+def swaps_to_rename(names: Iterable[str]) -> list[str]:
     """The .log.swap files in a folder with these names that a broker renames to .log when it starts.
 
     It deletes the others: a .cleaned file with the same or a lower offset means that the split of a segment was not
@@ -386,27 +388,27 @@ def swaps_to_take(names: Iterable[str]) -> list[str]:
     return [name for offset, name in sorted(swaps) if offset < first_cleaned]
 
 
-def _explain_folder(name: str) -> Explained:
+def _explain_folder(name: str) -> NameMeaning:
     named = folder(name)
     if named is None:
         tiered = tiered_topic(name)
         if tiered:
-            return Explained("tiered_topic", f"the partitions of topic {tiered[0]} in tiered storage")
-        return Explained(FOREIGN, "no partition folder: it is not named topic-partition; left out")
+            return NameMeaning("tiered_topic", f"the partitions of topic {tiered[0]} in tiered storage")
+        return NameMeaning(FOREIGN, "no partition folder: it is not named topic-partition; left out")
     if named.state:
         cut = " (the topic's name is cut: it was too long with the suffix)" if named.cut else ""
-        return Explained(named.state, FOLDER_STATES[named.state] + cut)
-    return Explained("partition", f"partition {named.partition} of topic {named.topic}")
+        return NameMeaning(named.state, FOLDER_STATES[named.state] + cut)
+    return NameMeaning("partition", f"partition {named.partition} of topic {named.topic}")
 
 
-def _explain_plain(name: SegmentName) -> Explained:
+def _explain_unpacked(name: SegmentName) -> NameMeaning:
     if name.suffix in SIDECARS:
         side_file = SIDECARS[name.suffix]
-        return Explained(side_file.kind, f"{side_file.what}: {side_file.content}")
+        return NameMeaning(side_file.kind, f"{side_file.what}: {side_file.content}")
     if name.suffix == ".checkpoint":
-        return Explained("checkpoint", f"a KRaft snapshot of everything before offset {name.base_offset}")
+        return NameMeaning("checkpoint", f"a KRaft snapshot of everything before offset {name.base_offset}")
     tiered = " in tiered storage" if name.segment_id else ""
-    return Explained("segment", f"a log segment{tiered} from offset {name.base_offset} on")
+    return NameMeaning("segment", f"a log segment{tiered} from offset {name.base_offset} on")
 
 
 def _is_plausible(match: re.Match[str]) -> bool:

@@ -31,7 +31,7 @@ def base_offsets_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile
     empty: dict[int, SegmentFile] = {}
     for segment in segments:
         base, found = segment.base_offset, _first_base_offsets(segment)
-        if base is not None and found and _is_elsewhere(segment, found, base, ends[base]):
+        if base is not None and found and _is_mostly_outside(segment, found, base, ends[base]):
             wrong[base] = segment, found
         elif base is not None and not found:
             empty[base] = segment
@@ -41,11 +41,11 @@ def base_offsets_by_content(segments: Sequence[SegmentFile]) -> dict[SegmentFile
         by_content = next((one for one in (*wrong, *empty) if one <= found[0] < ends[one]), None)
         is_own = found == sorted(found)
         if len(found) == 1 and by_content not in wrong:
-            end = _end(segment.copy(restore=False))
+            end = _end_offset(segment.copy(restore=False))
             fits_its_name = end == found[0] + ends[base] - base
             if fits_its_name or not passes_checksum(segment, 0, size_or_zero(segment)):
                 continue  # its base offset is damaged, or more of its header
-            is_own = _adjoins(found[0], end, right)
+            is_own = _adjoins_another(found[0], end, right)
         if by_content is None and found[0] not in ends and is_own:
             by_content = found[0]
         if by_content is not None:
@@ -81,11 +81,11 @@ def order_by_content(segments: Sequence[AnySegment]) -> Sequence[AnySegment]:
     ends = ends_by_name(ordered)
     for one in ordered:
         if (base := one.base_offset) is not None:
-            one.evidence = _by_offset(one.evidence, base, index.within(Hole(base, ends[base] - 1)))
+            one.evidence = _evidence_by_offset(one.evidence, base, index.within(Hole(base, ends[base] - 1)))
     return ordered
 
 
-def _by_offset(evidence: Evidence, base: int, aborted: Sequence[AbortedTransaction]) -> Evidence:
+def _evidence_by_offset(evidence: Evidence, base: int, aborted: Sequence[AbortedTransaction]) -> Evidence:
     return evidence._replace(aborted=lambda: aborted or None, snapshot=lambda: dict(evidence.snapshots()).get(base))
 
 
@@ -109,7 +109,7 @@ def begins_outside(segment: SegmentFile, ends: Mapping[int, int]) -> bool:
     return start is not None and not segment.base_offset <= start.base_offset < ends[segment.base_offset]
 
 
-def _end(segment: SegmentFile) -> int | None:
+def _end_offset(segment: SegmentFile) -> int | None:
     """The offset after its last batch; None: not known."""
     try:
         return next_offset(segment)
@@ -117,15 +117,15 @@ def _end(segment: SegmentFile) -> int | None:
         return None
 
 
-def _adjoins(first: int, end: int | None, others: Sequence[SegmentFile]) -> bool:
+def _adjoins_another(first: int, end: int | None, others: Sequence[SegmentFile]) -> bool:
     """Whether the single batch of a segment begins where another segment ends, or ends where one begins: then its base
     offset is not damaged."""
     bases = {one.base_offset or 0: one for one in others}
     below = [base for base in bases if base < first]
-    return end in bases or (bool(below) and _end(bases[max(below)]) == first)
+    return end in bases or (bool(below) and _end_offset(bases[max(below)]) == first)
 
 
-def _is_elsewhere(segment: SegmentFile, first_offsets: Sequence[int], low: int, high: int) -> bool:
+def _is_mostly_outside(segment: SegmentFile, first_offsets: Sequence[int], low: int, high: int) -> bool:
     """Whether the first batches and most others of a segment are outside of its range, or those from its start lead
     into it without a gap. Blocks of another file at its start are not enough."""
     if low <= first_offsets[0] < high:

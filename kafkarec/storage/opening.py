@@ -18,7 +18,7 @@ from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.tables.records import RecordColumns
 
 from . import log_reading, names
-from .log_folders import DataFolderFiles, FolderFiles, PartitionFiles, partitions_of_topic
+from .log_folders import DataFolderFiles, FolderFiles, PartitionFiles, tiered_partition_folders
 from .segment_file import SegmentFile
 
 Opened = SegmentFile | PartitionFiles | DataFolderFiles
@@ -55,7 +55,7 @@ class Opener:
             several = [
                 one if isinstance(one, Opened) else self.open(one, storage_options=storage_options) for one in path
             ]
-            return self._several(several, topic, number)
+            return self._combined(several, topic, number)
         if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
             source = path if hasattr(path, "is_damage") else FileObject(path)
             return self.make(
@@ -70,29 +70,27 @@ class Opener:
         if remote.is_url(text):
             local = remote.local_path(text)
             if local is None:
-                return self._remote(text, storage_options or {}, topic, number)
+                _demand_batches(text)
+                options = storage_options or {}
+                info = remote.stat(text, options)
+                if info.is_dir:
+                    return self._open_folder(RemoteFolder(text, options), topic, number)
+                above, _, name = text.rpartition("/")
+                return self._segment_of_file(RemoteFolder(above, options), name, info.size, topic, number)
             text = local
         if os.path.isdir(text):
             return self._open_folder(LocalFolder(text), topic, number)
         _demand_batches(text)
         folder, name = os.path.split(text)
         size = os.stat(text).st_size or None  # 0 for a block device is not its size; raises the system's error early
-        return self._opened(LocalFolder(folder), name, size, topic, number)
+        return self._segment_of_file(LocalFolder(folder), name, size, topic, number)
 
-    def _remote(self, url: str, options: dict[str, Any], topic: str | None, partition: int | None) -> Opened:
-        _demand_batches(url)
-        info = remote.stat(url, options)
-        if info.is_dir:
-            return self._open_folder(RemoteFolder(url, options), topic, partition)
-        above, _, name = url.rpartition("/")
-        return self._opened(RemoteFolder(above, options), name, info.size, topic, partition)
-
-    def _opened(
+    def _segment_of_file(
         self, folder: Folder, name: str, size: int | None, topic: str | None, partition: int | None
     ) -> SegmentFile:
         """The segment of a file of a folder."""
         path = folder.join(name)
-        named = names.segment_owner(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
+        named = names.topic_partition_of_path(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
         return self.make(
             path,
             name,
@@ -108,9 +106,10 @@ class Opener:
         segments = [entry for entry in entries if not entry.is_dir and names.is_segment(entry.name)]
         flat = {(one.topic, one.partition) for entry in segments if (one := names.segment(entry.name)) and one.topic}
         if len(flat) > 1:
-            return self._flat(folder, entries)
-        last = _last(folder.path)
-        own = None if names.tiered_topic(last) and partitions_of_topic(entries) else names.folder(last)
+            return self._open_flat_copies(folder, entries)
+        path = folder.path if "://" in folder.path else os.path.abspath(folder.path)
+        last = path.rstrip("/").rpartition("/")[2]
+        own = None if names.tiered_topic(last) and tiered_partition_folders(entries) else names.folder(last)
         if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
             named = next(iter(flat)) if flat else (None, None)
             return self.log_type.of(
@@ -122,16 +121,16 @@ class Opener:
             )
         return self.folder_type.of(folder, entries, self.make)
 
-    def _flat(self, folder: Folder, entries: Sequence[FolderEntry]) -> DataFolderFiles:
+    def _open_flat_copies(self, folder: Folder, entries: Sequence[FolderEntry]) -> DataFolderFiles:
         """Copies in one folder with topic and partition in their names: orders-7-00000000000000000030.log."""
 
-        def owner(entry: FolderEntry) -> tuple[str, int]:
+        def topic_partition(entry: FolderEntry) -> tuple[str, int]:
             parsed = names.segment(entry.name)
             return (parsed.topic or "", parsed.partition or 0) if parsed else ("", 0)
 
         logs = [
             self.log_type.of(folder, topic, partition, entries=list(group), make=self.make)
-            for (topic, partition), group in groupby(sorted(entries, key=owner), key=owner)
+            for (topic, partition), group in groupby(sorted(entries, key=topic_partition), key=topic_partition)
             if topic
         ]
         return self.folder_type(folder.path, logs, (), folder)
@@ -144,7 +143,7 @@ class Opener:
             return [opened]
         return [self.log_type(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
 
-    def _several(self, opened: Sequence[Opened], topic: str | None, partition: int | None) -> Opened:
+    def _combined(self, opened: Sequence[Opened], topic: str | None, partition: int | None) -> Opened:
         """Segments of one partition as one log; everything else as a data folder."""
         if not opened:
             raise ValueError("an empty list of paths")
@@ -187,10 +186,10 @@ def prepared_transactions(segment: SegmentFile) -> dict[tuple[int, int], bool]:
         return {}
     from kafkarec.internal_topics import transactional_ids  # not at the top: an eighth of a first `ls`
 
-    return transactional_ids.prepared(states_beside(segment.path), segment.topic, segment.partition)
+    return transactional_ids.prepared(transaction_state_beside(segment.path), segment.topic, segment.partition)
 
 
-def states_beside(path: str) -> Iterator[RecordColumns]:
+def transaction_state_beside(path: str) -> Iterator[RecordColumns]:
     """The records of `__transaction_state` in the data folder that a path is in, or that it is."""
     from kafkarec.internal_topics import transactional_ids
 
@@ -214,10 +213,6 @@ def _demand_batches(path: str) -> None:
         is_dumped = side_file.is_dumped and parsed is not None and not parsed.state
         shown = f", or print it: {command('dump', [path])}" if is_dumped else ""
         raise ValueError(f"{path} is {side_file.what} and holds no records; name its .log file{shown}")
-
-
-def _last(path: str) -> str:
-    return os.path.basename(os.path.abspath(path)) if "://" not in path else path.rstrip("/").rpartition("/")[2]
 
 
 def logs_beside(path: str, topic: str) -> list[PartitionFiles]:

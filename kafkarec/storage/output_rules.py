@@ -105,7 +105,7 @@ def demand_different(outputs: Mapping[str, str | None]) -> None:
     """Raises Refused if two outputs are the same file. outputs: name for messages -> path."""
     seen: dict[tuple[object, ...], str] = {}
     for shown, path in outputs.items():
-        key = _key(path)
+        key = _file_key(path)
         if key is not None and key in seen:
             raise Refused(f"{seen[key]} and {shown} are the same file; give each its own name")
         if key is not None:
@@ -175,7 +175,10 @@ class Inputs:
         resolved = f"{shown} is a link to {real}, which" if real != os.path.abspath(bare) else shown
         target = identity(bare)
         if target is not None and target in self._files:
-            raise Refused(f"{_same(shown, bare, real, self._files[target])}one of the inputs; choose another name")
+            other, is_what = self._files[target], "is"
+            if os.path.abspath(bare) != os.path.abspath(other):
+                is_what = f"is a {'' if real == os.path.realpath(other) else 'hard '}link to {other},"
+            raise Refused(f"{shown} {is_what} one of the inputs; choose another name")
         if os.path.isfile(bare) and os.stat(bare).st_nlink > 1:
             raise Refused(f"{shown} {_OTHER_NAMES}; choose another name")
         self._guard_folders_within()
@@ -183,7 +186,10 @@ class Inputs:
             for folder in self_and_parents(start):
                 who = identity(folder)
                 if who in self._folders:
-                    raise Refused(_inside(begin, *self._folders[who], folder == real))
+                    place, what = self._folders[who]
+                    name = "the current folder" if place == os.curdir else place
+                    is_or_in = f"is {what}" if folder == real else f"is in {name}, {what}"
+                    raise Refused(f"{begin} {is_or_in}: nothing is written there; choose another path")
         device = os.stat(next(filter(os.path.isdir, self_and_parents(parent)))).st_dev
         if device in self._devices:
             raise Refused(
@@ -208,11 +214,13 @@ class Inputs:
             return
         target = status.st_dev, status.st_ino
         read, name = self._files.get(target), os.path.basename(_path_of(descriptor))
-        if read is None and (_is_kafkas(name) or name == str(descriptor)):
+        if read is None and (_has_kafkas_name(name) or name == str(descriptor)):
             self._guard_folders_within()
             for folder, _ in self._folders.values():
                 with suppress(OSError), os.scandir(folder) as entries:
-                    same = (each.path for each in entries if _is_kafkas(each.name) and identity(each.path) == target)
+                    same = (
+                        each.path for each in entries if _has_kafkas_name(each.name) and identity(each.path) == target
+                    )
                     read = read or next(same, None)
         if read is not None:
             raise Refused(f"{shown} is written to {read}, which is read; choose another file")
@@ -236,12 +244,12 @@ class Inputs:
         if stat.S_ISREG(status.st_mode):
             self._add_files_beside(place)
         if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
-            for real in {os.path.join(*_split(place)), os.path.realpath(place)}:
-                self._add_around(real, shown, is_file=stat.S_ISREG(status.st_mode))
+            for real in {os.path.join(*_real_parent_and_name(place)), os.path.realpath(place)}:
+                self._guard_folders_around(real, shown, is_file=stat.S_ISREG(status.st_mode))
 
     def _add_files_beside(self, place: str) -> None:
         """Adds the side files of a segment, or the segment of a side file: they are read as well."""
-        parent, name = _split(place)
+        parent, name = _real_parent_and_name(place)
         if not _has_kafkas_suffix(name):
             return
         for suffix in (".log", *names.SIDECARS):
@@ -250,14 +258,14 @@ class Inputs:
             if target is not None:
                 self._files.setdefault(target, other)
 
-    def _add_around(self, place: str, shown: str, is_file: bool) -> None:
+    def _guard_folders_around(self, place: str, shown: str, is_file: bool) -> None:
         """Guards the partition folder of a file, and the data folder of a file or folder."""
         folder = os.path.dirname(place)
         about = folder, is_file, _has_kafkas_suffix(place)
         if about in self._checked_around:
             return
         self._checked_around.add(about)
-        if is_file and (_is_partition(folder) or (_named_as_partition(folder) and about[-1])):
+        if is_file and (_has_partition_files(folder) or (_is_named_as_partition(folder) and about[-1])):
             self._guard(folder, f"the partition folder of {shown}")
         for each in (folder, os.path.dirname(folder)) if is_file else (folder,):
             if _holds_any(each, names.OF_A_BROKER):
@@ -289,7 +297,10 @@ def suggested_output(name: str, sources: Sequence[str]) -> str:
     """A path of this name, or with a number, that does not exist: in the working directory, else in the folder above,
     else in that of temporary files; the first where a run that reads `sources` may write it, and never in the folder
     around a partition's."""
-    inputs, (stem, suffix) = Inputs([*sources, *_folders_around(sources)]), os.path.splitext(name)
+    local = (os.path.realpath(source) for source in sources if not remote.is_url(source))
+    folders = (real if os.path.isdir(real) else os.path.dirname(real) for real in local)
+    around = [os.path.dirname(folder) for folder in folders if _is_named_as_partition(folder)]
+    inputs, (stem, suffix) = Inputs([*sources, *around]), os.path.splitext(name)
     for place in ("", os.pardir, tempfile.gettempdir()):
         plain = os.path.join(place, stem)
         numbered = (f"{plain}-{number}{suffix}" for number in count(2))
@@ -301,14 +312,6 @@ def suggested_output(name: str, sources: Sequence[str]) -> str:
     return path
 
 
-def _folders_around(sources: Sequence[str]) -> Iterator[str]:
-    """Yields the folder that holds the partition folder of each source."""
-    for real in (os.path.realpath(source) for source in sources if not remote.is_url(source)):
-        folder = real if os.path.isdir(real) else os.path.dirname(real)
-        if _named_as_partition(folder):
-            yield os.path.dirname(folder)
-
-
 def _mode(path: str) -> int | None:
     try:
         return os.stat(path).st_mode
@@ -316,7 +319,7 @@ def _mode(path: str) -> int | None:
         return None
 
 
-def _key(path: str | None) -> tuple[object, ...] | None:
+def _file_key(path: str | None) -> tuple[object, ...] | None:
     """A key that is equal for all paths of one file; None for what is not a file."""
     descriptor = descriptor_of(path)
     try:
@@ -331,23 +334,7 @@ def _key(path: str | None) -> tuple[object, ...] | None:
     return status.st_dev, status.st_ino
 
 
-def _same(shown: str, bare: str, real: str, other: str) -> str:
-    """The beginning of a sentence about the reason why an output and an input are the same file."""
-    if os.path.abspath(bare) == os.path.abspath(other):
-        return f"{shown} is "
-    if real == os.path.realpath(other):
-        return f"{shown} is a link to {other}, "
-    return f"{shown} is a hard link to {other}, "
-
-
-def _inside(shown: str, folder: str, what: str, own: bool) -> str:
-    if own:
-        return f"{shown} is {what}: nothing is written there; choose another path"
-    name = "the current folder" if folder == os.curdir else folder
-    return f"{shown} is in {name}, {what}: nothing is written there; choose another path"
-
-
-def _split(path: str) -> tuple[str, str]:
+def _real_parent_and_name(path: str) -> tuple[str, str]:
     """The real path of the parent folder, and the name in it, which may be a link."""
     bare = path.rstrip("/") or path
     name = os.path.basename(bare)
@@ -370,24 +357,24 @@ def _has_kafkas_suffix(name: str) -> bool:
     return names.unpacked(name).endswith(_SUFFIXES)
 
 
-def _is_kafkas(name: str) -> bool:
+def _has_kafkas_name(name: str) -> bool:
     return name in names.FILES or names.segment(name) is not None
 
 
 def _belongs_to_a_log(path: str) -> bool:
     """Whether a file has one of Kafka's names, and is in a partition folder or a data folder."""
     folder, name = os.path.split(path)
-    if not _is_kafkas(name):
+    if not _has_kafkas_name(name):
         return False
     in_data_folder = name in names.OF_A_BROKER or _holds_any(folder, names.OF_A_BROKER)
-    return in_data_folder or _named_as_partition(folder) or _is_partition(folder)
+    return in_data_folder or _is_named_as_partition(folder) or _has_partition_files(folder)
 
 
 def _holds_any(folder: str, files: Iterable[str]) -> bool:
     return any(os.path.lexists(os.path.join(folder, name)) for name in files)
 
 
-def _is_partition(folder: str) -> bool:
+def _has_partition_files(folder: str) -> bool:
     """Whether the folder has files that only brokers write next to segments. A segment alone may be a copy."""
     if _holds_any(folder, names.OF_A_PARTITION):
         return True
@@ -399,5 +386,5 @@ def _is_partition(folder: str) -> bool:
     return False
 
 
-def _named_as_partition(folder: str) -> bool:
+def _is_named_as_partition(folder: str) -> bool:
     return names.folder_owner(folder.split("/"))[1] is not None

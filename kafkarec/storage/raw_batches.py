@@ -62,7 +62,7 @@ def first_offset(segment: SegmentFile, position: int) -> int | None:
 def has_zeros_at_end(segment: SegmentFile) -> bool:
     """Whether the last bytes of the file are zeros, as in one that is preallocated."""
     with segment.opened() as source:
-        return _is_zero_head(segment.raw(max(source.size - UP_TO_MAGIC, 0), UP_TO_MAGIC))
+        return _are_zeros(segment.raw(max(source.size - UP_TO_MAGIC, 0), UP_TO_MAGIC))
 
 
 def ends_in_zeros(segment: SegmentFile, position: int) -> bool:
@@ -77,7 +77,7 @@ def last_frame(segment: SegmentFile, position: int) -> tuple[int, int] | None:
     start = position
     with segment.opened() as source:
         read_at = segment.source.read_at
-        while not _is_zero_head(head := read_at(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
+        while not _are_zeros(head := read_at(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
             fields = first_fields(head)
             if fields.batch_length < UP_TO_MAGIC - LOG_OVERHEAD or fields.magic not in MAGICS:
                 return None
@@ -100,7 +100,7 @@ def incomplete_end(segment: SegmentFile, position: int, remaining: int, lost_fro
     return incomplete_batch(head, position, remaining, lost_from, segment.display_path)
 
 
-def _is_zero_head(head: bytes) -> bool:
+def _are_zeros(head: bytes) -> bool:
     return len(head) == UP_TO_MAGIC and not any(head)
 
 

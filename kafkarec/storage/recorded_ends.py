@@ -143,12 +143,12 @@ class DataFolderState:
             data = _read_or_none(folder, name)
             try:
                 if data is not None:
-                    self.offsets[name] = _parsed(data)
+                    self.offsets[name] = _checkpoint_offsets(data)
             except KafkaRecordError:
                 continue  # verify reports it
 
     @classmethod
-    def above(cls, log: PartitionFiles, known: dict[str, DataFolderState] | None = None) -> DataFolderState:
+    def of_log(cls, log: PartitionFiles, known: dict[str, DataFolderState] | None = None) -> DataFolderState:
         """The data folder that a partition folder is in: one of `known`, by their paths, or else of a local one the
         folder above, which becomes known."""
         known = {} if known is None else known
@@ -189,7 +189,7 @@ class DataFolderState:
         """The offset below which the records of a partition count as deleted; 0: not known."""
         return self.offsets.get(_LOG_START, {}).get((topic, partition), 0)  # type: ignore[call-overload, no-any-return]
 
-    def cleaned(self, topic: str | None, partition: int | None) -> bool | None:
+    def is_cleaned(self, topic: str | None, partition: int | None) -> bool | None:
         """Whether the log cleaner has worked on a partition, or certainly will; None: not known."""
         if topic in names.ALWAYS_COMPACTED:
             return True
@@ -201,13 +201,11 @@ def is_compacted(segment_path: str, topic: str | None, partition: int | None) ->
     """Whether a partition is known to be compacted: by its topic or, on a local disk, by cleaner-offset-checkpoint in
     the broker's data folder. segment_path: of one of its segments"""
     above = None if "://" in segment_path else os.path.dirname(os.path.dirname(os.path.abspath(segment_path)))
-    return DataFolderState(LocalFolder(above) if above else None).cleaned(topic, partition) is True
+    return DataFolderState(LocalFolder(above) if above else None).is_cleaned(topic, partition) is True
 
 
-@lru_cache(2 * len(_CHECKPOINTS))
-def _parsed(data: bytes) -> Mapping[offset_checkpoints.TopicPartition, int]:
-    """A checkpoint file has a line for each partition, and it is read again for each partition that needs it."""
-    return offset_checkpoints.read(data)
+# A checkpoint file has a line for each partition, and it is read again for each partition that needs it.
+_checkpoint_offsets = lru_cache(2 * len(_CHECKPOINTS))(offset_checkpoints.read)
 
 
 def data_folders(folders: Iterable[Folder]) -> dict[str, DataFolderState]:
@@ -245,7 +243,7 @@ def read(log: PartitionFiles, data_folder: DataFolderState) -> tuple[RecordedEnd
         if one.suffix == producer_snapshot.SUFFIX:
             found.append(RecordedEnd(one.stem + one.suffix, one.base_offset, LOST))
         elif one.suffix in _INDEXES and (last is None or one.base_offset >= last.base_offset):
-            found += _of_index(one, folder, one.base_offset in segments)
+            found += _ends_of_index(one, folder, one.base_offset in segments)
     # An epoch that begins at the log's end is that of a leader that has written nothing yet.
     starts = [entry.start_offset for entry in epoch_entries(folder)[-1:]]
     found += [RecordedEnd(leader_epochs.NAME, start, LONGER, outlasts=True) for start in starts]
@@ -265,18 +263,18 @@ def files_beside(log: PartitionFiles, states: Sequence[str] = ("",)) -> list[nam
     return [one for one in parsed if one and one.state in states and (one.topic, one.partition) == owner]
 
 
-def cleaned_meanwhile(log: PartitionFiles) -> bool | None:
+def was_cleaned_meanwhile(log: PartitionFiles) -> bool | None:
     """Whether the log cleaner has worked on a log by now that its checkpoint did not list; None: not known. The cleaner
     lists a log only when it is done with it. Until then, and for file.delete.delay.ms (60 s) after, a segment that it
     replaced is beside the new one of the same base offset."""
-    if DataFolderState.above(log).cleaned(log.topic, log.partition):
+    if DataFolderState.of_log(log).is_cleaned(log.topic, log.partition):
         return True
     beside = [one for one in files_beside(log, ("", ".deleted")) if one.suffix == ".log"]
     segments, replaced = ({one.base_offset for one in beside if one.state == state} for state in ("", ".deleted"))
     return False if segments.isdisjoint(replaced) else None
 
 
-def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iterator[RecordedEnd]:
+def _ends_of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iterator[RecordedEnd]:
     name = one.stem + one.suffix
     data = _read_or_none(folder, name)
     try:
@@ -306,16 +304,16 @@ def _read_or_none(folder: Folder, name: str) -> bytes | None:
         return None
 
 
-def above(recorded: Iterable[RecordedEnd], end: LogEnd) -> tuple[RecordedEnd, ...]:
+def ends_above(recorded: Iterable[RecordedEnd], end: LogEnd) -> tuple[RecordedEnd, ...]:
     """The credible recorded ends strictly above a log's end, the strongest meaning and the highest end first."""
-    found = tuple(credible(recorded, end))
+    found = tuple(credible_ends(recorded, end))
     is_replicated = any(one.file == HIGH_WATERMARK and one.end <= end.offset for one in found)
     higher = [one for one in found if one.end > end.offset and not (one.outlasts and is_replicated)]
     return tuple(sorted(higher, key=lambda one: (MEANINGS.index(one.meaning), -one.end, one.file)))
 
 
 class EndVerdict(NamedTuple):
-    """A log's end, and the recorded ends above it, as `above` gives them."""
+    """A log's end, and the recorded ends above it, as `ends_above` gives them."""
 
     end: LogEnd
     higher: tuple[RecordedEnd, ...] = ()
@@ -346,7 +344,7 @@ class EndVerdict(NamedTuple):
         )
 
 
-def credible(recorded: Iterable[RecordedEnd], end: LogEnd) -> tuple[RecordedEnd, ...]:
+def credible_ends(recorded: Iterable[RecordedEnd], end: LogEnd) -> tuple[RecordedEnd, ...]:
     """The recorded ends without wrong index entries: those above the end that point at bytes before it."""
     return tuple(
         one for one in recorded if one.end <= end.offset or one.position is None or one.position >= end.position
@@ -394,8 +392,8 @@ def proven_losses(log: PartitionFiles, gaps: Sequence[SegmentGap]) -> dict[Segme
         longer: tuple[RecordedEnd, ...] = ()
         if log.folder and parsed:
             beside = [parsed._replace(suffix=suffix) for suffix in _INDEXES]
-            ends = (end for one in beside for end in _of_index(one, log.folder, has_segment=True))
-            longer = above(ends, LogEnd(gap.first, gap.position, None))
+            ends = (end for one in beside for end in _ends_of_index(one, log.folder, has_segment=True))
+            longer = ends_above(ends, LogEnd(gap.first, gap.position, None))
         if missing:
             found[gap] = f"{missing[0]} is there, but not its segment"
         elif longer and before:
@@ -417,7 +415,7 @@ def missing_folders(folders: Collection[DataFolderState], logs: Iterable[Any]) -
     expected: dict[Any, MissingFolder] = {}
     known = [(one.folder, one) for one in folders if one.folder and (one.meta or one.offsets)]
     for folder, one in known:
-        for place, is_lost, why in _expected(one):
+        for place, is_lost, why in _missing_folders_of(one):
             if is_lost or place not in expected or not expected[place].is_lost:
                 expected[place] = MissingFolder(is_lost, folder.join("{}-{}".format(*place)), why)
     there = {(log.topic, log.partition) for log in logs}
@@ -429,7 +427,7 @@ def missing_folders(folders: Collection[DataFolderState], logs: Iterable[Any]) -
     return sorted(missing for place, missing in expected.items() if place not in there)
 
 
-def _expected(one: DataFolderState) -> Iterator[tuple[Any, bool, str]]:
+def _missing_folders_of(one: DataFolderState) -> Iterator[tuple[Any, bool, str]]:
     """(topic and partition, whether its absence is a loss, why)"""
     for name, offsets in one.offsets.items():
         for place, offset in offsets.items():

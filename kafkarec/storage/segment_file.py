@@ -292,14 +292,12 @@ class SegmentFile(InFolder):
         other.keys, other._size_limit = self.keys, self._size_limit
         return other
 
-    def _names(self) -> str:
-        known = self.topic is not None and self.partition is not None
-        return f"{self.topic}-{self.partition}/{self.name}" if known else self.path
-
     def __repr__(self) -> str:
+        known = self.topic is not None and self.partition is not None
+        shown = f"{self.topic}-{self.partition}/{self.name}" if known else self.path
         size = f"{self._size} bytes" if self._size is not None else "not opened yet"
         base = "unknown" if self.base_offset is None else self.base_offset
-        return f"<{type(self).__name__} {self._names()}: {size}, base offset {base}>"
+        return f"<{type(self).__name__} {shown}: {size}, base offset {base}>"
 
 
 class _FilesBeside:
@@ -310,7 +308,7 @@ class _FilesBeside:
         self._segment, self._base = segment, base
 
     @cached_property
-    def _by_position(self) -> dict[int, int]:
+    def _offsets_by_position(self) -> dict[int, int]:
         try:
             data = self._segment.sidecar(offset_index.SUFFIX)
             return {one.position: one.offset for one in offset_index.read(data or b"", self._base)}
@@ -318,7 +316,7 @@ class _FilesBeside:
             return {}
 
     def last_offset(self, position: int) -> int | None:
-        return self._by_position.get(position)
+        return self._offsets_by_position.get(position)
 
     @cached_property
     def next_name(self) -> int | None:

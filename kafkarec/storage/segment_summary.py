@@ -109,7 +109,7 @@ def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
         if not summary.size:
             summary.notes.append("empty")
         elif complete:
-            return _whole(segment, summary)
+            return _summarize_all_headers(segment, summary)
         elif packed is not None:
             _read_first_batch(segment, source, summary)
         else:
@@ -118,7 +118,7 @@ def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
             if summary.preallocated != summary.size:
                 sure = _read_last_batches(segment, source, summary) and sure
             if segment.fetch_counter is None and (not sure or source.size <= _TAILS[0]):
-                whole = _whole(segment, fresh)
+                whole = _summarize_all_headers(segment, fresh)
                 whole.batches = whole.records = None
                 return summary if sure and not whole.damage else whole
             if not sure:
@@ -138,7 +138,7 @@ def next_offset(segment: SegmentFile) -> int | None:
 def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
     """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
     last = None
-    for table in _tables(segment, HEADERS):
+    for table in _batch_tables(segment, HEADERS):
         last = table[-1] if len(table) else last
     return last
 
@@ -157,7 +157,7 @@ def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:
         if start is None or isinstance(segment.source, Unpacked):
             return None
         offset, confirmed = segment.base_offset + entry[1], False
-        for table in _tables(segment, HEADERS, start):
+        for table in _batch_tables(segment, HEADERS, start):
             for row in table:
                 if row["max_timestamp"] is not None and row["max_timestamp"] >= timestamp:
                     return None
@@ -167,7 +167,7 @@ def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:
     return start if confirmed else None
 
 
-def _whole(segment: SegmentFile, summary: SegmentSummary) -> SegmentSummary:
+def _summarize_all_headers(segment: SegmentFile, summary: SegmentSummary) -> SegmentSummary:
     """From all headers, added to a summary without batches; where their offsets contradict each other, from all bytes:
     then it has the headers that are restored."""
     fresh = deepcopy(summary)
@@ -183,7 +183,7 @@ def _read_all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want)
     expected, end = (0, None) if base is None else (base, base + MAX_OFFSETS)
     in_order, remaining = True, 0
     summary.batches = summary.records = 0
-    for table in _tables(segment, want):
+    for table in _batch_tables(segment, want):
         if summary.first_offset is None and len(table) and table[0]["position"]:
             summary.notes.append(_NOT_AT_START)
         summary.take(table)
@@ -195,7 +195,7 @@ def _read_all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want)
             in_order = in_order and (first is None or first >= expected) and (end is None or following <= end)
             expected = following
         remaining = table.remaining
-    _tail(summary, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
+    _note_tail(summary, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
     return in_order
 
 
@@ -215,7 +215,7 @@ def _read_first_batch(segment: SegmentFile, source: ByteSource, summary: Segment
     # The header alone, as a batch that ends with it: the records are not read.
     rest = head[LOG_OVERHEAD:stop]
     header = head[:8] + len(rest).to_bytes(4, "big") + rest
-    tables = list(_tables(header, HEADERS)) if stop <= size else []
+    tables = list(_batch_tables(header, HEADERS)) if stop <= size else []
     if sum(map(len, tables)) != 1 or any(table.damage for table in tables):
         return _note_no_batch_at_start(segment, summary)
     for table in tables:
@@ -224,7 +224,7 @@ def _read_first_batch(segment: SegmentFile, source: ByteSource, summary: Segment
     if segment.fetch_counter is not None or isinstance(source, Unpacked):
         return True
     follows = begins_with_batch(source.read_at(stop, _HEAD), size, next_offset)
-    return follows or not any(table.damage or table.restored for table in _tables(segment, CHECKSUMS, 0, stop))
+    return follows or not any(table.damage or table.restored for table in _batch_tables(segment, CHECKSUMS, 0, stop))
 
 
 def _note_no_batch_at_start(segment: SegmentFile, summary: SegmentSummary) -> bool:
@@ -244,7 +244,7 @@ def _read_last_batches(segment: SegmentFile, source: ByteSource, summary: Segmen
     for start in dict.fromkeys(starts):
         # After damage a batch counts only with a right checksum, and damage may be before the index's last batch.
         want = CHECKSUMS if start == indexed and segment.fetch_counter is None else HEADERS
-        tables = list(_tables(segment, want, start))
+        tables = list(_batch_tables(segment, want, start))
         remaining = tables[-1].remaining if tables else 0
         zeros = not any(source.read_at(source.size - remaining, _HEAD))
         row = next((table[0] for table in tables if len(table)), None)
@@ -262,7 +262,7 @@ def _read_last_batches(segment: SegmentFile, source: ByteSource, summary: Segmen
         summary.damage += [one.detail for one in damage]
         sure = not damage and not any(table.restored for table in tables)
         sure = sure and (start == 0 or (indexed in (None, start) and _offsets_fit(segment, summary, row)))
-        _tail(summary, remaining, zeros)
+        _note_tail(summary, remaining, zeros)
         break
     else:
         summary.notes.append("the last batch was not found, --full reads all headers")
@@ -285,7 +285,7 @@ def _first_offset(row: dict[str, Any]) -> int:
     return int(row["last_offset"] if row["base_offset"] is None else row["base_offset"])
 
 
-def _tail(summary: SegmentSummary, remaining: int, zeros: bool) -> None:
+def _note_tail(summary: SegmentSummary, remaining: int, zeros: bool) -> None:
     if remaining and zeros:
         summary.preallocated = remaining
         summary.notes.append(f"{remaining} bytes of preallocated zeros at its end")
@@ -321,7 +321,7 @@ def _last_entry(segment: SegmentFile, suffix: str, layout: Struct) -> tuple[int,
         return entry(count - 1) if count else None
 
 
-def _tables(segment: Any, want: Want, start: int = 0, stop: int | None = None) -> Iterator[BatchTable]:
+def _batch_tables(segment: Any, want: Want, start: int = 0, stop: int | None = None) -> Iterator[BatchTable]:
     return (
         batch_table(step.part) for step in walk([segment], walk_request(want, errors="skip"), start=start, stop=stop)
     )

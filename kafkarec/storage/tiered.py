@@ -55,7 +55,7 @@ def demand_plain_segment(source: ByteSource, name: str, read: Callable[[str], by
         encryption = manifest.get("encryption")
         encodings = ["compressed in chunks with zstd"] if manifest["compression"] else []
         if encryption is not None:
-            encodings.append(f"encrypted in chunks with AES-GCM{_under_key(encryption)}")
+            encodings.append(f"encrypted in chunks with AES-GCM{_key_text(encryption)}")
         if encodings:
             what = f"by its {_MANIFEST} it is {' and '.join(encodings)}"
             raise _refusal(source.name, parsed, what, encryption is not None)
@@ -110,7 +110,7 @@ def _manifest(data: bytes | None) -> dict[str, Any] | None:
     return fields if isinstance(fields, dict) and isinstance(fields.get("compression"), bool) else None
 
 
-def _under_key(encryption: Any) -> str:
+def _key_text(encryption: Any) -> str:
     """`dataKey` is "<id of the key>:<the data key, encrypted by it>"; empty: no id can be shown."""
     data_key = encryption.get("dataKey") if isinstance(encryption, dict) else None
     key_id, colon, _ = data_key.partition(":") if isinstance(data_key, str) else ("", "", "")

@@ -81,7 +81,7 @@ class PartitionedFiles:
     def close(self) -> list[WrittenFile]:
         """Completes all files; returns what was written."""
         while self._files:
-            self._close(next(iter(self._files)))
+            self._close_file(next(iter(self._files)))
         return self._done
 
     def drop(self) -> None:
@@ -113,7 +113,12 @@ class PartitionedFiles:
             start = end
 
     def _folder(self, values: Mapping[str, Any]) -> str:
-        return "/".join(f"{name}={_folder_value(values.get(name))}" for name in self._by)
+        names = []
+        for name in self._by:
+            value = values.get(name)
+            escaped = _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", str(value))
+            names.append(f"{name}={NULL if value in (None, '') else escaped}")
+        return "/".join(names)
 
     def _write_group(self, folder: str) -> None:
         import pyarrow as pa
@@ -125,14 +130,14 @@ class PartitionedFiles:
         if file.writer is None:
             is_open = [each for each, other in self._files.items() if other.writer is not None]
             if len(is_open) >= MOST_OPEN:
-                self._close(is_open[0])
-            self._begin(file, folder, table.schema)
+                self._close_file(is_open[0])
+            self._open_file(file, folder, table.schema)
         file.writer.write_table(table, row_group_size=len(table))
         file.rows += len(table)
         if file.sink.tell() >= FILE_BYTES:
-            self._close(folder)
+            self._close_file(folder)
 
-    def _begin(self, file: _File, folder: str, schema: Any) -> None:
+    def _open_file(self, file: _File, folder: str, schema: Any) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -155,7 +160,7 @@ class PartitionedFiles:
             column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
         )
 
-    def _close(self, folder: str) -> None:
+    def _close_file(self, folder: str) -> None:
         if self._files[folder].held:
             self._write_group(folder)
         file = self._files.pop(folder, None)  # None: that group has completed it
@@ -175,7 +180,3 @@ class _File:
         self.path, self.rows = "", 0
         self.sink: Any = None
         self.writer: Any = None
-
-
-def _folder_value(value: Any) -> str:
-    return NULL if value in (None, "") else _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", str(value))

@@ -48,7 +48,7 @@ from .log_state import (
     DirtyKeys,
     LogState,
     OffsetMap,
-    first_at,
+    position_of_offset,
     read_log_state,
 )
 
@@ -170,7 +170,7 @@ class Cleaner(RecordFilter):
         to_filter = [batch for batch, result in results if result.records is None and batch.start < batch.stop]
         if not to_filter:
             return bytearray(len(rows))
-        keep = self._offsets.latest(rows)
+        keep = self._offsets.latest_rows(rows)
         without_value, tombstones = rows.without_value, 0  # those past their delete horizon
         for batch in to_filter:
             if without_value is None:
@@ -211,7 +211,7 @@ class Cleaning(Iterator[bytes | memoryview]):
         self.stats, self.remaining = CleanerStats(), 0
         self._segments, self._settings, self._progress = segments, settings, progress
         self._transactions = CleanedTransactions(())
-        self._stretches = self._run()
+        self._stretches = self._output_batches()
 
     @property
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
@@ -220,18 +220,18 @@ class Cleaning(Iterator[bytes | memoryview]):
     def __next__(self) -> bytes | memoryview:
         return next(self._stretches)
 
-    def _run(self) -> Iterator[bytes | memoryview]:
+    def _output_batches(self) -> Iterator[bytes | memoryview]:
         settings, stats = self._settings, self.stats
         offsets = OffsetMap()
         keys = DirtyKeys(offsets, settings)
         known = read_log_state(self._segments, settings, keys, self._progress)
         self.remaining = known.remaining
         self._transactions = CleanedTransactions(known.aborted)
-        limit, stops = self._limit(known, keys)
+        limit, stops = self._first_uncleanable(known, keys)
         if keys.unread is not None:
             spans = ((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
             keys.read_rest(self._segments, stops, spans, self._progress)
-            limit, stops = self._limit(known, keys)
+            limit, stops = self._first_uncleanable(known, keys)
         stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
         stats.map_messages_read, stats.keys = offsets.messages_read, len(offsets)
         cleaner = Cleaner(settings, stats, self._progress, known, offsets, self._transactions)
@@ -257,7 +257,7 @@ class Cleaning(Iterator[bytes | memoryview]):
                         stop = end
         self._transactions.keep_entries_from(limit)
 
-    def _limit(self, known: LogState, keys: DirtyKeys) -> tuple[int, list[int | None]]:
+    def _first_uncleanable(self, known: LogState, keys: DirtyKeys) -> tuple[int, list[int | None]]:
         """The first uncleanable offset (LogCleanerManager.cleanableOffsets), or the log start if nothing below it
         is dirty; where it is in each segment, None: the whole segment is cleaned."""
         limit = min(known.last_stable_offset, known.next_offset, keys.end_offset)
@@ -273,7 +273,7 @@ class Cleaning(Iterator[bytes | memoryview]):
             elif following <= limit or step == len(lasts):
                 stops.append(None)
             else:
-                stops.append(first_at(walk([segment], walk_request(HEADERS), start=positions[step]), limit))
+                stops.append(position_of_offset(walk([segment], walk_request(HEADERS), start=positions[step]), limit))
         return limit, stops
 
 

@@ -68,7 +68,7 @@ class BatchRecords:
     def _column(self, index: int, format_: str) -> list[Any]:
         return [] if self._chunk is None else column_values(self._chunk, index, format_, 0, self._length)
 
-    def _missing(self, index: int) -> bytes | None:
+    def _nulls(self, index: int) -> bytes | None:
         """One byte per row, 1 where the column is null; None if there are no nulls."""
         if self._chunk is None:
             return None
@@ -79,7 +79,7 @@ class BatchRecords:
         bits = f"{int.from_bytes(validity[:size], 'little'):0{size * 8}b}"[::-1][: self._length]
         return bits.encode().translate(_ABSENT) if "0" in bits else None
 
-    def with_keys(self, look: Callable[[tuple[Any, Any, Any], Any, int], bytearray]) -> bytearray:
+    def call_with_keys(self, look: Callable[[tuple[Any, Any, Any], Any, int], bytearray]) -> bytearray:
         """`look(key buffers (validity, offsets, data), offset buffer, row count)`; empty without records."""
         if self._chunk is None:
             return bytearray()
@@ -108,12 +108,12 @@ class BatchRecords:
 
     @cached_property
     def without_key(self) -> bytes | None:
-        return self._missing(_KEY)
+        return self._nulls(_KEY)
 
     @cached_property
     def without_value(self) -> bytes | None:
         """One byte per row, 1 for a tombstone (null value); None if there are none."""
-        return self._missing(_VALUE)
+        return self._nulls(_VALUE)
 
 
 def decode_request(check_crcs: bool | str, max_decompressed_bytes: int) -> DecodeRequest:
@@ -257,7 +257,7 @@ class RecordFilter(ABC):
         while start is not None:
             try:
                 for step in steps(segment, read_request, self._progress, stop, start=start):
-                    yield from self._step(read_request, step)
+                    yield from self._filter_step(read_request, step)
                 start = None
             except KafkaRecordError as refusal:
                 start = self._end_of_unread_batch(refusal, segment)
@@ -281,7 +281,7 @@ class RecordFilter(ABC):
         self.stats.batches_removed += 1
         return start + batch.size_in_bytes
 
-    def _step(self, read_request: DecodeRequest, step: Step) -> Iterator[bytes | memoryview]:
+    def _filter_step(self, read_request: DecodeRequest, step: Step) -> Iterator[bytes | memoryview]:
         columns = as_columns(read_request, step.part)
         rows = BatchRecords(step.chunk)
         results = []
@@ -353,7 +353,12 @@ class RecordFilter(ABC):
             size = LEAST_SIZES[max(batch.magic, BATCH_MAGIC)]
             stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, 0, size)
             return _EMPTIED
-        sets = batch.delete_horizon_ms is None and (result.empty_transaction or _keeps_tombstone(batch, keep, rows))
+        sets = batch.delete_horizon_ms is None and result.empty_transaction
+        if batch.delete_horizon_ms is None and rows.without_value is not None:
+            tombstones = rows.without_value[batch.start : batch.stop]
+            if any(tombstones):
+                kept_ones = int.from_bytes(keep[batch.start : batch.stop], "big")
+                sets = sets or int.from_bytes(tombstones, "big") & kept_ones != 0
         if kept == count and batch.magic >= BATCH_MAGIC and not sets:
             stats.batches_copied += 1
             size = batch.size_in_bytes
@@ -408,12 +413,3 @@ class _Outcome(NamedTuple):
 
 
 _COPIED, _EMPTIED, _REMOVED = _Outcome(-1), _Outcome(-2), _Outcome(-3)
-
-
-def _keeps_tombstone(batch: SourceBatch, keep: bytes | bytearray, rows: BatchRecords) -> bool:
-    """Whether a tombstone is kept."""
-    missing = rows.without_value
-    if missing is None or missing.find(1, batch.start, batch.stop) < 0:
-        return False
-    span = slice(batch.start, batch.stop)
-    return bool(int.from_bytes(missing[span], "big") & int.from_bytes(keep[span], "big"))

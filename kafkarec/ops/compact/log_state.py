@@ -90,9 +90,9 @@ class OffsetMap:
             ) from None
         self.messages_read += sum(stop - first for first, stop in spans)
 
-    def latest(self, rows: BatchRecords) -> bytearray:
+    def latest_rows(self, rows: BatchRecords) -> bytearray:
         """One byte per row: 1 if the row has the last offset of its key; 0 if not, or without a key."""
-        return rows.with_keys(self._last.latest)
+        return rows.call_with_keys(self._last.latest)
 
 
 _MOST_WAITING = 64 << 20
@@ -101,7 +101,7 @@ _STATE = walk_request(MARKERS, restore=False)
 _Span = tuple[int, int, int]
 
 
-def first_at(found: Iterable[Step], offset: int) -> int | None:
+def position_of_offset(found: Iterable[Step], offset: int) -> int | None:
     """The position of the first batch with this last offset or a later one; None: there is none."""
     for step in found:
         for row, last in enumerate(step.column("last_offset")):
@@ -110,7 +110,7 @@ def first_at(found: Iterable[Step], offset: int) -> int | None:
     return None
 
 
-class _Waiting:
+class _WaitingStep:
     """The keys and offsets of a step, copied: its chunk has values, too. aborted: transactions that may be in it."""
 
     def __init__(self, step: Step, segment: int) -> None:
@@ -141,11 +141,11 @@ class DirtyKeys:
             max_decompressed_bytes=settings.max_decompressed_bytes,
         )
         self._is_reading, self._is_dirty = True, self._first_dirty == 0  # whether the dirty part has begun
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_WaitingStep] = deque()
         self._start = self._size = 0  # the first undecided batch of the first waiting step; bytes of all
 
     def steps(self, segment: Any, number: int, progress: Progress) -> Iterator[Step]:
-        """The steps of a segment with the records of its control batches; `settle` is called after each that has
+        """The steps of a segment with the records of its control batches; `put_decided` is called after each that has
         batches. KafkaRecordError if batches cannot be delimited or control batches cannot be read."""
         position = 0
         if not self._is_dirty:
@@ -155,13 +155,13 @@ class DirtyKeys:
                 yield step
             else:
                 return
-            self._is_dirty, position = True, first_at([step], self._first_dirty) or 0
+            self._is_dirty, position = True, position_of_offset([step], self._first_dirty) or 0
             yield from steps(segment, _STATE, progress, position, start=step.rows.byte_range(0)[0])
         if self._is_reading:
             try:
                 for step in steps(segment, self._request, progress, start=position):
                     if len(step):
-                        self._add(step, number)
+                        self._add_waiting(step, number)
                         position = step.rows.byte_range(len(step) - 1)[1]
                     yield step
                     if not self._is_reading:
@@ -172,11 +172,11 @@ class DirtyKeys:
                 self._is_reading, self.unread = False, (number, position)
         yield from steps(segment, _STATE, progress, start=position)
 
-    def _add(self, step: Step, segment: int) -> None:
-        self._waiting.append(_Waiting(step, segment))
+    def _add_waiting(self, step: Step, segment: int) -> None:
+        self._waiting.append(_WaitingStep(step, segment))
         self._size += self._waiting[-1].size
 
-    def settle(self, aborted: Iterable[AbortedTransaction], first_open: int | None) -> None:
+    def put_decided(self, aborted: Iterable[AbortedTransaction], first_open: int | None) -> None:
         """Puts the keys that are decided after a step. aborted: the transactions that it ended; first_open: the first
         offset of the oldest open one."""
         for one in aborted:
@@ -196,12 +196,12 @@ class DirtyKeys:
                 self._size -= self._waiting.popleft().size
                 self._start = 0
             elif self._size > _MOST_WAITING:
-                self._leave((step.segment, step.rows.byte_range(self._start)[0]))
+                self._drop_waiting((step.segment, step.rows.byte_range(self._start)[0]))
             else:
                 self._is_reading = self._is_reading and self._waiting[-1].last_offset < self.end_offset
                 return
 
-    def _leave(self, unread: tuple[int, int] | None) -> None:
+    def _drop_waiting(self, unread: tuple[int, int] | None) -> None:
         self._is_reading, self.unread = False, unread
         self._waiting.clear()
         self._start = self._size = 0
@@ -215,13 +215,13 @@ class DirtyKeys:
         number, start = self.unread
         options = self._request.options
         options = options._replace(aborted=tuple(aborted), offsets=(self._first_dirty, None), control=False)
-        self._leave((0, 0))
+        self._drop_waiting((0, 0))
         for segment, stop in list(zip(segments, stops, strict=True))[number:]:
             if stop is None or start < stop:
                 for step in steps(segment, self._request._replace(options=options), progress, stop, start=start):
                     if len(step):
-                        self._add(step, number)
-                        self.settle((), None)
+                        self._add_waiting(step, number)
+                        self.put_decided((), None)
                     if self.unread is None:
                         return
             start = 0
@@ -293,7 +293,7 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
             markers |= dict.fromkeys(taken.empty_aborts)
             state.next_offset = step.last_offset + 1
             state.steps[number].extend((step.last_offset, step.rows.byte_range(0)[0]))
-            keys.settle(taken.aborted, states.first_undecided_offset)
+            keys.put_decided(taken.aborted, states.first_undecided_offset)
         state.remaining += tail[1] if tail else 0
         if len(state.start_offsets) == number:
             state.start_offsets.append(state.next_offset)

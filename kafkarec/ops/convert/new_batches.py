@@ -69,7 +69,7 @@ def recompressed_batch(unit: SourceBatch, codec: int, level: int | None, limit: 
     return bytes(written) + payload
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """Rows [start, stop) of decoded units that are written as one batch."""
 
     decoded: DecodedBatches
@@ -77,39 +77,39 @@ class Group(NamedTuple):
     stop: int
 
     @property
-    def first(self) -> int:
+    def first_unit(self) -> int:
         """The index of the unit of the first row."""
         return bisect_right(self.decoded.bounds, self.start) - 1
 
     @property
-    def last(self) -> int:
+    def last_unit(self) -> int:
         return bisect_left(self.decoded.bounds, self.stop) - 1
 
     @property
-    def whole(self) -> SourceBatch | None:
+    def whole_unit(self) -> SourceBatch | None:
         """The unit, if the rows are exactly those of one unit."""
-        first, bounds = self.first, self.decoded.bounds
+        first, bounds = self.first_unit, self.decoded.bounds
         if (self.start, self.stop) == (bounds[first], bounds[first + 1]):
             return self.decoded.units[first]
         return None
 
 
-def header_of(group: Group, shape: Shape, target: Target) -> BatchHeader:
+def header_of(group: RowGroup, shape: Shape, target: Target) -> BatchHeader:
     """The header of a group's batch, or that which RecordsUtil.convertRecordBatch passes to the builder.
     InvalidRecordError if Kafka refuses it."""
-    decoded, unit = group.decoded, group.decoded.units[group.first]
+    decoded, unit = group.decoded, group.decoded.units[group.first_unit]
     timestamp_type, time = 0, -1
     # If a wrapper's time is not that of its messages, only down-conversion uses it for them, as Kafka's does.
     if unit.timestamp_type == LOG_APPEND and (
         unit.magic >= layout.BATCH_MAGIC
         or shape.magic < unit.magic
-        or decoded.summary(group.start, group.stop).all_at(unit.max_timestamp)
+        or decoded.summary(group.start, group.stop).all_have_timestamp(unit.max_timestamp)
     ):
         timestamp_type, time = LOG_APPEND, unit.max_timestamp
     if shape.magic >= layout.BATCH_MAGIC:
         # Parts of a split batch cover its whole offset range, with the gaps that compaction left.
-        start, stop, end = group.start, group.stop, decoded.units[group.last]
-        begins, ends = start == decoded.bounds[group.first], stop == decoded.bounds[group.last + 1]
+        start, stop, end = group.start, group.stop, decoded.units[group.last_unit]
+        begins, ends = start == decoded.bounds[group.first_unit], stop == decoded.bounds[group.last_unit + 1]
         if unit.magic < layout.BATCH_MAGIC:
             rows = decoded.summary(start, stop)
             base, last = rows.least_offset, rows.greatest_offset
@@ -146,7 +146,7 @@ def header_of(group: Group, shape: Shape, target: Target) -> BatchHeader:
     return BatchHeader(shape.magic, shape.codec, target.level, timestamp_type, base, log_append_time=time)
 
 
-def count_losses(group: Group, shape: Shape, stats: ConversionStats) -> None:
+def count_losses(group: RowGroup, shape: Shape, stats: ConversionStats) -> None:
     """Counts what magic 0 and 1 cannot store: of the rows of the group and of the units that end in it."""
     decoded = group.decoded
     rows = decoded.summary(group.start, group.stop)
@@ -154,8 +154,9 @@ def count_losses(group: Group, shape: Shape, stats: ConversionStats) -> None:
     stats.lost["records_with_headers"] += rows.with_headers
     if shape.magic == 0:
         stats.lost["timestamps"] += rows.with_timestamp
-    last = group.last
-    for number in range(group.first, last + (decoded.bounds[last + 1] == group.stop)):  # whose last row is in the group
+    last = group.last_unit
+    # those whose last row is in the group
+    for number in range(group.first_unit, last + (decoded.bounds[last + 1] == group.stop)):
         unit = decoded.units[number]
         count_batch_header_losses(unit, shape, stats)
         offsets = decoded.offsets[decoded.bounds[number]], decoded.offsets[decoded.bounds[number + 1] - 1]

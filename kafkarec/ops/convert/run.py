@@ -19,7 +19,7 @@ from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, checked_thr
 from kafkarec.read.threads import run_in_threads
 
 from .new_batches import (
-    Group,
+    RowGroup,
     as_damage,
     codec_unfit_error,
     count_batch_header_losses,
@@ -35,10 +35,10 @@ from .target import (
     Shape,
     Target,
     checked_segments,
-    is_regular,
+    checked_target,
+    is_splittable,
     may_follow,
     source_batches,
-    target,
 )
 
 _RUN_BYTES = 256 << 10
@@ -61,7 +61,7 @@ class NewBatch(NamedTuple):
 Written = tuple[NewBatch, bytes | KafkaRecordError]
 
 
-def _write(batches: Sequence[NewBatch]) -> list[Written]:
+def _write_batches(batches: Sequence[NewBatch]) -> list[Written]:
     written: list[Written] = []
     for batch in batches:
         try:
@@ -107,7 +107,7 @@ class Conversion(Iterator[bytes]):
         self._added = 0  # stored bytes since the last flush
         self._decompressed = self._read = 0  # bytes decompressed so far, at least; those up to the last flush
         self._threads = threads
-        self._written_batches = self._written()
+        self._written_batches = self._output_batches()
 
     @property
     def damage(self) -> tuple[Damage, ...]:
@@ -124,7 +124,7 @@ class Conversion(Iterator[bytes]):
         """Stop early and close the file."""
         self._written_batches.close()
 
-    def _written(self) -> Generator[bytes]:
+    def _output_batches(self) -> Generator[bytes]:
         with closing(run_in_threads(self._tasks(), self._threads)) as tasks:
             for written in tasks:
                 for batch, data in written:
@@ -147,14 +147,14 @@ class Conversion(Iterator[bytes]):
                 batches.append(batch)
                 size += batch.size
                 if size >= _TASK_BYTES:
-                    yield partial(_write, batches)
+                    yield partial(_write_batches, batches)
                     batches, size = [], 0
         except KafkaRecordError:
-            yield partial(_write, batches)
+            yield partial(_write_batches, batches)
             raise
-        yield partial(_write, batches)
+        yield partial(_write_batches, batches)
 
-    def _units(self) -> Iterator[SourceBatch]:
+    def _input_batches(self) -> Iterator[SourceBatch]:
         for source in self._segments:
             for number, step in enumerate(steps(source, self._request, self._progress, threads=self._threads)):
                 # every step but the last decompressed at least one chunk
@@ -166,7 +166,7 @@ class Conversion(Iterator[bytes]):
                     yield from source_batches(step, source)
 
     def _new_batches(self) -> Iterator[NewBatch]:
-        for unit in self._units():
+        for unit in self._input_batches():
             self.stats.batches_in += unit.messages
             self.stats.records_in += unit.rows
             self.stats.bytes_in += unit.size_in_bytes
@@ -177,11 +177,11 @@ class Conversion(Iterator[bytes]):
                 shape != self._shape
                 or (shape.limit is not None and not may_follow(self._run[0], self._run[-1], unit, shape))
             ):
-                yield from self._flush()
+                yield from self._flush_run()
             if shape.magic < BATCH_MAGIC and self._leave_out_if_unsupported(unit, shape):
                 continue
             if shape.limit is None and self._keeps_records(unit, shape):
-                yield from self._flush()
+                yield from self._flush_run()
                 yield from self._copied_or_recompressed(unit, shape)
                 continue
             self._run.append(unit)
@@ -189,13 +189,13 @@ class Conversion(Iterator[bytes]):
             self._added += unit.size_in_bytes
             enough = 4 * (shape.limit or 0)
             if self._added > max(_RUN_BYTES, enough) or self._decompressed - self._read > max(CHUNK_BYTES, enough):
-                yield from self._flush(final=False)
-        yield from self._flush()
+                yield from self._flush_run(final=False)
+        yield from self._flush_run()
 
     def _keeps_records(self, unit: SourceBatch, shape: Shape) -> bool:
         """Whether no record of the batch is rewritten: it is copied, or its payload is recompressed."""
         is_batch = unit.magic >= BATCH_MAGIC
-        return unit.magic == shape.magic and (is_batch or self._target.keeps(unit, shape.magic, shape.codec))
+        return unit.magic == shape.magic and (is_batch or self._target.copies_unchanged(unit, shape.magic, shape.codec))
 
     def _leave_out_if_unsupported(self, unit: SourceBatch, shape: Shape) -> bool:
         """Checks in the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
@@ -220,16 +220,16 @@ class Conversion(Iterator[bytes]):
 
     def _copied_or_recompressed(self, unit: SourceBatch, shape: Shape) -> Iterator[NewBatch]:
         """The same bytes, or the same records with another codec."""
-        if self._target.keeps(unit, shape.magic, shape.codec):
+        if self._target.copies_unchanged(unit, shape.magic, shape.codec):
             self.stats.batches_copied += unit.messages
             yield NewBatch(partial(bytes, unit.raw), unit, unit.size_in_bytes, unit.messages, unit.rows)
         else:
             write = partial(recompressed_batch, unit, shape.codec, self._target.level, self._limit)
             yield NewBatch(write, unit, unit.size_in_bytes, 1, unit.rows)
 
-    def _group(self, group: Group, shape: Shape) -> Iterator[NewBatch]:
+    def _new_batch_of_group(self, group: RowGroup, shape: Shape) -> Iterator[NewBatch]:
         """Yield rows as one batch; if they are exactly those of an input batch, that batch unchanged if possible."""
-        unit, first = group.whole, group.decoded.units[group.first]
+        unit, first = group.whole_unit, group.decoded.units[group.first_unit]
         if unit and self._keeps_records(unit, shape):
             yield from self._copied_or_recompressed(unit, shape)
             return
@@ -248,14 +248,14 @@ class Conversion(Iterator[bytes]):
         messages = 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows
         yield NewBatch(write, first, size, messages, rows)
 
-    def _flush(self, *, final: bool = True) -> Iterator[NewBatch]:
+    def _flush_run(self, *, final: bool = True) -> Iterator[NewBatch]:
         """Write the run; unless `final`, without its last batch, to which more may be joined."""
         run, shape, done = self._run, self._shape, self._rows_written
         self._run, self._rows_written, self._added, self._read = [], 0, 0, self._decompressed
         if not run:
             return
         decoded = DecodedBatches(run, self._limit)
-        for start, stop, regular in _stretches(decoded, shape):
+        for start, stop, regular in _splittable_ranges(decoded, shape):
             first, last = max(decoded.bounds[start], done), decoded.bounds[stop]
             if shape.limit is None or not regular:
                 rows = decoded.bounds[start : stop + 1]
@@ -263,14 +263,14 @@ class Conversion(Iterator[bytes]):
                 rows = decoded.split_points(first, last, shape.magic, shape.limit)
                 if not final and stop == len(run):
                     rows.pop()
-                    number = Group(decoded, rows[-1], rows[-1] + 1).first  # the next run begins at this row
+                    number = RowGroup(decoded, rows[-1], rows[-1] + 1).first_unit  # the next run begins at this row
                     self._run = list(decoded.units[number:])
                     self._rows_written = rows[-1] - decoded.bounds[number]
             for begin, end in pairwise(rows):
-                yield from self._group(Group(decoded, begin, end), shape)
+                yield from self._new_batch_of_group(RowGroup(decoded, begin, end), shape)
 
 
-def _stretches(decoded: DecodedBatches, shape: Shape) -> Iterator[tuple[int, int, bool]]:
+def _splittable_ranges(decoded: DecodedBatches, shape: Shape) -> Iterator[tuple[int, int, bool]]:
     """Yield (start, stop, regular): units [start, stop) that can be split together, or one that cannot be split."""
     start = 0
     count = len(decoded.units)
@@ -278,7 +278,7 @@ def _stretches(decoded: DecodedBatches, shape: Shape) -> Iterator[tuple[int, int
         yield start, count, False
         return
     for number in range(count):
-        regular = is_regular(decoded, number, shape)
+        regular = is_splittable(decoded, number, shape)
         row = decoded.bounds[number]
         follows = number == start or decoded.offsets[row - 1] < decoded.offsets[row]
         if not (regular and follows) and start < number:
@@ -333,7 +333,7 @@ def converted(
     InvalidRecordError for what Kafka's builder refuses: in down-conversion offsets_out_of_order and timestamp_negative;
     offsets that are too far apart for one batch. `errors="skip"` leaves such batches out and lists them in `.damage`.
     """
-    output = target(magic, compression, level, batch_size)
+    output = checked_target(magic, compression, level, batch_size)
     if on_loss not in ("count", "raise"):
         raise ValueError(f"on_loss {on_loss!r}: one of count, raise")
     segments = checked_segments(data)

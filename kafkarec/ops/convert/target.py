@@ -99,7 +99,7 @@ class RowSummary(NamedTuple):
     with_headers: int
     headers: int
 
-    def all_at(self, time: int) -> bool:
+    def all_have_timestamp(self, time: int) -> bool:
         """Whether all rows have the timestamp `time`."""
         return self.least_timestamp == time == self.greatest_timestamp
 
@@ -243,18 +243,18 @@ class Target(NamedTuple):
         # attribute bits of a later Kafka apply to one batch
         is_later = unit.magic >= BATCH_MAGIC and unit.attributes & ~_ATTRIBUTE_BITS
         if unit.rows and not unit.is_control and not is_later:
-            plain = unit.magic < BATCH_MAGIC and not unit.codec and not self.keeps(unit, magic, codec)
+            plain = unit.magic < BATCH_MAGIC and not unit.codec and not self.copies_unchanged(unit, magic, codec)
             limit = JOINED_BYTES if plain else None
             if self.batch_size and (magic >= BATCH_MAGIC or codec):
                 limit = self.batch_size
         return Shape(magic, codec, limit)
 
-    def keeps(self, unit: SourceBatch, magic: int, codec: int) -> bool:
+    def copies_unchanged(self, unit: SourceBatch, magic: int, codec: int) -> bool:
         """Whether a batch that is neither joined nor split is copied unchanged."""
         return unit.magic == magic and unit.codec == codec and (self.level is None or not codec)
 
 
-def target(magic: Any, compression: Any, level: Any, batch_size: Any) -> Target:
+def checked_target(magic: Any, compression: Any, level: Any, batch_size: Any) -> Target:
     """The checked options; ValueError or TypeError for invalid ones."""
     if magic is not None and (magic not in MAGICS or isinstance(magic, bool)):
         raise ValueError(f"magic {magic!r}: {', '.join(map(str, MAGICS))}, or None for that of each batch")
@@ -311,13 +311,13 @@ def _shared_fields(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
     )
 
 
-def is_regular(decoded: DecodedBatches, number: int, shape: Shape) -> bool:
+def is_splittable(decoded: DecodedBatches, number: int, shape: Shape) -> bool:
     """Whether unit `number` can be split and joined: its offsets ascend and its header agrees with its records."""
     unit, rows = decoded.units[number], decoded.summary(decoded.bounds[number], decoded.bounds[number + 1])
     if rows.falls or rows.last_offset - rows.first_offset > WIDEST:
         return False
     latest = unit.max_timestamp
-    if unit.magic < BATCH_MAGIC and unit.timestamp_type == LOG_APPEND and not rows.all_at(latest):
+    if unit.magic < BATCH_MAGIC and unit.timestamp_type == LOG_APPEND and not rows.all_have_timestamp(latest):
         return False
     if shape.magic < BATCH_MAGIC:
         return min(latest, rows.least_timestamp) >= -1

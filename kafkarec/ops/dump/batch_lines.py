@@ -165,7 +165,7 @@ def batch_at(source: ByteSource, piece: FilePiece, frame: Frame) -> DumpedBatch:
     return DumpedBatch(source, position, raw, header)
 
 
-def check(batch: DumpedBatch) -> int:
+def checked_codec(batch: DumpedBatch) -> int:
     """The codec. KafkaRecordError for a magic or codec for which Kafka's tool cannot print a line."""
     codec = batch.codec
     if batch.header.magic < 0:
@@ -176,7 +176,7 @@ def check(batch: DumpedBatch) -> int:
 
 
 def batch_line(batch: DumpedBatch) -> str:
-    codec, header, raw = check(batch), batch.header, batch.raw
+    codec, header, raw = checked_codec(batch), batch.header, batch.raw
     if isinstance(header, V2Header):
         timestamp, magic, sequence = header.max_timestamp, layout.BATCH_MAGIC, header.base_sequence
         horizon = header.base_timestamp if header.attributes & layout.DELETE_HORIZON else None

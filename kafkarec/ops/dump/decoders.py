@@ -20,7 +20,7 @@ FLAGS = tuple(DECODERS)
 TextOf = Callable[[bytes], str]
 
 
-def _number(layout: str, java_type: str) -> TextOf:
+def _number_decoder(layout: str, java_type: str) -> TextOf:
     """Prints a number as ByteBuffer.getInt or getLong reads it; further bytes are ignored."""
     number = Struct(layout)
 
@@ -37,7 +37,7 @@ def _number(layout: str, java_type: str) -> TextOf:
     return number_text
 
 
-_TEXT, _INTEGER, _LONG = java_text, _number(">i", "int"), _number(">q", "long")
+_TEXT, _INTEGER, _LONG = java_text, _number_decoder(">i", "int"), _number_decoder(">q", "long")
 STRING_CLASS = "org.apache.kafka.tools.api.StringDecoder"
 # Kafka's Decoder classes, by their package since 3.7 and the one before; and the deserializers, which Kafka's tool
 # refuses because they are not a Decoder.
@@ -65,7 +65,7 @@ def decoder_of_options(
     for flag, decode in DECODERS.items():
         if flag in flags:
             return decode
-    key_text, value_text = _of_class(key_class), _of_class(value_class)
+    key_text, value_text = _decoder_of_class(key_class), _decoder_of_class(value_class)
     if key_text is _TEXT and value_text is _TEXT:
         return None
 
@@ -75,7 +75,7 @@ def decoder_of_options(
     return by_classes
 
 
-def _of_class(name: str | None) -> TextOf:
+def _decoder_of_class(name: str | None) -> TextOf:
     known = CLASSES.get(name or STRING_CLASS)
     if known is None:
         simple = ", ".join(sorted({full.rpartition(".")[2] for full in CLASSES if "tools.api" in full}))

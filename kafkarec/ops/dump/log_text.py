@@ -45,14 +45,14 @@ def log_text(
         for number, frame in enumerate(piece.frames):
             batch = batch_at(source, piece, frame)
             yield batch_line(batch)
-            if not (options.content or options.deep):
+            if not (options.shows_content or options.deep):
                 continue
             if not isinstance(batch.header, V2Header):
                 yield from message_lines(batch, options, consecutive)
                 continue
-            with_content = options.content or bool(batch.header.attributes & layout.CONTROL)
+            with_content = options.shows_content or bool(batch.header.attributes & layout.CONTROL)
             for some in records.of(number, batch, with_content):
-                consecutive.note(some.offsets)
+                consecutive.check(some.offsets)
                 yield from record_lines(batch, some, options)
         position = batch.position + len(batch.raw)
         progress(position)
@@ -177,11 +177,11 @@ def records_of(batch: DumpedBatch, limit: int) -> Iterator[Records]:
         yield from list(_Decoder(bytes(raw), limit).take(header.record_count, True))
     except KafkaRecordError as error:
         if not batch.codec:
-            yield from _readable(batch)
+            yield from _records_before_fault(batch)
         raise relocated(error, position=batch.position, file=batch.source.name) from None
 
 
-def _readable(batch: DumpedBatch) -> Iterator[Records]:
+def _records_before_fault(batch: DumpedBatch) -> Iterator[Records]:
     """The records of an uncompressed batch up to the first one that cannot be read, each alone. The last one is not
     read if bytes follow it."""
     header, at, stop = batch.header, layout.V2_OVERHEAD, len(batch.raw)

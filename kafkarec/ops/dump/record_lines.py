@@ -29,7 +29,7 @@ from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
 from .batch_lines import BOOL, DumpedBatch
 
 
-class _Section(NamedTuple):
+class _MismatchKind(NamedTuple):
     """Heading and line of one kind of mismatch. descending: order by the first number; None: in order of addition."""
 
     heading: str
@@ -39,15 +39,15 @@ class _Section(NamedTuple):
 
 # In the order in which they are printed.
 _SECTIONS = {
-    "index_mismatch": _Section("Mismatches in :{}", "  Index offset: {}, log offset: {}", True),
-    "time_mismatch": _Section("Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}", None),
-    "time_order": _Section(
+    "index_mismatch": _MismatchKind("Mismatches in :{}", "  Index offset: {}, log offset: {}", True),
+    "time_mismatch": _MismatchKind("Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}", None),
+    "time_order": _MismatchKind(
         "Found out of order timestamp in :{}", "  Index timestamp: {}, Previously indexed timestamp: {}", None
     ),
-    "offset_missing": _Section(
+    "offset_missing": _MismatchKind(
         "The following indexed offsets are not found in :{}", "Indexed offset: {}, found log offset: {}", None
     ),
-    "not_consecutive": _Section("Non-consecutive offsets in {}", "  {} is followed by {}", False),
+    "not_consecutive": _MismatchKind("Non-consecutive offsets in {}", "  {} is followed by {}", False),
 }
 
 
@@ -86,7 +86,7 @@ class ConsecutiveCheck:
         self._path = path
         self._last = -1
 
-    def note(self, offsets: Sequence[int]) -> None:
+    def check(self, offsets: Sequence[int]) -> None:
         last = self._last
         if list(offsets) == list(range(last + 1, last + 1 + len(offsets))):
             self._last = offsets[-1] if offsets else last
@@ -167,7 +167,7 @@ class DumpOptions(NamedTuple):
     limit: int = MAX_DECOMPRESSED_BYTES
 
     @property
-    def content(self) -> bool:
+    def shows_content(self) -> bool:
         """Whether lines show keys and values."""
         return self.print_data or self.decode is not None
 
@@ -182,10 +182,10 @@ def record_lines(batch: DumpedBatch, records: Records, options: DumpOptions) -> 
     is_control = batch.header.attributes & layout.CONTROL
     if is_control and not options.skip_metadata:
         line, columns = "%s", (map(control_record_text, records.keys, records.values),)
-    elif is_control or not options.content:
+    elif is_control or not options.shows_content:
         line, columns = "%s", ([""] * len(records.offsets),)
     else:
-        line, columns = contents(records.keys, records.values, records.offsets, options)
+        line, columns = content_format(records.keys, records.values, records.offsets, options)
     if not options.skip_metadata:
         line = f"| offset: %s {batch.timestamp_type}: %s keySize: %s valueSize: %s sequence: %s headerKeys: [%s]{line}"
         columns = (*records[:-2], *columns)
@@ -200,7 +200,9 @@ def record_lines(batch: DumpedBatch, records: Records, options: DumpOptions) -> 
         raise refused
 
 
-def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int], options: DumpOptions) -> Format:
+def content_format(
+    keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int], options: DumpOptions
+) -> Format:
     """Keys and values of lines, after their metadata or, without metadata, after a bar."""
     columns: tuple[Iterable[object], ...]
     if options.decode:
@@ -211,7 +213,8 @@ def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int
         )
         line, columns = "%s", (words,)
     else:
-        (key_format, key_texts), (value_format, value_texts) = _texts(" key: ", keys), _texts(" payload: ", values)
+        key_format, key_texts = _labelled_texts(" key: ", keys)
+        value_format, value_texts = _labelled_texts(" payload: ", values)
         line, columns = key_format + value_format, (key_texts, value_texts)
     if not options.skip_metadata:
         return line, columns
@@ -220,7 +223,7 @@ def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int
     return "%s", ((f"|{text}" if text else "" for text in map(line.__mod__, zip(*columns, strict=True))),)
 
 
-def _texts(label: str, blobs: Sequence[Blob]) -> tuple[str, Sequence[str | None]]:
+def _labelled_texts(label: str, blobs: Sequence[Blob]) -> tuple[str, Sequence[str | None]]:
     """As Kafka's StringDecoder, each after a label; nothing for null."""
     try:
         texts = [None if blob is None else blob.decode() for blob in blobs]
@@ -242,16 +245,16 @@ class _Message(NamedTuple):
 def message_lines(batch: DumpedBatch, options: DumpOptions, consecutive: ConsecutiveCheck) -> Iterator[str]:
     """The lines of a plain message, or of the messages inside a compressed one. KafkaRecordError if a message ends
     before what its line shows of it."""
-    metadata, content = not options.skip_metadata, options.content
+    metadata, content = not options.skip_metadata, options.shows_content
     for message in messages(batch, options.limit):
-        consecutive.note((message.offset,))
+        consecutive.check((message.offset,))
         raw, line = message.raw, ""
         if metadata or content:
             try:
-                key_size, key, key_end = _sized(raw, KEY_AT[raw[MESSAGE_AT.magic] != 0], content)
-                value_size, value, _ = _sized(raw, key_end, content)
+                key_size, key, key_end = _size_and_bytes(raw, KEY_AT[raw[MESSAGE_AT.magic] != 0], content)
+                value_size, value, _ = _size_and_bytes(raw, key_end, content)
             except struct.error:
-                _check(batch, single_fields.message(raw, 0, len(raw)).fault)
+                _check_fault(batch, single_fields.message(raw, 0, len(raw)).fault)
                 raise
         if metadata:
             stored, computed = batch_checksums(raw, 0)  # that of magic 1 has the same bytes
@@ -260,7 +263,7 @@ def message_lines(batch: DumpedBatch, options: DumpOptions, consecutive: Consecu
                 f"valueSize: {value_size} isValid: {BOOL[stored == computed]} crc: {stored}"
             )
         if content:
-            template, columns = contents([key], [value], [message.offset], options)
+            template, columns = content_format([key], [value], [message.offset], options)
             line += template % tuple(chain(*columns))
         yield f"{line}\n"
 
@@ -273,7 +276,7 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
         return
     latest = LATEST_CODECS[wrapper.magic]
     read = single_fields.message(batch.raw, 0, len(batch.raw))
-    _check(batch, FieldFault("unsupported_codec", latest, batch.codec) if batch.codec > latest else read.fault)
+    _check_fault(batch, FieldFault("unsupported_codec", latest, batch.codec) if batch.codec > latest else read.fault)
     value = read.values().get("value")
     if value is None:
         batch.refuse(FieldFault("wrapper_value_null"))
@@ -284,23 +287,23 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
         batch.refuse(FieldFault(reason, detail=str(error)))
     frames, fault = single_fields.inner_messages(data)
     shift, shift_fault = single_fields.inner_shift(wrapper, data, frames)
-    _check(batch, fault or shift_fault)
+    _check_fault(batch, fault or shift_fault)
     append_time = batch.timestamp_type == "LogAppendTime"
     for frame in frames:
         raw = data[frame.start : frame.stop]
         inner = message_header(raw)
         codec = inner.attributes & CODEC_MASK
-        _check(batch, FieldFault("inner_compressed", 0, codec) if codec else None)
+        _check_fault(batch, FieldFault("inner_compressed", 0, codec) if codec else None)
         timestamp = wrapper.timestamp if append_time and inner.magic == 1 else inner.timestamp
         yield _Message(wrapped(inner.offset + shift, 64), timestamp, raw)
 
 
-def _check(batch: DumpedBatch, fault: FieldFault | None) -> None:
+def _check_fault(batch: DumpedBatch, fault: FieldFault | None) -> None:
     if fault:
         batch.refuse(fault)
 
 
-def _sized(raw: memoryview, at: int, with_bytes: bool) -> tuple[int, Blob, int]:
+def _size_and_bytes(raw: memoryview, at: int, with_bytes: bool) -> tuple[int, Blob, int]:
     """(size, bytes, end) of a key or value at byte `at`. struct.error if it is cut."""
     (size,) = struct.unpack_from(">i", raw, at)
     (blob,) = struct.unpack_from(f"{size}s", raw, at + 4) if with_bytes and size >= 0 else (None,)

@@ -35,7 +35,7 @@ from .batch_lines import (
     DumpedBatch,
     absolute_path,
     batch_at,
-    check,
+    checked_codec,
     java_path,
     optional_long,
     parse_long,
@@ -64,19 +64,19 @@ class IndexFile(NamedTuple):
     options: DumpOptions
 
 
-def _slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
+def _index_slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
     size = min(source.size, INT_MAX) // layout.size * layout.size
     return list(layout.iter_unpack(source.read_at(0, size)))
 
 
 def offset_index_text(checked: IndexFile, mismatches: Mismatches) -> Iterator[str]:
     """The lines of an .index file."""
-    slots = _slots(checked.file, OffsetIndex.layout)
+    slots = _index_slots(checked.file, OffsetIndex.layout)
     if not slots:
         yield f"{checked.display_path} is empty.\n"
         return
     if checked.options.index_sanity:
-        yield _passed(checked, OffsetIndex.layout.size, slots[-1][0])
+        yield _sanity_line(checked, OffsetIndex.layout.size, slots[-1][0])
         return
     for number, (relative, position) in enumerate(slots):
         if number and not relative:
@@ -87,7 +87,7 @@ def offset_index_text(checked: IndexFile, mismatches: Mismatches) -> Iterator[st
         end = min(checked.log.size, position + max_message_size)
         batch = next(_batches(checked.log, position, end, UP_TO_MAGIC), None)
         if batch is None:
-            _broken(
+            _refuse_index(
                 checked,
                 f"offset {offset} points at byte {position} of the log, where no batch of up to {max_message_size} "
                 "bytes begins (--max-message-size)",
@@ -101,12 +101,12 @@ def offset_index_text(checked: IndexFile, mismatches: Mismatches) -> Iterator[st
 
 def time_index_text(checked: IndexFile, index: ByteSource, mismatches: Mismatches) -> Iterator[str]:
     """The lines of a .timeindex file; `index`: the .index file of the same segment."""
-    offsets, times = _slots(index, OffsetIndex.layout), _slots(checked.file, TimeIndex.layout)
+    offsets, times = _index_slots(index, OffsetIndex.layout), _index_slots(checked.file, TimeIndex.layout)
     if checked.options.index_sanity:
         first, last = (times[0], times[-1]) if times else ((0, 0), (0, 0))
         if last[0] < first[0]:
-            _broken(checked, f"the last timestamp {last[0]} is below the first, {first[0]}")
-        yield _passed(checked, TimeIndex.layout.size, last[1])
+            _refuse_index(checked, f"the last timestamp {last[0]} is below the first, {first[0]}")
+        yield _sanity_line(checked, TimeIndex.layout.size, last[1])
         return
     previous = -1
     for number, (timestamp, relative) in enumerate(times):
@@ -121,7 +121,11 @@ def time_index_text(checked: IndexFile, index: ByteSource, mismatches: Mismatche
             if found != offset:
                 mismatches.add("offset_missing", checked.path, offset, found)
                 break
-            latest = _latest(batch, checked.options.limit)
+            is_batch, limit = isinstance(batch.header, V2Header), checked.options.limit
+            if not is_batch or batch.header.record_count:
+                checked_codec(batch)  # of a batch without records Kafka does not read the payload
+            of_batch = (stamp for records in records_of(batch, limit) for stamp in records.timestamps)
+            latest = max([-1, *(of_batch if is_batch else (one.timestamp for one in messages(batch, limit)))])
             if latest != timestamp:
                 mismatches.add("time_mismatch", checked.path, timestamp, latest)
             if previous >= timestamp:
@@ -160,18 +164,6 @@ def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[Dum
             yield batch_at(log, piece, frame)
 
 
-def _latest(batch: DumpedBatch, limit: int) -> int:
-    """The largest timestamp of a batch's records; -1 without records."""
-    is_batch = isinstance(batch.header, V2Header)
-    if not is_batch or batch.header.record_count:
-        check(batch)  # of a batch without records Kafka does not read the payload
-    if is_batch:
-        stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps]
-    else:
-        stamps = [message.timestamp for message in messages(batch, limit)]
-    return max([-1, *stamps])
-
-
 def _last_offset(batch: DumpedBatch) -> int:
     """The last offset by the header."""
     delta = batch.header.last_offset_delta if isinstance(batch.header, V2Header) else 0
@@ -180,22 +172,24 @@ def _last_offset(batch: DumpedBatch) -> int:
 
 def _demand_inside(checked: IndexFile, offset: int, position: int) -> None:
     if not 0 <= position <= checked.log.size:
-        _broken(checked, f"offset {offset} points at byte {position}, but the log has {checked.log.size} bytes")
+        _refuse_index(checked, f"offset {offset} points at byte {position}, but the log has {checked.log.size} bytes")
 
 
-def _passed(checked: IndexFile, entry_size: int, last: int) -> str:
+def _sanity_line(checked: IndexFile, entry_size: int, last: int) -> str:
     """The line of an index that is sane. `last`: the relative offset of its last entry."""
     if last < 0:
-        _broken(
+        _refuse_index(
             checked,
             f"the last entry's offset {checked.base_offset + last} is below the base offset {checked.base_offset}",
         )
     if checked.file.size % entry_size:
-        _broken(checked, f"its size, {checked.file.size} bytes, is not a multiple of the entry size, {entry_size}")
+        _refuse_index(
+            checked, f"its size, {checked.file.size} bytes, is not a multiple of the entry size, {entry_size}"
+        )
     return f"{checked.display_path} passed sanity check.\n"
 
 
-def _broken(checked: IndexFile, detail: str) -> NoReturn:
+def _refuse_index(checked: IndexFile, detail: str) -> NoReturn:
     refuse(checked.file, 0, FieldFault("index_invalid", detail=detail))
 
 
@@ -206,7 +200,7 @@ class SnapshotError(Exception):
     """The error that Kafka's tool prints for a snapshot before it continues with the next file."""
 
 
-def _whole(source: ByteSource, unit: int) -> bytes:
+def _whole_entries(source: ByteSource, unit: int) -> bytes:
     if source.size > _LARGEST:
         refuse(
             source, 0, FieldFault("limit_exceeded", detail=f"{source.size} bytes, more than {_LARGEST} are not read")
@@ -214,7 +208,7 @@ def _whole(source: ByteSource, unit: int) -> bytes:
     return source.read_at(0, source.size - source.size % unit)
 
 
-def _entries(data: bytes) -> list[tuple[int, ...]]:
+def _snapshot_entries(data: bytes) -> list[tuple[int, ...]]:
     schema = "Snapshot failed schema validation: "
     if len(data) < 2:
         raise SnapshotError(f"{schema}null")
@@ -273,16 +267,16 @@ def dump(
         display_path = path if "://" in path else java_path(path)
         yield f"Dumping {display_path}\n"
         name = names.unpacked(display_path.rsplit("/", 1)[-1])
-        kind = _log if name == STANDARD_INPUT else _KINDS.get(name[name.rindex(".") :] if "." in name else "")
+        kind = _log_lines if name == STANDARD_INPUT else _KINDS.get(name[name.rindex(".") :] if "." in name else "")
         if kind is None:
             say(f"Ignoring unknown file {display_path}")
             continue
-        yield from kind(_File(display_path, name, options, opened, say, note, progress), mismatches)
+        yield from kind(_DumpedFile(display_path, name, options, opened, say, note, progress), mismatches)
     for line in mismatches.lines():
         say(line)
 
 
-class _File(NamedTuple):
+class _DumpedFile(NamedTuple):
     """A file of the command line."""
 
     display_path: str
@@ -306,10 +300,10 @@ class _File(NamedTuple):
         return os.path.join(os.path.dirname(self.display_path), self.name.split(".")[0] + suffix)
 
 
-Kind = Callable[[_File, Mismatches], Iterator[str]]
+Kind = Callable[[_DumpedFile, Mismatches], Iterator[str]]
 
 
-def _log(file: _File, mismatches: Mismatches) -> Iterator[str]:
+def _log_lines(file: _DumpedFile, mismatches: Mismatches) -> Iterator[str]:
     heading, missing = _heading(file)
     yield heading
     with closing(file.opened(file.display_path)) as source:
@@ -319,7 +313,7 @@ def _log(file: _File, mismatches: Mismatches) -> Iterator[str]:
         yield from log_text(source, file.name, file.options, ConsecutiveCheck(mismatches, file.absolute), progress)
 
 
-def _heading(file: _File) -> tuple[str, str]:
+def _heading(file: _DumpedFile) -> tuple[str, str]:
     """(the line before the batches, what the file's name lacks)."""
     if file.name == STANDARD_INPUT:
         return "", ""
@@ -336,10 +330,10 @@ def _heading(file: _File) -> tuple[str, str]:
         return "", "offset"
 
 
-def _index(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
+def _index_dumper(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
     """An index whose text needs these files of its segment, the .log first."""
 
-    def lines(file: _File, mismatches: Mismatches) -> Iterator[str]:
+    def lines(file: _DumpedFile, mismatches: Mismatches) -> Iterator[str]:
         base_offset = file.base_offset
         with ExitStack() as files:
             paths = *map(file.neighbour, suffixes), file.display_path
@@ -350,12 +344,12 @@ def _index(text: Callable[..., Iterator[str]], *suffixes: str) -> Kind:
     return lines
 
 
-def _snapshot(file: _File, mismatches: Mismatches) -> Iterator[str]:
+def _snapshot_lines(file: _DumpedFile, mismatches: Mismatches) -> Iterator[str]:
     """The lines of a .snapshot, if the file is one."""
     lines = []
     with closing(file.opened(file.display_path)) as source:
         try:
-            entries = _entries(_whole(source, 1))
+            entries = _snapshot_entries(_whole_entries(source, 1))
         except SnapshotError as complaint:
             file.say(str(complaint))
             return
@@ -374,11 +368,11 @@ def _snapshot(file: _File, mismatches: Mismatches) -> Iterator[str]:
     yield "".join(lines)
 
 
-def _txn_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
+def _txn_index_lines(file: _DumpedFile, mismatches: Mismatches) -> Iterator[str]:
     parse_long(file.name.split(".")[0])
     lines = []  # Kafka reads all entries before it prints the first
     with closing(file.opened(file.display_path)) as source:
-        for number, entry in enumerate(txn_index.LAYOUT.iter_unpack(_whole(source, txn_index.ENTRY_SIZE))):
+        for number, entry in enumerate(txn_index.LAYOUT.iter_unpack(_whole_entries(source, txn_index.ENTRY_SIZE))):
             version, producer_id, first, last, stable = entry
             version >>= 8  # AbortedTxn.version reads the first byte only
             if version > 0:
@@ -392,10 +386,10 @@ def _txn_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
 
 
 _KINDS: dict[str, Kind] = {
-    ".log": _log,
-    ".checkpoint": _log,
-    ".index": _index(offset_index_text, ".log"),
-    ".timeindex": _index(time_index_text, ".log", ".index"),
-    ".snapshot": _snapshot,
-    ".txnindex": _txn_index,
+    ".log": _log_lines,
+    ".checkpoint": _log_lines,
+    ".index": _index_dumper(offset_index_text, ".log"),
+    ".timeindex": _index_dumper(time_index_text, ".log", ".index"),
+    ".snapshot": _snapshot_lines,
+    ".txnindex": _txn_index_lines,
 }

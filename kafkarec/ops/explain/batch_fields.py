@@ -15,7 +15,7 @@ record the next one is read at the end given by its length, so one wrong byte af
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from kafkarec.codecs import CodecError, decompress, probe
 from kafkarec.errors import REASONS, KafkaRecordError
@@ -76,16 +76,7 @@ def _add_parts(writer: SpanWriter, name: str, parts: _Parts) -> None:
             writer.add_span(writer.at + size, f"{name}.{part}", value)
 
 
-def _gzip(payload: bytes) -> tuple[_Parts, _Parts]:
-    is_gzip = payload.startswith(b"\x1f\x8b")
-    return {"magic": 2, "header": 8} if is_gzip else {}, {"crc32": 4, "size": 4}
-
-
-def _snappy(payload: bytes) -> tuple[_Parts, _Parts]:
-    return {"magic": 8, "versions": 8} if payload.startswith(b"\x82SNAPPY\0") else {}, {}
-
-
-def _lz4(payload: bytes) -> tuple[_Parts, _Parts]:
+def _lz4_parts(payload: bytes) -> tuple[_Parts, _Parts]:
     if not payload.startswith(b"\x04\x22\x4d\x18") or len(payload) < 5:
         return {}, {}
     flags = payload[4]
@@ -95,7 +86,7 @@ def _lz4(payload: bytes) -> tuple[_Parts, _Parts]:
     return head, tail if is_end else {}
 
 
-def _zstd(payload: bytes) -> tuple[_Parts, _Parts]:
+def _zstd_parts(payload: bytes) -> tuple[_Parts, _Parts]:
     if not payload.startswith(b"\x28\xb5\x2f\xfd") or len(payload) < 5:
         return {}, {}
     flags = payload[4]
@@ -110,7 +101,12 @@ def _zstd(payload: bytes) -> tuple[_Parts, _Parts]:
     return head, {"checksum": flags & 4}
 
 
-_FRAMES: dict[int, Callable[[bytes], tuple[_Parts, _Parts]]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+_FRAMES: dict[int, Callable[[bytes], tuple[_Parts, _Parts]]] = {
+    1: lambda data: ({"magic": 2, "header": 8} if data.startswith(b"\x1f\x8b") else {}, {"crc32": 4, "size": 4}),
+    2: lambda data: ({"magic": 8, "versions": 8} if data.startswith(b"\x82SNAPPY\0") else {}, {}),
+    3: _lz4_parts,
+    4: _zstd_parts,
+}
 
 
 def add_records(writer: SpanWriter, head: V2Header, most: int | None, trusted: bool) -> None:
@@ -119,17 +115,17 @@ def add_records(writer: SpanWriter, head: V2Header, most: int | None, trusted: b
     data, at, first_skipped = writer.data, writer.at, 0
     sequenced = head.producer_id >= 0 and head.base_sequence >= 0
 
-    def timestamp(delta: int, _: object) -> str:
+    def timestamp_note(delta: int, _: object) -> str:
         if head.attributes & layout.LOG_APPEND_TIME:
             return f"ignored: log append time, {iso_time(head.max_timestamp)}"
         stamp = wrapped(head.base_timestamp + delta, 64)
         return f"timestamp {stamp}, {iso_time(stamp)}"
 
-    def offset(delta: int, _: object) -> str:
+    def offset_note(delta: int, _: object) -> str:
         sequence = f", sequence {increment_sequence(head.base_sequence, delta)}" if sequenced else ""
         return f"offset {wrapped(head.base_offset + delta, 64)}{sequence}"
 
-    notes = _RECORD_NOTES | {"timestamp_delta": timestamp, "offset_delta": offset}
+    notes = _RECORD_NOTES | {"timestamp_delta": timestamp_note, "offset_delta": offset_note}
     is_control = trusted and bool(head.attributes & layout.CONTROL)
     for index in range(head.record_count):
         read = single_fields.record(data, at, len(data)) if at < len(data) else None
@@ -187,20 +183,18 @@ def _control_parts(read: Fields) -> tuple[Fields, dict[str, Note]]:
     sizes = {"key": {"version": 2, "type": 2}, "value": {"version": 2}}
     if isinstance(record, control.EndTxnMarker):
         sizes["value"]["coordinator_epoch"] = 4
-    parts = [part for field in read.fields for part in _split(field, sizes.get(field[0]))]
+    parts: list[ReadField] = []
+    for field in read.fields:
+        name, end, left, _ = field
+        if name not in sizes:
+            parts.append(field)
+            continue
+        if sum(sizes[name].values()) <= len(left):
+            for part, size in sizes[name].items():
+                left, number = left[size:], int.from_bytes(left[:size], "big", signed=True)
+                parts.append((f"{name}.{part}", end - len(left), number, False))
+        parts.append((f"{name}.{'rest' if name == 'key' else 'message'}", end, left, False))
     return read._replace(fields=parts), {"length": text}
-
-
-def _split(field: ReadField, sizes: dict[str, int] | None) -> Iterator[ReadField]:
-    if sizes is None:
-        yield field
-        return
-    name, end, left, _ = field
-    if sum(sizes.values()) <= len(left):
-        for part, size in sizes.items():
-            left, number = left[size:], int.from_bytes(left[:size], "big", signed=True)
-            yield f"{name}.{part}", end - len(left), number, False
-    yield f"{name}.{'rest' if name == 'key' else 'message'}", end, left, False
 
 
 def add_batch(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most_records: int | None) -> list[Section]:
@@ -253,17 +247,12 @@ def checksum_note(data: memoryview, magic: int, length_fault: FieldFault | None)
     return note, FieldFault("crc_mismatch", stored, computed)
 
 
-def _last_offset(delta: int, read: Fields) -> str:
+def _last_offset_note(delta: int, read: Fields) -> str:
     last = wrapped(read.values()["base_offset"] + delta, 64)
     return f"last offset {last}, the next batch begins at {wrapped(last + 1, 64)} or later"
 
 
-def _base_timestamp(stamp: int, read: Fields) -> str:
-    is_horizon = read.values()["attributes"] & layout.DELETE_HORIZON
-    return f"delete horizon: {iso_time(stamp)}" if is_horizon else iso_time(stamp)
-
-
-def _absent(what: str, otherwise: str = "") -> Note:
+def _none_note(what: str, otherwise: str = "") -> Note:
     """`what` for -1, which means none."""
     return lambda value, _: what if value == -1 else otherwise
 
@@ -271,15 +260,17 @@ def _absent(what: str, otherwise: str = "") -> Note:
 _BATCH_NOTES: dict[str, Note] = {
     "base_offset": "outside of the checksum",
     "batch_length": "bytes of the batch after this field",
-    "partition_leader_epoch": _absent("none", "the leader's epoch when it was appended; outside of the checksum"),
+    "partition_leader_epoch": _none_note("none", "the leader's epoch when it was appended; outside of the checksum"),
     "magic": "DefaultRecordBatch; outside of the checksum",
     "attributes": lambda value, _: attributes_text(value, layout.BATCH_MAGIC),
-    "last_offset_delta": _last_offset,
-    "base_timestamp": _base_timestamp,
+    "last_offset_delta": _last_offset_note,
+    "base_timestamp": lambda stamp, read: (
+        f"{'delete horizon: ' if read.values()['attributes'] & layout.DELETE_HORIZON else ''}{iso_time(stamp)}"
+    ),
     "max_timestamp": lambda stamp, _: iso_time(stamp),
-    "producer_id": _absent("no idempotent producer"),
-    "producer_epoch": _absent("none"),
-    "base_sequence": _absent("none"),
+    "producer_id": _none_note("no idempotent producer"),
+    "producer_epoch": _none_note("none"),
+    "base_sequence": _none_note("none"),
 }
 
 
@@ -329,7 +320,7 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
     frames, fault = single_fields.inner_messages(data, cap)
     shift, shift_fault = single_fields.inner_shift(wrapper, data, frames)
 
-    def offset(stored: int, _: object) -> str:
+    def offset_note(stored: int, _: object) -> str:
         if wrapper.magic != 1:
             return "absolute"
         if not wrapper.offset:
@@ -337,7 +328,7 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
         return f"relative: offset {wrapped(stored + shift, 64)}"
 
     append_time = wrapper.attributes & layout.LOG_APPEND_TIME and wrapper.magic
-    notes = _MESSAGE_NOTES | {"offset": offset}
+    notes = _MESSAGE_NOTES | {"offset": offset_note}
     for index, frame in enumerate(frames):
         read = single_fields.message(data, frame.start, frame.stop)
         values = read.values()

@@ -15,6 +15,7 @@ from .batch_fields import add_batch, add_message
 from .spans import Explanation, Note, Section, SpanWriter, codec_text
 
 _LEAST_SIZE = layout.MESSAGE_OVERHEAD[0]
+_BLOCK = 1 << 16
 
 
 def explain(
@@ -34,13 +35,28 @@ def explain(
     if not 0 <= position <= len(view):
         raise ValueError(f"position {position}: outside the {len(view)} bytes of data")
     view = view[position:]
-    size, fault = _extent(view)
+    size, fault = len(view), None  # how many bytes are explained, and what is wrong with the length
+    if size >= layout.LOG_OVERHEAD:
+        length = layout.batch_length(view)
+        if length < _LEAST_SIZE:
+            fault = FieldFault("size_too_small", _LEAST_SIZE, length)
+        elif length > layout.MAX_BATCH_LENGTH:
+            fault = FieldFault("size_overflow", layout.MAX_BATCH_LENGTH, length)
+        elif length + layout.LOG_OVERHEAD > size:
+            fault = FieldFault("length_beyond_end", length + layout.LOG_OVERHEAD, size)
+        else:
+            size = length + layout.LOG_OVERHEAD
     view = view[:size]
     writer = SpanWriter(view)
-    zeros = _leading_zeros(view)
+    zeros = size  # at the start
+    for start in range(0, size, _BLOCK):
+        block = bytes(view[start : start + _BLOCK])
+        if any(block):
+            zeros = start + len(block) - len(block.lstrip(b"\0"))
+            break
     # Offset, size, checksum and magic of 0: no writer writes that, though it looks like a message of magic 0.
     if not size or zeros >= min(size, layout.UP_TO_MAGIC) >= layout.LOG_OVERHEAD:
-        return _zeros(writer, position, zeros)
+        return _explain_zeros(writer, position, zeros)
     magic, sections = view[layout.V2_AT.magic] if size >= layout.UP_TO_MAGIC else None, list[Section]()
     if magic in layout.BATCH_MAGICS:
         sections = add_batch(writer, fault, max_decompressed_bytes, records)
@@ -59,32 +75,7 @@ def explain(
     return replace(found, headline=_headline(found))
 
 
-def _extent(view: memoryview) -> tuple[int, FieldFault | None]:
-    """(bytes to explain, the error of the length field)."""
-    left = len(view)
-    if left < layout.LOG_OVERHEAD:
-        return left, None
-    stored_size = layout.batch_length(view)
-    if stored_size < _LEAST_SIZE:
-        return left, FieldFault("size_too_small", _LEAST_SIZE, stored_size)
-    if stored_size > layout.MAX_BATCH_LENGTH:
-        return left, FieldFault("size_overflow", layout.MAX_BATCH_LENGTH, stored_size)
-    if stored_size + layout.LOG_OVERHEAD > left:
-        return left, FieldFault("length_beyond_end", stored_size + layout.LOG_OVERHEAD, left)
-    return stored_size + layout.LOG_OVERHEAD, None
-
-
-def _leading_zeros(view: memoryview) -> int:
-    piece = 1 << 16
-    zeros = bytes(piece)
-    for start in range(0, len(view), piece):
-        data = bytes(view[start : start + piece])
-        if not zeros.startswith(data):
-            return start + len(data) - len(data.lstrip(b"\0"))
-    return len(view)
-
-
-def _zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
+def _explain_zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
     size = writer.left
     if not size:
         return Explanation(position, 0, "nothing: the bytes end here", (Section("batch", writer.data, ()),))

@@ -33,7 +33,7 @@ from .salvaged_partition import BesideFile, SalvagedPartition
 OffsetRange = tuple[int, int]
 
 
-class _Content(NamedTuple):
+class _FoundBatches(NamedTuple):
     """First and last offset of good batches, and their number."""
 
     first: int
@@ -41,7 +41,7 @@ class _Content(NamedTuple):
     batches: int
 
 
-def arrange(partition: PartitionSources, given: set[str]) -> None:
+def arrange_segments(partition: PartitionSources, given: set[str]) -> None:
     """Puts the segments of a partition in their places, and finds its fillers. given: files that the caller names."""
     for source in partition.sources:
         if source.log is None or remote.is_url(source.log.path):
@@ -51,7 +51,7 @@ def arrange(partition: PartitionSources, given: set[str]) -> None:
         source.segments = [moved.get(segment, segment) for segment in source.segments]
         source.segments.sort(key=lambda one: one.base_offset or 0)
         for segment, base in by_content.items():
-            if _end(segment) is not None:
+            if _end_offset(segment) is not None:
                 why = f"by its batches it is the segment of offset {base}"
                 partition.beside.append(BesideFile(segment.path, why, 0, used=True))
         beside = [one.name for one in source.log.left_out if _log_file_state(one.name)]
@@ -68,7 +68,7 @@ def arrange(partition: PartitionSources, given: set[str]) -> None:
                     partition.beside.append(BesideFile(file, f"{why}folder{of}", 0, used=False))
         for name in unnamed:
             if _log_file_state(name) in (".deleted", ".cleaned"):
-                partition.fillers[_segment(source, name)] = False
+                partition.fillers[_segment_file(source, name)] = False
 
 
 def find_useful_fillers(
@@ -77,7 +77,7 @@ def find_useful_fillers(
     """The fillers that have something of what `probed`, a salvage without them, lacks, and what is said of all."""
     sources, beside = [], []
     start, place = log_start(partition), (partition.topic, partition.partition)
-    cleaned = not probed.reports_missing or any(one.data_folder.cleaned(*place) for one in partition.sources)
+    cleaned = not probed.reports_missing or any(one.data_folder.is_cleaned(*place) for one in partition.sources)
     damaged = [(first or 0, LONG_MAX if last is None else last) for first, last in probed.lost]
     lost = [] if cleaned else [*probed.lost, *probed.missing]  # at damage or in place of a segment, up to the end
     known = [(max(low, start), high) for low, high in lost if low is not None and high is not None and high >= start]
@@ -85,13 +85,13 @@ def find_useful_fillers(
         holes = damaged if replaced else known
         if replaced and not holes:
             continue
-        found = _content(segment, holes, cap) if holes else None
+        found = _found_batches(segment, holes, cap) if holes else None
         if found is not None:
             sources.append(SalvageSource(segment.path, [segment], holes=holes))
             words = f"offsets {found.first} to {found.last} are missing in the log"
             beside.append(BesideFile(segment.path, words, found.batches, used=True))
         elif not replaced:
-            content = _content(segment, [(0, LONG_MAX)], cap)
+            content = _found_batches(segment, [(0, LONG_MAX)], cap)
             span = f"offsets {content.first} to {content.last}" if content else ""
             if content is None:
                 why = "no batch can be read in it"
@@ -109,7 +109,9 @@ def find_useful_fillers(
     return sources, beside
 
 
-def batches_in(segment: SegmentFile, number: int, holes: Sequence[OffsetRange], cap: int) -> Iterator[GoodBatches]:
+def batches_in_holes(
+    segment: SegmentFile, number: int, holes: Sequence[OffsetRange], cap: int
+) -> Iterator[GoodBatches]:
     """Yields the good batches of a filler that are completely in a hole, in ascending order."""
     next_offset = 0
     for good in good_batches.read_file(segment, number, None, DamageCollector(cap)):
@@ -118,13 +120,13 @@ def batches_in(segment: SegmentFile, number: int, holes: Sequence[OffsetRange], 
             yield good._replace(follows_damage=True)
 
 
-def _content(segment: SegmentFile, holes: Sequence[OffsetRange], cap: int) -> _Content | None:
+def _found_batches(segment: SegmentFile, holes: Sequence[OffsetRange], cap: int) -> _FoundBatches | None:
     """What the good batches in these holes are; None: there are none."""
     first, last, batches = None, 0, 0
-    for good in batches_in(segment, 0, holes, cap):
+    for good in batches_in_holes(segment, 0, holes, cap):
         first, last, batches = good.base if first is None else first, good.last, batches + 1
     segment.close()
-    return None if first is None else _Content(first, last, batches)
+    return None if first is None else _FoundBatches(first, last, batches)
 
 
 def _log_file_state(name: str) -> str:
@@ -133,7 +135,7 @@ def _log_file_state(name: str) -> str:
     return parsed.state if parsed and parsed.suffix == ".log" and not parsed.packed_suffix else ""
 
 
-def _segment(source: SalvageSource, name: str) -> SegmentFile:
+def _segment_file(source: SalvageSource, name: str) -> SegmentFile:
     assert source.log is not None
     folder = LocalFolder(source.log.path)
     return SegmentFile(folder.join(name), name, folder=folder, topic=source.log.topic, partition=source.log.partition)
@@ -141,12 +143,12 @@ def _segment(source: SalvageSource, name: str) -> SegmentFile:
 
 def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Sequence[str]) -> None:
     taken, ends = [], []
-    valid = names.swaps_to_take(unnamed)
+    valid = names.swaps_to_rename(unnamed)
     for name in unnamed:
         if _log_file_state(name) != ".swap":
             continue
-        segment = _segment(source, name)
-        end = _end(segment) if name in valid else None
+        segment = _segment_file(source, name)
+        end = _end_offset(segment) if name in valid else None
         if end is None:
             why = "no batch can be read in it" if name in valid else "a broker deletes it, because of the .cleaned file"
             partition.beside.append(BesideFile(segment.path, why, 0, used=False))
@@ -169,7 +171,7 @@ def _take_swaps(partition: PartitionSources, source: SalvageSource, unnamed: Seq
     partition.beside += [BesideFile(one.path, why, 0, used=True) for one in taken]
 
 
-def _end(segment: SegmentFile) -> int | None:
+def _end_offset(segment: SegmentFile) -> int | None:
     """The offset after the last batch; None: there is no batch, or the file cannot be read."""
     try:
         last = last_batch(segment)
@@ -187,14 +189,14 @@ def read_recorded_ends(partition: PartitionSources) -> None:
     """Reads the recorded ends of the sources, before their segments: a broker may be writing both."""
     for source in partition.main_sources:
         if not source.unordered:
-            source.recorded_ends = recorded_ends.read(_log(partition, source), source.data_folder)
+            source.recorded_ends = recorded_ends.read(_log_of_source(partition, source), source.data_folder)
 
 
 def add_lost_start(partition: PartitionSources, report: SalvagedPartition) -> None:
     """Adds the offsets below the first segment that are lost, and in no source: see storage.recorded_ends."""
     base = min((one.base_offset or 0 for source in partition.sources for one in source.segments), default=0)
     for source in partition.main_sources:
-        found = recorded_ends.lost_start(_log(partition, source), source.data_folder)
+        found = recorded_ends.lost_start(_log_of_source(partition, source), source.data_folder)
         if found and found[0] < base:
             report.missing.insert(0, (found[0], base - 1))
             report.proofs.insert(0, found[2])
@@ -202,13 +204,13 @@ def add_lost_start(partition: PartitionSources, report: SalvagedPartition) -> No
             return
 
 
-def credible(partition: PartitionSources) -> list[RecordedEnd]:
+def credible_ends(partition: PartitionSources) -> list[RecordedEnd]:
     """The recorded ends of all sources, without wrong ones. A last segment that was not read to its end proves nothing
     about the log's, and so its source has none."""
     sources = partition.main_sources
     found = [one for source in sources if not source.segments for one in source.recorded_ends]
     read = ((source.recorded_ends, end) for source in sources if (end := _log_end(source)))
-    return [*found, *(one for recorded, end in read for one in recorded_ends.credible(recorded, end))]
+    return [*found, *(one for recorded, end in read for one in recorded_ends.credible_ends(recorded, end))]
 
 
 def mark_incomplete_ends(partition: PartitionSources) -> bool:
@@ -218,7 +220,7 @@ def mark_incomplete_ends(partition: PartitionSources) -> bool:
     any_tail = False
     for source in partition.main_sources:
         end = _log_end(source)
-        if end and source.end.has_tail and recorded_ends.above(source.recorded_ends, end):
+        if end and source.end.has_tail and recorded_ends.ends_above(source.recorded_ends, end):
             source.segments[-1].close()
             source.segments[-1] = source.segments[-1].copy(later_segment=True)
             any_tail = True
@@ -237,14 +239,14 @@ def end_without_segments(partition: PartitionSources, recorded: Sequence[Recorde
     """The least end of a log that the sources have no segment of; 0: they have segments."""
     if any(source.segments for source in partition.sources):
         return 0
-    logs = [_log(partition, source) for source in partition.main_sources]
+    logs = [_log_of_source(partition, source) for source in partition.main_sources]
     return max((recorded_ends.end_without_segments(log, recorded).offset for log in logs), default=0)
 
 
 def is_known_uncleaned(partition: PartitionSources) -> bool:
     """Whether cleaner-offset-checkpoint beside each source says that the log cleaner never worked on the log."""
     folders = [source.data_folder for source in partition.main_sources if source.log is not None]
-    known = [folder.cleaned(partition.topic, partition.partition) for folder in folders]
+    known = [folder.is_cleaned(partition.topic, partition.partition) for folder in folders]
     return bool(known) and not any(one is not False for one in known)
 
 
@@ -259,11 +261,11 @@ def proofs_of_loss(partition: PartitionSources, missing: Sequence[tuple[int, int
             before = [one for one in source.segments if one.base_offset is not None and one.base_offset <= first]
             if before:
                 gaps.append(SegmentGap(first, last, before[-1].base_offset or 0, before[-1].size))
-        sentences += recorded_ends.proven_losses(_log(partition, source), gaps).values()
+        sentences += recorded_ends.proven_losses(_log_of_source(partition, source), gaps).values()
     return sentences
 
 
-def _log(partition: PartitionSources, source: SalvageSource) -> PartitionFiles:
+def _log_of_source(partition: PartitionSources, source: SalvageSource) -> PartitionFiles:
     folder = None if source.log is None else source.log.folder
     return PartitionFiles(
         source.path, source.segments, folder=folder, topic=partition.topic, partition=partition.partition

@@ -125,7 +125,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
     for one in sources:
         for opened in _open(one, left_out, alone=len(sources) == 1):
             if isinstance(opened, PartitionFiles | DataFolderFiles):
-                left_out += [_explained(opened.path, one) for one in opened.left_out]
+                left_out += [_left_out_with_path(opened.path, one) for one in opened.left_out]
             if isinstance(opened, DataFolderFiles):
                 left_out += _data_folder_files(opened.path)
                 folders += opened.folders
@@ -139,7 +139,7 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
     if not partitions and unread:
         raise OSError(errno.EIO, unread.why, unread.name)
     if not partitions:
-        raise Refused(f"there is nothing to salvage: no .log file was found{_to_name_itself(left_out)}")
+        raise Refused(f"there is nothing to salvage: no .log file was found{_advice_to_name(left_out)}")
     taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
     for each in partitions:
         each.folder = take_folder_name(taken) if each.topic is None else f"{each.topic}-{each.partition}"
@@ -149,11 +149,11 @@ def find_partitions(given: Iterable[Any], topic: str | None, partition: int | No
     named = list(data_folders.values())
     for source in (source for one in partitions for source in one.sources):
         if source.log is not None:
-            source.data_folder = DataFolderState.above(source.log, data_folders)
+            source.data_folder = DataFolderState.of_log(source.log, data_folders)
     return SalvageInput(partitions, [one for one in left_out if one.kind != names.COPY], named)
 
 
-def _to_name_itself(left_out: Iterable[LeftOut]) -> str:
+def _advice_to_name(left_out: Iterable[LeftOut]) -> str:
     """What was left out, with records, and is read if it is named: folders of deleted partitions, files with
     batches."""
     found: list[str] = []
@@ -231,11 +231,11 @@ def unread_side_files(partition: PartitionSources) -> list[ReadFailure]:
                 if name in names.TEXT_FILES
                 or (one and one.suffix in names.SIDECARS and not (one.state or one.packed_suffix))
             ]
-        failures += [failure for name in beside if (failure := _failure(folder, name)) is not None]
+        failures += [failure for name in beside if (failure := _read_failure_of(folder, name)) is not None]
     return failures
 
 
-def _failure(folder: LocalFolder, name: str) -> ReadFailure | None:
+def _read_failure_of(folder: LocalFolder, name: str) -> ReadFailure | None:
     """Why a file cannot be read; None: it can, or does not exist."""
     try:
         folder.read(name)
@@ -252,7 +252,7 @@ def _had_segments(log: PartitionFiles) -> bool:
     if log.topic is None or log.partition is None:
         return False
     renamed = any(one.state and one.suffix == ".log" for file in log.left_out if (one := names.segment(file.name)))
-    return renamed or bool(recorded_ends.read(log, recorded_ends.DataFolderState.above(log)))
+    return renamed or bool(recorded_ends.read(log, recorded_ends.DataFolderState.of_log(log)))
 
 
 def _data_folder_files(folder: str) -> list[LeftOut]:
@@ -265,7 +265,7 @@ def _data_folder_files(folder: str) -> list[LeftOut]:
     for name in found:
         path, what = os.path.join(folder, name), names.explain(name)
         if what.kind == "file" and os.path.isfile(path):
-            unread = _failure(LocalFolder(folder), name)
+            unread = _read_failure_of(LocalFolder(folder), name)
             if unread is None:
                 left_out.append(LeftOut(path, f"not copied: {what.sentence}", what.kind))
             else:
@@ -273,7 +273,7 @@ def _data_folder_files(folder: str) -> list[LeftOut]:
     return left_out
 
 
-def _explained(folder: str, one: LeftOut) -> LeftOut:
+def _left_out_with_path(folder: str, one: LeftOut) -> LeftOut:
     """A file or folder that is not read, with its path. Files in lost+found may be segments that are missing
     elsewhere."""
     path = os.path.join(folder, one.name)

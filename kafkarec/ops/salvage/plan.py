@@ -45,8 +45,8 @@ from kafkarec.write.fields import BatchHeader
 
 from .beside_files import (
     add_lost_start,
-    batches_in,
-    credible,
+    batches_in_holes,
+    credible_ends,
     end_without_segments,
     find_useful_fillers,
     is_known_uncleaned,
@@ -60,15 +60,15 @@ from .plan_builder import MAX_SEGMENT, UNORDERED_SEGMENT_BYTES, PlanBuilder, Sal
 from .plan_writing import copy_from_sources
 from .planned_changes import (
     decided_markers,
-    find_plain_batches,
     marker_changes,
     may_have_lost_markers,
     new_cluster_changes,
     new_cluster_sentence,
     placed_markers,
+    plain_batch_changes,
     plain_sentences,
 )
-from .planned_files import FilePlan, PlannedFolder, Unreadable, inserted
+from .planned_files import FilePlan, PlannedFolder, Unreadable, inserted_batch
 from .salvaged_partition import BesideFile, OutputFile, SalvagedPartition
 
 _CUT = "length_beyond_end"  # the reason of its damage
@@ -120,7 +120,7 @@ def _plan_snapshot(folder: PlannedFolder, copies: list[tuple[int, SegmentFile]],
             incomplete += good
     begin = len(report.set_aside)
     for row in incomplete:
-        folder.keep_aside(row.aside("snapshot_incomplete"), f"-{row.segment.name}")
+        folder.keep_aside(row.as_set_aside("snapshot_incomplete"), f"-{row.segment.name}")
     folder.join_aside(begin)
     for _, segment in copies:
         segment.close()
@@ -147,7 +147,7 @@ def plan(partition: PartitionSources, options: SalvageOptions) -> list[PlannedFo
     made = _plan_merged(partition, options)
     if mark_incomplete_ends(partition):
         made = _plan_merged(partition, options)
-    recorded = credible(partition)
+    recorded = credible_ends(partition)
     if partition.fillers:
         _compare_end(partition, made.report, recorded)
         missing = made.report
@@ -205,7 +205,7 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
     streams: list[Iterator[GoodBatches]] = []  # of an unordered source one for each ascending run
     for number, source in enumerate(sources):
         if source.holes is not None:
-            streams.append(batches_in(source.segments[0], number, source.holes, collector.cap))
+            streams.append(batches_in_holes(source.segments[0], number, source.holes, collector.cap))
         elif source.unordered:
             runs = (good_batches.ascending_runs(segment, number, collector) for segment in source.segments)
             streams += [iter(run) for found in runs for run in found]
@@ -215,7 +215,7 @@ def _plan_merged(partition: PartitionSources, options: SalvageOptions) -> Planne
     ranks = [source.rank for source in sources]
     for row, reason in merge(streams, start, stale=options.as_partition, ranks=ranks):
         builder.add_or_set_aside(row, reason)
-    builder.add_collected()
+    builder.report_collected()
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
         last = sources[0].segments[-1]
         bad = {*(one["file"] for one in report.damage), *(one.path for one in report.unread)}
@@ -243,7 +243,7 @@ def _plan_unordered(partition: PartitionSources, options: SalvageOptions) -> lis
         runs = good_batches.ascending_runs(segment, 0, collector, several)
         if len(runs) < 2 and not any(one.reason == "base_offset_undecided" for one in collector.damage):
             break
-    builder.add_collected()
+    builder.report_collected()
     plans = [builder.folder]
     for number, run in enumerate(runs):
         if number:
@@ -303,7 +303,7 @@ def _extend_to(made: PlannedFolder, end: int) -> None:
     epoch = as_stored(before.get("partition_leader_epoch"))
     header = BatchHeader(base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=epoch)
     data = empty_batch(header, as_stored(before.get("max_timestamp")))
-    made.change([inserted(last.name, last.size, data)])
+    made.change([inserted_batch(last.name, last.size, data)])
 
 
 def _complete_plan(
@@ -335,6 +335,6 @@ def _complete_plan(
         with made.log() as log:
             report.problems += copy_from_sources(log, made.files.__setitem__, partition)
         with made.log() as log:
-            plain = find_plain_batches(log)
+            plain = plain_batch_changes(log)
         made.change(plain)
         report.problems += plain_sentences(plain)

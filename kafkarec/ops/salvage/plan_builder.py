@@ -56,7 +56,7 @@ class _BatchStream:
         return self.ahead[0]
 
     @property
-    def order(self) -> tuple[int, int, int]:
+    def sort_key(self) -> tuple[int, int, int]:
         return self.head.base, self.head.source, self.head.position
 
     @property
@@ -87,7 +87,7 @@ class _BatchStream:
             self.ahead.extend(islice(self._batches, 1))
         return good
 
-    def is_whole_from(self, offset: int | None) -> bool:
+    def is_intact_from(self, offset: int | None) -> bool:
         """Whether nothing is lost between this offset and the head: one segment has both, and what is missing there the
         cleaner removed."""
         if self.head.follows_damage or offset is None or self.last is None:
@@ -118,9 +118,9 @@ def merge(
     remaining = [_BatchStream(batches, ranks) for batches in streams]
     next_offset, epoch = start, -1
     confirmed_epochs: dict[int, tuple[int, int]] = {}  # source -> (its rank, its highest confirmed epoch)
-    while remaining := sorted((one for one in remaining if one.ahead), key=lambda one: one.order):
+    while remaining := sorted((one for one in remaining if one.ahead), key=lambda one: one.sort_key):
         first, good = remaining[0], remaining[0].head
-        damaged, is_whole = good.follows_damage, first.is_whole_from(next_offset)
+        damaged, is_whole = good.follows_damage, first.is_intact_from(next_offset)
         around = [stream for stream in remaining if stream.overlaps(good)]
         differ = any(stream.head.comparison_key != good.comparison_key for stream in around)
         is_stale = stale and any(
@@ -136,7 +136,7 @@ def merge(
             continue
         for other in remaining[1:]:
             while other.ahead and other.head.comparison_key == good.comparison_key:
-                damaged, is_whole = damaged or other.head.follows_damage, is_whole or other.is_whole_from(next_offset)
+                damaged, is_whole = damaged or other.head.follows_damage, is_whole or other.is_intact_from(next_offset)
                 yield other.pop(), DUPLICATE
         around = [stream for stream in remaining if stream.ahead and stream.overlaps(good)]
         copies = [
@@ -231,7 +231,7 @@ class PlanBuilder:
             options.threads,
         )
 
-    def add_collected(self) -> None:
+    def report_collected(self) -> None:
         """Reports what the reading of the sources found, before what the plan found."""
         self.report.damage[:0] = [one.as_dict() for one in self.collector.damage]
         self.report.restored = [one.as_dict() for one in self.collector.restored or ()]
@@ -242,7 +242,7 @@ class PlanBuilder:
             self.report.duplicates += good.batches
             self.report.duplicate_size += good.size
         elif reason:
-            self.folder.keep_aside(good.aside(reason))
+            self.folder.keep_aside(good.as_set_aside(reason))
         else:
             self._report_missing_offsets(good.base, good.follows_damage)
             report = self.report
@@ -250,7 +250,7 @@ class PlanBuilder:
             if report.start_offset is None:
                 report.start_offset = good.base
             report.next_offset = self._next_offset = good.last + 1
-            self._add(good)
+            self._add_to_log(good)
 
     def end_with_empty_segment(self, base: int, damaged: bool) -> None:
         """The log ends with a segment of this name, without a batch. damaged: there is damage behind the last batch"""
@@ -274,7 +274,7 @@ class PlanBuilder:
         elif damaged and report.start_offset is None and last >= 0:
             report.lost.append((None, last))
 
-    def _add(self, good: GoodBatches) -> None:
+    def _add_to_log(self, good: GoodBatches) -> None:
         at = bisect_right(self._base_offsets, good.base)
         base_offset = self._base_offsets[at - 1] if at else -1
         last = self.report.files[-1].last_offset if self.report.files else None
@@ -283,7 +283,7 @@ class PlanBuilder:
         is_full = self._plan is not None and self._plan.size + good.size > self._roll
         if good.batches > 1 and (is_far or is_full or bisect_right(self._base_offsets, good.last) > at):
             for one in good.each():
-                self._add(one)
+                self._add_to_log(one)
             return
         if self._plan is None or begins or is_full or is_far:
             # A segment that begins because of `roll` is named after its first batch.
@@ -298,7 +298,7 @@ class PlanBuilder:
                 self.report.lost.append((good.base, good.last))
                 return
             for one in good.each():
-                self._add(one)
+                self._add_to_log(one)
             return
         self._plan.append(header)
         self._plan.copy(segment, position + len(header), good.size - len(header))

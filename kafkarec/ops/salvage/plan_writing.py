@@ -27,7 +27,7 @@ from kafkarec.sources.files import FileObject
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.state import epoch_history
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.log_reading import tables
+from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.rebuild_folder import EachStep, rebuild_side_files, snapshot_name
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import FileGroup
@@ -79,7 +79,7 @@ class DamagedCopy(OSError):
         super().__init__(errno.EIO, f"the copy is damaged ({what}): the output's disk is not reliable", path)
 
 
-def _read_quorum_state(data: bytes) -> None:
+def _check_quorum_state(data: bytes) -> None:
     try:
         json.loads(data)
     except (ValueError, RecursionError):
@@ -93,7 +93,7 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
     readers: dict[str, Callable[[bytes], object]] = {
         partition_metadata.NAME: partition_metadata.read,
         leader_epochs.NAME: leader_epochs.read,
-        _QUORUM_STATE: _read_quorum_state,
+        _QUORUM_STATE: _check_quorum_state,
     }
     for name, read in readers.items():
         for source in partition.of_one_topic:
@@ -104,7 +104,7 @@ def copy_from_sources(log: PartitionFiles, write: Write, partition: PartitionSou
                 read(data)
                 if name == leader_epochs.NAME and len(partition.sources) > 1:
                     seen: list[tuple[int, int]] = []  # by the merged log
-                    for table in tables(log.segments, errors="skip"):
+                    for table in batch_tables(log.segments, errors="skip"):
                         columns = table.column("partition_leader_epoch"), table.column("last_offset")
                         for epoch, last in zip(*columns, strict=True):
                             if epoch is not None and (not seen or seen[-1][0] != epoch):
@@ -144,7 +144,7 @@ FileDigest = tuple[int, str]
 _PIECE = 1 << 20
 
 
-def write(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> None:
+def write_plan(plan: PlannedFolder, out: str, stopped: Callable[[], None]) -> None:
     """Writes all files of the plan, durably. Raises Unreadable if a source cannot be read any more, and OSError if the
     output cannot be written. stopped: raises if the run is to end"""
     with FileGroup() as group:
@@ -169,18 +169,18 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
     all files by their paths in the output; the report gets the digests. Raises OSError (EIO) if the disk has other
     bytes."""
     report, path = plan.report, plan.path
-    folder, states = _ReadBack(path), dict[str, FileDigest]()
+    folder, states = _ReadBackFolder(path), dict[str, FileDigest]()
     if report.files:
         found, counts = Counter[str](), Counter[str]()
 
-        def compared(segment: SegmentFile, step: Step) -> None:
+        def count_step(segment: SegmentFile, step: Step) -> None:
             found[segment.name] += step.rows.hash_sum()
             counts[segment.name] += len(step)
 
         with FileGroup() as group:
             side_files: dict[str, bytes] = {}
             with PartitionFiles.of(folder) as log:
-                report.problems += write_side_files(log, side_files.__setitem__, as_partition, compared=compared)
+                report.problems += write_side_files(log, side_files.__setitem__, as_partition, compared=count_step)
             for name, data in side_files.items():
                 group.write(path, name, data)
                 states[f"{report.folder}/{name}"] = len(data), sha256(data).hexdigest()
@@ -203,18 +203,18 @@ def verify_and_write_side_files(plan: PlannedFolder, out: str, as_partition: boo
     return states
 
 
-class _ReadBack(LocalFolder):
+class _ReadBackFolder(LocalFolder):
     """A folder whose files are read from the disk, and hashed while they are read."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.states: dict[str, FileDigest] = {}
 
-    def open(self, name: str, disk: bool = False) -> _Hashed:
-        return _Hashed(self.join(name), self.states)
+    def open(self, name: str, disk: bool = False) -> _HashedFile:
+        return _HashedFile(self.join(name), self.states)
 
 
-class _Hashed(FileObject):
+class _HashedFile(FileObject):
     """A file as read from the disk, in order: its cached pages are dropped first (POSIX_FADV_DONTNEED).
 
     states   gets its state when it is closed, if all of it was read
@@ -229,11 +229,11 @@ class _Hashed(FileObject):
         self._hasher, self._hashed = sha256(), 0
 
     def read_at(self, position: int, length: int) -> bytes:
-        while self._hashed < position and self._hash(self._hashed, min(position - self._hashed, _PIECE)):
+        while self._hashed < position and self._read_and_hash(self._hashed, min(position - self._hashed, _PIECE)):
             pass
-        return self._hash(position, length)
+        return self._read_and_hash(position, length)
 
-    def _hash(self, position: int, length: int) -> bytes:
+    def _read_and_hash(self, position: int, length: int) -> bytes:
         data = super().read_at(position, length)
         if position <= self._hashed < position + len(data):
             self._hasher.update(memoryview(data)[self._hashed - position :])
@@ -249,7 +249,7 @@ class _Hashed(FileObject):
 def digest_of_file(path: str) -> FileDigest:
     """The state of a file on the disk."""
     states: dict[str, FileDigest] = {}
-    file = _Hashed(path, states)
+    file = _HashedFile(path, states)
     with closing(file):
         file.read_at(file.size, 0)
     return states[os.path.basename(path)]

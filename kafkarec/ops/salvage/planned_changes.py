@@ -45,17 +45,17 @@ from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import aborted_spans, match_markers
 from kafkarec.read.walk import MARKERS, walk, walk_request
 from kafkarec.recover.aborted_index import AbortedIndex, entries_of
-from kafkarec.recover.holes import Hole, examined, marker_bytes
+from kafkarec.recover.holes import Hole, marker_bytes, with_content
 from kafkarec.recover.marker_evidence import UNDECIDED, Decision
 from kafkarec.recover.steps import as_stored
 from kafkarec.state.producers import producers_at_log_start
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.log_reading import tables
+from kafkarec.storage.log_reading import batch_tables
 from kafkarec.support.text_table import counted
 from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import PartitionSources
-from .planned_files import Change, batch_size, inserted, removed_batch
+from .planned_files import Change, batch_size, inserted_batch, removed_batch
 from .salvaged_partition import SalvagedPartition
 
 UNDECIDED_AS = ("abort", "commit", "open", "aside")
@@ -97,7 +97,7 @@ def decided_markers(log: PartitionFiles, partition: PartitionSources, report: Sa
     return [*found.decisions, *found.listed_ahead()]
 
 
-class _Lost(NamedTuple):
+class _DamagedRange(NamedTuple):
     """Damaged bytes of a source, and the first and the last offset that are lost; (0, -1): none; None: not known."""
 
     file: str
@@ -112,7 +112,7 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     bases = [segment.base_offset or 0 for segment in log.segments]
     fields = "file", "position", "length", "lost_from", "lost_to"
-    damage = [_Lost(*map(one.__getitem__, fields)) for one in report.damage]
+    damage = [_DamagedRange(*map(one.__getitem__, fields)) for one in report.damage]
     unread = [(file, position, length) for file, position, length, _ in report.tails]
     # a wrong base offset at a segment's end: the batch behind it, which would tell, is in the next segment
     unread += [(one.file, one.position, one.size) for one in report.set_aside if one.reason == "outside_of_segment"]
@@ -122,7 +122,7 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
             later = [one.base_offset or 0 for one in segments.values() if (one.base_offset or 0) > base]
             following = min(later, default=None)
             behind = next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
-            damage.append(_Lost(*place, *behind))
+            damage.append(_DamagedRange(*place, *behind))
     holes = []
     unproven = set() if report.never_compacted else set(report.missing)  # the log cleaner leaves such gaps, too
     gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else report.missing
@@ -142,7 +142,7 @@ def _holes(log: PartitionFiles, partition: PartitionSources, report: SalvagedPar
             continue
         if len(inside) == 1 and inside[0].file in segments:
             [lost] = inside
-            hole = examined(hole, lost.length, marker_bytes(segments[lost.file], lost.position))
+            hole = with_content(hole, lost.length, marker_bytes(segments[lost.file], lost.position))
         holes.append(hole)
     return sorted(holes, key=lambda hole: hole.first)
 
@@ -184,7 +184,7 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
             break
         later = log.segments[number + 1 :]
         end = (later[0].base_offset or 0) if later else 2**63
-        rows = (row for table in tables([segment]) for row in table)
+        rows = (row for table in batch_tables([segment]) for row in table)
         for row in chain(rows, (None,)):
             until = end if row is None else row["last_offset"] + 1
             first = until if row is None else row["base_offset"]
@@ -205,7 +205,7 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
                         partition_leader_epoch=as_stored(before.get("partition_leader_epoch")),
                     ) as builder:
                         builder.append_end_txn_marker(time, marker.outcome, marker.coordinator_epoch)
-                        found.append(inserted(segment.name, position, builder.build()))
+                        found.append(inserted_batch(segment.name, position, builder.build()))
             if row is not None and row["is_transactional"] and not row["is_control"]:
                 for one in aside:
                     if row["producer_id"] == one.producer_id and one.first_offset <= first <= one.last_offset:
@@ -217,7 +217,7 @@ def marker_changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[Cha
     return found
 
 
-def find_plain_batches(log: PartitionFiles) -> list[Change]:
+def plain_batch_changes(log: PartitionFiles) -> list[Change]:
     """The plain batches of a new log whose producer has an open transaction at their offset."""
     first, found = log.segments[0], []
     states = producers_at_log_start(first.sidecar, first.base_offset or 0).states
@@ -244,7 +244,7 @@ _ZEROS = memoryview(bytes(1 << 20))
 _WITHOUT_PRODUCER = {"partition_leader_epoch": 0, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
 
 
-class _Span(NamedTuple):
+class _LeftOutTransaction(NamedTuple):
     """The offsets of a transaction whose data is left out. reason: as of a Change"""
 
     first: int
@@ -255,25 +255,33 @@ class _Span(NamedTuple):
 def new_cluster_changes(log: PartitionFiles) -> Iterator[Change]:
     """Yields the changes of a planned log."""
     matched = match_markers(log.segments)
-    left_out: dict[int, list[_Span]] = {}  # producer id -> its transactions that were not committed, in order
+    # producer id -> its transactions that were not committed, in order
+    left_out: dict[int, list[_LeftOutTransaction]] = {}
     for producer, first, marker in aborted_spans(matched):
-        left_out.setdefault(producer, []).append(_Span(first, marker, ""))
+        left_out.setdefault(producer, []).append(_LeftOutTransaction(first, marker, ""))
     for producer, txn in matched.open.items():
-        left_out.setdefault(producer, []).append(_Span(txn.first_offset, 2**63, "transaction_not_ended"))
+        left_out.setdefault(producer, []).append(_LeftOutTransaction(txn.first_offset, 2**63, "transaction_not_ended"))
     for segment in log.segments:
-        for table in tables([segment]):
+        for table in batch_tables([segment]):
             magics, positions = table.column("magic"), table.column("position")
             for position in (at for at, magic in zip(positions, magics, strict=True) if magic >= BATCH_MAGIC):
                 old = v2_header(segment.raw(position, V2_OVERHEAD))
-                span = _span(old, left_out)
-                if span is not None:
-                    yield removed_batch(segment.name, position, old, span.first, span.reason)
+                base, transaction = old.base_offset, None  # the one with which the batch is left out
+                if old.attributes & CONTROL:
+                    transaction = _LeftOutTransaction(base, base, "")
+                elif old.attributes & TRANSACTIONAL:
+                    waiting = left_out.get(old.producer_id, [])
+                    while waiting and waiting[0].end <= base:
+                        del waiting[0]
+                    transaction = waiting[0] if waiting and waiting[0].first <= base else None
+                if transaction is not None:
+                    yield removed_batch(segment.name, position, old, transaction.first, transaction.reason)
                     continue
                 attributes = old.attributes & ~TRANSACTIONAL
                 new = old._replace(attributes=attributes, **_WITHOUT_PRODUCER)
                 if new != old:
                     size = batch_size(old) - V2_OVERHEAD
-                    new = new._replace(crc=old.crc ^ _before_zeros(old, size) ^ _before_zeros(new, size))
+                    new = new._replace(crc=old.crc ^ _crc_before_zeros(old, size) ^ _crc_before_zeros(new, size))
                     yield Change(segment.name, position, V2_OVERHEAD, V2.pack(*new), old, new)
 
 
@@ -289,20 +297,7 @@ def new_cluster_sentence(changed: list[Change]) -> str:
     )
 
 
-def _span(header: V2Header, left_out: dict[int, list[_Span]]) -> _Span | None:
-    """The transaction with which a batch is left out; None: it stays."""
-    base = header.base_offset
-    if header.attributes & CONTROL:
-        return _Span(base, base, "")
-    if not header.attributes & TRANSACTIONAL:
-        return None
-    spans = left_out.get(header.producer_id, [])
-    while spans and spans[0].end <= base:
-        del spans[0]
-    return spans[0] if spans and spans[0].first <= base else None
-
-
-def _before_zeros(header: V2Header, size: int) -> int:
+def _crc_before_zeros(header: V2Header, size: int) -> int:
     """The CRC-32C of the checked part of a header and `size` zeros."""
     crc = crc32c(V2.pack(*header)[V2_AT.attributes :])
     while size > 0:

@@ -27,7 +27,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import partial_read_failure
 from kafkarec.storage.good_batches import SetAsideBatch
 from kafkarec.storage.log_folders import PartitionFiles
-from kafkarec.storage.log_reading import tables
+from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, NewFile
@@ -118,7 +118,7 @@ def removed_batch(name: str, position: int, old: V2Header, transaction_first: in
     return Change(name, position, batch_size(old), b"", old, None, reason, transaction_first)
 
 
-def inserted(name: str, position: int, data: bytes) -> Change:
+def inserted_batch(name: str, position: int, data: bytes) -> Change:
     return Change(name, position, 0, data, None, v2_header(data))
 
 
@@ -149,7 +149,7 @@ class FilePlan:
 
     def append(self, data: bytes) -> None:
         if data:
-            self._add(data, 0, len(data))
+            self._add_part(data, 0, len(data))
 
     def copy(self, segment: SegmentFile, position: int, length: int) -> None:
         """Appends a range of a source, which is not read. Adjacent ranges are one part."""
@@ -159,9 +159,9 @@ class FilePlan:
         if is_adjacent and self._positions[-1] + self.size - self._begins[-1] == position:
             self.size += length
         else:
-            self._add(segment, position, length)
+            self._add_part(segment, position, length)
 
-    def _add(self, source: SegmentFile | bytes, position: int, length: int) -> None:
+    def _add_part(self, source: SegmentFile | bytes, position: int, length: int) -> None:
         if not self._sources or self._sources[-1] is not source:
             self._sources.append(source)
         self._begins.append(self.size)
@@ -257,7 +257,7 @@ class PlannedFolder:
         self.report.start_offset = base if self.report.start_offset is None else self.report.start_offset
         self.report.next_offset = base
 
-    def _aside(self, name: str) -> tuple[str, FilePlan]:
+    def _set_aside_file(self, name: str) -> tuple[str, FilePlan]:
         """A file of batches that are set aside: its path in the output, and itself."""
         path = f"{SET_ASIDE}/{self.report.folder}/{name}"
         return path, self.set_aside.setdefault(path, FilePlan(name))
@@ -269,7 +269,7 @@ class PlannedFolder:
         except Unreadable:
             self.report.unread.append(partial_read_failure(batch.segment.path))
             return
-        saved_as, file = self._aside(f"{batch.reason}-{batch.source}{suffix}")
+        saved_as, file = self._set_aside_file(f"{batch.reason}-{batch.source}{suffix}")
         file.copy(segment, position, batch.size)
         place = batch.segment.path, batch.position, batch.size, batch.base, batch.last
         self.report.set_aside.append(SetAsideRange(*place, batch.reason, saved_as))
@@ -307,7 +307,7 @@ class PlannedFolder:
             assert isinstance(old, FilePlan)
             for one in in_file:
                 if one.reason and one.old:
-                    saved_as, target = self._aside(f"{one.reason}-0.log")
+                    saved_as, target = self._set_aside_file(f"{one.reason}-0.log")
                     old.copy_to(target, one.position, one.size)
                     place = *old.origin(one.position, one.size), one.size
                     offsets = one.old.base_offset, last_offset(one.old)
@@ -323,7 +323,7 @@ class PlannedFolder:
             return
         for file in (file for file in report.files if file.name in moved):
             segment = SegmentFile(self.join(file.name), file.name, folder=self)
-            found = [table for table in tables([segment]) if len(table)]
+            found = [table for table in batch_tables([segment]) if len(table)]
             file.last_offset = found[-1].column("last_offset")[-1] if found else None
             first = found[0].column("base_offset")[0] if found else None
             if first is not None or not found:  # a wrapper message has none: the first batch is then the same as before

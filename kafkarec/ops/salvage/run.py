@@ -20,10 +20,9 @@ from kafkarec.storage.output_rules import Inputs, Refused, self_and_parents
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 
-from .beside_files import arrange
+from .beside_files import arrange_segments
 from .partition_sources import (
     PartitionSources,
-    SalvageInput,
     find_partitions,
     ids_in_meta_properties,
     rank_by_topic_id,
@@ -31,7 +30,7 @@ from .partition_sources import (
 )
 from .plan import plan
 from .plan_builder import SalvageOptions
-from .plan_writing import FileDigest, verify_and_write_side_files, write, write_side_files
+from .plan_writing import FileDigest, verify_and_write_side_files, write_plan, write_side_files
 from .planned_changes import UNDECIDED_AS
 from .planned_files import SET_ASIDE, PlannedFolder, Spool, Unreadable
 from .salvage_report import SalvageReport
@@ -114,9 +113,15 @@ def salvage(
     out = os.path.abspath(os.fspath(out))
     if os.path.lexists(out) and not os.path.isdir(out):
         raise Refused(f"{out} is not a folder")
-    Inputs(_paths(given)).demand_apart(out, out)
-    named = set(_paths(given))
-    found = _arranged(given, named, topic, partition, merge_different)
+    Inputs(_absolute_paths(given)).demand_apart(out, out)
+    named = set(_absolute_paths(given))
+    found = find_partitions(given, topic, partition)
+    for one in found.partitions:
+        arrange_segments(one, named)
+    rank_by_topic_id(found.partitions, merge_different)
+    for source in (source for one in found.partitions for source in one.sources if not source.unordered):
+        # an incomplete batch at their end is a loss, also if the files were named one by one
+        source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
     unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
     if as_partition and unnamed:
         raise Refused(f"a broker's folder has the topic in its name: give --topic and --partition for {unnamed[0]}")
@@ -151,20 +156,6 @@ def salvage(
     return report
 
 
-def _arranged(
-    given: Sequence[Any], named: set[str], topic: str | None, partition: int | None, merge_different: bool
-) -> SalvageInput:
-    """The partitions of the sources, with the files beside them. named: the paths of the sources"""
-    found = find_partitions(given, topic, partition)
-    for one in found.partitions:
-        arrange(one, named)
-    rank_by_topic_id(found.partitions, merge_different)
-    for source in (source for one in found.partitions for source in one.sources if not source.unordered):
-        # an incomplete batch at their end is a loss, also if the files were named one by one
-        source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
-    return found
-
-
 def _demand_space(out: str, size: int) -> None:
     """Raises NotEnoughSpace. size: bytes of the sources; what an earlier run has written of them is not needed"""
     needed = size - sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
@@ -185,7 +176,7 @@ def _add_unread_files(report: SalvageReport) -> None:
             report.left_out.append((failure.path, failure.why))
 
 
-def _paths(given: Iterable[Any]) -> list[str]:
+def _absolute_paths(given: Iterable[Any]) -> list[str]:
     paths = []
     for one in given:
         if isinstance(one, PartitionFiles | DataFolderFiles | SegmentFile):
@@ -208,11 +199,11 @@ class _Run:
         self._stop = threading.Event()
         self._folders: set[str] = set()
 
-        def tick(path: str, position: int) -> None:
+        def on_progress(path: str, position: int) -> None:
             self._raise_if_stopped()
             options.progress(path, position)
 
-        self._options = replace(options, progress=tick, new_folder=lambda: take_folder_name(self._folders))
+        self._options = replace(options, progress=on_progress, new_folder=lambda: take_folder_name(self._folders))
 
     def _raise_if_stopped(self) -> None:
         if self._stop.is_set():
@@ -289,7 +280,7 @@ class _Run:
                 )
             states: dict[str, FileDigest] = {}
             for one in plans:
-                write(one, out, self._raise_if_stopped)
+                write_plan(one, out, self._raise_if_stopped)
             for one in plans:
                 states |= verify_and_write_side_files(one, out, self._options.as_partition)
             if replaces:

@@ -120,13 +120,13 @@ def document(report: SalvageReport) -> Document:
 
 
 def _blocks(report: SalvageReport) -> Iterator[Block]:
-    ranked = sorted(report.partitions, key=_rank)
+    ranked = sorted(report.partitions, key=_worst_first)
     verb = "would save" if report.dry_run else "saved"
     if report.lost_folders:
         lost = recorded_ends.lost_folders_text([path for path, _ in report.lost_folders])
         yield f"lost: {lost}; salvage takes them from a replica or a backup that is named as well"
     for one in ranked[:_MAX_LINES]:
-        title, *lines = _partition(one, verb, _IN_ANOTHER_CLUSTER if report.new_cluster else OUTCOMES)
+        title, *lines = _partition_lines(one, verb, _IN_ANOTHER_CLUSTER if report.new_cluster else OUTCOMES)
         belongs = _possible_partition(report, one) if one.topic is None else ()
         yield ReportSection(title, [*lines, *belongs])
     if len(ranked) > _MAX_LINES:
@@ -138,33 +138,29 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
             how = f"{'all ' if len(rest) > 1 else ''}{'incomplete' if bad else 'complete'}"
         yield f"and {counted(len(rest), 'more partition')}, {how}"
     yield ""
-    yield from _left_out(report)
-    if len(ranked) > 1:
-        batches = counted(sum(one.batches for one in ranked), "batch")
-        damaged = sum(one.lost_bytes for one in ranked)
-        yield f"total: {batches}, {report.size} bytes of {len(ranked)} partitions; damaged: {damaged} bytes"
-    yield from _next(report)
-
-
-def _left_out(report: SalvageReport) -> Iterator[str]:
-    """Yields the files and folders that may contain records (Kafka's names, lost+found), and counts the others."""
-    for one in report.unread[:_MAX_LINES]:
-        yield f"not read: {one.path}: {one.why}"
+    for failure in report.unread[:_MAX_LINES]:
+        yield f"not read: {failure.path}: {failure.why}"
+    # those that may contain records (Kafka's names, lost+found); the others are counted
     left_out = [each for each in report.left_out if each[0] not in report.unreadable]
     known = [each for each in left_out if _may_hold_records(each[0])]
-    for line in list(_by_reason(known))[:_MAX_LINES]:
+    for line in list(_lines_by_reason(known))[:_MAX_LINES]:
         yield f"not read: {line}"
-    small = [os.path.basename(path) for path, _ in left_out if _kind(path) == "file"]
+    small = [os.path.basename(path) for path, _ in left_out if _kind_of_path(path) == "file"]
     if small:
         yield f"not copied: {', '.join(small)}: files of the data folder itself, without records of topics"
     more = len(left_out) - len(known) - len(small) + max(len(report.unread) - _MAX_LINES, 0)
     if more:
         yield f"not read: {counted(more, 'more name')}, listed in salvage.json"
-    causes = {one.cause for one in report.unread}
+    causes = {failure.cause for failure in report.unread}
     yield from (f"  {remedy}" for cause, remedy in REMEDIES.items() if cause in causes)
+    if len(ranked) > 1:
+        batches = counted(sum(one.batches for one in ranked), "batch")
+        damaged = sum(one.lost_bytes for one in ranked)
+        yield f"total: {batches}, {report.size} bytes of {len(ranked)} partitions; damaged: {damaged} bytes"
+    yield from _next_commands(report)
 
 
-def _next(report: SalvageReport) -> Iterator[Block]:
+def _next_commands(report: SalvageReport) -> Iterator[Block]:
     if report.dry_run:
         yield "nothing was written (--dry-run)"
         return
@@ -172,12 +168,12 @@ def _next(report: SalvageReport) -> Iterator[Block]:
     saved = [one for one in report.partitions if one.batches]
     if not saved:
         return
-    damage = next((damage for one in sorted(report.partitions, key=_rank) for damage in one.damage), None)
+    damage = next((damage for one in sorted(report.partitions, key=_worst_first) for damage in one.damage), None)
     if damage is not None:
         explain = command("explain", [str(damage["file"])], ("--at", damage["position"]))
         yield f"to inspect the first damaged range: {explain}"
     # The commands name the worst partition of a topic that is not internal.
-    first = min(saved, key=lambda one: ((one.topic or "").startswith("__"), *_rank(one))).folder
+    first = min(saved, key=lambda one: ((one.topic or "").startswith("__"), *_worst_first(one))).folder
     folder = os.path.join(report.out, first)
     steps = [command("verify", [folder if len(report.partitions) == 1 else report.out])]
     if not report.as_partition:
@@ -207,7 +203,7 @@ def _possible_partition(report: SalvageReport, one: SalvagedPartition) -> Iterat
     yield "  its partition is not known: give --topic and --partition to merge it with that partition's folder"
 
 
-def _rank(one: SalvagedPartition) -> tuple[int, int, int, str]:
+def _worst_first(one: SalvagedPartition) -> tuple[int, int, int, str]:
     """The sort key, worst first: by lost offsets, then damaged bytes, then batches set aside."""
     offsets = sum(last - (first or 0) + 1 for first, last in one.lost if last is not None)
     offsets += one.missing_offsets if one.reports_missing else 0
@@ -221,21 +217,23 @@ def _may_hold_records(path: str) -> bool:
     parsed = names.segment(name)
     if parsed is not None and parsed.suffix in names.SIDECARS:
         return False
-    return name == LOST_AND_FOUND or names.folder(name) is not None or _kind(path) not in ("foreign", "file")
+    return name == LOST_AND_FOUND or names.folder(name) is not None or _kind_of_path(path) not in ("foreign", "file")
 
 
-def _kind(path: str) -> str:
+def _kind_of_path(path: str) -> str:
     return names.explain(os.path.basename(path)).kind
 
 
-def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> Iterator[str]:
+def _partition_lines(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> Iterator[str]:
     files, sources = counted(len(one.files), "segment"), counted(len(one.sources), "file")
     if one.snapshots:
         files += " and " + counted(len(one.snapshots), "KRaft snapshot")
     if one.batches:
         what = f"{counted(one.batches, 'batch')}, {counted(one.records, 'record')}, {counted(one.size, 'byte')}"
         offsets = (
-            f" ({_spans([(one.start_offset, (one.next_offset or 0) - 1)])})" if one.next_offset is not None else ""
+            f" ({_offsets_text([(one.start_offset, (one.next_offset or 0) - 1)])})"
+            if one.next_offset is not None
+            else ""
         )
         yield f"{one.folder}: {verb} {what}{offsets} in {files}, from {sources}"
     else:
@@ -246,24 +244,24 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
     if one.damage:
         offsets = "all of their offsets are in the new log"
         if one.lost:
-            offsets = _spans(one.lost)
+            offsets = _offsets_text(one.lost)
             offsets += "" if set(one.lost) == {(None, None)} else " (fewer if the topic is compacted)"
         yield f"  lost: {counted(one.lost_bytes, 'byte')} in {counted(len(one.damage), 'range')}; {offsets}"
         for damage in one.damage[:_MAX_LINES]:
             zeros = ": zeros" if begins_with_zeros(damage["reason"], damage.get("found")) else ""
             reason = f"[{damage['reason']}]{zeros}"
             yield f"    {damage['file']}, byte {damage['position']}, {counted(damage['length'], 'byte')} {reason}"
-        yield from _more(one.damage, "range")
+        yield from _more_line(one.damage, "range")
     elif one.lost and (one.unread or one.set_aside):
         is_unread = any(each.path in one.sources for each in one.unread)
         why = "a file could not be read" if is_unread else "batches there were set aside"
-        yield f"  not in the new log, as {why}: {_spans(one.lost)}"
+        yield f"  not in the new log, as {why}: {_offsets_text(one.lost)}"
     if one.restored:
         yield f"  restored: header fields of {counted(len(one.restored), 'batch')}, which are saved"
         for each in one.restored[:_MAX_LINES]:
             values = {name: (value["stored"], value["used"]) for name, value in each["fields"].items()}
             yield f"    {each['file']}, byte {each['position']}: {restored_text(values, each['evidence'])}"
-        yield from _more(one.restored, "batch")
+        yield from _more_line(one.restored, "batch")
     if one.missing and one.reports_missing:
         unproven = _NEVER_COMPACTED_NOTE if one.never_compacted else "a missing segment, or compaction"
         why = one.proofs[0] if one.proofs else unproven
@@ -276,7 +274,7 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
             for low, high in one.missing
         )
         place = "in no source" + (", or only in batches that were set aside" if only_aside else "")
-        yield f"  missing: {_spans(one.missing)}: {place}, {where} ({why})"
+        yield f"  missing: {_offsets_text(one.missing)}: {place}, {where} ({why})"
     within = one.gaps - one.missing_offsets
     if one.never_compacted and within:
         yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED_NOTE})"
@@ -298,7 +296,7 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
         what = outcomes[marker.outcome].format(written=written, offset=marker.marker_offset)
         state = "lost marker" if marker.proven else "undecided"
         yield f"  {state}: producer {marker.producer_id}'s transaction from {data}: {what}: {marker.sentence}"
-    yield from _more(one.markers, "lost marker", ", listed in salvage.json")
+    yield from _more_line(one.markers, "lost marker", ", listed in salvage.json")
     if undecided:
         open_ones = counted(len(undecided), "transaction is")
         yield f"    {open_ones} neither proven aborted nor committed: --undecided abort|commit|open|aside decides"
@@ -314,19 +312,19 @@ def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> I
     for problem in one.problems[:_MAX_LINES]:
         yield f"  note: {problem}"
     unused = [known for known in one.other_files if not known.used]
-    for line in list(_by_reason((known.path, known.why) for known in unused))[:_MAX_LINES]:
+    for line in list(_lines_by_reason((known.path, known.why) for known in unused))[:_MAX_LINES]:
         yield f"  not used: {line}"
     if any(names.segment(os.path.basename(known.path)) for known in unused):
         yield "    --use FILE adds such a file nevertheless"
 
 
-def _more(listed: Sequence[Any], what: str, where: str = "") -> Iterator[str]:
+def _more_line(listed: Sequence[Any], what: str, where: str = "") -> Iterator[str]:
     """The line about those that do not fit."""
     if len(listed) > _MAX_LINES:
         yield f"    and {counted(len(listed) - _MAX_LINES, f'more {what}')}{where}"
 
 
-def _by_reason(files: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _lines_by_reason(files: Iterable[tuple[str, str]]) -> Iterator[str]:
     """A line for the (path, why) of all files with the same reason, whatever the numbers in it."""
     reasons: dict[str, list[tuple[str, str]]] = {}
     for path, why in files:
@@ -335,7 +333,7 @@ def _by_reason(files: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield f"{path}{f' and {len(others)} more' if others else ''}: {why}"
 
 
-def _spans(lost: Sequence[tuple[int | None, int | None]]) -> str:
+def _offsets_text(lost: Sequence[tuple[int | None, int | None]]) -> str:
     """ "offset 30", "offsets 30 to 34, from 60 on, if there were any"."""
     if set(lost) == {(None, None)}:
         return "offsets that are not known"

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkarec.recover.marker_evidence import Decision
 from kafkarec.sources.read_failures import ReadFailure
-from kafkarec.storage.recorded_ends import EndVerdict, LogEnd, RecordedEnd, above
+from kafkarec.storage.recorded_ends import EndVerdict, LogEnd, RecordedEnd, ends_above
 
 
 @dataclass
@@ -160,7 +160,7 @@ class SalvagedPartition:
 
     def set_end(self, offset: int, recorded: Iterable[RecordedEnd]) -> EndVerdict:
         self.log_end = offset
-        self.recorded_ends = [one.to_dict() for one in above(recorded, LogEnd(offset, 0, None))]
+        self.recorded_ends = [one.to_dict() for one in ends_above(recorded, LogEnd(offset, 0, None))]
         self.beyond_end = self.end.beyond_end
         return self.end
 

@@ -39,8 +39,8 @@ def lines(out: str, folders: Sequence[str], source_ids: Sequence[str], new_clust
     new_cluster   the folders are for another cluster
     """
     left_out = _NOT_SERVED | (_NOT_IN_ANOTHER_CLUSTER if new_cluster else {})
-    served = [folder for folder in folders if _topic(folder) not in left_out]
-    for topic in sorted({_topic(folder) for folder in folders} & left_out.keys()):
+    served = [folder for folder in folders if _topic_of_folder(folder) not in left_out]
+    for topic in sorted({_topic_of_folder(folder) for folder in folders} & left_out.keys()):
         yield f"{topic} is in no step: {left_out[topic]}"
     if not served:
         return
@@ -60,7 +60,7 @@ def lines(out: str, folders: Sequence[str], source_ids: Sequence[str], new_clust
         yield f"  {number}. {step}"
 
 
-def _topic(folder: str) -> str:
+def _topic_of_folder(folder: str) -> str:
     return folder.rpartition("-")[0]
 
 
@@ -86,7 +86,7 @@ def _steps(out: str, each: str, folders: Sequence[str], source_ids: Sequence[str
         yield f'(for i in {ids}; do grep -qxF "$i" "$DATA/meta.properties" || {stop}; done) && SAME=yes'
     configs = 'kafka-configs.sh --bootstrap-server "$SERVER" --entity-type topics --entity-name="$t"'
     keeps = f"{configs} --alter --add-config retention.ms=-1,retention.bytes=-1"
-    topics = sorted({_topic(folder) for folder in folders} - {*ALWAYS_COMPACTED})
+    topics = sorted({_topic_of_folder(folder) for folder in folders} - {*ALWAYS_COMPACTED})
     of_each_topic = f"for t in {' '.join(topics)}; do"
     if len(folders) > _NAMED:
         of_each_topic = f'for t in $({each} echo "${{p%-*}}"; done | sort -u); do'
@@ -116,7 +116,7 @@ def _steps(out: str, each: str, folders: Sequence[str], source_ids: Sequence[str
         '[ ! -e "$DATA/$p" ] || mv "$DATA/$p" "$OLD/" || exit; mv "$STAGE/$p" "$DATA/" || exit; done; rmdir "$STAGE"',
     )
     edited = (
-        f'{_demand("MOVED", 7)}; names=; {each} names="$names $p"; done; '
+        f'{_shell_demand("MOVED", 7)}; names=; {each} names="$names $p"; done; '
         "for f in recovery-point-offset-checkpoint replication-offset-checkpoint; do "
         '[ -e "$DATA/$f" ] || continue; cp -p --backup=numbered "$DATA/$f" "$OLD/" && cp -p "$DATA/$f" "$DATA/$f.tmp" '
         f'&& awk -v names="$names" \'{_WITHOUT_OLD_LINES}\' "$OLD/$f" > "$DATA/$f.tmp" || exit; '
@@ -129,10 +129,10 @@ def _steps(out: str, each: str, folders: Sequence[str], source_ids: Sequence[str
 def _step(sets: str, before: int, line: str) -> str:
     """A step that demands what an earlier one sets. before: the number of that one"""
     done = _DONE[_DONE.index(sets) - 1]
-    return f"({_demand(done, before)}; {line}) && {sets}=yes"
+    return f"({_shell_demand(done, before)}; {line}) && {sets}=yes"
 
 
-def _demand(variable: str, step: int) -> str:
+def _shell_demand(variable: str, step: int) -> str:
     """What ends a step if the one that sets the variable did not succeed."""
     return f'[ "${variable}" ] || {_shell_stop(f"step {step} failed")}'
 

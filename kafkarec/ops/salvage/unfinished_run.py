@@ -23,7 +23,7 @@ from kafkarec._version import __version__
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage.log_reading import tables
+from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
@@ -60,7 +60,7 @@ class UnfinishedRun:
             except OSError:
                 raise Refused(f"another salvage is running in {out}") from None
             run: dict[str, Any] = {"kafkarec": __version__, "given": given, "options": options}
-            begun = _read(os.path.join(self.folder, _RUN))
+            begun = _read_note(os.path.join(self.folder, _RUN))
             if begun is None:
                 if any(name != UNFINISHED for name in os.listdir(out)):
                     raise Refused(f"{out} is not empty; choose a new folder")
@@ -107,7 +107,7 @@ class PartitionNote:
                     self._sources.append([os.path.realpath(segment.path), state.st_size, state.st_mtime_ns])
                 except OSError:
                     self._sources.append([segment.path, segment.size, 0])
-        self._found = _read(os.path.join(run.folder, self._name)) or {}
+        self._found = _read_note(os.path.join(run.folder, self._name)) or {}
         self.why_again = ""
 
     def load_finished(self) -> list[SalvagedPartition] | None:
@@ -140,12 +140,12 @@ class PartitionNote:
             if ".log" in name and os.path.isfile(path):
                 folder, own = os.path.split(path)
                 files.append(SegmentFile(path, own, folder=LocalFolder(folder)))
-        written = _batches(files, check_crcs=True)  # what was damaged later is no batch
+        written = _batch_counts(files, check_crcs=True)  # what was damaged later is no batch
         if not written:
             return True
         planned = (file for plan in plans for _, file in plan.outputs() if isinstance(file, FilePlan))
         sources = (PlannedSource(one, one.name) for one in planned)
-        return written <= _batches(SegmentFile(one.name, one.name, source=one) for one in sources)
+        return written <= _batch_counts(SegmentFile(one.name, one.name, source=one) for one in sources)
 
     def begin(self, plans: list[PlannedFolder]) -> None:
         """Notes the files that will be written, and removes those of an earlier run that are not planned: side files
@@ -166,7 +166,7 @@ class PartitionNote:
         self._run.write(self._name, note)
 
 
-def _read(path: str) -> dict[str, Any] | None:
+def _read_note(path: str) -> dict[str, Any] | None:
     """A note; None: there is none, or it is not whole, which only happens to one that was never synced."""
     try:
         with open(path, "rb") as file:
@@ -186,10 +186,10 @@ def _side_files(plan: PlannedFolder) -> Iterator[str]:
             yield f"{plan.report.folder}/{base}{suffix}"
 
 
-def _batches(segments: Iterable[SegmentFile], check_crcs: bool = False) -> Counter[_Batch]:
+def _batch_counts(segments: Iterable[SegmentFile], check_crcs: bool = False) -> Counter[_Batch]:
     found = Counter[_Batch]()
     for segment in segments:
         with suppress(OSError, KafkaRecordError):
-            for table in tables([segment], errors="skip", check_crcs=check_crcs):
+            for table in batch_tables([segment], errors="skip", check_crcs=check_crcs):
                 found.update(zip(*map(table.column, ("crc", "size_in_bytes")), strict=True))
     return found

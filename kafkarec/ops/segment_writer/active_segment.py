@@ -149,7 +149,7 @@ class CheckedBatches(NamedTuple):
             numbers = one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch
             yield one.position + self.moved, *numbers
 
-    def append_to(self, states: ProducerStates) -> list[AbortedTransaction]:
+    def append_to_states(self, states: ProducerStates) -> list[AbortedTransaction]:
         """Appends the batches to the state of their producers; returns the transactions that they abort."""
         found = [states.append(one._asdict(), self.markers.get(one.position)) for one in self.headers]
         return [one for one in found if one is not None]
@@ -329,14 +329,14 @@ class ActiveSegment:
             raise
 
     @property
-    def file(self) -> WrittenSegment:
+    def as_written(self) -> WrittenSegment:
         return WrittenSegment(self.path, self.base, self.size)
 
     def end_of_run(self, batches: CheckedBatches, start: int, now: int) -> int:
         """The end index of the run of batches from `start` on that can be appended to this segment; `start`: the log
         must be rolled before the first one."""
         settings, size, first = self._settings, self.size, self._first_timestamp
-        offset_entries, time_entries = self.index_builder.entries  # 0 or less is left of a full index
+        offset_entries, time_entries = self.index_builder.entry_counts  # 0 or less is left of a full index
         left = min(
             settings.max_index_size // offset_index.ENTRY_SIZE - offset_entries,
             settings.max_index_size // time_index.ENTRY_SIZE - 1 - time_entries,
@@ -371,7 +371,7 @@ class ActiveSegment:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise
-        self.index_builder.append(batches.index_columns(), batches.append_to(self._states))
+        self.index_builder.append(batches.index_columns(), batches.append_to_states(self._states))
         if self._first_timestamp is None:
             self._first_timestamp = as_stored(batches.headers[0].max_timestamp)
         self.size = at

@@ -165,7 +165,7 @@ def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered
             for segment in log.segments:
                 if segment.base_offset is None or segment.name != log_name(segment.base_offset):
                     raise ValueError(f"{segment.path} does not have a name as in a broker's folder; {_ADVICE}")
-            swaps = names.swaps_to_take(os.listdir(folder))
+            swaps = names.swaps_to_rename(os.listdir(folder))
             if swaps:
                 raise ValueError(f"{folder} contains {swaps[0]}, which a broker must first swap in; {_ADVICE}")
             if log.segments:
@@ -186,7 +186,7 @@ def _recover_segments(folder: str, log: PartitionFiles, settings: WriterSettings
     last = len(log.segments) - 1
     log_start, start = (log.segments[at].base_offset or 0 for at in (0, last))
     epochs, _ = stored_epochs(log)
-    if check_all or not (epochs and epochs[0].start_offset <= log_start and _snapshot(log, start)):
+    if check_all or not (epochs and epochs[0].start_offset <= log_start and _states_by_snapshot(log, start)):
         start, first = log_start, 0
     else:
         first = last  # the epochs before it and its snapshot are there
@@ -204,7 +204,7 @@ def _recover_segments(folder: str, log: PartitionFiles, settings: WriterSettings
             os.close(descriptor)
     for number in range(first, last + 1):
         _read_segment(log, log.segments[number], number == last, recovered, settings)
-    recovered.states = _snapshot(log, recovered.next_offset) or recovered.states
+    recovered.states = _states_by_snapshot(log, recovered.next_offset) or recovered.states
     for name, data in recovered.rewritten_files.items():
         write_file(folder, name, data)
     # LeaderEpochFileCache.truncateFromStart, truncateFromEnd
@@ -216,7 +216,7 @@ def _recover_segments(folder: str, log: PartitionFiles, settings: WriterSettings
     return recovered
 
 
-def _snapshot(log: PartitionFiles, offset: int) -> ProducerStates | None:
+def _states_by_snapshot(log: PartitionFiles, offset: int) -> ProducerStates | None:
     """The producers at an offset, from its snapshot; None: there is no readable one. It has more than the batches, as
     the cleaner removes markers. A broker also begins with the latest snapshot."""
     try:
@@ -236,7 +236,7 @@ def _read_segment(
     recovered.base, recovered.size, recovered.next_offset, recovered.first_timestamp = base, 0, base, None
     recovered.states.end_offset = base
     if recovered.index_builder is not None:
-        known = _snapshot(log, base)
+        known = _states_by_snapshot(log, base)
         if known is None:
             recovered.rewritten_files[snapshot_name(base)] = producer_snapshot.write(recovered.states.snapshot())
         recovered.states = known or recovered.states
@@ -268,7 +268,7 @@ def _read_segment(
         recovered.rewritten_files |= {
             filename_prefix(base) + suffix: data
             for suffix, data in made.files.items()
-            if not _is_usable(segment.sidecar(suffix), data, suffix, base)
+            if not _is_usable_index(segment.sidecar(suffix), data, suffix, base)
         }
 
 
@@ -287,7 +287,7 @@ def _refuse(segment: SegmentFile, position: int, why: str) -> NoReturn:
     raise CorruptRecordError(text, position=position, file=segment.path)
 
 
-def _is_usable(data: bytes | None, made: bytes, suffix: str, base: int) -> bool:
+def _is_usable_index(data: bytes | None, made: bytes, suffix: str, base: int) -> bool:
     """Whether an index stays; not one that is missing or empty, or that LogSegment.sanityCheck refuses, and no
     .txnindex with other transactions than the rebuilt one."""
     if not data:

@@ -115,12 +115,12 @@ class SegmentWriter:
         make_folder(self._folder)
         self._lock = FolderLock(self._folder)
         try:
-            self._begin(topic_id, check_all)
+            self._recover_or_create(topic_id, check_all)
         except BaseException:
             self._release()
             raise
 
-    def _begin(self, topic_id: str | UUID | None, check_all: bool) -> None:
+    def _recover_or_create(self, topic_id: str | UUID | None, check_all: bool) -> None:
         keep = _topic_id(self._folder, topic_id)
         recovered = recover(self._folder, self._settings, check_all)
         remove_partial_files(self._folder)
@@ -237,7 +237,7 @@ class SegmentWriter:
 
     @property
     def segments(self) -> tuple[WrittenSegment, ...]:
-        return (*self._segments, *((self._active.file,) if self._active else ()))
+        return (*self._segments, *((self._active.as_written,) if self._active else ()))
 
     @property
     def position(self) -> int:
@@ -261,7 +261,7 @@ class SegmentWriter:
                 self._write_snapshot(base)
         new_segment = ActiveSegment(self._folder, base, index_builder, self._states, self._settings, now)
         if self._active is not None:
-            self._segments.append(self._active.file)
+            self._segments.append(self._active.as_written)
             self._active.close()
         self._active = new_segment
         sync_folder(self._folder)

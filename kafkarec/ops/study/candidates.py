@@ -70,7 +70,7 @@ class RecordFormat:
         made = converted(data, magic=self.magic, **tried.options, errors="skip", max_decompressed_bytes=limit)
         return ConvertedPiece(b"".join(made), made.stats.batches_out, made.stats.losses, len(made.damage))
 
-    def columns(self, columns: RecordColumns, made: bytes, limit: int) -> RecordColumns:
+    def columns_to_encode(self, columns: RecordColumns, made: bytes, limit: int) -> RecordColumns:
         """What `encode` writes: the records of the piece, or what this format has of them."""
         if self.magic == BATCH_MAGIC:
             return columns

@@ -45,15 +45,15 @@ def run_trial(
     made = form.write(data, candidate, limit)
     writing: float | None
     try:
-        source = form.columns(columns, made.data, limit)
-        writing = seconds(lambda: form.encode(source, candidate))
+        source = form.columns_to_encode(columns, made.data, limit)
+        writing = cpu_seconds(lambda: form.encode(source, candidate))
     except ValueError:
         writing = None  # offsets of old message sets need not ascend; convert splits there, encode refuses
-    reading = seconds(lambda: form.decode(made.data, limit))
+    reading = cpu_seconds(lambda: form.decode(made.data, limit))
     return made, writing, reading
 
 
-def seconds(run: Callable[[], Any]) -> float:
+def cpu_seconds(run: Callable[[], Any]) -> float:
     """CPU seconds of the faster of two runs; of one run if it takes long."""
     least = float("inf")
     for _ in range(_RUNS):
@@ -194,13 +194,13 @@ class CandidateTotals:
         before, after = map(sum, zip(*self.pairs, strict=True))
         share = after / before
         margin = None if whole else _margin(self.pairs, share)
-        rates = (rate(plain, self.write_seconds), rate(plain, self.read_seconds))
+        rates = (mb_per_second(plain, self.write_seconds), mb_per_second(plain, self.read_seconds))
         return Outcome(
             self.candidate, share, margin, round(share * size), self.batches, *rates, dict(self.losses), self.refused
         )
 
 
-def rate(size: int, seconds: float | None) -> float | None:
+def mb_per_second(size: int, seconds: float | None) -> float | None:
     return size / seconds / _MB if seconds else None
 
 
@@ -287,7 +287,7 @@ def study(
         conversion = converted(piece.data, compression="none", **limits)
         plain = b"".join(conversion)
         makeup.add(columns, len(plain))
-        reading += seconds(partial(decode, piece.data, control=True, **limits))
+        reading += cpu_seconds(partial(decode, piece.data, control=True, **limits))
         calls = [partial(run_trial, piece.data, columns, each, max_decompressed_bytes) for each in wanted]
         for number, (total, trial) in enumerate(zip(totals, run_in_threads(iter(calls), threads), strict=True)):
             total.add(before, *trial, len(conversion.damage))
@@ -304,7 +304,7 @@ def study(
         count,
         sampled,
         makeup,
-        rate(makeup.plain, reading),
+        mb_per_second(makeup.plain, reading),
         damage,
         outcomes,
         not_tried,

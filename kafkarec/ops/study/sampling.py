@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import offset_index
-from kafkarec.storage.log_reading import tables
+from kafkarec.storage.log_reading import batch_tables
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.segment_file import SegmentFile
 
@@ -57,7 +57,7 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Samp
     if sample is None or total <= sample:
         for segment in segments:  # in pieces of whole batches; a trial holds a piece in memory several times
             begin = 0
-            for table in tables([segment], errors="skip"):
+            for table in batch_tables([segment], errors="skip"):
                 for position in table.column("position"):
                     if position - begin >= PIECE_BYTES:
                         yield Sample(segment, begin, segment.raw(begin, position - begin))
@@ -77,9 +77,9 @@ def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Samp
         least = max(0, position - each // 2)
         indexed = _indexed_offset(segment, least)
         least = max(least, read_to.get(segment.path, 0))
-        piece = _batches(segment, least, each, indexed)
+        piece = _sample_from(segment, least, each, indexed)
         if piece is None and indexed is not None:  # or the entry is wrong, and no batch is as late as its offset
-            piece = _batches(segment, least, each, None)
+            piece = _sample_from(segment, least, each, None)
         if piece is not None:
             read_to[segment.path] = piece.begin + len(piece.data)
             yield piece
@@ -95,11 +95,11 @@ def _indexed_offset(segment: SegmentFile, position: int) -> int | None:
     return entries[number - 1].offset if number else None
 
 
-def _batches(segment: SegmentFile, least: int, length: int, start: int | None) -> Sample | None:
+def _sample_from(segment: SegmentFile, least: int, length: int, start: int | None) -> Sample | None:
     """At least `length` bytes of batches, fewer at the end, none below position `least`; None if there are none. start:
     an offset from which on to look for them"""
     begin = end = None
-    for table in tables([segment], errors="skip", record_range=RecordRange.of(start, None, None, None)):
+    for table in batch_tables([segment], errors="skip", record_range=RecordRange.of(start, None, None, None)):
         for position, size in zip(table.column("position"), table.column("size_in_bytes"), strict=True):
             if position < least:
                 continue

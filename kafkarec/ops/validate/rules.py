@@ -40,7 +40,7 @@ class Rules(NamedTuple):
         return 0 if self.create_time else 1
 
 
-def time_limit(name: str, limit: int | None) -> int:
+def checked_time_limit(name: str, limit: int | None) -> int:
     """How far, in ms, a create time may be from `now`; None: no limit."""
     return NO_LIMIT if limit is None else checked_int(name, limit, 64)
 
@@ -113,6 +113,13 @@ def as_validated(
 
 
 OTHER_MAGIC, NO_KEY, OUT_OF_RANGE, APPEND_TIME = 1, 2, 3, 4  # the C enum RecordFault of `_c/record_stats.pxd`
+# Why a record is refused.
+_REFUSALS = {
+    OTHER_MAGIC: "its magic {own_magic} is not the outer magic {magic}",
+    NO_KEY: "it has no key, and the topic is compacted",
+    OUT_OF_RANGE: "timestamp {timestamp} of offset {offset} is out of range: from {least} to {most}",
+    APPEND_TIME: "its timestamp type is log append time, which a producer does not set",
+}
 
 
 def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **sides: Any) -> NoReturn:
@@ -126,7 +133,16 @@ def refuse_records(
     """`wrong`: from `_verbs.RequestCheck.refused_records`; `batch`: position, base offset and next position of the
     batch."""
     count, of_time, notes = wrong
-    errors = tuple(RecordError(index, _why(what, magic, rules, *rest)) for index, what, *rest in notes)
+    least, most = wrapped(rules.now - rules.before_ms, 64), wrapped(rules.now + rules.after_ms, 64)
+    errors = tuple(
+        RecordError(
+            index,
+            _REFUSALS[what].format(
+                timestamp=timestamp, offset=offset, own_magic=own_magic, magic=magic, least=least, most=most
+            ),
+        )
+        for index, what, timestamp, offset, own_magic in notes
+    )
     position, base_offset, next_position = batch
     shown = "; ".join(f"record {one.batch_index}: {one.message}" for one in errors[:3])
     raise error(
@@ -140,17 +156,6 @@ def refuse_records(
             "detail": shown if count <= 3 else f"the first three: {shown}",
         },
     )
-
-
-def _why(rule: int, magic: int, rules: Rules, timestamp: int, offset: int, own_magic: int) -> str:
-    if rule == OTHER_MAGIC:
-        return f"its magic {own_magic} is not the outer magic {magic}"
-    if rule == NO_KEY:
-        return "it has no key, and the topic is compacted"
-    if rule == APPEND_TIME:
-        return "its timestamp type is log append time, which a producer does not set"
-    least, most = wrapped(rules.now - rules.before_ms, 64), wrapped(rules.now + rules.after_ms, 64)
-    return f"timestamp {timestamp} of offset {offset} is out of range: from {least} to {most}"
 
 
 class FirstBatch(NamedTuple):
@@ -174,7 +179,7 @@ class FirstBatch(NamedTuple):
         refuse(reason, base_offset=self.base_offset, next_position=self.size, **sides)
 
 
-def check(batch: FirstBatch, rules: Rules) -> None:
+def check_batch(batch: FirstBatch, rules: Rules) -> None:
     """Raises InvalidRecordError for a batch that the sender must not send or the wanted magic cannot store."""
     if rules.from_client:
         if batch.magic >= BATCH_MAGIC:

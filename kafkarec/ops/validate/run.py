@@ -32,12 +32,12 @@ from .rules import (
     Rules,
     ValidatedRecords,
     as_validated,
-    check,
+    check_batch,
     check_rewrite,
     checked_origin,
+    checked_time_limit,
     refuse,
     refuse_records,
-    time_limit,
 )
 
 _COLUMNS = ("timestamp", "key", "value", "headers")
@@ -215,8 +215,8 @@ def validate(
         level=None,
         create_time=TimestampType.of(timestamp_type) is TimestampType.CREATE_TIME,
         compacted=bool(compacted),
-        before_ms=time_limit("timestamp_before_max_ms", timestamp_before_max_ms),
-        after_ms=time_limit("timestamp_after_max_ms", timestamp_after_max_ms),
+        before_ms=checked_time_limit("timestamp_before_max_ms", timestamp_before_max_ms),
+        after_ms=checked_time_limit("timestamp_after_max_ms", timestamp_after_max_ms),
         leader_epoch=checked_int("partition_leader_epoch", partition_leader_epoch, 32),
         from_client=sender == "client",
         now=time.time_ns() // 1_000_000 if now is None else checked_int("now", now, 64),
@@ -234,7 +234,7 @@ def validate(
         most_bytes=NO_LIMIT if max_message_bytes is None else checked_int("max_message_bytes", max_message_bytes, 64),
     )
     if not assign_offsets:
-        return _follower_append(view, request, rules)
+        return _validate_follower_append(view, request, rules)
     if request.batches == 0:
         refuse("request_empty")
     first = FirstBatch(*request.first_batch)
@@ -246,11 +246,11 @@ def validate(
         codec=codec,
         level=None if level is None else checked_level(codec, level),
     )
-    check(first, rules)
+    check_batch(first, rules)
     return _validate_and_assign_offsets(view, request, first, rules)
 
 
-def _follower_append(view: memoryview, request: RequestCheck, rules: Rules) -> ValidatedRecords:
+def _validate_follower_append(view: memoryview, request: RequestCheck, rules: Rules) -> ValidatedRecords:
     """Unchanged batches from the first offset on (UnifiedLog.appendAsFollower)."""
     if request.batches:
         first = FirstBatch(*request.first_batch)
@@ -278,7 +278,7 @@ def _validate_and_assign_offsets(
     if not plain:
         # inner offsets of magic 0 are absolute, so it is rewritten; control batches are never compressed by a broker
         stays = (stays and rules.magic > 0) or (first.codec == 0 and first.is_control)
-    payload = _records(view, request, first, rules, stays)
+    payload = _decompressed_records(view, request, first, rules, stays)
     place = request.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
     stats = RecordStats(*request.stats)
     kept = payload if first.magic >= BATCH_MAGIC else None
@@ -302,7 +302,7 @@ def _validate_and_assign_offsets(
     return rewrite_batch(accepted)
 
 
-def _records(view: memoryview, batches: RequestCheck, first: FirstBatch, rules: Rules, stays: bool) -> Any:
+def _decompressed_records(view: memoryview, batches: RequestCheck, first: FirstBatch, rules: Rules, stays: bool) -> Any:
     """The decompressed records of the one batch; None for plain messages."""
     if first.magic < BATCH_MAGIC and not first.codec:
         return None

@@ -53,13 +53,13 @@ class _Commands:
         for one in report.partitions:
             replicas = self._replicas(one)
             differ = len(replicas) > 1 and any(
-                _needs_salvage(each) or _has_step(each, REPLICA, ERROR) for each in replicas
+                _needs_salvage(each) or _has_finding_for(each, REPLICA, ERROR) for each in replicas
             )
             if not (_needs_salvage(one) or differ):
                 rest.append(one)
             else:
                 (damaged if any(each.total("batches") for each in replicas) else empty).append(one)
-        steps += self._salvage(damaged)
+        steps += self._salvage_commands(damaged)
         gone = [one.name for one in empty]
         gone += [os.path.basename(str(one.file)) for one in report.own_findings if one.kind == "folder_lost"]
         if gone:
@@ -67,33 +67,34 @@ class _Commands:
             steps.append(f"({gone[0]}{more}: no batch is left to save; look for a backup or a replica)")
         steps += self._for_files_left_out(alone=not damaged)
         reindexed_by_salvage = self._is_whole_folder(damaged)  # all partitions are copied, with new indexes
-        steps += _for_each(
-            [] if reindexed_by_salvage else [one for one in rest if _has_step(one, REINDEX, ERROR)], self._reindex
+        steps += _lines_for_each(
+            [] if reindexed_by_salvage else [one for one in rest if _has_finding_for(one, REINDEX, ERROR)],
+            self._reindex_command,
         )
-        compared = [one for one in rest if _has_step(one, REPLICA, ERROR)]
+        compared = [one for one in rest if _has_finding_for(one, REPLICA, ERROR)]
         if compared:
             where = compared[0].name + (f" and {len(compared) - 1} more" if len(compared) > 1 else "")
             steps.append(f"({where}: salvage takes what is missing from a replica, if both folders are named)")
-        steps += _for_each(
-            [one for one in rest if _has_step(one, TXN, ERROR, ANOMALY)],
+        steps += _lines_for_each(
+            [one for one in rest if _has_finding_for(one, TXN, ERROR, ANOMALY)],
             lambda one: command("txn", [one.path]),
         )
         return steps if steps or has_remedies else self._for_anomalies()
 
-    def _salvage(self, damaged: list[PartitionReport]) -> list[str]:
+    def _salvage_commands(self, damaged: list[PartitionReport]) -> list[str]:
         """The salvage commands: one for all partitions if they are in one data folder."""
         if self._is_whole_folder(damaged):
             what = "damaged" if all(one.places for one in damaged) else "damaged or incomplete"
             remark = f"({len(damaged)} partitions are {what}; the others are copied unchanged)"
-            return [command("salvage", [self._report.path], ("-o", self._rescued())), remark]
+            return [command("salvage", [self._report.path], ("-o", self._output_folder())), remark]
         by_name: dict[str, PartitionReport] = {}
         for one in damaged:
             by_name.setdefault(one.name, one)
         alone = len(by_name) == 1
-        return _for_each(
+        return _lines_for_each(
             list(by_name.values()),
             lambda one: command(
-                "salvage", [each.path for each in self._replicas(one)], ("-o", self._target(one, alone))
+                "salvage", [each.path for each in self._replicas(one)], ("-o", self._output_path(one, alone))
             ),
         )
 
@@ -123,7 +124,7 @@ class _Commands:
         for one, files in list(wanted.values())[:_MAX_COMMANDS]:
             paths, bases = [path for path, _ in files], [str(base) for _, base in files]
             place = ("--topic", one.topic), ("--partition", one.partition)
-            steps.append(command("salvage", [one.path, *paths], *place, ("-o", self._target(one, alone))))
+            steps.append(command("salvage", [one.path, *paths], *place, ("-o", self._output_path(one, alone))))
             where = "offset {}, where the file begins" if len(files) == 1 else "offsets {}, where the files begin"
             steps.append(f"({one.name} lacks {where.format(', '.join(bases))})")
         included = {path for _, files in wanted.values() for path, _ in files}
@@ -137,32 +138,32 @@ class _Commands:
 
     def _for_anomalies(self) -> list[str]:
         """The commands if nothing must be repaired: reindex for an index, else explain for the first anomaly."""
-        slow = [one for one in self._report.partitions if _has_step(one, REINDEX, ANOMALY)]
+        slow = [one for one in self._report.partitions if _has_finding_for(one, REINDEX, ANOMALY)]
         if slow:
-            return _for_each(slow, self._reindex)
+            return _lines_for_each(slow, self._reindex_command)
         for one in self._report.findings:
             if one.severity == ANOMALY and one.file and one.position is not None:
                 return [command("explain", [one.file], ("--at", one.position)), f"({one.kind})"]
         return []
 
-    def _reindex(self, one: PartitionReport) -> str:
-        return command("reindex", [one.path], ("-o", self._target(one)))
+    def _reindex_command(self, one: PartitionReport) -> str:
+        return command("reindex", [one.path], ("-o", self._output_path(one)))
 
-    def _rescued(self) -> str:
+    def _output_folder(self) -> str:
         """The folder of all outputs."""
         if self._folder is None:
             self._folder = suggested_output("rescued", self._inputs)
         return self._folder
 
-    def _target(self, one: PartitionReport, alone: bool = False) -> str:
+    def _output_path(self, one: PartitionReport, alone: bool = False) -> str:
         """The output of a command. alone: the only salvage, which makes a folder for the partition in its output;
         several of them cannot share one."""
         if alone:
-            return self._rescued()
+            return self._output_folder()
         name = os.path.basename(os.path.abspath(one.path) if one.topic is None else one.name) or "log"
         while self._targets.setdefault(name, one.path) != one.path:
             name += "-copy"
-        return os.path.join(self._rescued(), name)
+        return os.path.join(self._output_folder(), name)
 
 
 def _needs_salvage(one: PartitionReport) -> bool:
@@ -171,12 +172,12 @@ def _needs_salvage(one: PartitionReport) -> bool:
     ABORT markers, which `reindex` would forget."""
     kinds = {found.kind for found in one.findings}
     in_other_file = {"segment_gap", "other_log_file"} <= kinds
-    in_side_file = bool(one.missing) and _has_step(one, REINDEX, ERROR)
+    in_side_file = bool(one.missing) and _has_finding_for(one, REINDEX, ERROR)
     damaged = any(not is_unchecked(each.reason) for each in one.damage)
-    return damaged or one.damage_left_out > 0 or in_other_file or in_side_file or _has_step(one, SALVAGE, ERROR)
+    return damaged or one.damage_left_out > 0 or in_other_file or in_side_file or _has_finding_for(one, SALVAGE, ERROR)
 
 
-def _has_step(one: PartitionReport, step: str, *severities: str) -> bool:
+def _has_finding_for(one: PartitionReport, step: str, *severities: str) -> bool:
     """Whether there is a finding of these severities that this command repairs. Reindex does not write all side
     files."""
     return any(
@@ -187,7 +188,7 @@ def _has_step(one: PartitionReport, step: str, *severities: str) -> bool:
     )
 
 
-def _for_each(partitions: list[PartitionReport], line: Callable[[PartitionReport], str]) -> list[str]:
+def _lines_for_each(partitions: list[PartitionReport], line: Callable[[PartitionReport], str]) -> list[str]:
     lines = [line(one) for one in partitions[:_MAX_COMMANDS]]
     if len(partitions) > _MAX_COMMANDS:
         lines.append(f"(and the same for {len(partitions) - _MAX_COMMANDS} more partitions)")

@@ -103,7 +103,7 @@ _NUMBERS = 6
 _STREAMS = {"gzip": "members", "snappy": "streams", "zstd": "frames"}
 
 
-def add_audit(step: Step, notes: Findings) -> tuple[int, int | None]:
+def add_audit_findings(step: Step, notes: Findings) -> tuple[int, int | None]:
     """Adds the findings about the good batches of one step; returns the size and offset of its largest record. The size
     is without the record's length; of a message of magic 0 and 1 without its offset and size."""
     largest: tuple[int, int | None] = (0, None)

@@ -363,6 +363,6 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def of_subject(*subjects: str) -> frozenset[str]:
+def kinds_of_subject(*subjects: str) -> frozenset[str]:
     """The kinds that are about one of these."""
     return frozenset(name for name, kind in KINDS.items() if kind.subject in subjects)

@@ -151,7 +151,7 @@ class SideFileFindings(Findings):
             sentence += "; the index is preallocated: the broker still uses it, or rebuilds it at its next start"
         self.add(kind, sentence, severity=severity, file=self._path(name), cause=cause)
 
-    def read_in(self, folder: FolderFiles, name: str, parse: Callable[[bytes, str | None], T]) -> T | None:
+    def read_in_folder(self, folder: FolderFiles, name: str, parse: Callable[[bytes, str | None], T]) -> T | None:
         """As `read`, of a file of a folder."""
         return self.read(name, lambda: folder.folder_file(name), parse)
 

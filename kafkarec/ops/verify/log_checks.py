@@ -77,11 +77,11 @@ class LogCheck:
         self._log, self._path = log, path
         self._own, self._batches = SideFileFindings(path), Findings()
         self._segments: dict[str, SideFileFindings] = {}
-        entries = self._own.read_in(log, leader_epochs.NAME, leader_epochs.read)
+        entries = self._own.read_in_folder(log, leader_epochs.NAME, leader_epochs.read)
         self._epochs = (
             None if entries is None else EpochCheckpointCheck(entries, partial(self._own.report, leader_epochs.NAME))
         )
-        self._own.read_in(log, partition_metadata.NAME, partition_metadata.read)
+        self._own.read_in_folder(log, partition_metadata.NAME, partition_metadata.read)
         self._start: StartingProducers | None = None
         self._base = 0  # of the first segment
         self._has_missing_offsets = False  # whether offsets were missing so far
@@ -123,7 +123,7 @@ class LogCheck:
     def stop(self, error: OSError | KafkaRecordError) -> None:
         """No other segment can be read, either."""
         self.mark_unread()
-        self._own.add("sidefiles_unchecked", f"the log's side files could not be compared: {_reason(error)}")
+        self._own.add("sidefiles_unchecked", f"the log's side files could not be compared: {_error_text(error)}")
 
     def finish(self) -> LogFindings:
         """What was found."""
@@ -140,7 +140,7 @@ class LogCheck:
                     in_folder = self._log.folder.names()
             for one in map(names.segment, in_folder):
                 if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
-                    self._own.read_in(self._log, one.stem + one.suffix, producer_snapshot.read)
+                    self._own.read_in_folder(self._log, one.stem + one.suffix, producer_snapshot.read)
             if self._is_read:
                 found = self._match
                 found.finish()
@@ -155,7 +155,7 @@ class LogCheck:
         assert start is not None
         complete = start.is_complete and self._is_read
 
-        def compared(content: bytes, _: str | None) -> None:
+        def compare(content: bytes, _: str | None) -> None:
             check_snapshot(
                 content,
                 start.states,
@@ -164,7 +164,7 @@ class LogCheck:
                 cleaned=self._has_missing_offsets,
             )
 
-        findings.read(name, reading, compared)
+        findings.read(name, reading, compare)
 
 
 class _SegmentIndexes:
@@ -213,14 +213,14 @@ class _SegmentIndexes:
         for check in self._checks:
             check.add(step)
         start = 0
-        for row, entry in self._without_marker(step, has_gaps or not self._end):
+        for row, entry in self._entries_without_marker(step, has_gaps or not self._end):
             self._transactions.add(states.take(step, start, row))
             start = row
-            self._transactions.add_lost(entry, states)
+            self._transactions.add_lost_marker(entry, states)
         self._transactions.add(states.take(step, start))
         _, self._end = step.rows.byte_range(len(step) - 1)
 
-    def _without_marker(self, step: Step, has_gaps: bool) -> Iterator[tuple[int, AbortedTransaction]]:
+    def _entries_without_marker(self, step: Step, has_gaps: bool) -> Iterator[tuple[int, AbortedTransaction]]:
         """Yields (row, entry) of the .txnindex entries whose offsets are missing before the row. Their markers are
         lost, and the entries are then what is known of them."""
         last = step.cell("last_offset", len(step) - 1)
@@ -243,7 +243,7 @@ class _SegmentIndexes:
         """
         if self._later_segment:
             for entry in self._entries:
-                self._transactions.add_lost(entry, log.states)
+                self._transactions.add_lost_marker(entry, log.states)
         is_closed = self._later_segment and not self._live
         for check in self._checks:
             check.finish(self._end, largest_batch, is_closed, self._findings.is_active)
@@ -255,7 +255,7 @@ class _SegmentIndexes:
             self._transactions.finish(self._aborted, log.is_complete and not cleaned)
 
 
-def _reason(error: OSError | KafkaRecordError) -> str:
+def _error_text(error: OSError | KafkaRecordError) -> str:
     if not isinstance(error, OSError):
         return str(error)
     path = str(error.filename or "a file")
@@ -267,7 +267,7 @@ def add_hanging_of(segments: Sequence[SegmentFile], findings: Findings) -> None:
     try:
         listing = transactions.listing(segments)
     except (OSError, KafkaRecordError) as error:
-        findings.add("sidefiles_unchecked", f"the log's transactions were not checked: {_reason(error)}")
+        findings.add("sidefiles_unchecked", f"the log's transactions were not checked: {_error_text(error)}")
     else:
         _add_hanging(listing, findings)
 

@@ -22,7 +22,7 @@ from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, Lo
 from kafkarec.support.text_table import counted, noun
 
 from .batch_checks import CountedGaps, Gap, check_epochs_between
-from .finding_kinds import COMPARISON, NOTE, of_subject
+from .finding_kinds import COMPARISON, NOTE, kinds_of_subject
 from .findings import Findings
 from .log_checks import LogFindings, add_hanging_of, check_left_out
 from .log_order import LogOrder
@@ -49,13 +49,13 @@ def partition_report(
     segments = files[: len(log.segments_for_reports)]
     _correct_names(log, segments)
     order = _order_by_batches(log, segments, limit)
-    end = _end(log, segments, ends, order)
+    end = _end_verdict(log, segments, ends, order)
     if end.higher and segments and segments[-1].remaining and "segment_misnamed" not in segments[-1].findings:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
         segments[-1] = files[len(segments) - 1] = SegmentCheck(again, limit, None, lambda done: None, 1)
         if along.batches.discard(("transaction_hanging",)):
             add_hanging_of([*log.segments[:-1], again], along.batches)
-    in_order = _in_order(files)
+    in_order = _segments_in_order(files)
     _bound_damage(in_order)
     _report_higher_ends(log, end, findings)
     between = _gaps_between(in_order, findings)
@@ -63,7 +63,11 @@ def partition_report(
         order.apply(segments)
         between = _gaps_between(in_order, Findings())
     gaps, compacted, before_gaps = _check_gaps(log, files, between, data_folder, findings)
-    _report_earlier_indexes(log, findings)
+    orphans = recorded_ends.indexes_without_segment(log)
+    earlier = {base: name for base, name in orphans.items() if base < (log.start_offset or 0)}
+    if earlier:  # below the first segment they prove no loss: a broker deletes the segment first
+        detail = f"{earlier[min(earlier)]} is there, but not its segment; the log begins at offset {log.start_offset}"
+        findings.add("index_without_segment", detail, offset=min(earlier), count=len(earlier))
     check_epochs_between([one.epochs for one in in_order], findings)
     _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
@@ -114,7 +118,7 @@ def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], lim
     """None: the offsets are in order as they are in the files, or the log cannot be read once more."""
     overlap = any(
         (one.offsets.next or 0) > after.base_offset_or_zero > one.base_offset_or_zero
-        for one, after in pairwise(_in_order(segments))
+        for one, after in pairwise(_segments_in_order(segments))
     )
     within = any(kind in one.findings for one in segments for kind in _OUT_OF_ORDER)
     if not (overlap or within) or not all(one.is_log for one in segments):
@@ -126,7 +130,7 @@ def _order_by_batches(log: PartitionFiles, segments: Sequence[SegmentCheck], lim
         return None
 
 
-def _in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
+def _segments_in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
     return sorted((one for one in files if one.is_log), key=lambda one: one.base_offset_or_zero)
 
 
@@ -151,21 +155,21 @@ _MEANINGS = {
 }
 
 
-def _end(
+def _end_verdict(
     log: PartitionFiles, segments: Sequence[SegmentCheck], ends: Sequence[RecordedEnd], order: LogOrder | None
 ) -> EndVerdict:
     """The log's end, and the files that say that it was longer. A last segment that could not be read to its end proves
     nothing about it, and so there are none."""
     if not segments:
         end = recorded_ends.end_without_segments(log, ends)
-        return EndVerdict(end, recorded_ends.above(ends, end))
+        return EndVerdict(end, recorded_ends.ends_above(ends, end))
     nexts = [one.offsets.next for one in segments if one.offsets.next is not None]
     after_last = max(nexts, default=None) if order is None else order.next_offset
     highest = max(after_last or 0, *(one.base_offset_or_zero for one in segments))
     last = segments[-1]
     end = LogEnd(highest, last.good_end, None if after_last is None else after_last - 1)
     is_unread = last.is_unread or any(is_unchecked(one.reason) for one in last.damage)  # the log may go on there
-    return EndVerdict(end, () if is_unread else recorded_ends.above(ends, end))
+    return EndVerdict(end, () if is_unread else recorded_ends.ends_above(ends, end))
 
 
 def _report_higher_ends(log: PartitionFiles, verdict: EndVerdict, findings: Findings) -> None:
@@ -281,12 +285,12 @@ def _check_gaps(
     _leave_out_salvaged(salvaged, gaps, findings)
     for one in files:
         _leave_out_salvaged(salvaged, one.offsets.gaps, one.findings)
-    compacted = data_folder.cleaned(log.topic, log.partition)
+    compacted = data_folder.is_cleaned(log.topic, log.partition)
     if any(one.signs_of_cleaning for one in files):
         compacted = True
     elif compacted is False and (gaps.count or any(one.offsets.gaps.count for one in files)):
-        compacted = recorded_ends.cleaned_meanwhile(log)
-    in_order = _in_order(files)
+        compacted = recorded_ends.was_cleaned_meanwhile(log)
+    in_order = _segments_in_order(files)
     by_path, between_segments = {one.path: one for one in in_order}, {}
     for gap in gaps.listed:
         if gap.position is None:
@@ -311,15 +315,6 @@ def _check_gaps(
             _report_gaps(one.offsets.gaps, compacted, one.findings)
     _report_gaps(gaps, compacted, findings, proofs)
     return gaps, compacted, before_gaps
-
-
-def _report_earlier_indexes(log: PartitionFiles, findings: Findings) -> None:
-    """Indexes without a segment below the log's first one prove no loss: a broker deletes the segment first."""
-    orphans = recorded_ends.indexes_without_segment(log)
-    earlier = {base: name for base, name in orphans.items() if base < (log.start_offset or 0)}
-    if earlier:
-        detail = f"{earlier[min(earlier)]} is there, but not its segment; the log begins at offset {log.start_offset}"
-        findings.add("index_without_segment", detail, offset=min(earlier), count=len(earlier))
 
 
 def _report_gaps(
@@ -350,7 +345,7 @@ def _report_gaps(
 
 # ---- side files
 
-_COMPARED = of_subject(COMPARISON)
+_COMPARED = kinds_of_subject(COMPARISON)
 _BY_PRODUCERS = frozenset(kind for kind in _COMPARED if kind.startswith(("transaction_", "producer_")))
 
 

@@ -21,7 +21,7 @@ from kafkarec.storage import recorded_ends
 from kafkarec.support.text_table import NOTHING, byte_size, counted, lost_offsets, noun, or_nothing, safe
 
 from .advice import next_steps
-from .finding_kinds import ANOMALY, END, ERROR, KINDS, NOTE, SEVERITIES, of_subject
+from .finding_kinds import ANOMALY, END, ERROR, KINDS, NOTE, SEVERITIES, kinds_of_subject
 from .findings import Finding
 from .report_data import (
     DAMAGED,
@@ -36,7 +36,7 @@ from .report_data import (
     ReportData,
 )
 
-_END_KINDS = of_subject(END)
+_END_KINDS = kinds_of_subject(END)
 
 
 def headline(report: ReportData) -> tuple[str, str]:
@@ -49,22 +49,22 @@ def headline(report: ReportData) -> tuple[str, str]:
         counts += f", the largest of {report.largest_record} bytes"
     rate = report.total("size") / report.seconds / 1e6 if report.seconds > 0.5 else 0
     speed = f" ({rate:.0f} MB/s)" if rate >= 1 else ""
-    totals = f"{_named(report)}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
+    totals = f"{_shown_path(report)}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
     if not report.files and report.state != ERROR:
-        return f"NOTHING TO VERIFY: {_named(report)} contains no segment", ""
-    not_checked = f"not checked: {_unchecked(report)}" if _unchecked(report) else ""
+        return f"NOTHING TO VERIFY: {_shown_path(report)} contains no segment", ""
+    not_checked = f"not checked: {_unchecked_text(report)}" if _unchecked_text(report) else ""
     if report.state == "unchecked":
-        head = f"NOT FULLY CHECKED: {_unchecked(report)}; the rest is not damaged"
+        head = f"NOT FULLY CHECKED: {_unchecked_text(report)}; the rest is not damaged"
     elif report.state == "damaged":
         bad = sum(one.lost_bytes for one in report.partitions)
         places = sum(one.places - len(one.unchecked) for one in report.partitions)
-        lost = [f"DAMAGED: {counted(places, 'range')}, {byte_size(bad)} lost", *_all_lost(report.partitions)]
+        lost = [f"DAMAGED: {counted(places, 'range')}, {byte_size(bad)} lost", *_lost_offsets_texts(report.partitions)]
         unread = f"{_unread_count(report)} could not be read completely" if report.unread else ""
-        head = _joined(", ".join(lost), _gone(report), unread, not_checked)
+        head = _joined(", ".join(lost), _lost_without_damage(report), unread, not_checked)
     elif report.state == ERROR:
-        head = _joined(_without_damage(report), not_checked)
+        head = _joined(_head_without_damage(report), not_checked)
     elif report.state == ANOMALY:
-        anomalies = counted(count_of(report.findings, ANOMALY), "anomaly")
+        anomalies = counted(count_by_severity(report.findings, ANOMALY), "anomaly")
         missing = sum(one.missing_offsets for one in report.partitions)
         gaps = f"{counted(missing, 'offset')} missing between segments: compacted or lost" if missing else ""
         head = _joined(f"NOT DAMAGED, with {anomalies} that Kafka accepts without an error", gaps)
@@ -79,34 +79,34 @@ def headline(report: ReportData) -> tuple[str, str]:
     return head, totals
 
 
-def _named(report: ReportData) -> str:
+def _shown_path(report: ReportData) -> str:
     return "standard input" if report.path == "-" else safe(report.path)
 
 
-def _without_damage(report: ReportData) -> str:
+def _head_without_damage(report: ReportData) -> str:
     """The summary for errors without damaged bytes: of the log's end, of files that cannot be read, any others."""
     errors = [one for one in report.findings if one.severity == ERROR and one.kind not in _END_KINDS | READ_FAILURES]
-    beyond = _gone(report)
-    checked = " that was checked" if _unchecked(report) else ""
+    beyond = _lost_without_damage(report)
+    checked = " that was checked" if _unchecked_text(report) else ""
     good = f"every batch{checked} can be read" if report.total("batches") else "there are no batches"
     read = f"{_unread_count(report)} could not be read" if report.unread else good
     restored = [one for one in errors if one.kind == "header_restored"]
     if restored and len(restored) == len(errors):
-        wrong = f"header fields of {counted(count_of(restored, ERROR), 'batch')}, which can be restored"
+        wrong = f"header fields of {counted(count_by_severity(restored, ERROR), 'batch')}, which can be restored"
         return _joined(f"DAMAGED: {wrong}; {read}", beyond)
     if errors:
-        count = count_of(errors, ERROR)
+        count = count_by_severity(errors, ERROR)
         are = "is" if count == 1 else "are"
         there = f"{read}, {'and' if report.unread else 'but'} there {are} {counted(count, 'error')}"
         lost = sum(one.lost_offsets - one.beyond_end for one in report.partitions)
-        gaps = f"{counted(lost, 'offset')} lost{_in_gaps(report.partitions, lost)}" if lost else ""
+        gaps = f"{counted(lost, 'offset')} lost{_in_gaps_text(report.partitions, lost)}" if lost else ""
         return _joined(f"INCONSISTENT: {there}", gaps, beyond)
     if beyond:
         return f"INCOMPLETE: {read}; {beyond}"
     return f"COULD NOT READ EVERYTHING: {_unread_count(report)}; the rest is not damaged"
 
 
-def _unchecked(report: ReportData) -> str:
+def _unchecked_text(report: ReportData) -> str:
     """The batches above a limit or without a library; empty: none."""
     batches = [one for partition in report.partitions for one in partition.unchecked]
     size = byte_size(sum(one.length for one in batches))
@@ -121,13 +121,13 @@ def _unread_count(report: ReportData) -> str:
     return counted(len(report.unread), "file or folder")
 
 
-def _gone(report: ReportData) -> str:
+def _lost_without_damage(report: ReportData) -> str:
     """What is lost without damage: folders, and the ends of logs; empty: nothing is known to be."""
     folders = sorted(str(one.file) for one in report.own_findings if one.kind == "folder_lost")
-    return _joined(recorded_ends.lost_folders_text(folders), _beyond_end(report.partitions))
+    return _joined(recorded_ends.lost_folders_text(folders), _beyond_end_text(report.partitions))
 
 
-def _beyond_end(partitions: Sequence[PartitionReport]) -> str:
+def _beyond_end_text(partitions: Sequence[PartitionReport]) -> str:
     """What the highest recorded end of a log means, and how many other logs have one; empty: there is none."""
     ended = sorted((one for one in partitions if one.end.higher), key=lambda one: one.end.rank)
     if not ended:
@@ -137,22 +137,22 @@ def _beyond_end(partitions: Sequence[PartitionReport]) -> str:
     return f"{ended[0].end.headline}{where}{more}"
 
 
-def _all_lost(partitions: Sequence[PartitionReport]) -> list[str]:
-    """The offsets lost by damage and in gaps, without those above a log's end, which `_beyond_end` counts."""
+def _lost_offsets_texts(partitions: Sequence[PartitionReport]) -> list[str]:
+    """The offsets lost by damage and in gaps, without those above a log's end, which `_beyond_end_text` counts."""
     spans = {(one.file, one.lost_from, one.lost_to): one for partition in partitions for one in partition.lost_ranges}
     known = sum(one.lost_offsets - one.beyond_end for one in partitions)
-    in_gaps = _in_gaps(partitions, known)
+    in_gaps = _in_gaps_text(partitions, known)
     counted_above = [one for one in partitions if one.beyond_end]
     open_end = any(one.lost_at_an_end for one in partitions if one not in counted_above)
     if len(spans) == 1 and not in_gaps and (open_end or not counted_above):
-        return [lost_by(*spans.values())]
+        return [lost_offsets_text(*spans.values())]
     if not known:
         return ["the number of lost offsets is not known"] if open_end else []
     more = ", and at a log's start or end a number that is not known" if open_end else ""
     return [f"at most {counted(known, 'offset')}{in_gaps}{more}"]
 
 
-def _in_gaps(partitions: Sequence[PartitionReport], lost: int) -> str:
+def _in_gaps_text(partitions: Sequence[PartitionReport], lost: int) -> str:
     """How many of the lost offsets are missing without damaged bytes; empty: none."""
     missing = sum(one.missing_offsets for one in partitions)
     if missing == lost:
@@ -160,12 +160,12 @@ def _in_gaps(partitions: Sequence[PartitionReport], lost: int) -> str:
     return f", {missing} of them in gaps" if missing else ""
 
 
-def count_of(findings: Sequence[Finding], severity: str) -> int:
+def count_by_severity(findings: Sequence[Finding], severity: str) -> int:
     """The number of positions of the findings of a severity."""
     return sum(one.count for one in findings if one.severity == severity)
 
 
-def lost_by(one: Damage) -> str:
+def lost_offsets_text(one: Damage) -> str:
     """The offsets that a damage may have lost."""
     words = lost_offsets(one.lost_from, one.lost_to)
     if is_unchecked(one.reason):
@@ -230,11 +230,11 @@ def document(report: ReportData, everything: bool = False, page: bool = False) -
     shown = [one for one in report.partitions if limits is _ALL or one.state != "ok" or is_alone]
     lines = max(min(limits.lines, limits.all_lines // max(min(len(shown), limits.in_detail), 1) - 4), 4)
     with_notes = is_alone or limits is not _SCREEN
-    sections += [_detail(one, lines, with_notes, limits) for one in shown[: limits.in_detail]]
+    sections += [_partition_section(one, lines, with_notes, limits) for one in shown[: limits.in_detail]]
     if len(shown) > limits.in_detail:
         more = limits.more(len(shown) - limits.in_detail, "partition", " with findings")
         sections.append(ReportSection("More", [f"and {more}"], title_in_text=False))
-    own = list(_findings(report.own_findings, limits.lines, limits))
+    own = list(_finding_blocks(report.own_findings, limits.lines, limits))
     sections.append(ReportSection("The data folder", own, title_in_text=False))
     steps = next_steps(report)
     to_do: list[Block] = ["", Commands("next", [("", step) for step in steps])] if steps else []
@@ -244,14 +244,7 @@ def document(report: ReportData, everything: bool = False, page: bool = False) -
     return Document("verify", blocks, head, report.state)
 
 
-def _lost_offsets(one: PartitionReport) -> str:
-    """An upper bound of a partition's lost offsets: `45`, or `45+` with damage at its start or end; `-`: none."""
-    if one.lost_at_an_end:
-        return f"{one.lost_offsets}+"
-    return str(one.lost_offsets) if one.lost_bytes or one.lost_offsets else "-"
-
-
-def _detail(one: PartitionReport, lines: int, with_notes: bool, limits: ReportLimits) -> ReportSection:
+def _partition_section(one: PartitionReport, lines: int, with_notes: bool, limits: ReportLimits) -> ReportSection:
     blocks: list[Block] = []
     damaged = [file for file in one.files if file.places]
     files = damaged
@@ -261,7 +254,11 @@ def _detail(one: PartitionReport, lines: int, with_notes: bool, limits: ReportLi
         files.sort(key=lambda file: not file.places)
     most = max(lines // 6, 1)
     for file in files[:most]:
-        blocks += ["", _map(file), *_damage(file, max(lines // max(min(len(damaged), 2), 1) - 3, 2), limits)]
+        blocks += [
+            "",
+            _file_map(file),
+            *_damage_blocks(file, max(lines // max(min(len(damaged), 2), 1) - 3, 2), limits),
+        ]
     if limits.files and len(one.files) > len(files[:most]):
         without = "" if len(files) > most else ", without findings"
         blocks.append(f"{counted(len(one.files) - len(files[:most]), 'more file')}{without}")
@@ -275,7 +272,7 @@ def _detail(one: PartitionReport, lines: int, with_notes: bool, limits: ReportLi
             old = together.get(key)
             together[key] = each if old is None else replace(old, count=old.count + each.count)
         findings = list(together.values())
-    found = list(_findings(findings, lines, limits))
+    found = list(_finding_blocks(findings, lines, limits))
     blocks += ["", *found] if found else []
     title = f"{one.name} ({one.path})" if one.name != one.path else one.path
     return ReportSection(title, blocks, state=one.state)
@@ -288,9 +285,14 @@ _OF_PARTITION: dict[str, Callable[[PartitionReport], str]] = {
     "records": lambda one: str(one.total("records")),
     "ranges": lambda one: str(one.places or NOTHING),
     "bytes lost": lambda one: str(one.lost_bytes or NOTHING),
-    "offsets lost": _lost_offsets,
-    "errors": lambda one: str(count_of(one.findings, ERROR) or NOTHING),
-    "anomalies": lambda one: str(count_of(one.findings, ANOMALY) or NOTHING),
+    # an upper bound: `45`, or `45+` with damage at its start or end
+    "offsets lost": lambda one: (
+        f"{one.lost_offsets}{'+' * one.lost_at_an_end}"
+        if one.lost_at_an_end or one.lost_bytes or one.lost_offsets
+        else NOTHING
+    ),
+    "errors": lambda one: str(count_by_severity(one.findings, ERROR) or NOTHING),
+    "anomalies": lambda one: str(count_by_severity(one.findings, ANOMALY) or NOTHING),
 }
 
 
@@ -302,7 +304,7 @@ def _bar(files: Iterable[FileReport], line: str = "", **options: Any) -> Bar:
     return Bar(line, [(one.state, one.length) for file in files for one in file.ranges], **options)
 
 
-def _map(file: FileReport) -> Bar:
+def _file_map(file: FileReport) -> Bar:
     """A file as a map of its bytes, as text with one sign or more per range: damage of a single byte is visible."""
     cells = [GOOD] * MAP_WIDTH
     for one in file.ranges:
@@ -320,16 +322,16 @@ def _map(file: FileReport) -> Bar:
     return _bar([file], f"{size}, {counts}, {span}", title=file.name, drawing=[f"  {file.name}  {size}", drawing])
 
 
-def _damage(file: FileReport, limit: int, limits: ReportLimits) -> Iterator[Block]:
+def _damage_blocks(file: FileReport, limit: int, limits: ReportLimits) -> Iterator[Block]:
     """The damaged ranges of a file: adjacent damage, without good batches between, has lost the same offsets."""
     if not file.damage:
         return
-    groups = list(islice(_adjacent(file.damage), limit - 1))
+    groups = list(islice(_adjacent_groups(file.damage), limit - 1))
     lines, rows = [], []
     for first, *more in groups:
         begin, last = first.position, (first, *more)[-1]
         end = last.position + last.length
-        lost, why = lost_by(first), first.reason
+        lost, why = lost_offsets_text(first), first.reason
         values = comparison(first.reason, {"expected": first.expected, "found": first.found, "detail": first.cause})
         if begins_with_zeros(first.reason, first.found):
             why = f"zeros [{first.reason}]"
@@ -346,7 +348,7 @@ def _damage(file: FileReport, limit: int, limits: ReportLimits) -> Iterator[Bloc
         yield f"    and {limits.more(rest, 'range')}"
 
 
-def _adjacent(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
+def _adjacent_groups(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
     group: list[Damage] = []
     for one in damage:
         if group and group[-1].position + group[-1].length != one.position:
@@ -360,10 +362,10 @@ def _adjacent(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
 # ---- findings
 
 
-def _findings(findings: Iterable[Finding], limit: int, limits: ReportLimits) -> Iterator[Block]:
+def _finding_blocks(findings: Iterable[Finding], limit: int, limits: ReportLimits) -> Iterator[Block]:
     found = sorted(findings, key=_by_severity)
     if found:
-        yield ReportTable.of(found[:limit], _OF_FINDING, lines=list(map(_line, found[:limit])))
+        yield ReportTable.of(found[:limit], _OF_FINDING, lines=list(map(_finding_line, found[:limit])))
     if len(found) > limit:
         yield f"  and {limits.more(len(found) - limit, 'finding')}"
 
@@ -378,7 +380,7 @@ def _file_name(one: Finding) -> str:
     return "" if one.file is None else "/".join(one.file.split("/")[-parts:])
 
 
-def _line(one: Finding) -> str:
+def _finding_line(one: Finding) -> str:
     file = _file_name(one)
     place = f" at byte {one.position}" if one.position is not None else ""
     where = f"{file}{place}: " if file or place else ""

@@ -18,7 +18,7 @@ from kafkarec.damage import Damage, Restored, is_read_failure, is_unchecked
 from kafkarec.sources.read_failures import DISK, LIMIT, OTHER
 from kafkarec.storage.recorded_ends import EndVerdict, LogEnd
 
-from .finding_kinds import ANOMALY, ERROR, READ_FAILURE, of_subject
+from .finding_kinds import ANOMALY, ERROR, READ_FAILURE, kinds_of_subject
 from .findings import Finding
 
 GOOD, DAMAGED, UNREADABLE, UNCHECKED, PREALLOCATED, TAIL = report.STATES
@@ -26,7 +26,7 @@ _NO_END = EndVerdict(LogEnd(0, 0, None))
 STATES = ("damaged", "error", "unchecked", "anomaly", "ok")
 """What a file, a partition or all of them can be, the worst first. unchecked: all that is wrong are payloads above a
 limit or without a library."""
-READ_FAILURES = of_subject(READ_FAILURE)
+READ_FAILURES = kinds_of_subject(READ_FAILURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class FileReport:
 
     @property
     def state(self) -> str:
-        return _state(self.damage, self.damage_left_out, self.findings)
+        return _worst_state(self.damage, self.damage_left_out, self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         shown = {name: getattr(self, name) for name in self.__slots__}
@@ -155,7 +155,7 @@ class PartitionReport:
     @property
     def state(self) -> str:
         """The worst of STATES."""
-        return _state(self.damage, self.damage_left_out, self.findings)
+        return _worst_state(self.damage, self.damage_left_out, self.findings)
 
     @property
     def lost_offsets(self) -> int:
@@ -235,7 +235,7 @@ class ReportData:
 
     @property
     def state(self) -> str:
-        return _state(self.damage, sum(file.damage_left_out for file in self.files), self.findings)
+        return _worst_state(self.damage, sum(file.damage_left_out for file in self.files), self.findings)
 
     def exit_status(self, strict: bool = False) -> int:
         """The exit status of the command line.
@@ -295,7 +295,7 @@ class ReportData:
         return f"<Report: {self.state}, {sums}, {len(self.damage)} damaged ranges, {len(self.findings)} findings>"
 
 
-def _state(damage: Iterable[Damage], left_out: int, findings: Iterable[Finding]) -> str:
+def _worst_state(damage: Iterable[Damage], left_out: int, findings: Iterable[Finding]) -> str:
     reasons, severities = {one.reason for one in damage}, {one.severity for one in findings}
     if left_out or not all(map(is_unchecked, reasons)):
         return "damaged"

@@ -56,20 +56,22 @@ def check_all(
         share = total // readers
     failure: list[Exception] = []  # of a thread, which stops the others
 
-    def tick(file: Any, done: int) -> None:
+    def on_progress(file: Any, done: int) -> None:
         if failure:
             raise failure[0]
         if progress is not None and done:
             progress(file.path, done, file.size)
 
-    def run(log: PartitionFiles, files: Sequence[Any], whole: bool) -> tuple[list[SegmentCheck], LogFindings | None]:
+    def check_files(
+        log: PartitionFiles, files: Sequence[Any], whole: bool
+    ) -> tuple[list[SegmentCheck], LogFindings | None]:
         """Checks some files of a log, or all of them (`whole`) and along it."""
         try:
             along = LogCheck(log, sequences) if whole else None
             checked = []
             for file in files:
                 of_log = along if file in log.segments else None
-                checked.append(SegmentCheck(file, limit, of_log, partial(tick, file), decoders))
+                checked.append(SegmentCheck(file, limit, of_log, partial(on_progress, file), decoders))
                 if along is not None and checked[-1].is_unread:
                     along.mark_unread()
             return checked, None if along is None else along.finish()
@@ -82,7 +84,7 @@ def check_all(
         whole = len(files) < 2 or size <= share
         units += [(log, part, whole) for part in ([files] if whole else [[file] for file in files])]
     try:
-        found = list(run_in_threads((partial(run, *unit) for unit in units), readers))
+        found = list(run_in_threads((partial(check_files, *unit) for unit in units), readers))
     except KeyboardInterrupt:
         failure[:] = [RuntimeError("interrupted")]
         raise
@@ -90,11 +92,11 @@ def check_all(
     for log, parts in groupby(zip(units, found, strict=True), lambda one: one[0][0]):
         [*of_log] = (result for _, result in parts)
         checked = [file for files, _ in of_log for file in files]
-        results.append((checked, of_log[0][1] or _along_again(log, checked, limit, sequences)))
+        results.append((checked, of_log[0][1] or _check_along_again(log, checked, limit, sequences)))
     return results
 
 
-def _along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int, sequences: bool) -> LogFindings:
+def _check_along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int, sequences: bool) -> LogFindings:
     """The checks along a log whose segments were checked apart: from headers and markers, and from everything where a
     checksum is wrong. Of a remote log without indexes all headers would be fetched for nothing."""
     along = LogCheck(log, sequences)
@@ -174,13 +176,13 @@ def verify(
             for one in recorded_ends.missing_folders(data_folders.values(), x):
                 own.add("folder_lost" if one.is_lost else "log_missing", one.why, file=one.path)
 
-        def read(
+        def reports_of(
             logs: Sequence[PartitionFiles], data_folders: dict[str, DataFolderState], progress: FileProgress | None
         ) -> list[tuple[PartitionReport, bool]]:
             """The reports of logs, and whether one that is not fine was changed by a broker while it was read."""
             known = []
             for log in logs:  # read before them: a broker may be writing both
-                files, folder = _files(log), DataFolderState.above(log, data_folders)
+                files, folder = _inodes_and_sizes(log), DataFolderState.of_log(log, data_folders)
                 known.append((files, folder, recorded_ends.read(log, folder)))
             made = []
             results = check_all(logs, max_decompressed_bytes, sequences, threads, progress)
@@ -190,13 +192,14 @@ def verify(
             return made
 
         partitions = []
-        folders = [one.folder for one in data_folders.values() if one.folder]  # `read` adds those above single logs
-        for log, (report, changed) in zip(logs, read(logs, data_folders, progress), strict=True):
+        # `reports_of` adds those above single logs
+        folders = [one.folder for one in data_folders.values() if one.folder]
+        for log, (report, changed) in zip(logs, reports_of(logs, data_folders, progress), strict=True):
             if changed:
                 again = log
                 if log.is_folder and log.folder is not None and os.path.isdir(log.folder.path):
                     again = PartitionFiles.of(log.folder, log.topic, log.partition)
-                [(report, changed)] = read([again], recorded_ends.data_folders(folders), None)
+                [(report, changed)] = reports_of([again], recorded_ends.data_folders(folders), None)
                 if changed:
                     note = Findings()
                     note.add("changed_meanwhile", "changed twice while it was verified: a broker is writing to it")
@@ -208,7 +211,7 @@ def verify(
     return Report(str(x.path), tuple(partitions), tuple(own), time.monotonic() - begin)
 
 
-def _files(log: PartitionFiles) -> dict[str, tuple[int, int]]:
+def _inodes_and_sizes(log: PartitionFiles) -> dict[str, tuple[int, int]]:
     """(inode, size) of the local segments of a log, and of the epochs and snapshots beside them, by path."""
     paths = [segment.path for segment in log.segments if isinstance(segment.folder, LocalFolder)]
     if isinstance(log.folder, LocalFolder):
@@ -227,7 +230,7 @@ def _files(log: PartitionFiles) -> dict[str, tuple[int, int]]:
 def _was_changed(log: PartitionFiles, before: dict[str, tuple[int, int]]) -> bool:
     """Whether a segment or snapshot was removed, replaced or truncated since, or a leader epoch began. That the last
     segment grows, and that a snapshot is added, is no change."""
-    now, last = _files(log), log.segments[-1].path if log.segments else None
+    now, last = _inodes_and_sizes(log), log.segments[-1].path if log.segments else None
     for path, (inode, size) in before.items():
         found, now_size = now.get(path, (None, 0))
         if found != inode or now_size < size or (now_size > size and path != last):

@@ -30,7 +30,7 @@ from .batch_checks import (
     HEADER,
     FileEpochCheck,
     FileOffsetCheck,
-    add_audit,
+    add_audit_findings,
     check_control_records,
     check_headers,
     ends_with_footer,
@@ -93,7 +93,7 @@ class SegmentCheck:
                 try:
                     with closing(walk([segment], verify_request(limit), threads=threads)) as steps:
                         for step in steps:
-                            self._take(step, rows, along)
+                            self._check_step(step, rows, along)
                             progress(self._end)
                 finally:
                     self.batches, self.records, self.good_bytes, largest, self.signs_of_cleaning = rows.sums
@@ -149,7 +149,7 @@ class SegmentCheck:
         found |= {name: tuple(found[name]) for name in ("damage", "restored", "findings")}
         return FileReport(**found)
 
-    def _take(self, step: Step, rows: RowCheck, along: LogCheck | None) -> None:
+    def _check_step(self, step: Step, rows: RowCheck, along: LogCheck | None) -> None:
         for one in step.damage:
             if one.reason == "unreadable":
                 self.unreadable_bytes += one.length
@@ -173,7 +173,7 @@ class SegmentCheck:
                 self.epochs.check(step, self.findings)
             if flags & HEADER:
                 check_headers(step, self.findings)
-            largest, offset = add_audit(step, self.findings)
+            largest, offset = add_audit_findings(step, self.findings)
             if largest > self.largest_record:
                 self.largest_record, self.largest_record_offset = largest, offset
             check_control_records(step, self.findings)

@@ -63,7 +63,7 @@ class IndexCheck(Generic[E]):
         for number in falls:
             previous, entry = index[number - 1 : number + 1]
             what = f"does not ascend: it follows {self._described(previous)}{self.effect_of_fall}"
-            self._add(self.order_kind, number, entry, what)
+            self._report_entry(self.order_kind, number, entry, what)
         numbers = range(usable)
         self._numbers: Sequence[int] = sorted(numbers, key=columns[1].__getitem__) if falls else numbers
         self._values, self._places = (array("q", map(column.__getitem__, self._numbers)) for column in columns)
@@ -87,14 +87,14 @@ class IndexCheck(Generic[E]):
         live            the file was copied while it was written, or its broker crashed, so it may be ahead of the log
         """
 
-    def _add(self, kind: str, number: int, entry: E, what: str, severity: str | None = None) -> None:
+    def _report_entry(self, kind: str, number: int, entry: E, what: str, severity: str | None = None) -> None:
         self._report(kind, f"entry {number} ({self._described(entry)}) {what}", severity)
 
     @abstractmethod
     def _described(self, entry: E) -> str:
         """The two fields in words."""
 
-    def _until(self, place: int) -> Iterator[tuple[int, E]]:
+    def _entries_up_to(self, place: int) -> Iterator[tuple[int, E]]:
         """Yields the (number, entry) pairs up to a place."""
         places, end = self._places, place - self._place_base
         while self._at < len(places) and places[self._at] <= end:
@@ -102,8 +102,8 @@ class IndexCheck(Generic[E]):
             self._at += 1
             yield number, self._index[number]
 
-    def _rest(self) -> Iterator[tuple[int, E]]:
-        return self._until(self._places[-1] + self._place_base) if self._places else iter(())
+    def _remaining_entries(self) -> Iterator[tuple[int, E]]:
+        return self._entries_up_to(self._places[-1] + self._place_base) if self._places else iter(())
 
     def _take_usual(self, rows: BatchRows) -> bool:
         """Takes the batches of a step if each entry up to the last one has the place of one, and its value."""
@@ -137,12 +137,12 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
                 self._reached = max(self._reached, self._places[self._at - 1])
             return
         for position, base, last in zip(*map(step.column, ("position", "base_offset", "last_offset")), strict=True):
-            for number, entry in self._until(position):
+            for number, entry in self._entries_up_to(position):
                 if entry.position == position:
-                    self._check(number, entry, base, last)
+                    self._check_entry(number, entry, base, last)
                 else:
                     what = f"points into a batch: the next one begins at byte {position}"
-                    self._add("index_position", number, entry, what)
+                    self._report_entry("index_position", number, entry, what)
                 self._reached = max(self._reached, entry.position)
             # An offset above the entry's batch: if it is the last offset of a later batch, the broker stored that of an
             # append of several batches.
@@ -152,34 +152,34 @@ class OffsetIndexCheck(IndexCheck[OffsetEntry]):
                     self._waiting.append((number, entry))
                 elif entry.offset == last:
                     what = "has the last offset of an append of several batches, as brokers before 4.1 write it"
-                    self._add("index_append", number, entry, f"{what}: harmless")
+                    self._report_entry("index_append", number, entry, f"{what}: harmless")
                 else:
                     what = f"points at a batch without its offset: a later batch, which ends at {last}, has it"
-                    self._add("index_offset", number, entry, what, ANOMALY)
+                    self._report_entry("index_offset", number, entry, what, ANOMALY)
             self._last = last
 
-    def _check(self, number: int, entry: OffsetEntry, base: int | None, last: int) -> None:
+    def _check_entry(self, number: int, entry: OffsetEntry, base: int | None, last: int) -> None:
         if self._last is not None and entry.offset <= self._last:
             what = (
                 f"points too far: the batch before it ends at offset {self._last}, so a search for {entry.offset} does "
                 "not find it"
             )
-            self._add("index_offset", number, entry, what)
+            self._report_entry("index_offset", number, entry, what)
         elif entry.offset > last:
             self._waiting.append((number, entry))
         elif base is not None and entry.offset < base:
             what = f"points at a batch without its offset, with the offsets {base} to {last}"
-            self._add("index_offset", number, entry, what, ANOMALY)
+            self._report_entry("index_offset", number, entry, what, ANOMALY)
 
     def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
         """Reports entries beyond the last batch, and a truncated index."""
         severity, why = (ANOMALY, _AHEAD) if live else (None, "")
-        for number, entry in self._rest():
-            self._add("index_position", number, entry, f"points beyond the log's end, {end}{why}", severity)
+        for number, entry in self._remaining_entries():
+            self._report_entry("index_position", number, entry, f"points beyond the log's end, {end}{why}", severity)
         for number, entry in self._waiting:
             what = f"is above the segment's last offset, {self._last}"
             what += why or ": a broker regards the segment as empty"
-            self._add("index_offset", number, entry, what, severity)
+            self._report_entry("index_offset", number, entry, what, severity)
         spacing = self._reached // len(self._index) if len(self._index) else 4096
         without = end - self._reached
         if self._last is not None and without > _MAX_WITHOUT_ENTRY + largest_batch + 8 * spacing:
@@ -212,28 +212,28 @@ class TimeIndexCheck(IndexCheck[TimeEntry]):
             earlier_largest = self._largest
             if max_timestamp is not None and (earlier_largest is None or max_timestamp > earlier_largest):
                 self._largest = max_timestamp
-            for number, entry in self._until(last):
+            for number, entry in self._entries_up_to(last):
                 inside = base is None or entry.offset >= base
-                self._check(number, entry, self._largest if inside else earlier_largest)
+                self._check_entry(number, entry, self._largest if inside else earlier_largest)
             self._last = last
 
-    def _check(self, number: int, entry: TimeEntry, largest: int | None) -> None:
+    def _check_entry(self, number: int, entry: TimeEntry, largest: int | None) -> None:
         if largest is not None and entry.timestamp < largest:
             what = f"is too early: the largest timestamp up to that offset is {largest}: searches by time miss records"
-            self._add("time_largest", number, entry, what)
+            self._report_entry("time_largest", number, entry, what)
         elif largest is None or entry.timestamp > largest:
             limit = "no timestamp" if largest is None else f"{largest} at most"
             what = (
                 f"is later than all records up to that offset ({limit}): retention by time keeps the segment too long"
             )
-            self._add("time_largest", number, entry, what, ANOMALY)
+            self._report_entry("time_largest", number, entry, what, ANOMALY)
 
     def finish(self, end: int, largest_batch: int, closed: bool, live: bool = False) -> None:
         """Reports entries beyond the last batch, and a missing last entry."""
         severity, why = (ANOMALY, _AHEAD) if live else (None, "")
-        for number, entry in self._rest():
+        for number, entry in self._remaining_entries():
             segment = "is empty" if self._last is None else f"ends at offset {self._last}"
-            self._add("time_offset", number, entry, f"is beyond the segment, which {segment}{why}", severity)
+            self._report_entry("time_offset", number, entry, f"is beyond the segment, which {segment}{why}", severity)
         latest = None if self._last_entry is None else self._last_entry.timestamp
         if closed and self._largest is not None and (latest is None or latest < self._largest):
             last = "there is no entry" if latest is None else f"the last entry has timestamp {latest}"
@@ -303,7 +303,7 @@ class TxnIndexCheck:
         self._abort_markers: set[tuple[int, int]] = set()
         self._lost: set[tuple[int, int]] = set()
 
-    def add_lost(self, entry: AbortedTransaction, states: ProducerStates) -> None:
+    def add_lost_marker(self, entry: AbortedTransaction, states: ProducerStates) -> None:
         """Adds an entry whose marker's offset is missing in the log. If its transaction is open there, the marker is
         lost, and the entry proves it."""
         ended = states.end_by_index(entry)

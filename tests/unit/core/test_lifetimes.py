@@ -130,7 +130,7 @@ class Restoring(SimpleNamespace):
 
     restore, first_offset = True, None
 
-    def restores(self, at: Decoder, start: int, end: int, reason: str, fault: dict[str, Any]) -> bool:
+    def try_to_restore(self, at: Decoder, start: int, end: int, reason: str, fault: dict[str, Any]) -> bool:
         return at.read_restored(bytearray(self.right), start, {"batch_length": (0, 1, "x")})
 
 

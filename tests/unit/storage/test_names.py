@@ -77,15 +77,15 @@ def test_no_partition_folders(name: str) -> None:
 
 
 def test_tiered_layouts() -> None:
-    aiven = names.segment_owner(f"s3://bucket/pre/fix/a-b-{UUID}/7/{OFFSET}-{SEGMENT_UUID}.log")
+    aiven = names.topic_partition_of_path(f"s3://bucket/pre/fix/a-b-{UUID}/7/{OFFSET}-{SEGMENT_UUID}.log")
     assert aiven == ("a-b", 7)
-    assert names.segment_owner(f"/tiered/orders-3-{UUID}/{OFFSET}-{SEGMENT_UUID}.log.zst") == ("orders", 3)
-    assert names.segment_owner(f"backup/orders-7-{OFFSET}.log.gz") == ("orders", 7)
-    assert names.segment_owner(f"/data/orders-7/{OFFSET}.log") == ("orders", 7)
-    assert names.segment_owner(f"/data/orders-7/date=2026-11-01/{OFFSET}.log") == ("orders", 7)
-    assert names.segment_owner(f"/data/orders/{OFFSET}.log") == (None, None)
-    assert names.segment_owner("/data/backup-2024/x.bin") == (None, None)
-    assert names.segment_owner(f"{OFFSET}.log") == (None, None)
+    assert names.topic_partition_of_path(f"/tiered/orders-3-{UUID}/{OFFSET}-{SEGMENT_UUID}.log.zst") == ("orders", 3)
+    assert names.topic_partition_of_path(f"backup/orders-7-{OFFSET}.log.gz") == ("orders", 7)
+    assert names.topic_partition_of_path(f"/data/orders-7/{OFFSET}.log") == ("orders", 7)
+    assert names.topic_partition_of_path(f"/data/orders-7/date=2026-11-01/{OFFSET}.log") == ("orders", 7)
+    assert names.topic_partition_of_path(f"/data/orders/{OFFSET}.log") == (None, None)
+    assert names.topic_partition_of_path("/data/backup-2024/x.bin") == (None, None)
+    assert names.topic_partition_of_path(f"{OFFSET}.log") == (None, None)
     wide = names.segment(f"{OFFSET}-{uuid.UUID(int=7)}.log")
     assert wide is not None and wide.segment_id == str(uuid.UUID(int=7))
 

@@ -40,7 +40,7 @@ def audited(data: bytes) -> tuple[list[Finding], list[int]]:
     """The audit's findings, and the positions of the good batches."""
     notes, positions = Findings("file"), list[int]()
     for step in walk([data], AUDITED):
-        batch_checks.add_audit(step, notes)
+        batch_checks.add_audit_findings(step, notes)
         positions += step.column("position")
     return sorted(map(plainly, notes), key=str), positions
 
