@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
                 elif log.segments:
                     listed.append((log, log.segments, True))
             rows = []
-            with progress.shown(input_logs.segments(logs_of(one))) as tick:
+            with progress.show_segments_read(input_logs.segments(logs_of(one))) as tick:
                 # Remote segments are read by several threads.
                 for row in map_requests(partial(_read_row, full=args.full), listed, one.fetched is not None):
                     rows.append(row)

@@ -36,7 +36,7 @@ from .shared_options import (
     WrongUse,
     add_partition,
     errors_named,
-    number_of,
+    number_parser,
     output_path,
 )
 
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="compare only, write nothing")
     parser.add_argument(
         "--index-interval",
-        type=number_of(f"bytes from 0 to {INT_MAX}", most=INT_MAX),
+        type=number_parser(f"bytes from 0 to {INT_MAX}", most=INT_MAX),
         default=DEFAULT_INTERVAL,
         metavar="BYTES",
         help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     with (
         durable.FileGroup() as files,
         output_files.new_folder(args) if path is not None else nullcontext() as new,
-        progress.shown(input_logs.segments(logs), progress.when_printing(sys.stdout)) as tick,
+        progress.show_segments_read(input_logs.segments(logs), progress.when_printing(sys.stdout)) as tick,
     ):
         report: list[tuple[Log, list[RebuiltFile]]] = []
         values: list[dict[str, Any]] = []
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
             for rebuilt in _rebuilt(log, args.index_interval, unread):
                 if rebuilt.segment is not None:
                     tick(rebuilt.segment.path, progress.size_of(rebuilt.segment))
-                for made in _files(log, rebuilt):
+                for made in _compared_files(log, rebuilt):
                     if path is not None and made.compared != DROPPED:
                         if made.name in taken:  # of 0.log and 0.log.gz
                             whole = os.path.join(path, name, made.name)
@@ -195,7 +195,7 @@ def _names(logs: list[Log]) -> list[str]:
     return named
 
 
-def _files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
+def _compared_files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
     """Yield the new files, each compared with the old one."""
     segment = rebuilt.segment
     for name, data in rebuilt.files.items():
