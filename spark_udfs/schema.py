@@ -67,7 +67,7 @@ BATCH_COLUMNS = (
 )
 
 
-def sources(columns: Columns) -> list[str]:
+def kafkarec_names(columns: Columns) -> list[str]:
     """The names of the columns that kafkarec decodes."""
     return [column.source for column in columns if column.source]
 

@@ -14,7 +14,7 @@ BINARY = pa.binary()
 
 
 def decode(values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataType = BINARY, **more: Any) -> pa.Array:
-    options = function_options.make(mode=mode, **more)
+    options = function_options.from_keywords(mode=mode, **more)
     return _whole(decoding.decode_values(pa.array(values, type_), options), schema.RECORD_COLUMNS)
 
 
