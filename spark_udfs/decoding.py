@@ -27,8 +27,8 @@ from .schema import (
     RECORD_COLUMNS,
     Columns,
     SparkColumn,
-    arrow_result,
     arrow_struct,
+    arrow_struct_list,
     arrow_type,
     kafkarec_names,
 )
@@ -130,7 +130,7 @@ def _spark_arrays(
     import kafkarec
 
     if not len(values):
-        yield pa.array([], arrow_result(columns))
+        yield pa.array([], arrow_struct_list(columns))
     done = 0
     while done < len(values):
         begin = done
@@ -164,7 +164,7 @@ def _spark_arrays(
             size = _value_size(values, bad)
             reason = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
             reason |= {"reason": error.reason, "detail": str(error)}
-            yield pa.array([[{CORRUPT: json.dumps(reason)}]], arrow_result(columns))
+            yield pa.array([[{CORRUPT: json.dumps(reason)}]], arrow_struct_list(columns))
             done = bad + 1
 
 
@@ -253,7 +253,7 @@ def to_spark_lists(piece: kafkarec.RecordLists, columns: Columns, damage: Damage
     return pa.ListArray.from_arrays(
         pc.add(lists.offsets, pa.array(accumulate(extra), pa.int32())),
         rows,
-        arrow_result(columns),
+        arrow_struct_list(columns),
         mask=lists.is_null() if lists.null_count else None,
     )
 

@@ -106,7 +106,7 @@ def arrow_struct(columns: Columns) -> pyarrow.StructType:
 
 
 @cache
-def arrow_result(columns: Columns) -> pyarrow.ListType:
+def arrow_struct_list(columns: Columns) -> pyarrow.ListType:
     """array<struct<...>>: what kafka_decode and kafka_scan return."""
     import pyarrow as pa
 

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
     report = _document(explanation, restored, name, remark, redact=args.redact, full=args.full)
-    results = (_explanation_json(one, restored, name, redact=args.redact) for one in (explanation,))
+    results = (_json_object(one, restored, name, redact=args.redact) for one in (explanation,))
     output_files.write_report(args, report, results)
     return DAMAGED if explanation.faults or restored is not None else FINE
 
@@ -372,7 +372,7 @@ def _shown_value(span: Span, redact: bool) -> str:
     return f'"{decoded}"' if len(decoded) <= _TEXT else f'"{decoded[:_TEXT]}" ...'
 
 
-def _explanation_json(found: Explanation, restored: Restored | None, name: str, *, redact: bool) -> dict[str, Any]:
+def _json_object(found: Explanation, restored: Restored | None, name: str, *, redact: bool) -> dict[str, Any]:
     """Return one object; bytes are hex, and left out if redacted."""
     return {
         "file": name,

@@ -131,11 +131,6 @@ def find(
     return made
 
 
-def is_any_folder(paths: Iterable[str]) -> bool:
-    """Return whether a folder of this machine is among them."""
-    return any(map(os.path.isdir, (each for path in paths for each in globs.expanded(path))))
-
-
 def segments(logs: Iterable[Log]) -> list[Segment]:
     return [segment for log in logs for segment in log.segments]
 

@@ -27,7 +27,7 @@ from kafkarec.logs import Log
 from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
 from kafkarec.report import jsonable
 from kafkarec.sidecars import partition_metadata
-from kafkarec.storage import names
+from kafkarec.storage import globs, names
 from kafkarec.storage.output_rules import STANDARD_OUTPUT, is_stream
 from kafkarec.support import durable
 from kafkarec.support.text_table import byte_size, counted, safe
@@ -435,8 +435,9 @@ def rewrite(
     whole     as for `opened`
     """
     done = []
+    from_folder = any(os.path.isdir(each) for path in args.paths for each in globs.expanded(path))
     with (
-        opened(args, input_logs.is_any_folder(args.paths), whole=whole) as out,
+        opened(args, from_folder, whole=whole) as out,
         progress.show_segments_read(input_logs.segments(logs), progress.when_writing(args.output), passes) as tick,
     ):
         for log in logs:

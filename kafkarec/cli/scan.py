@@ -165,11 +165,6 @@ def _cell_of(name: str) -> Callable[[dict[str, Any]], str]:
     return lambda row: _cell(name, row[name])
 
 
-def _codec(row: dict[str, Any]) -> str:
-    """Codec ids 5 to 7 have no name."""
-    return str(row["compression"] or f"codec {row['attributes'] & 7}")
-
-
 def _notes(row: dict[str, Any]) -> str:
     notes = {
         "transactional": row["is_transactional"],
@@ -188,7 +183,7 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "base": _cell_of("base_offset"),
     "last": _cell_of("last_offset"),
     "records": _cell_of("record_count"),
-    "codec": _codec,
+    "codec": lambda row: str(row["compression"] or f"codec {row['attributes'] & 7}"),  # 5 to 7 have no name
     "magic": _cell_of("magic"),
     "max timestamp": _cell_of("max_timestamp"),
     "epoch": _cell_of("partition_leader_epoch"),

@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         image_format, figure = _empty_figure(args.plot)  # before the study begins
     found, counts = _run_studies(logs, args)
-    output_files.write_report(args, _document(found, counts, args.full), _values(found, counts))
+    output_files.write_report(args, _document(found, counts, args.full), _json_objects(found, counts))
     if args.plot is not None:
         with output_files.opened(args, "plot") as sink:
             _draw(figure, *found[0])
@@ -212,7 +212,7 @@ def _document(found: _Found, counts: Mapping[str, int], full: bool) -> Document:
     return Document("study", [ReportTable(_overview(found)), total, _all_sampled_text(counts)])
 
 
-def _values(found: _Found, counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _json_objects(found: _Found, counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     """Yield the objects of the kinds log, outcome, not_tried and, for several partitions, at the end, sample."""
     for name, one in found:
         log = {name: getattr(one, name) for name in ("size", "segments", "pieces", "sampled", "read_rate", "damage")}

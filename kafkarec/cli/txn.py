@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         blocks = list(_detail(partitions[0], args.state, args.all))
     else:
         blocks = list(_summary(partitions, args.hanging_after, args.all))
-    output_files.write_report(args, Document("txn", blocks), (_values(one, args.state) for one in partitions))
+    output_files.write_report(args, Document("txn", blocks), (_json_object(one, args.state) for one in partitions))
     for one in partitions:
         if damage := one.listing.damage:
             more = f" (and {counted(len(damage) - 1, 'more damaged range')})" if len(damage) > 1 else ""
@@ -168,7 +168,7 @@ def _open_paths(named: list[str], args: argparse.Namespace) -> Segment | Log | L
         raise WrongUse(str(error)) from error
 
 
-def _values(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
+def _json_object(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
     found = one.listing
     return {
         "path": one.path,

@@ -169,19 +169,13 @@ def _check_epochs(fields: dict[str, Any]) -> None:
     _check(bool(fields["segmentLeaderEpochs"]), "segmentLeaderEpochs can not be null or empty")
 
 
-def _check_remote_segment(fields: dict[str, Any]) -> None:
+def _check_offsets(fields: dict[str, Any]) -> None:
     start, end = fields["startOffset"], fields["endOffset"]
     _check(start >= 0, f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
     _check(
         end >= start,
         f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}",
     )
-    _check_epochs(fields)
-
-
-def _check_remote_snapshot(fields: dict[str, Any]) -> None:
-    _state_name(fields)
-    _check_epochs(fields)
 
 
 def _state_name(fields: dict[str, Any]) -> str:
@@ -223,19 +217,19 @@ _MEMBER_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "txnIdxEmpty": lambda fields: str(fields["txnIndexEmpty"]).lower(),
 }
 # Java's class -> the checks of its constructor, and its members in the order of its text.
-_MEMBERS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+_MEMBERS: dict[str, tuple[tuple[Callable[[dict[str, Any]], object], ...], str]] = {
     "RemoteLogSegmentMetadata": (
-        _check_remote_segment,
+        (_check_offsets, _check_epochs),
         "remoteLogSegmentId startOffset endOffset brokerId maxTimestampMs eventTimestampMs segmentLeaderEpochs "
         "segmentSizeInBytes customMetadata state txnIdxEmpty",
     ),
     "RemoteLogSegmentMetadataUpdate": (
-        _state_name,
+        (_state_name,),
         "remoteLogSegmentId customMetadata state eventTimestampMs brokerId",
     ),
-    "RemotePartitionDeleteMetadata": (_state_name, "topicPartition state eventTimestampMs brokerId"),
+    "RemotePartitionDeleteMetadata": ((_state_name,), "topicPartition state eventTimestampMs brokerId"),
     "RemoteLogSegmentMetadataSnapshot": (
-        _check_remote_snapshot,
+        (_state_name, _check_epochs),
         "segmentId startOffset endOffset maxTimestampMs segmentLeaderEpochs segmentSizeInBytes customMetadata state "
         "txnIdxEmpty",
     ),
@@ -300,8 +294,9 @@ def _remote_log_metadata_texts(key: bytes | None, value: bytes | None, offset: i
             refuse("the value is null", _NULL_VALUE)
         part = read_framed(TOPICS["__remote_log_metadata"], value, any_version=True)
         of = part.type.name.removesuffix("Record")
-        check, members = _MEMBERS[of]
-        check(part.fields)
+        checks, members = _MEMBERS[of]
+        for check in checks:
+            check(part.fields)
         texts = (f"{name}={_MEMBER_TEXTS.get(name, itemgetter(name))(part.fields)}" for name in members.split())
         return None, f"{of}{{{', '.join(texts)}}}"
     except KafkaRecordError as error:

@@ -293,7 +293,7 @@ class Bucket:
 
     # ---- prepare
 
-    def prepare(
+    def prepare_partitions(
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
     ) -> list[NamedValues]:
         self.drop(f"{staging_folder(job.job_id)}/new")

@@ -169,7 +169,7 @@ class SharedFolder:
 
     # ---- partitions
 
-    def prepare(
+    def prepare_partitions(
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
     ) -> list[NamedValues]:
         """The journal's rows. parts: by partition, in order of the tasks; none: it will have an empty log. ids: the

@@ -86,7 +86,7 @@ class Publisher:
         for offsets that do not follow the existing log, and for two tasks with given offsets of one partition.
         UnfinishedCommit, if what follows the journal fails.
         """
-        journal = self._commit_once(job, lambda: self._prepare(job, staged))
+        journal = self._commit_once(job, lambda: self._new_journal(job, staged))
         return [{"name": row["name"], **row["summary"]} for row in journal["partitions"]] if journal else []
 
     def commit_table(
@@ -100,7 +100,7 @@ class Publisher:
         table_content: the content of _table.json, without the job
         """
 
-        def prepare() -> NamedValues:
+        def _new_journal() -> NamedValues:
             last = self._read_json(TABLE)
             if last.get("job") != follows:
                 other = (
@@ -125,7 +125,7 @@ class Publisher:
             table = {"job": job.job_id, **table_content}
             return {"job": job.job_id, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
 
-        self._commit_once(job, prepare)
+        self._commit_once(job, _new_journal)
 
     def finish_and_read_table(self) -> NamedValues:
         """The content of the table's last commit, which is finished first if it is not; empty: there is no table."""
@@ -200,7 +200,7 @@ class Publisher:
 
     # ---- before the journal is written
 
-    def _prepare(self, job: WriteJob, staged: Iterable[StagedPartition]) -> NamedValues:
+    def _new_journal(self, job: WriteJob, staged: Iterable[StagedPartition]) -> NamedValues:
         """The journal: job, query, batch and partitions, a list of rows with name, summary and the store's own. That of
         a table: `files` and `gone` in place of rows, and `table`, its content."""
         parts: dict[str, list[StagedPartition]] = {}
@@ -226,7 +226,7 @@ class Publisher:
                 continue
             if any(one.name.endswith(".log") for one in self.store.list_files(name, below=False)):
                 parts[name] = []  # it will have an empty log
-        rows = self.store.prepare(job, parts, {name: ids.get(name.rpartition("-")[0]) for name in parts})
+        rows = self.store.prepare_partitions(job, parts, {name: ids.get(name.rpartition("-")[0]) for name in parts})
         for row in rows:
             self.store.check_unchanged(row)
         return {"job": job.job_id, "query": job.query, "batch": job.batch, "partitions": rows}

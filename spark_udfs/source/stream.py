@@ -43,7 +43,7 @@ _Logs = dict[TopicPartition, GrowingLog]
 def reader(given: options.Given, wanted: Any) -> StreamReader:
     """The reader for these options and columns; where they are wrong, one whose first use raises the ValueError: if
     Spark gets no reader, it fails when it calls `reader.stop()`, and reports that."""
-    kind = StreamReader if capabilities.LIMITS.present else SimpleStreamReader
+    kind = StreamReader if capabilities.LIMITS.present else StreamReaderWithoutLimits
     try:
         chosen = options.parse(given, "stream")
         return kind(chosen, requested_columns(wanted, chosen))
@@ -100,11 +100,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             warn_of_mode(self.options, self.columns)
             starts = selection.requested_bounds(self.options, logs, "starting")
             self._held_back = {}
-            return offsets_to_json({key: self._start(key, log, *starts[key]) for key, log in logs.items()})
+            return offsets_to_json({key: self._start_offset(key, log, *starts[key]) for key, log in logs.items()})
 
         return self._with_logs(start_offsets, is_first=True)
 
-    def _start(self, key: TopicPartition, log: GrowingLog, kind: str, requested: int) -> int:
+    def _start_offset(self, key: TopicPartition, log: GrowingLog, kind: str, requested: int) -> int:
         """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
         if kind == "time":
             offset = log.listed_log.log.offset_for_timestamp(requested)
@@ -228,7 +228,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             report_loss(self.options, f"{names}: no segments are left")
 
 
-class SimpleStreamReader(StreamReader):
+class StreamReaderWithoutLimits(StreamReader):
     """For a Spark without limits of micro-batches (4.0, 4.1): it asks for the logs' ends, and does not say where the
     batch begins. Known are the offsets that Spark got here before; after a restart only `partitions` has the start."""
 

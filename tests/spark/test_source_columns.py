@@ -46,7 +46,7 @@ def test_types_are_those_of_spark() -> None:
         assert field.dataType.simpleString() == column.type and field.nullable
     for table in (schema.RECORD_COLUMNS, schema.BATCH_COLUMNS):  # so that nothing is cast
         ours, sparks = (
-            schema.arrow_result(table),
+            schema.arrow_struct_list(table),
             to_arrow_type(T.ArrayType(columns.spark_schema(table)), timezone="UTC"),
         )
         assert ours.equals(sparks, check_metadata=True) and str(ours) == str(sparks)

@@ -330,12 +330,11 @@ def _damage(file: FileReport, limit: int, limits: ReportLimits) -> Iterator[Bloc
         begin, last = first.position, (first, *more)[-1]
         end = last.position + last.length
         lost, why = lost_by(first), first.reason
-        sides = {"expected": first.expected, "found": first.found, "detail": first.cause}
-        values = comparison_text(first.reason, sides)
+        sides = comparison_text(first.reason, {"expected": first.expected, "found": first.found, "detail": first.cause})
         if is_zeros(first.reason, first.found):
             why = f"zeros [{first.reason}]"
-        elif values:
-            why = f"{first.reason}: {values}"
+        elif sides:
+            why = f"{first.reason}: {sides}"
         span = f"byte {begin}" if end == begin + 1 else f"bytes {begin} to {end - 1}"
         lines.append(f"    {span}: {lost}; {why}" + (f", and {len(more)} more within" if more else ""))
         sentence = REASONS[first.reason].sentence

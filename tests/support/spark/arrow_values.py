@@ -28,5 +28,5 @@ def _whole(pieces: Any, columns: schema.Columns) -> pa.Array:
     arrays = list(pieces)
     for each in arrays:
         each.validate(full=True)
-        assert each.type == schema.arrow_result(columns)
+        assert each.type == schema.arrow_struct_list(columns)
     return pa.concat_arrays(arrays)
