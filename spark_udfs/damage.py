@@ -92,7 +92,7 @@ class DamageReport:
         for number, row in enumerate(shown):
             if not number or shown[number - 1]["file"] != row["file"]:
                 lines.append(f"  {row['file']}")
-            what = f"{row['reason']}{_lost(row)}" if row["length"] else row["detail"]
+            what = f"{row['reason']}{_lost_offsets_text(row)}" if row["length"] else row["detail"]
             lines.append(f"    byte {row['position']}, {counted(row['length'], 'byte')}: {what}")
         if len(self.rows) + self.left_out > len(shown):
             lines.append(f"  and {counted(len(self.rows) + self.left_out - len(shown), 'range')} more")
@@ -111,7 +111,7 @@ class DamageReport:
     __repr__ = __str__
 
 
-def _lost(row: NamedValues) -> str:
+def _lost_offsets_text(row: NamedValues) -> str:
     """Which offsets are lost, as far as the batches on both sides tell."""
     first, last = row["lost_from"], row["lost_to"]
     if first is None and last is None:

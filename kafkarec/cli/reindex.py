@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         report: list[tuple[Log, list[RebuiltFile]]] = []
         values: list[dict[str, Any]] = []
-        for log, name in zip(logs, _names(logs), strict=True):
+        for log, name in zip(logs, _folder_names(logs), strict=True):
             rows: list[RebuiltFile] = []
             taken: set[str] = set()
             read, folder = len(unread), os.path.join(new.path, name) if new else ""
@@ -181,7 +181,7 @@ def _rebuilt(log: Log, index_interval: int, unread: list[str]) -> Iterator[Rebui
         unread.append(f"{input_logs.failure_line(error, log.path)}; its log is left out")
 
 
-def _names(logs: list[Log]) -> list[str]:
+def _folder_names(logs: list[Log]) -> list[str]:
     """Return the name of each log's folder in DIR; empty for a single log, whose files are in DIR itself."""
     if any(len({os.path.dirname(segment.path) for segment in log.segments}) > 1 for log in logs):
         raise WrongUse("a log is in several folders; rebuild them one at a time, each with its own -o")
