@@ -131,7 +131,7 @@ def of_files(spark: SparkSession, segment: Path) -> tuple[DataFrame, DataFrame]:
     wanted = columns.select_columns(chosen)
     tasks = read_functions.plan_tasks(chosen)
     body = partial(repeated_splits, chosen, wanted)
-    through = read_functions.task_frame(spark, "pass_through", tasks, chosen, body, columns.struct(wanted))
+    through = read_functions.task_frame(spark, "pass_through", tasks, chosen, body, columns.spark_schema(wanted))
     return through, spark_udfs.read_log(spark, str(segment))
 
 
@@ -163,7 +163,7 @@ def pairs(spark: SparkSession, segment: Path, values: int) -> dict[str, tuple[Da
     table = spark.range(0, values, 1, CORES).select(F.lit(blob).alias("value"))
     nothing = pass_through_udf()
     exploded = functions.kafka_explode(table, "value")
-    explode = decoding.Explode(function_options.to_literal(function_options.make()))
+    explode = decoding.Explode(function_options.to_literal(function_options.from_keywords()))
     through, ours = of_files(spark, segment)
     count = values * RECORDS
     return {

@@ -196,7 +196,7 @@ def pass_through(logs: DataFrame) -> DataFrame:
     """
     from spark_udfs import decoding, function_options
 
-    explode = decoding.Explode(function_options.to_literal(function_options.make()))
+    explode = decoding.Explode(function_options.to_literal(function_options.from_keywords()))
 
     def again(batches):
         import sys

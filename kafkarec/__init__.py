@@ -2,7 +2,7 @@
 
 from . import _compiled as _compiled
 from . import _log_handler as _log_handler
-from ._lazy import names_of
+from ._lazy import lazy_getattr
 from ._version import __version__
 from .build_info import build_info
 
@@ -97,7 +97,7 @@ __all__ = [
 
 __dir__ = __all__.copy
 
-__getattr__ = names_of(
+__getattr__ = lazy_getattr(
     __name__,
     {
         "damage": ("Damage", "Restored", "UndecidedTransaction"),

@@ -79,7 +79,7 @@ import os
 from atexit import register
 
 from kafkarec._checksum import find
-from kafkarec.damage import Restored, error, resolve, why_unreadable
+from kafkarec.damage import Restored, damage_from_entries, error, why_unreadable
 from kafkarec.errors import KafkaRecordError
 
 cdef enum:
@@ -1209,7 +1209,7 @@ cdef class Decoder:
     cdef Buffer aborted
     cdef object codecs, topic, file, file_name, keys
     cdef bint skip
-    cdef readonly list damage            # see damage.resolve
+    cdef readonly list damage            # see damage_from_entries
     cdef list restored, taken_batches
     cdef public tuple tried              # by AfterDamage.try_to_restore: (end, positions); begins anew with each input
     cdef Candidate followed              # by frames_from, from .start on: the next chains are mostly the ends of it
@@ -1739,10 +1739,10 @@ cdef class Decoder:
                 self.taken_batches = (self.taken_batches + found)[-ORDER_WINDOW:]
 
     def pop_damage(self, bint final=True):
-        """The damage so far, from damage.resolve. Damage after the last batch is kept until the next batch, unless
-        `final`."""
+        """The damage so far, from `damage_from_entries`. Damage after the last batch is kept until the next batch,
+        unless `final`."""
         following = [self.first_offset(entry[5]) for entry in self.damage]
-        ready, self.damage = resolve(self.damage, following, self.file_name, final)
+        ready, self.damage = damage_from_entries(self.damage, following, self.file_name, final)
         return ready
 
     cdef object first_offset(self, int64_t batch):

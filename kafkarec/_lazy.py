@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def names_of(public: str, modules: Mapping[str, Sequence[str]], package: str | None = None) -> Callable[[str], Any]:
+def lazy_getattr(public: str, modules: Mapping[str, Sequence[str]], package: str | None = None) -> Callable[[str], Any]:
     """Return the __getattr__ (PEP 562) of the module `public`: module -> its names; none: the module itself.
 
     package: the one that the modules are in; None: `public`

@@ -34,16 +34,16 @@ def build_info() -> dict[str, Any]:
         "abi": "abi3" if ".abi3." in (_core.__file__ or "") else sys.implementation.cache_tag,
         "cython": _core.CYTHON_VERSION,
         "crc32c": {
-            "small": f"{_words(routines.small)} (below 256 bytes)",
-            "large": f"{_words(routines.large)} (from 256 bytes on)",
+            "small": f"{_routine_text(routines.small)} (below 256 bytes)",
+            "large": f"{_routine_text(routines.large)} (from 256 bytes on)",
         },
-        "crc32": _words(routines.crc32),
-        "wrong_checksums": list(map(_words, routines.wrong)),
+        "crc32": _routine_text(routines.crc32),
+        "wrong_checksums": list(map(_routine_text, routines.wrong)),
         "codecs": _codecs(),
     }
 
 
-def _words(routine: Routine) -> str:
+def _routine_text(routine: Routine) -> str:
     if routine.library is None:
         return f"kafkarec's {routine.function}"
     return f"{routine.library} {_version(routine.library)} {routine.function}"

@@ -107,11 +107,11 @@ class Restored(NamedTuple):
         return self._asdict() | {"fields": fields}
 
 
-def _number(reason: str, value: int) -> str:
+def _number_text(reason: str, value: int) -> str:
     return f"0x{value & 0xFFFFFFFF:08x}" if REASONS[reason].in_hexadecimal else str(value)
 
 
-def sentence(reason: str, fault: dict[str, Any]) -> str:
+def message(reason: str, fault: dict[str, Any]) -> str:
     """The message: the reason's sentence, the place, the expected and the found value. `fault` has the keys position,
     base_offset, expected, found, record, detail and file."""
     entry = REASONS[reason]
@@ -122,19 +122,19 @@ def sentence(reason: str, fault: dict[str, Any]) -> str:
     record = fault.get("record")
     if record is not None and record >= 0:
         text += f", record {record} of its batch"
-    sides = comparison(reason, fault)
+    sides = comparison_text(reason, fault)
     return f"{text}: {sides}" if sides else text
 
 
-def comparison(reason: str, fault: Mapping[str, Any]) -> str:
+def comparison_text(reason: str, fault: Mapping[str, Any]) -> str:
     """The end of the message: the expected and the found value, and the detail; empty: there are none. `fault` has the
     keys expected, found and detail."""
     entry = REASONS[reason]
     sides = []
     if entry.expected and fault.get("expected") is not None:
-        sides.append(f"{entry.expected} {_number(reason, fault['expected'])}")
+        sides.append(f"{entry.expected} {_number_text(reason, fault['expected'])}")
     if entry.found and fault.get("found") is not None:
-        sides.append(f"{entry.found} {_number(reason, fault['found'])}")
+        sides.append(f"{entry.found} {_number_text(reason, fault['found'])}")
     if fault.get("detail"):
         sides.append(fault["detail"])
     return ", ".join(sides)
@@ -148,7 +148,7 @@ def why_unreadable(code: int) -> str:
     return _PACKED_FILE_CAUSES[code] if code < 0 else os.strerror(code).lower()
 
 
-def begins_with_zeros(reason: str, found: int | None) -> bool:
+def is_zeros(reason: str, found: int | None) -> bool:
     """Whether damage is zeros where a batch should begin: a page that was never written, or wiped."""
     return reason == "size_too_small" and found == 0
 
@@ -175,25 +175,25 @@ def error(reason: str, fault: dict[str, Any]) -> KafkaRecordError:
     """The exception for a fault."""
     record = fault.get("record")
     return REASONS[reason].error(
-        sentence(reason, fault),
+        message(reason, fault),
         reason=reason,
         position=fault["position"],
         base_offset=fault.get("base_offset"),
         next_position=fault.get("next_position"),
         record=record if record is not None and record >= 0 else None,
-        **_values(reason, fault),
+        **_compared_values(reason, fault),
         file=fault.get("file"),
         record_errors=fault.get("record_errors"),
     )
 
 
-def _values(reason: str, fault: Mapping[str, Any]) -> dict[str, Any]:
+def _compared_values(reason: str, fault: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that an error and a Damage have of a fault: expected, found, cause."""
     values = {name: fault.get(name) if REASONS[reason].expected else None for name in ("expected", "found")}
     return values | {"cause": fault.get("detail") or None}
 
 
-def damaged(
+def damage_from_fault(
     file: str | None,
     position: int,
     length: int,
@@ -203,9 +203,9 @@ def damaged(
     fault: dict[str, Any],
 ) -> Damage:
     """The Damage for a fault."""
-    text = sentence(reason, fault)
+    text = message(reason, fault)
     damage = Damage(file, position, length, lost_from, lost_to, position + length, reason, text)
-    return damage.with_values(**_values(reason, fault))
+    return damage.with_values(**_compared_values(reason, fault))
 
 
 def relocated(one: KafkaRecordError, *, position: int, file: str | None) -> KafkaRecordError:
@@ -217,7 +217,7 @@ def relocated(one: KafkaRecordError, *, position: int, file: str | None) -> Kafk
     return error(str(one.reason), fault)
 
 
-def resolve(
+def damage_from_entries(
     entries: list[tuple[Any, ...]], following: list[int | None], file: str | None, final: bool
 ) -> tuple[list[tuple[int, int, Damage]], list[tuple[Any, ...]]]:
     """Converts the decoder's damage entries to ([(batch row, record row, Damage)], waiting entries).
@@ -234,6 +234,6 @@ def resolve(
             waiting.append((position, length, reason, fault, lost_from, 0, 0))
             continue
         lost_to = None if offset is None else offset - 1
-        damage = damaged(file, position, length, lost_from, lost_to, reason, fault)
+        damage = damage_from_fault(file, position, length, lost_from, lost_to, reason, fault)
         ready.append((batch, record, damage))
     return ready, waiting

@@ -16,7 +16,7 @@ last batch is still being written, ends in an incomplete batch.
 
 from typing import TYPE_CHECKING
 
-from ._lazy import names_of
+from ._lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from .logs import LogFinder
@@ -74,7 +74,7 @@ __all__ = [
 
 __dir__ = __all__.copy
 
-__getattr__ = names_of(
+__getattr__ = lazy_getattr(
     __name__,
     {
         "logs": ("LogFinder",),

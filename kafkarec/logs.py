@@ -43,18 +43,18 @@ class Readable(ABC):
     """The methods that Segment, Log and LogDir share: `read`, `stream`, `scan`, `batches`, ..."""
 
     @abstractmethod
-    def groups(self) -> Iterator[Sequence[Any]]:
+    def segments_by_log(self) -> Iterator[Sequence[Any]]:
         """The segments of each partition, in order."""
 
     @property
-    def _columns(self) -> tuple[str, ...] | None:
+    def _default_columns(self) -> tuple[str, ...] | None:
         """The default columns; None: those of `decode`."""
         return None
 
     def _request(self, options: dict[str, Any]) -> DecodeRequest:
         check_option_names(options)
-        if options.get("columns") is None and self._columns:
-            options = {**options, "columns": self._columns}
+        if options.get("columns") is None and self._default_columns:
+            options = {**options, "columns": self._default_columns}
         return request(**options)
 
     def read(
@@ -81,7 +81,7 @@ class Readable(ABC):
         record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
         isolated = IsolationOptions(isolation, aborted, last_stable_offset)
         wanted = self._request(options)
-        return log_reading.read(self.groups(), wanted, record_range, isolated, checked_threads(threads))
+        return log_reading.read(self.segments_by_log(), wanted, record_range, isolated, checked_threads(threads))
 
     def stream(
         self,
@@ -111,7 +111,7 @@ class Readable(ABC):
             are the same
         With errors="raise" it yields everything before the damage, then raises. Closing the iterator closes the file.
         """
-        first, last = _counts(first, last)
+        first, last = _checked_counts(first, last)
         wanted = self._request_for_pieces(batch_bytes, keys, options)
         record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
         aborted = None if aborted is None else list(aborted)
@@ -121,11 +121,11 @@ class Readable(ABC):
             checked_threads(threads),
         )
         if first is None and last is None:
-            return _without_segments(log_reading.pieces(self.groups(), wanted, *how))
+            return _without_segments(log_reading.pieces(self.segments_by_log(), wanted, *how))
         from kafkarec.storage.first_and_last import last_pieces, limited
 
         every = log_reading.pieces if last is None else partial(last_pieces, count=last)
-        return _without_segments(limited(every(self.groups(), wanted, *how), first, last))
+        return _without_segments(limited(every(self.segments_by_log(), wanted, *how), first, last))
 
     def _request_for_pieces(
         self, batch_bytes: int, keys: Iterable[bytes | str] | None, options: dict[str, Any]
@@ -165,7 +165,7 @@ class Readable(ABC):
         """
         if not interval >= 0:
             raise ValueError(f"interval {interval!r}: seconds, 0 or more")
-        first, last = _counts(first, last)
+        first, last = _checked_counts(first, last)
         polled = self.followers(
             start_offset=start_offset,
             start_timestamp=start_timestamp,
@@ -225,21 +225,21 @@ class Readable(ABC):
         check_crcs: also checks every checksum, which reads all bytes and decompresses nothing
         """
         record_range = RecordRange.of(start_offset, end_offset, None, None)
-        for group in self.groups():
+        for group in self.segments_by_log():
             yield from log_reading.batch_tables(group, errors=errors, record_range=record_range, check_crcs=check_crcs)
 
     def batches(self, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:
         """The batches one by one; see kafkarec.batches. Reads a batch's bytes when they are used."""
         check_option_names(options)
         wanted = request(**{"control": True, **options}, errors=errors)
-        segments = (segment for group in self.groups() for segment in group)
+        segments = (segment for group in self.segments_by_log() for segment in group)
         return (batch for segment in segments for batch in log_reading.record_batches(segment, wanted))
 
     def transactions(self, *, hanging_after: timedelta = HANGING_AFTER) -> Any:
         """All transactions of the log, from batch headers and markers: a transactions.TransactionListing."""
         from kafkarec.state import transactions
 
-        (group,) = self.groups()
+        (group,) = self.segments_by_log()
         return transactions.listing(order_by_content(group), hanging_after=hanging_after)
 
     @property
@@ -248,7 +248,7 @@ class Readable(ABC):
         end."""
         from kafkarec.read import isolation as isolation_rules
 
-        (group,) = self.groups()
+        (group,) = self.segments_by_log()
         return isolation_rules.excluded(order_by_content(group)).last_stable_offset
 
     def verify(self, **options: Any) -> Report:
@@ -290,7 +290,7 @@ class Segment(SegmentFile, Readable):
     .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
     """
 
-    def groups(self) -> Iterator[Sequence[Segment]]:
+    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
         yield (self,)
 
     def last_batch(self) -> dict[str, Any] | None:
@@ -334,7 +334,7 @@ class Log(PartitionFiles, Readable):
     segments: tuple[Segment, ...]
     checkpoints: tuple[Segment, ...]
 
-    def groups(self) -> Iterator[Sequence[Segment]]:
+    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
         yield self.segments
 
     def __iter__(self) -> Iterator[Segment]:
@@ -350,7 +350,7 @@ class LogDir(DataFolderFiles, Readable):
     log_type = Log
     logs: tuple[Log, ...]
 
-    def groups(self) -> Iterator[Sequence[Segment]]:
+    def segments_by_log(self) -> Iterator[Sequence[Segment]]:
         for log in self.logs:
             yield log.segments
 
@@ -364,7 +364,7 @@ class LogDir(DataFolderFiles, Readable):
         raise KeyError(key)
 
     @property
-    def _columns(self) -> tuple[str, ...] | None:
+    def _default_columns(self) -> tuple[str, ...] | None:
         return (*DEFAULT_RECORD_COLUMNS, *_OF_SEVERAL_LOGS) if len(self) > 1 else None
 
     def transactions(self, **options: Any) -> dict[tuple[str | None, int | None], Any]:
@@ -452,7 +452,7 @@ def logs_of(opened: Segment | Log | LogDir) -> list[Log]:
     return cast(list[Log], LogFinder.opener.logs(opened))
 
 
-def _counts(first: int | None, last: int | None) -> tuple[int | None, int | None]:
+def _checked_counts(first: int | None, last: int | None) -> tuple[int | None, int | None]:
     """The checked options."""
     return number_or_none("first", first, "0 or more", 0), number_or_none("last", last, "0 or more", 0)
 

@@ -4,7 +4,7 @@
     str             a line; "" is an empty one                a paragraph; "" is nothing
     ReportTable     columns as wide as their widest cell,     a table; with columns of bars, which the text has not
                     or its lines
-    Bar             its lines                                 its title and line, a bar of coloured parts, their names
+    BytesBar        its lines                                 its title and line, a bar of coloured parts, their names
     Commands        a title; purpose and command, indented    a title; commands that can be copied at once
                     title: the commands, if all have no purpose
     ReportSection   a title, its blocks; an empty line above  a card with a heading
@@ -33,7 +33,7 @@ Columns = Sequence[tuple[str, Sequence[str]]]
 coloured on a page."""
 
 
-class Drawn(Protocol):
+class RenderableBlock(Protocol):
     """A block that knows both its forms, in pieces; lines end with a line end."""
 
     def text(self) -> Iterator[str]: ...
@@ -41,7 +41,7 @@ class Drawn(Protocol):
     def html(self) -> Iterator[str]: ...
 
 
-Block = str | Drawn
+Block = str | RenderableBlock
 STATES = ("good", "damaged", "unreadable", "unchecked", "preallocated", "tail")
 """Of bytes: parts of bars with colours of their own."""
 
@@ -73,7 +73,7 @@ class ReportTable:
     """
 
     columns: Columns
-    bars: tuple[str, Sequence[Bar]] | None = None
+    bars: tuple[str, Sequence[BytesBar]] | None = None
     lines: Sequence[str] | None = None
 
     @classmethod
@@ -107,7 +107,7 @@ class ReportTable:
 
 
 @dataclass(frozen=True)
-class Bar:
+class BytesBar:
     """The bytes of files, in order.
 
     line        above the bar, and what the text has instead
@@ -194,7 +194,7 @@ class ReportSection:
     def html(self) -> Iterator[str]:
         state = f' <b class="{self.state}">{self.state}</b>' if self.state else ""
         yield f"<section><h2>{escaped_html(self.title)}{state}</h2>\n"
-        yield from _html_of(self.blocks)
+        yield from _blocks_html(self.blocks)
         yield "</section>\n"
 
 
@@ -203,20 +203,16 @@ def text(report: Document | Iterable[Block]) -> Iterator[str]:
     title = report.title if isinstance(report, Document) else ""
     if title:
         yield f"{safe(title)}\n"
-    before: Block | None = title or None
+    before, was_title = bool(title), False
     for block in report.blocks if isinstance(report, Document) else report:
+        is_title = isinstance(block, ReportSection) and not block.blocks
         if isinstance(block, str):
             yield f"{safe(block)}\n"
         else:
-            if isinstance(block, ReportSection) and before is not None and not (_is_line(before) and _is_line(block)):
+            if isinstance(block, ReportSection) and before and not (is_title and was_title):
                 yield "\n"
             yield from block.text()
-        before = block
-
-
-def _is_line(block: Block) -> bool:
-    """Whether it is a section that is its title alone."""
-    return isinstance(block, ReportSection) and not block.blocks
+        before, was_title = True, is_title
 
 
 def html(report: Document) -> Iterator[str]:
@@ -230,19 +226,19 @@ def html(report: Document) -> Iterator[str]:
     yield f'<header{state}>\n<p class="kicker">kafkarec {report.verb}</p>\n'
     yield f"<h1>{escaped_html(title)}</h1>\n"
     lead = list(takewhile(lambda block: isinstance(block, str), report.blocks))
-    yield from _html_of(lead)
+    yield from _blocks_html(lead)
     yield "</header>\n"
     for is_section, blocks in groupby(report.blocks[len(lead) :], lambda block: isinstance(block, ReportSection)):
         if is_section:
-            yield from _html_of(blocks)
+            yield from _blocks_html(blocks)
         else:
             yield "<section>\n"
-            yield from _html_of(blocks)
+            yield from _blocks_html(blocks)
             yield "</section>\n"
     yield "</main>\n</body>\n</html>\n"
 
 
-def _html_of(blocks: Iterable[Block]) -> Iterator[str]:
+def _blocks_html(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         if not isinstance(block, str):
             yield from block.html()

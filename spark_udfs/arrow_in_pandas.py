@@ -39,7 +39,7 @@ class ArrowFrame(pd.DataFrame):  # type: ignore[misc]
     arrow: pa.Array
 
 
-class ArrowInPandas:
+class PandasUdfOverArrow:
     """The function for pandas_udf around `body`, which maps an iterator of Arrow arrays to another."""
 
     def __init__(self, body: Callable[..., Any]) -> None:
@@ -47,9 +47,9 @@ class ArrowInPandas:
         self.__name__ = body.__name__
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        serializer = worker_serializer()
+        serializer = worker_serializer_class()
         if serializer is None:
-            yield from map(_objects, self.body(map(_arrays, batches)))
+            yield from map(_object_series, self.body(map(_arrow_arguments, batches)))
             return
         input_too = (
             False  # whether these are the worker's batches themselves, and not what another function makes of them
@@ -59,10 +59,10 @@ class ArrowInPandas:
             function = reduced[1][0]
             input_too = inspect.isfunction(function) and function.__code__.co_filename.endswith("worker.py")
         with _serializer_patched(serializer, input_too):
-            yield from map(_series_with_arrow, self.body(map(_arrays, batches)))
+            yield from map(_series_with_arrow, self.body(map(_arrow_arguments, batches)))
 
 
-def worker_serializer() -> Any:
+def worker_serializer_class() -> Any:
     """The class of the worker's serializer; None if it has not the methods that are replaced here."""
     try:
         found = importlib.import_module("pyspark.sql.pandas.serializers").ArrowStreamPandasUDFSerializer
@@ -107,11 +107,11 @@ def _series_with_arrow(array: pa.Array) -> Any:
     return made
 
 
-def _arrays(batch: Any) -> Any:
-    return tuple(map(_array, batch)) if isinstance(batch, tuple) else _array(batch)
+def _arrow_arguments(batch: Any) -> Any:
+    return tuple(map(_arrow_array, batch)) if isinstance(batch, tuple) else _arrow_array(batch)
 
 
-def _array(column: Any) -> pa.Array:
+def _arrow_array(column: Any) -> pa.Array:
     if isinstance(column, pa.Array):
         return column
     if isinstance(column, ArrowSeries | ArrowFrame):
@@ -122,7 +122,7 @@ def _array(column: Any) -> pa.Array:
     return array
 
 
-def _objects(array: pa.Array) -> Any:
+def _object_series(array: pa.Array) -> Any:
     if not pa.types.is_struct(array.type):
         return pd.Series(array.to_pylist(), dtype=object)
     fields = zip(array.type, array.flatten(), strict=True)

@@ -12,7 +12,7 @@ sys.path. Standard library only; nothing happens at import: no threads, no open 
     spark_udfs/_trees/index.json     made by tools/wheelhouse_pack.py, as are the zip files
     spark_udfs/_trees/*.zip          the parts of the trees: what all have in common, all of one machine, the rest
 
-    <root>/kafkarec-cache-<uid>/     mode 0700, owned by this user; `roots` has the roots
+    <root>/kafkarec-cache-<uid>/     mode 0700, owned by this user; `cache_roots` has the roots
         <key>/                       complete or absent: renamed to this name once it is complete
         <key>.lock                   flock while unpacking; the kernel releases it when the holder dies
         <key>.tmp-<pid>              being unpacked, or left by a process that was killed
@@ -117,7 +117,7 @@ def _activate() -> Activation:
                 for module in index["libraries"]:
                     if importlib.util.find_spec(module) is None:
                         raise ModuleNotFoundError(f"No module named {module!r}")
-            return _activation_of(_import(), "installed" if loaded is None else "imported before")
+            return _activation_of(_import_kafkarec(), "installed" if loaded is None else "imported before")
         except ImportError as error:
             if index is None:
                 raise BootstrapError(_no_trees_text(error)) from None
@@ -129,7 +129,7 @@ def _activate() -> Activation:
     sys.path.insert(0, folder)
     importlib.invalidate_caches()
     try:
-        package = _import()
+        package = _import_kafkarec()
     except ImportError as error:
         sys.path.remove(folder)
         _forget_package()
@@ -149,7 +149,7 @@ def _activation_of(
 # ---- kafkarec and its libraries in this process ----
 
 
-def _import() -> ModuleType:
+def _import_kafkarec() -> ModuleType:
     package = importlib.import_module(PACKAGE)
     getattr(package, "decode", None)  # imports the compiled modules and the codecs, which the package alone does not
     return package
@@ -189,7 +189,7 @@ def _check_loaded_libraries(index: Json) -> list[str]:
         if module not in sys.modules:
             continue
         loaded = _loaded_version(project, sys.modules[module])
-        if loaded is None or _release(loaded) < _release(least):
+        if loaded is None or _release_numbers(loaded) < _release_numbers(least):
             raise BootstrapError(
                 f"{project} {loaded or 'of unknown version'} is loaded already from {sys.modules[module].__file__}; "
                 f"kafkarec {index['version']} needs {least} or later (spark_udfs contains {version}). Two versions of "
@@ -209,7 +209,7 @@ def _loaded_version(project: str, module: ModuleType) -> str | None:
     return None
 
 
-def _release(version: str) -> tuple[int, ...]:
+def _release_numbers(version: str) -> tuple[int, ...]:
     """The release part of a version, 2.9.post0 -> (2, 9); the lower bounds in the index have no other part."""
     return tuple(int(part) for part in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]
 
@@ -226,7 +226,7 @@ def trees_index() -> Json | None:
     parts       name -> sha256 of the zip file, and its files: path -> size
     trees       python "cp312", machine, glibc (the lowest), parts, wheels (the names), library (a small one to try)
     """
-    raw = _read(f"{TREES}/index.json")
+    raw = _read_own_file(f"{TREES}/index.json")
     index: Json | None = json.loads(raw) if raw else None
     if index and index["format"] != TREES_FORMAT:
         raise BootstrapError(
@@ -235,7 +235,7 @@ def trees_index() -> Json | None:
     return index
 
 
-def _read(name: str) -> bytes | None:
+def _read_own_file(name: str) -> bytes | None:
     """The bytes of one file of this package, None where there is no such file."""
     try:
         if IS_ARCHIVE:
@@ -282,10 +282,10 @@ def fitting_tree(index: Json) -> Json:
     )
 
 
-def parts_of(tree: Json) -> Iterator[zipfile.ZipFile]:
+def zips_of_tree(tree: Json) -> Iterator[zipfile.ZipFile]:
     """The zip files that the tree is put together of. BootstrapError if one is not as it was built."""
     for name, part in tree["parts"].items():
-        raw = _read(f"{TREES}/{name}")
+        raw = _read_own_file(f"{TREES}/{name}")
         if raw is None:
             raise BootstrapError(f"{ORIGIN} lists {name} but does not contain it")
         digest = hashlib.sha256(raw).hexdigest()
@@ -316,7 +316,7 @@ def _ensure_unpacked(tree: Json) -> tuple[str, list[str]]:
     was built.
     """
     notes: list[str] = []
-    for root, source in roots().items():
+    for root, source in cache_roots().items():
         try:
             folder, replaced = _ensure_unpacked_in(_make_own_folder(root), tree)
             return folder, notes + replaced
@@ -331,7 +331,7 @@ def _ensure_unpacked(tree: Json) -> tuple[str, list[str]]:
     )
 
 
-def roots() -> dict[str, str]:
+def cache_roots() -> dict[str, str]:
     """Absolute path -> where it comes from, in the order of preference."""
     named = [
         (variable, entry.strip())
@@ -428,7 +428,7 @@ def _difference(folder: str, tree: Json) -> str:
     for name, _ in sorted(found.items() ^ expected.items()):
         return f"{name!r}: expected {expected.get(name, 'no file')}, found {found.get(name, 'no file')}"
     if os.environ.get("KAFKAREC_VERIFY") == "1":
-        for part in parts_of(tree):
+        for part in zips_of_tree(tree):
             for name in part.namelist():
                 with open(os.path.join(folder, name), "rb") as file:
                     if file.read() != part.read(name):
@@ -451,7 +451,7 @@ def _unpack(tree: Json, folder: str, temporary: str) -> None:
     """Puts the tree into `temporary`, whose name becomes `folder`."""
     os.mkdir(temporary, 0o700)
     try:
-        for part in parts_of(tree):
+        for part in zips_of_tree(tree):
             names = part.namelist()
             if tree["library"] in names:  # so that a noexec root is detected before 13 MB are written to it
                 part.extract(tree["library"], temporary)
@@ -460,17 +460,17 @@ def _unpack(tree: Json, folder: str, temporary: str) -> None:
             part.extractall(temporary, names)
         for parent, _, names in os.walk(temporary):
             for path in (*(os.path.join(parent, name) for name in names), parent):
-                _sync(path)
+                _fsync(path)
         if os.path.lexists(folder):
             os.rename(folder, f"{temporary}-old")
         os.rename(temporary, folder)
-        _sync(os.path.dirname(folder))
+        _fsync(os.path.dirname(folder))
     finally:
         for path in (temporary, f"{temporary}-old"):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _sync(path: str) -> None:
+def _fsync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

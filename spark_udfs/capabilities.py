@@ -194,9 +194,9 @@ def arrow_function(body: Callable[..., Any], result: str) -> Any:
     except ImportError:
         from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
-        from .arrow_in_pandas import ArrowInPandas
+        from .arrow_in_pandas import PandasUdfOverArrow
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # it asks for type hints of pandas
-            return cast(Any, pandas_udf)(ArrowInPandas(body), result, PandasUDFType.SCALAR_ITER)
+            return cast(Any, pandas_udf)(PandasUdfOverArrow(body), result, PandasUDFType.SCALAR_ITER)
     return cast(Any, arrow_udf)(body, result)  # its overloads do not accept `Callable[..., Any]`

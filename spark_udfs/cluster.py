@@ -30,7 +30,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
 from . import bootstrap
-from .errors import Conflict, cause_first
+from .errors import Conflict, report_cause_first
 from .source.listing import DataLoss
 
 # Errors of a call that are raised again here with the same message, without the worker's traceback. A subclass arrives
@@ -61,22 +61,22 @@ def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: A
     """`function(*arguments)`, which may import kafkarec, on the driver or, with Spark Connect, in a task: only the
     cluster can read the files."""
     if is_connect(spark):
-        return call(spark, function, *arguments)
+        return call_in_task(spark, function, *arguments)
     bootstrap.load()
     return function(*arguments)
 
 
-def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+def call_in_task(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` in one task. The function is pickled by its name."""
-    frame = spark.range(0, 1, 1, 1).mapInArrow(partial(_call_in_task, function, arguments), RESULT)
-    ((error, result),) = results(frame.collect())
+    frame = spark.range(0, 1, 1, 1).mapInArrow(partial(_call_body, function, arguments), RESULT)
+    ((error, result),) = unpickled_results(frame.collect())
     if error is not None:
         raise error(result)
     return result
 
 
-@cause_first
-def _call_in_task(function: Callable[..., Any], arguments: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
+@report_cause_first
+def _call_body(function: Callable[..., Any], arguments: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
     bootstrap.load()
     for _ in batches:
         outcome: tuple[type[Exception] | None, Any]
@@ -84,23 +84,23 @@ def _call_in_task(function: Callable[..., Any], arguments: tuple[Any, ...], batc
             outcome = None, function(*arguments)
         except _RAISED_AGAIN as error:
             outcome = next(each for each in _RAISED_AGAIN if isinstance(error, each)), str(error)
-        yield as_result(outcome)
+        yield result_batch(outcome)
 
 
-def as_result(value: Any) -> Any:
+def result_batch(value: Any) -> Any:
     """In a task: a value for the driver, as a record batch of the schema RESULT."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
     return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], ["result"])
 
 
-def result_of(body: Callable[[Any], Any], argument: Any) -> Iterator[Any]:
+def yield_result(body: Callable[[Any], Any], argument: Any) -> Iterator[Any]:
     """The body of a task with one result: what `body` returns for the splits or batches of the task."""
-    yield as_result(body(argument))
+    yield result_batch(body(argument))
 
 
-def results(rows: Iterable[Any]) -> list[Any]:
-    """On the driver: the values in the rows that `as_result` has made."""
+def unpickled_results(rows: Iterable[Any]) -> list[Any]:
+    """On the driver: the values in the rows that `result_batch` has made."""
     return [pickle.loads(row[0]) for row in rows]
 
 
@@ -111,7 +111,7 @@ def results(rows: Iterable[Any]) -> list[Any]:
 _shipped: set[str] = set()
 
 
-def version() -> str:
+def shipped_version() -> str:
     """The version of kafkarec that is shipped."""
     index = bootstrap.trees_index()
     return str(index["version"] if index else bootstrap.activate().version)
@@ -127,7 +127,7 @@ def session_id(spark: Any) -> str:
 def ship(spark: Any) -> str:
     """Adds spark_udfs to the session's Python files, once; returns its file name there."""
     name = os.path.basename(bootstrap.ORIGIN)
-    if bootstrap.IS_ARCHIVE and name.endswith(".zip") and name in _added(spark):
+    if bootstrap.IS_ARCHIVE and name.endswith(".zip") and name in _added_file_names(spark):
         return name  # added already, by --py-files with a .zip name
     path = _zip_copy()
     name = os.path.basename(path)
@@ -136,12 +136,12 @@ def ship(spark: Any) -> str:
         if key not in _shipped:
             spark.addArtifacts(path, pyfile=True)
             _shipped.add(key)
-    elif name not in _added(spark):
+    elif name not in _added_file_names(spark):
         spark.sparkContext.addPyFile(path)
     return name
 
 
-def _added(spark: Any) -> list[str]:
+def _added_file_names(spark: Any) -> list[str]:
     """The names of the session's files; Spark Connect does not say them."""
     return [] if is_connect(spark) else [os.path.basename(each) for each in spark.sparkContext.listFiles]
 
@@ -158,7 +158,7 @@ def _zip_copy() -> str:
         _zip_package(bootstrap.ORIGIN, temporary)
     with open(temporary, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    final = os.path.join(folder, f"spark_udfs-{version()}-{digest[:8]}.zip")
+    final = os.path.join(folder, f"spark_udfs-{shipped_version()}-{digest[:8]}.zip")
     os.rename(temporary, final)
     return final
 

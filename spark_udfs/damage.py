@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from .read_functions import PARTITION_OPTIONS, Splits, check_option_names, options_of, plan_and_run
+from .read_functions import PARTITION_OPTIONS, Splits, check_option_names, plan_and_run, read_options
 from .schema import NamedValues
 from .source.listing import CONTINUE_ADVICE, DataLoss
 from .source.log_end import GAP
@@ -92,7 +92,7 @@ class DamageReport:
         for number, row in enumerate(shown):
             if not number or shown[number - 1]["file"] != row["file"]:
                 lines.append(f"  {row['file']}")
-            what = f"{row['reason']}{_lost(row)}" if row["length"] else row["detail"]
+            what = f"{row['reason']}{_lost_offsets_text(row)}" if row["length"] else row["detail"]
             lines.append(f"    byte {row['position']}, {counted(row['length'], 'byte')}: {what}")
         if len(self.rows) + self.left_out > len(shown):
             lines.append(f"  and {counted(len(self.rows) + self.left_out - len(shown), 'range')} more")
@@ -111,7 +111,7 @@ class DamageReport:
     __repr__ = __str__
 
 
-def _lost(row: NamedValues) -> str:
+def _lost_offsets_text(row: NamedValues) -> str:
     """Which offsets are lost, as far as the batches on both sides tell."""
     first, last = row["lost_from"], row["lost_to"]
     if first is None and last is None:
@@ -142,7 +142,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     0 of 2 files damaged: 0 ranges, 0 of 18016 bytes; 149 batches with 267 records and 26 control records are good
     """
     check_option_names("damage_report", options, OPTIONS)
-    chosen = options_of(spark, path, options)
+    chosen = read_options(spark, path, options)
     results = plan_and_run(spark, "damage_report", chosen, partial(_check_splits, chosen))
     counts = [each for result in results for each in result]
     counts.sort(key=lambda each: (each["file"], each["begin"]))
@@ -173,5 +173,5 @@ def _check_splits(chosen: ReadOptions, splits: Splits) -> list[NamedValues]:
                     pass
             except (OSError, DataLoss) as error:
                 why = str(error).removesuffix(CONTINUE_ADVICE)  # an option that is not here
-                counters.add_rest(split, "unreadable", why)
+                counters.add_unread(split, "unreadable", why)
     return counters.rows

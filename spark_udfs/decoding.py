@@ -18,7 +18,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import bootstrap, function_options
-from .errors import cause_first
+from .errors import report_cause_first
 from .function_options import FunctionOptions
 from .schema import (
     BATCH_COLUMNS,
@@ -27,10 +27,10 @@ from .schema import (
     RECORD_COLUMNS,
     Columns,
     SparkColumn,
-    arrow_result,
     arrow_struct,
+    arrow_struct_list,
     arrow_type,
-    sources,
+    kafkarec_names,
 )
 
 if TYPE_CHECKING:
@@ -43,23 +43,23 @@ if TYPE_CHECKING:
 REASON_FIELDS = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
 
 
-@cause_first
+@report_cause_first
 def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_decode(value[, options])`: per input array one or more arrays, rows in order."""
     bootstrap.load()
-    for values, chosen in _arguments(batches, "kafka_decode"):
+    for values, chosen in _checked_arguments(batches, "kafka_decode"):
         yield from decode_values(values, chosen)
 
 
-@cause_first
+@report_cause_first
 def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_scan(value[, mode])`: one struct per batch, headers only."""
     bootstrap.load()
     import kafkarec
 
-    for values, chosen in _arguments(batches, "kafka_scan"):
+    for values, chosen in _checked_arguments(batches, "kafka_scan"):
         each = partial(kafkarec.scan_each, errors=chosen.errors)
-        yield from _pieces(each, values, chosen, BATCH_COLUMNS)
+        yield from _spark_arrays(each, values, chosen, BATCH_COLUMNS)
 
 
 class Explode:
@@ -68,13 +68,13 @@ class Explode:
     def __init__(self, literal: str) -> None:
         self.literal = literal
 
-    @cause_first
+    @report_cause_first
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bootstrap.load()
         chosen = function_options.from_literal(self.literal)
         for batch in batches:
             *kept, given = batch.columns
-            values = checked(given, "binary", "kafka_explode")
+            values = checked_array(given, "binary", "kafka_explode")
             check_sizes(values, chosen)
             names = [*batch.schema.names[:-1], *(column.name for column in RECORD_COLUMNS)]
             done = 0
@@ -107,7 +107,7 @@ def decode_values(values: pa.Array, chosen: FunctionOptions) -> Iterator[pa.List
     def each(some: pa.Array) -> Iterable[kafkarec.RecordLists]:
         return kafkarec.decode_each(
             some,
-            columns=sources(RECORD_COLUMNS),
+            columns=kafkarec_names(RECORD_COLUMNS),
             errors=chosen.errors,
             check_crcs=chosen.check_crcs,
             max_decompressed_bytes=chosen.max_decompressed_bytes,
@@ -117,10 +117,10 @@ def decode_values(values: pa.Array, chosen: FunctionOptions) -> Iterator[pa.List
             max_output_bytes=chosen.max_output_bytes,
         )
 
-    yield from _pieces(each, values, chosen, RECORD_COLUMNS)
+    yield from _spark_arrays(each, values, chosen, RECORD_COLUMNS)
 
 
-def _pieces(
+def _spark_arrays(
     each: Callable[[pa.Array], Iterable[kafkarec.RecordLists]],
     values: pa.Array,
     chosen: FunctionOptions,
@@ -130,7 +130,7 @@ def _pieces(
     import kafkarec
 
     if not len(values):
-        yield pa.array([], arrow_result(columns))
+        yield pa.array([], arrow_struct_list(columns))
     done = 0
     while done < len(values):
         begin = done
@@ -140,7 +140,7 @@ def _pieces(
                 if chosen.end_of_log == "strict" and piece.incomplete:  # each value's incomplete end is damage, too
                     if chosen.mode == "FAILFAST":
                         value, _, first = piece.incomplete[0]
-                        failure = error_of(first)
+                        failure = incomplete_batch_error(first)
                         failure.value_index = value
                         failure.add_note(
                             "end_of_log='tail', the default, leaves an incomplete batch at a value's end out"
@@ -148,7 +148,7 @@ def _pieces(
                         raise failure
                     damage = sorted([*damage, *piece.incomplete], key=lambda each: each[:2])
                 done += piece.stop - piece.start
-                yield reassemble(piece, columns, damage)
+                yield to_spark_lists(piece, columns, damage)
         except kafkarec.KafkaRecordError as error:
             if (
                 chosen.mode != "PERMISSIVE"
@@ -160,15 +160,15 @@ def _pieces(
             # errors="skip" raises only for a value with more records than one array can have
             bad = begin + error.value_index
             if bad > done:
-                yield from _pieces(each, values.slice(done, bad - done), chosen, columns)
-            size = _size(values, bad)
+                yield from _spark_arrays(each, values.slice(done, bad - done), chosen, columns)
+            size = _value_size(values, bad)
             reason = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
             reason |= {"reason": error.reason, "detail": str(error)}
-            yield pa.array([[{CORRUPT: json.dumps(reason)}]], arrow_result(columns))
+            yield pa.array([[{CORRUPT: json.dumps(reason)}]], arrow_struct_list(columns))
             done = bad + 1
 
 
-def error_of(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
+def incomplete_batch_error(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
     """The error for an incomplete batch at the end of a value or of a log."""
     import kafkarec
 
@@ -180,7 +180,7 @@ def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
     """Adds notes, which are printed after the message, so that its first line is the one with byte and offset."""
     row = error.value_index
     if row is not None and row < len(values):
-        error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
+        error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_value_size(values, row)} bytes")
     if is_no_batch(error):
         begins = b"" if row is None else pc.binary_slice(values.slice(row, 1), 0, len(GZIP))[0].as_py()
         error.add_note(GZIP_NOTE if begins == GZIP else NO_BATCH_NOTE)
@@ -219,21 +219,21 @@ def check_sizes(values: pa.Array, chosen: FunctionOptions) -> None:
         )
 
 
-def _size(values: pa.Array, row: int) -> int:
+def _value_size(values: pa.Array, row: int) -> int:
     """The size of one value in bytes, without copying it to a pyarrow scalar, since memory may have run out."""
     return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
 
 
-def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, FunctionOptions]]:
+def _checked_arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, FunctionOptions]]:
     """(values, options) per input batch."""
     mode = f"the mode of {name}", FunctionOptions(), function_options.from_literal
-    for values, chosen in with_options(batches, f"{name}(value[, mode])", *mode):
-        binary = checked(values, "binary", name)
+    for values, chosen in values_and_options(batches, f"{name}(value[, mode])", *mode):
+        binary = checked_array(values, "binary", name)
         check_sizes(binary, chosen)
         yield binary, chosen
 
 
-def reassemble(piece: kafkarec.RecordLists, columns: Columns, damage: DamageInValues = ()) -> pa.ListArray:
+def to_spark_lists(piece: kafkarec.RecordLists, columns: Columns, damage: DamageInValues = ()) -> pa.ListArray:
     """One RecordLists of kafkarec as Spark's array<struct>, with an element for each damaged range."""
     lists = pa.array(piece)
     children = []
@@ -242,29 +242,29 @@ def reassemble(piece: kafkarec.RecordLists, columns: Columns, damage: DamageInVa
         if column.source is None:
             children.append(pa.nulls(len(lists.values), target))
         else:
-            children.append(convert(lists.values.field(column.source), column, target))
+            children.append(to_spark_type(lists.values.field(column.source), column, target))
     rows = pa.StructArray.from_arrays(children, fields=list(arrow_struct(columns)))
     extra = [0] * len(lists.offsets)
     if damage:
-        texts = pa.array([{CORRUPT: corrupt_text(each)} for _, _, each in damage], rows.type)
-        rows = with_rows(rows, [row for _, row, _ in damage], texts)
+        texts = pa.array([{CORRUPT: corrupt_record_json(each)} for _, _, each in damage], rows.type)
+        rows = with_rows_inserted(rows, [row for _, row, _ in damage], texts)
         for value, _, _ in damage:
             extra[value - piece.start + 1] += 1
     return pa.ListArray.from_arrays(
         pc.add(lists.offsets, pa.array(accumulate(extra), pa.int32())),
         rows,
-        arrow_result(columns),
+        arrow_struct_list(columns),
         mask=lists.is_null() if lists.null_count else None,
     )
 
 
-def with_rows(array: pa.Array, indices: list[int], rows: pa.Array) -> pa.Array:
+def with_rows_inserted(array: pa.Array, indices: list[int], rows: pa.Array) -> pa.Array:
     """`array` with `rows[i]` inserted before its element `indices[i]`; the indices ascend."""
     order = np.insert(np.arange(len(array)), indices, np.arange(len(array), len(array) + len(rows)))
     return pa.concat_arrays([array, rows]).take(pa.array(order))
 
 
-def corrupt_text(damage: kafkarec.Damage) -> str:
+def corrupt_record_json(damage: kafkarec.Damage) -> str:
     """The JSON of `_corrupt_record`: which bytes were not decoded, and why."""
     reason = {"path": damage.file} if damage.file else {}
     for name in REASON_FIELDS:
@@ -272,7 +272,7 @@ def corrupt_text(damage: kafkarec.Damage) -> str:
     return json.dumps(reason)
 
 
-def convert(child: pa.Array, column: SparkColumn, target: pa.DataType) -> pa.Array:
+def to_spark_type(child: pa.Array, column: SparkColumn, target: pa.DataType) -> pa.Array:
     """Converts kafkarec's array to Spark's type; CONVERSIONS lists the columns that need more than a cast."""
     conversion = CONVERSIONS.get(column.name)
     if conversion is not None:
@@ -324,13 +324,13 @@ T = TypeVar("T")
 FROM_TEXT = ". Bytes as text: unbase64(...) or unhex(...)"
 
 
-def with_options(
+def values_and_options(
     batches: Iterator[Any], call: str, what: str, default: T, parse: Callable[[str | None], T]
 ) -> Iterator[tuple[pa.Array, T]]:
     """(first argument, options) of each batch. The options are an optional last argument, parsed once; ValueError if
     they are not the same in all rows. what: they are, in that message; default: if they are missing"""
     seen: list[str | None] = []
-    for values, *rest in arrays_of(batches, call, 1, 2):
+    for values, *rest in argument_arrays(batches, call, 1, 2):
         for column in rest:
             distinct = pc.unique(column).to_pylist()
             if len(distinct) > 1 or (seen and distinct and distinct != seen):
@@ -340,7 +340,7 @@ def with_options(
         yield values, default
 
 
-def arrays_of(batches: Iterator[Any], call: str, least: int, most: int) -> Iterator[tuple[pa.Array, ...]]:
+def argument_arrays(batches: Iterator[Any], call: str, least: int, most: int) -> Iterator[tuple[pa.Array, ...]]:
     """The argument arrays of each batch. TypeError unless there are `least` to `most`; its message shows `call`, such
     as kafka_decode(value[, mode])."""
     for batch in batches:
@@ -351,7 +351,7 @@ def arrays_of(batches: Iterator[Any], call: str, least: int, most: int) -> Itera
         yield arrays
 
 
-def checked(array: pa.Array, kind: str, name: str, what: str = "column") -> pa.Array:
+def checked_array(array: pa.Array, kind: str, name: str, what: str = "column") -> pa.Array:
     """The array itself, or nulls for untyped NULLs. TypeError, with Spark's type, if it is not of the kind: binary or
     string."""
     types = {"binary": (pa.binary(), pa.large_binary()), "string": (pa.string(), pa.large_string())}[kind]

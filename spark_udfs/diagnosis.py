@@ -75,7 +75,7 @@ def doctor(spark: Any) -> Diagnosis:
     probe = functions.udf(_probe, "binary", useArrow=False)
     frame = spark.range(0, tasks, 1, tasks).select(probe("id"))
     rows: dict[tuple[str, str], NamedValues] = {}
-    for report in cluster.results(frame.collect()):
+    for report in cluster.unpickled_results(frame.collect()):
         row = rows.setdefault((report["host"], report["executor"]), report | {"workers": []})
         if report["pid"] not in row["workers"]:
             row["workers"].append(report["pid"])
@@ -93,7 +93,7 @@ def describe_process() -> NamedValues:
     """This process, as plain values: Python, machine, libc, and how kafkarec became importable (or why not)."""
     report: NamedValues = {
         "host": socket.gethostname(),
-        "executor": _executor(),
+        "executor": _executor_name(),
         "pid": os.getpid(),
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -142,7 +142,7 @@ def missing_packages_problem(python: str, packages: str) -> str:
     )
 
 
-def _executor() -> str:
+def _executor_name() -> str:
     """A name for this executor, from its working folder: .../app-20260101-0000/0; Spark Connect adds a folder of the
     session below that."""
     parts = os.getcwd().split(os.sep)

@@ -18,7 +18,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import bootstrap, decoding, function_options
-from .errors import cause_first
+from .errors import report_cause_first
 from .schema import CORRUPT, NamedValues
 
 # The options, under their names in kafkarec.encode.
@@ -64,12 +64,12 @@ def from_literal(text: str | None) -> NamedValues:
     return checked_options(function_options.parsed_literal(text, "kafka_encode", "compression", example))
 
 
-@cause_first
+@report_cause_first
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
     bootstrap.load()
     call, what = "kafka_encode(records[, options])", "the options of kafka_encode"
-    for lists, chosen in decoding.with_options(batches, call, what, NamedValues(), from_literal):
+    for lists, chosen in decoding.values_and_options(batches, call, what, NamedValues(), from_literal):
         yield from encode_values(lists, chosen)
 
 
@@ -94,9 +94,12 @@ def encode_values(lists: pa.Array, chosen: NamedValues) -> Iterator[pa.Array]:
             value = None
         elif start < stop:
             try:
-                value = kafkarec.encode(_checked(lists.values, records, start, stop), **chosen)
+                value = kafkarec.encode(_record_columns(lists.values, records, start, stop), **chosen)
             except (TypeError, ValueError) as error:
-                where = _describe_row(records, row, len(lists), start, stop)
+                where = f"row {row} of an input batch of {len(lists)}, {stop - start} records"
+                if "offset" in records.schema.names:
+                    first, last = (records.column("offset")[at].as_py() for at in (start, stop - 1))
+                    where += f" with offsets {first} to {last}"
                 if isinstance(error, kafkarec.KafkaRecordError):
                     error.add_note(where)
                     raise
@@ -110,7 +113,7 @@ def encode_values(lists: pa.Array, chosen: NamedValues) -> Iterator[pa.Array]:
         yield pa.array(done, pa.binary())
 
 
-def _checked(structs: pa.Array, records: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
+def _record_columns(structs: pa.Array, records: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
     """The records of one value as columns for kafkarec.encode. ValueError for a null record, and for damage."""
     if structs.null_count:
         nulls = _true_indices(structs.slice(start, stop - start).is_null())
@@ -129,12 +132,3 @@ def _checked(structs: pa.Array, records: pa.RecordBatch, start: int, stop: int) 
 def _true_indices(flags: pa.Array) -> list[int]:
     indices: list[int] = pc.indices_nonzero(flags).to_pylist()
     return indices
-
-
-def _describe_row(records: pa.RecordBatch, row: int, count: int, start: int, stop: int) -> str:
-    """Which row is bad: its number and the offsets of its records."""
-    position = f"row {row} of an input batch of {count}, {stop - start} records"
-    if "offset" not in records.schema.names:
-        return position
-    first, last = (records.column("offset")[at].as_py() for at in (start, stop - 1))
-    return f"{position} with offsets {first} to {last}"

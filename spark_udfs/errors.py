@@ -1,6 +1,6 @@
 """Errors that are about no record, and what a worker of Spark logs and reports when it fails: the cause first.
 
-    @cause_first             on everything that Spark calls here, in tasks and in the processes that plan
+    @report_cause_first      on everything that Spark calls here, in tasks and in the processes that plan
     def read(self, partition): ...
 
 Spark's error for the user begins with what its worker prints of an exception, and prints tracebacks before texts. An
@@ -59,7 +59,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def cause_first(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def report_cause_first(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A decorator for functions and generator functions; calls may be nested."""
     if not inspect.isgeneratorfunction(function):
         return _reporting()(function)
@@ -84,7 +84,7 @@ def _reporting() -> Iterator[None]:
 
 def _report(error: Exception) -> None:
     setattr(error, _REPORTED, True)
-    if not in_worker():
+    if not is_in_worker():
         return
     from pyspark import TaskContext
 
@@ -92,19 +92,19 @@ def _report(error: Exception) -> None:
         log_to_stderr()
         lines = [*str(error).splitlines(), *getattr(error, "__notes__", ())]
         logger.error("kafkarec failed: %s: %s", type(error).__name__, "; ".join(lines))
-    explained = is_explained(error) and not os.environ.get(TRACEBACK_VARIABLE)
+    explained = is_explained_by_text(error) and not os.environ.get(TRACEBACK_VARIABLE)
     if explained:
         error.__cause__, error.__suppress_context__ = None, True
     hide_traceback(explained)
 
 
-def in_worker() -> bool:
+def is_in_worker() -> bool:
     """Whether this process is one of Spark's, which ends after an error, and not an application or a test."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return spec is not None and spec.name.startswith("pyspark.")
 
 
-def is_explained(error: BaseException) -> bool:
+def is_explained_by_text(error: BaseException) -> bool:
     """Whether the text alone explains it: an error of the input, an option or a path, and not of this package's code.
 
     ValueError and TypeError are such errors where a `raise` of these packages made them; `int(x)` or a call with wrong

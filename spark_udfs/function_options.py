@@ -46,7 +46,7 @@ class FunctionOptions:
         return {"FAILFAST": "raise", "PERMISSIVE": "skip"}[self.mode]
 
 
-def make(**given: Any) -> FunctionOptions:
+def from_keywords(**given: Any) -> FunctionOptions:
     """Options from keyword arguments. ValueError or TypeError for a wrong name, type or value, with the valid ones."""
     known: dict[str, type] = {field.name: type(field.default) for field in fields(FunctionOptions)}
     for name, value in given.items():
@@ -76,7 +76,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def from_arguments(arguments: Mapping[str, Any]) -> FunctionOptions:
     """The options among the arguments of a function: its `locals()`."""
-    return make(**{field.name: arguments[field.name] for field in fields(FunctionOptions)})
+    return from_keywords(**{field.name: arguments[field.name] for field in fields(FunctionOptions)})
 
 
 def to_literal(options: FunctionOptions) -> str:
@@ -89,7 +89,9 @@ def to_literal(options: FunctionOptions) -> str:
 
 def from_literal(text: str | None) -> FunctionOptions:
     """The inverse of `to_literal`; in SQL a user may have written the text."""
-    return make(**parsed_literal(text, "kafka_decode", "mode", '{"mode": "PERMISSIVE", "end_of_log": "strict"}'))
+    return from_keywords(
+        **parsed_literal(text, "kafka_decode", "mode", '{"mode": "PERMISSIVE", "end_of_log": "strict"}')
+    )
 
 
 def parsed_literal(text: str | None, function: str, main: str, example: str) -> dict[str, Any]:

@@ -52,7 +52,9 @@ class SqlFunction(NamedTuple):
 SQL_FUNCTIONS: dict[str, SqlFunction] = {}
 
 
-def _sql(body: Callable[..., Any], result: str, arguments: str, meaning: str) -> Callable[[_Defined], _Defined]:
+def _as_sql_function(
+    body: Callable[..., Any], result: str, arguments: str, meaning: str
+) -> Callable[[_Defined], _Defined]:
     """Makes a Column function a SQL function, too."""
 
     def add(function: _Defined) -> _Defined:
@@ -85,7 +87,7 @@ def _literal(chosen: FunctionOptions) -> str | None:
     return None if chosen == FunctionOptions() else function_options.to_literal(chosen)
 
 
-@_sql(
+@_as_sql_function(
     decoding.kafka_decode,
     f"array<{schema.sql_struct(schema.RECORD_COLUMNS)}>",
     "value[, mode]",
@@ -123,7 +125,7 @@ def kafka_decode(
     return _call("kafka_decode", col, options=_literal(function_options.from_arguments(locals())))
 
 
-@_sql(
+@_as_sql_function(
     decoding.kafka_scan,
     f"array<{schema.sql_struct(schema.BATCH_COLUMNS)}>",
     "value[, mode]",
@@ -138,10 +140,10 @@ def kafka_scan(col: Column | str, mode: str = "FAILFAST", *, end_of_log: str = "
     >>> batches.groupBy("compression").count().orderBy("compression").collect()[:2]
     [Row(compression='gzip', count=24), Row(compression='lz4', count=49)]
     """
-    return _call("kafka_scan", col, options=_literal(function_options.make(mode=mode, end_of_log=end_of_log)))
+    return _call("kafka_scan", col, options=_literal(function_options.from_keywords(mode=mode, end_of_log=end_of_log)))
 
 
-@_sql(
+@_as_sql_function(
     encoding.kafka_encode,
     "binary",
     "records[, options]",
@@ -214,7 +216,7 @@ def kafka_explode(
             f"Bytes as text: unbase64({given.name}) or unhex({given.name})"
         )
     cluster.ship(df.sparkSession)
-    records = columns.struct(schema.RECORD_COLUMNS).fields
+    records = columns.spark_schema(schema.RECORD_COLUMNS).fields
     names = [field.name.lower() for field in [*kept, *records]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -226,7 +228,7 @@ def kafka_explode(
     return selected.mapInArrow(body, StructType([*kept, *records]))
 
 
-@_sql(
+@_as_sql_function(
     internal.kafka_internal,
     schema.sql_struct(internal.COLUMNS),
     "topic, key, value",

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from . import bootstrap, decoding, schema
-from .errors import cause_first
-from .schema import NamedValues, SparkColumn
+from .errors import report_cause_first
+from .schema import SparkColumn
 
 # What kafka_internal returns.
 COLUMNS = (
@@ -27,14 +27,14 @@ COLUMNS = (
 )
 
 
-@cause_first
+@report_cause_first
 def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
     """The implementation of `kafka_internal(topic, key, value)`: one struct per row, null for other topics."""
     bootstrap.load()
     result = schema.arrow_struct(COLUMNS)
-    for topics, keys, values in decoding.arrays_of(batches, "kafka_internal(topic, key, value)", 3, 3):
+    for topics, keys, values in decoding.argument_arrays(batches, "kafka_internal(topic, key, value)", 3, 3):
         arguments = (topics, "string", "topic"), (keys, "binary", "key"), (values, "binary", "value")
-        checked = (decoding.checked(array, kind, "kafka_internal", what) for array, kind, what in arguments)
+        checked = (decoding.checked_array(array, kind, "kafka_internal", what) for array, kind, what in arguments)
         rows = zip(*(array.to_pylist() for array in checked), strict=True)
         yield pa.array([_struct(*row) for row in rows], result)
 
@@ -46,10 +46,8 @@ def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> tuple[
         return None
     record = internal_topics.read(topic, key, value)
     shown = record.as_json()
-    key_text, value_text = _text(shown["key"]), _text(shown["value"])
+    key_text, value_text = (  # without type and version, which are separate columns
+        None if shown[name] is None else json.dumps(shown[name]["data"], ensure_ascii=False, separators=(",", ":"))
+        for name in ("key", "value")
+    )
     return record.type, record.version, record.is_tombstone, key_text, value_text, record.problem
-
-
-def _text(tree: NamedValues | None) -> str | None:
-    """The data as JSON, without type and version, which are separate columns."""
-    return None if tree is None else json.dumps(tree["data"], ensure_ascii=False, separators=(",", ":"))

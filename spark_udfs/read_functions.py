@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from . import bootstrap, cluster
-from .errors import cause_first, log_to_stderr, logger
+from .errors import log_to_stderr, logger, report_cause_first
 from .schema import Columns, NamedValues
 from .source import columns, planning, selection
 from .source.batch import BatchReader, warn_of_mode
@@ -43,13 +43,13 @@ def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
     >>> read_log(spark, "tests/vectors/segments", subscribe="txn").groupBy("topic", "partition").count().first()
     Row(topic='txn', partition=0, count=267)
     """
-    chosen = options_of(spark, path, options)
+    chosen = read_options(spark, path, options)
     cluster.ship(spark)
     wanted = columns.select_columns(chosen, cluster.call_where_files_are(spark, key_types, chosen))
     log_to_stderr()
     warn_of_mode(chosen, wanted)
     tasks = cluster.call_where_files_are(spark, BatchReader(chosen, wanted).plan_tasks)
-    return task_frame(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.struct(wanted))
+    return task_frame(spark, "read_log", tasks, chosen, partial(_read, chosen, wanted), columns.spark_schema(wanted))
 
 
 def _read(chosen: ReadOptions, wanted: Columns, splits: Splits) -> Iterator[Any]:
@@ -63,7 +63,7 @@ def plan_tasks(chosen: ReadOptions) -> Tasks:
     return planning.group_into_tasks(chosen, BatchReader(chosen, ()).plan_splits())
 
 
-class SplitTasks:
+class SplitTaskFunction:
     """The function of `mapInArrow`, pickled to the tasks; each `id` is the number of one.
 
     name: explain() and the UI show it
@@ -77,7 +77,7 @@ class SplitTasks:
         # are 70 kB, and not 860
         self.packed = zlib.compress(pickle.dumps([pickle.dumps(each) for each in tasks]), 1)
 
-    @cause_first
+    @report_cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         bootstrap.load()
         log_to_stderr()
@@ -93,15 +93,15 @@ class SplitTasks:
 def option_texts(path: str | Iterable[str], given: NamedValues) -> dict[str, str]:
     """Path or paths, and options as Python values, as Spark passes them to a data source: texts."""
     where = {"path": path} if isinstance(path, str) else {"paths": json.dumps([str(each) for each in path])}
-    return {**where, **{name: _text(value) for name, value in given.items()}}
+    return {**where, **{name: _option_text(value) for name, value in given.items()}}
 
 
-def options_of(spark: Any, path: str | Iterable[str], given: NamedValues) -> ReadOptions:
+def read_options(spark: Any, path: str | Iterable[str], given: NamedValues) -> ReadOptions:
     """The options of a function that reads, from its arguments."""
     return parse(option_texts(path, given), "read", cluster.cores(spark))
 
 
-def _text(value: Any) -> str:
+def _option_text(value: Any) -> str:
     """A value as the text of an option: true and not True, lists with commas, dicts as JSON."""
     if isinstance(value, str):
         return value
@@ -136,7 +136,7 @@ def task_frame(
     """A DataFrame of what `body` yields for the splits of each task. result: its schema."""
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
     name = f"{verb}[{planning.plan_text(chosen, tasks)}]"
-    return numbers.mapInArrow(SplitTasks(name, tasks, body), result)
+    return numbers.mapInArrow(SplitTaskFunction(name, tasks, body), result)
 
 
 def plan_and_run(spark: Any, verb: str, chosen: ReadOptions, body: Callable[[Splits], Any]) -> list[Any]:
@@ -153,13 +153,13 @@ def run_tasks(
     `what` for the job, unless the user has set a description."""
     if not tasks:
         return []
-    frame = task_frame(spark, verb, tasks, chosen, partial(cluster.result_of, body), cluster.RESULT)
+    frame = task_frame(spark, verb, tasks, chosen, partial(cluster.yield_result, body), cluster.RESULT)
     context = None if cluster.is_connect(spark) else spark.sparkContext
     if context is None or context.getLocalProperty(_DESCRIPTION):
-        return cluster.results(frame.collect())
+        return cluster.unpickled_results(frame.collect())
     context.setLocalProperty(_DESCRIPTION, f"kafkarec {verb} {planning.paths_text(chosen)}{what}")
     try:
-        return cluster.results(frame.collect())
+        return cluster.unpickled_results(frame.collect())
     finally:
         context.setLocalProperty(_DESCRIPTION, None)
 
@@ -208,7 +208,7 @@ def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     >>> count(spark, "tests/vectors/segments", subscribe="txn", isolationLevel="read_committed").partitions
     {'txn-0': 176}
     """
-    chosen = options_of(spark, path, options)
+    chosen = read_options(spark, path, options)
     if chosen.view != "records":  # with these a DataFrame has rows that are no records
         raise ValueError(
             f"count counts records, and view={chosen.view} has none; "
@@ -239,7 +239,11 @@ def _count(chosen: ReadOptions, splits: Splits) -> tuple[dict[str, int], list[st
         for split in splits:
             name = display_url(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
             counts[name] = counts.get(name, 0) + count_split(split, chosen, counters)
-    return {name: records for name, records in counts.items() if records}, counters.missing()
+    missing = counters.gap_texts()
+    if counters.damaged:
+        ranges = "1 damaged range is" if counters.damaged == 1 else f"{counters.damaged} damaged ranges are"
+        missing.append(f"{', '.join(dict.fromkeys(row['file'] for row in counters.rows))}: {ranges} left out")
+    return {name: records for name, records in counts.items() if records}, missing
 
 
 # ---- offsets_at ------------------------------------------------------------------------------------------
@@ -281,11 +285,11 @@ def offsets_at(
     if cluster.is_connect(spark):
         cluster.ship(spark)
     found: dict[str, dict[int, int]] = {}
-    for (topic, partition), offset in cluster.call_where_files_are(spark, look_up, chosen, since).items():
+    for (topic, partition), offset in cluster.call_where_files_are(spark, find_offsets_at, chosen, since).items():
         found.setdefault(topic, {})[partition] = offset
     return found
 
 
-def look_up(chosen: ReadOptions, since: int) -> dict[TopicPartition, int]:
+def find_offsets_at(chosen: ReadOptions, since: int) -> dict[TopicPartition, int]:
     """The offset of each partition; must run on a machine that can read the files."""
     return Listing(chosen).retry(lambda found: selection.offsets_at(selection.select_partitions(chosen, found), since))

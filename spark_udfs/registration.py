@@ -77,19 +77,19 @@ def register(spark: Any, *, rows_at_once: int | None = None) -> Registered:
     rows = [(f"SQL  {one.call}", one.meaning) for one in functions.SQL_FUNCTIONS.values()]
     rows += [
         ("SQL  inline_outer(kafka_decode(value))", "one row per record"),
-        _row(LATERAL, "SQL  {}(value[, mode => ...])", "the same rows by a table function, slower"),
+        _feature_row(LATERAL, "SQL  {}(value[, mode => ...])", "the same rows by a table function, slower"),
         ("spark_udfs.functions", "the same as Column functions, with all options"),
         ("spark_udfs.functions.kafka_explode(df, col)", "one row per record, the fastest way"),
-        _row(READ, "{}.load(path)", "reads partition folders, data folders, segments, buckets"),
+        _feature_row(READ, "{}.load(path)", "reads partition folders, data folders, segments, buckets"),
         ("spark_udfs.read_log(spark, path)", "the same rows by mapInArrow, for Spark 3.5"),
-        _row(STREAM, "{}.load(path)", "reads the same as a stream, while they grow"),
-        _row(WRITE, "{}.save(path)", "writes partition folders for a broker; also df.writeStream"),
+        _feature_row(STREAM, "{}.load(path)", "reads the same as a stream, while they grow"),
+        _feature_row(WRITE, "{}.save(path)", "writes partition folders for a broker; also df.writeStream"),
         ("help(spark_udfs)", "functions of files: write_table, write_log, damage_report, count, ..."),
     ]
-    return Registered(cluster.version(), shipped, tuple(rows), problem, advice)
+    return Registered(cluster.shipped_version(), shipped, tuple(rows), problem, advice)
 
 
-def _row(feature: Feature, call: str, meaning: str) -> tuple[str, str]:
+def _feature_row(feature: Feature, call: str, meaning: str) -> tuple[str, str]:
     """A row of what `register` prints, which says so where this Spark cannot do it."""
     text = capabilities.why_missing(feature)
     return call.format(feature.written), meaning if text is None else f"NOT HERE: {text}"

@@ -67,7 +67,7 @@ BATCH_COLUMNS = (
 )
 
 
-def sources(columns: Columns) -> list[str]:
+def kafkarec_names(columns: Columns) -> list[str]:
     """The names of the columns that kafkarec decodes."""
     return [column.source for column in columns if column.source]
 
@@ -106,7 +106,7 @@ def arrow_struct(columns: Columns) -> pyarrow.StructType:
 
 
 @cache
-def arrow_result(columns: Columns) -> pyarrow.ListType:
+def arrow_struct_list(columns: Columns) -> pyarrow.ListType:
     """array<struct<...>>: what kafka_decode and kafka_scan return."""
     import pyarrow as pa
 

@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from .source.options import Offsets, from_json
+from .source.options import Offsets, offsets_from_json
 from .source.planning import counted
 
 
@@ -74,6 +74,6 @@ def _progress(of: Any) -> dict[str, Any] | None:
 def _offsets(progress: Any) -> Offsets:
     """The offsets of one source; none for another kind of source."""
     try:
-        return from_json(json.loads(progress) if isinstance(progress, str) else progress)
+        return offsets_from_json(json.loads(progress) if isinstance(progress, str) else progress)
     except ValueError:
         return {}

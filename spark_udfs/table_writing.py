@@ -20,13 +20,13 @@ from uuid import uuid4
 
 from . import cluster
 from .errors import log_to_stderr, logger
-from .read_functions import Splits, Tasks, options_of, run_tasks
+from .read_functions import Splits, Tasks, read_options, run_tasks
 from .schema import Columns, NamedValues
 from .source import batch, columns, growing_log, planning, publishing, selection
 from .source.growing_log import GrowingLog
 from .source.listing import Listing
 from .source.options import MODES as DAMAGE_MODES
-from .source.options import Offsets, ReadOptions, from_json, to_json
+from .source.options import Offsets, ReadOptions, offsets_from_json, offsets_to_json
 from .source.paths import Partitions, display_url, given_paths, key_types
 from .source.planning import Split
 from .source.staging import WriteJob, attempt_name, staging_folder
@@ -143,7 +143,7 @@ def write_table(
     began = time.monotonic()
     _check_arguments(format, value_as, compression, mode)
     named = {} if columns is None else {"columns": columns}
-    chosen = options_of(spark, path, {**options, **named, "mode": read_mode})
+    chosen = read_options(spark, path, {**options, **named, "mode": read_mode})
     for name, why in _REFUSED.items():
         if name in chosen.given:
             raise ValueError(f"write_table has no option {name}: {why}")
@@ -227,8 +227,8 @@ def _plan_and_begin(chosen: ReadOptions, layout: _Layout, out: str, mode: str) -
                     f"{target} was written with {name} {was}; not with {wanted}. Give the same, or mode 'overwrite'"
                 )
     kept = {} if mode == "overwrite" else table
-    table_ends = from_json(kept.get("offsets", {}))
-    table_starts = {**dict.fromkeys(table_ends, 0), **from_json(kept.get("starts", {}))}
+    table_ends = offsets_from_json(kept.get("offsets", {}))
+    table_starts = {**dict.fromkeys(table_ends, 0), **offsets_from_json(kept.get("starts", {}))}
     overwrite = "static" if mode == "overwrite" else None
     job = WriteJob(target, uuid4().hex, overwrite, storage=storage)
     listing = Listing(chosen)
@@ -282,7 +282,7 @@ def _commit(plan: _Plan, layout: _Layout, written: Sequence[Sequence[Any]], dama
         lines = "".join(f"{json.dumps(row)}\n" for row in damage)
         publisher.store.put(f"{staging_folder(plan.job.job_id)}/damage.json", lines.encode())
         files.append(("damage.json", f"{QUARANTINE}/{plan.job.job_id}.json"))
-    spans = {"starts": to_json(starts), "offsets": to_json(offsets)}
+    spans = {"starts": offsets_to_json(starts), "offsets": offsets_to_json(offsets)}
     publisher.commit_table(plan.job, plan.follows, files, layout.table_schema | spans)
 
 
@@ -349,7 +349,7 @@ def _stage_rows(job: WriteJob, chosen: ReadOptions, layout: _Layout, splits: Spl
             finally:
                 parquet.drop()
     files = [(f"{name}/{each.path}", each.rows, each.size) for each in written]
-    found = {"damage": counters.damage(), "damaged": [counters.damaged], "gaps": counters.gaps()}
+    found = {"damage": counters.damage(), "damaged": [counters.damaged], "gaps": counters.gap_texts()}
     return {"files": files, **found}
 
 

@@ -21,9 +21,9 @@ from pyspark.sql.types import BinaryType, NullType
 from . import bootstrap, decoding, function_options, schema
 from .capabilities import AnalyzeArgument, AnalyzeResult
 from .decoding import FROM_TEXT
-from .errors import cause_first
+from .errors import report_cause_first
 from .function_options import FunctionOptions
-from .source.columns import struct
+from .source.columns import spark_schema
 
 NAME = "kafka_explode"
 _TIME = [column.name for column in schema.RECORD_COLUMNS].index("timestamp")
@@ -35,7 +35,7 @@ class KafkaExplode:
     """The handler: Spark makes one per task and calls `eval` for each row."""
 
     @staticmethod
-    @cause_first
+    @report_cause_first
     def analyze(value: AnalyzeArgument, mode: AnalyzeArgument | None = None, **given: AnalyzeArgument) -> AnalyzeResult:
         """Checks the arguments; the columns are those of kafka_decode's struct."""
         if not isinstance(value.dataType, BinaryType | NullType):
@@ -46,34 +46,37 @@ class KafkaExplode:
                 raise ValueError(f"kafka_explode has no argument {name!r}; there are: value, {', '.join(_CONSTANTS)}")
             if not argument.isConstantExpression:
                 raise ValueError(f"the argument {name} of kafka_explode must be a literal")
-        function_options.make(**{name: argument.value for name, argument in constants.items()})
-        return AnalyzeResult(struct(schema.RECORD_COLUMNS))
+        function_options.from_keywords(**{name: argument.value for name, argument in constants.items()})
+        return AnalyzeResult(spark_schema(schema.RECORD_COLUMNS))
 
-    @cause_first
+    @report_cause_first
     def eval(self, value: bytes | None, mode: str = FunctionOptions.mode, **given: Any) -> Iterator[tuple[Any, ...]]:
         """The records of one value; none for NULL. The arguments are checked in `analyze`."""
         if value is None:
             return iter(())
         bootstrap.load()
-        return rows(bytes(value), _cached_options(mode=mode, **given))
+        return record_tuples(bytes(value), _cached_options(mode=mode, **given))
 
 
-_cached_options = cache(function_options.make)
+_cached_options = cache(function_options.from_keywords)
 
 
-@cause_first
-def rows(value: bytes, chosen: FunctionOptions) -> Iterator[tuple[Any, ...]]:
+@report_cause_first
+def record_tuples(value: bytes, chosen: FunctionOptions) -> Iterator[tuple[Any, ...]]:
     """A tuple per record in the order of kafka_decode's columns, and one for each damaged range between them."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
     for lists in decoding.decode_values(pa.array([value], pa.binary()), chosen):
         columns = lists.values.flatten()
         times = columns[_TIME].cast(pa.int64()).to_pylist()
-        cells = [each.to_pylist() if number != _TIME else map(_time, times) for number, each in enumerate(columns)]
+        cells = [
+            each.to_pylist() if number != _TIME else map(_datetime_or_null, times)
+            for number, each in enumerate(columns)
+        ]
         yield from zip(*cells, strict=True)
 
 
-def _time(microseconds: int | None) -> datetime | None:
+def _datetime_or_null(microseconds: int | None) -> datetime | None:
     """Aware, so that the session's zone does not matter; null beyond the year 9999, where Python's times end."""
     if microseconds is None:
         return None

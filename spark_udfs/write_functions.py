@@ -53,7 +53,9 @@ def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:
     job = writing.writer(given, df.schema, "static" if mode == "overwrite" else None)
     messages: list[Any] = []
     try:
-        messages += cluster.results(df.mapInArrow(partial(cluster.result_of, job.write), cluster.RESULT).collect())
+        messages += cluster.unpickled_results(
+            df.mapInArrow(partial(cluster.yield_result, job.write), cluster.RESULT).collect()
+        )
         job.commit(messages)
     except BaseException:
         job.abort(messages)
@@ -80,7 +82,7 @@ def sweep(
     if spark is None or not cluster.is_connect(spark):
         return _sweep(*given)
     cluster.ship(spark)
-    jobs: list[str] = cluster.call(spark, _sweep, *given)
+    jobs: list[str] = cluster.call_in_task(spark, _sweep, *given)
     return jobs
 
 

@@ -34,7 +34,7 @@ import hurt_logs  # noqa: E402
 from hurt_logs import HEADER, Rows, Stored, Written, WrittenLog, WrittenSegment  # noqa: E402
 
 import kafkarec  # noqa: E402
-from kafkarec.cli.explain import BatchPosition, restored_at  # noqa: E402
+from kafkarec.cli.explain import BatchRange, restored_at  # noqa: E402
 from kafkarec.recover import offset_order  # noqa: E402
 
 PACKED = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
@@ -293,7 +293,7 @@ def check_explain(opened: kafkarec.Log, whole: Sequence[Found], judge: Judge) ->
         restored = {one.position: one for one in found.restored}
         for at, _, _ in found.batches[:: 1 if restored else 5]:
             judge.counts["explained batches"] += 1
-            if restored_at(BatchPosition(segment, at, segment.size)) != restored.get(at):
+            if restored_at(BatchRange(segment, at, segment.size)) != restored.get(at):
                 judge.fault("explain differs", f"{segment.name} {at}")
 
 

@@ -116,7 +116,7 @@ cdef inline dict reasons_by_status():
 
 
 cdef inline dict fault_fields(const Fault* f, object file, object detail):
-    """The fault as arguments of damage.sentence and damage.error. file: None if there is none; detail: "" likewise."""
+    """The fault as arguments of damage.message and damage.error. file: None if there is none; detail: "" likewise."""
     return {
         "position": f.position, "base_offset": f.base_offset, "expected": f.expected, "found": f.found,
         "record": f.record, "detail": detail, "file": file,

@@ -22,11 +22,22 @@ _ABOUT_ALL = ("-h", "--help", "--version")  # options without a verb
 def main(argv: Sequence[str] | None = None) -> int:
     """See kafkarec.cli.main."""
     if "_ARGCOMPLETE" in os.environ:
-        _complete(os.environ.get("COMP_LINE", "").split()[1:])
+        # a command line of the shell: eval "$(register-python-argcomplete kafkarec)"
+        try:
+            import argcomplete  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            sys.exit(COULD_NOT)
+        typed = os.environ.get("COMP_LINE", "").split()[1:]
+        argcomplete.autocomplete(parser_of(next((word for word in typed if word in VERBS), None)))
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        return _flush_output(_run([word for word in words if word != "--debug"]))
+        words = [word for word in words if word != "--debug"]
+        if words[:1] and words[0] in _ABOUT_ALL:
+            parser_of(None).parse_args(words)
+        from .run_verb import run  # not at the top: --help needs none of it
+
+        return _flush_output(run(words))
     except SystemExit as stop:  # argparse: help, version, wrong usage
         return _flush_output(stop.code if isinstance(stop.code, int) else WRONG_USE)
     except BrokenPipeError:
@@ -49,23 +60,6 @@ def _ignore_interrupts(argv: Sequence[str] | None) -> None:
     if argv is None:
         with suppress(ValueError):  # not in the main thread, which alone gets it
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _complete(words: Sequence[str]) -> None:
-    """Complete a command line of the shell with argcomplete: eval "$(register-python-argcomplete kafkarec)"."""
-    try:
-        import argcomplete  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        sys.exit(COULD_NOT)
-    argcomplete.autocomplete(parser_of(next((word for word in words if word in VERBS), None)))
-
-
-def _run(words: list[str]) -> int:
-    if words[:1] and words[0] in _ABOUT_ALL:
-        parser_of(None).parse_args(words)
-    from .run_verb import run  # not at the top: --help needs none of it
-
-    return run(words)
 
 
 def _flush_output(status: int) -> int:

@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     demand_standard_input_once(inputs)
     with (
         new_log.opened(args) as log,
-        progress.bytes_shown(lambda: progress.bytes_in(inputs), progress.when_writing(args.output)) as tick,
+        progress.show_bytes_read(lambda: progress.bytes_in(inputs), progress.when_writing(args.output)) as tick,
     ):
         if args.base_offset is not None and args.base_offset < 0:
             raise WrongUse("--base-offset must be 0 or more")
@@ -251,7 +251,7 @@ class BatchesFromRows:
         """Return the rows with offsets and timestamps, without those that cannot be written."""
         while len(rows):
             offsets = self._offsets(rows)
-            bad = self._bad_offset(offsets)
+            bad = self._first_bad_offset(offsets)
             if bad is None:
                 given: Sequence[int | None] = rows.column("timestamp") or ()
                 row = next((row for row, time in enumerate(given) if time is not None and time < -1), None)
@@ -263,12 +263,12 @@ class BatchesFromRows:
             rows = rows.slice(0, row).joined(rows.slice(row + 1, len(rows)))
         else:
             return rows
-        rows.set("offset", offsets)
+        rows.set_column("offset", offsets)
         self._next_offset = offsets[-1] + 1
         times = rows.column("timestamp")
         if self._args.timestamp is not None and (times is None or None in times):
             filled = [self._args.timestamp if time is None else time for time in times or [None] * len(rows)]
-            rows.set("timestamp", filled)
+            rows.set_column("timestamp", filled)
         return rows
 
     def _offsets(self, rows: RowBlock) -> Sequence[int]:
@@ -285,7 +285,7 @@ class BatchesFromRows:
             at = offsets[-1] + 1
         return offsets
 
-    def _bad_offset(self, offsets: Sequence[int]) -> tuple[int, str] | None:
+    def _first_bad_offset(self, offsets: Sequence[int]) -> tuple[int, str] | None:
         if max(offsets) >= _OFFSET_LIMIT:
             row = next(row for row, offset in enumerate(offsets) if offset >= _OFFSET_LIMIT)
             return row, "offset: 2^63-2 is the largest"
@@ -309,7 +309,7 @@ class BatchesFromRows:
         self._held, self._gathered = [], 0
         offsets = rows.column("offset") or ()
         record_input = record_input_of(rows.records())
-        columns = self._columns(rows)
+        columns = self._header_columns(rows)
         changing = [name for name, cells in columns.items() if len(set(cells)) > 1]
         cuts = [0, len(rows)]
         if changing:
@@ -317,7 +317,7 @@ class BatchesFromRows:
             cuts[1:1] = [row for row in range(1, len(rows)) if cells[row] != cells[row - 1]]
         for start, stop in pairwise(cuts):  # consecutive rows with the same header fields
             key = BatchKey(**{name: cells[start] for name, cells in columns.items()})
-            self._demand(key, rows, start, stop, offsets)
+            self._demand_storable(key, rows, start, stop, offsets)
             may_continue = stop == len(rows) and not last
             while start < stop:
                 made = self._next_batch(record_input, key, start, stop, offsets, may_continue)
@@ -327,7 +327,7 @@ class BatchesFromRows:
                 written, start = made
                 yield written
 
-    def _columns(self, rows: RowBlock) -> dict[str, Sequence[Any]]:
+    def _header_columns(self, rows: RowBlock) -> dict[str, Sequence[Any]]:
         """Return the fields of `BatchKey` that the input or the settings have, each with a cell per row."""
         count = len(rows)
         columns: dict[str, Sequence[Any]] = {}
@@ -362,7 +362,7 @@ class BatchesFromRows:
             ]
         return columns
 
-    def _demand(self, key: BatchKey, rows: RowBlock, start: int, stop: int, offsets: Sequence[int]) -> None:
+    def _demand_storable(self, key: BatchKey, rows: RowBlock, start: int, stop: int, offsets: Sequence[int]) -> None:
         """Raise WrongUse, with the row, for fields that a batch cannot store."""
         magic = 2 if key.magic is None else key.magic
         place = rows.position_text(start)

@@ -17,10 +17,10 @@ from kafkarec.storage.ranges import RecordRange
 
 from . import input_cells, input_logs, output_files, progress, shared_options
 from .cat_writers import CONTROL, ArrowWriter, ColumnarWriter, CsvWriter, FolderWriter, JsonWriter, ParquetWriter
-from .json_lines import CONSTANTS, FORMS, constants
+from .json_lines import CONSTANT_COLUMNS, FORMS, constant_columns
 from .output_files import DeferredInterrupts
 from .problems import DamageReporter, remark, rerun_command
-from .record_pieces import PieceReader, demand_endless, followed, latest_per_key, why_empty
+from .record_pieces import RecordReader, demand_followable, followed, latest_per_key, why_empty
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
 Keys and values that are UTF-8 are strings; others are base64 in key_base64 and value_base64.
@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_format_and_output(parser, ("json", "csv", "parquet", "arrow"))
     parser.add_argument(
         "--partition-by",
-        type=shared_options.names(PARTITION_COLUMNS),
+        type=shared_options.names_parser(PARTITION_COLUMNS),
         metavar="A,B",
         help="write the new folder -o DIR of Parquet files in folders topic=NAME, date=DAY (UTC, of the timestamp) or "
         "both, in this order",
@@ -104,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.follow:
-        demand_endless(args)
+        demand_followable(args)
         args.after_interrupt = ""  # the usual end
     columns = tuple(args.columns or DEFAULT_COLUMNS)
     if args.control and CONTROL not in columns:
@@ -118,9 +118,9 @@ def run(args: argparse.Namespace) -> int:
     damage_reporter = DamageReporter(args, sources[-1].path, resumes)
     record_range = RecordRange.of(args.from_offset, args.to_offset, args.from_time, args.to_time)
     keys = [_key_bytes(key, args.key_as) for key in args.key] if args.key else None
-    decoded = [name for name in columns if name in RECORD_FIELDS and name not in CONSTANTS]
+    decoded = [name for name in columns if name in RECORD_FIELDS and name not in CONSTANT_COLUMNS]
     resumable = resumes and args.format == "json" and not args.follow
-    resumable = resumable and is_stream(args.output) and progress.is_terminal()
+    resumable = resumable and is_stream(args.output) and progress.is_stderr_terminal()
     opened = output_files.new_folder(args) if args.partition_by else output_files.opened(args)
     with opened as sink, DeferredInterrupts() as interrupts:
         writer = _writer(args, sink, sources, columns)
@@ -136,9 +136,9 @@ def run(args: argparse.Namespace) -> int:
             "restore": args.errors == "skip",
         }
         wanted, isolated = for_keys(request(**decode_options), keys), IsolationOptions(args.isolation)
-        with progress.shown(sources, progress.when_writing(args.output), 1 + args.latest_per_key) as tick:
+        with progress.show_segments_read(sources, progress.when_writing(args.output), 1 + args.latest_per_key) as tick:
             threads = shared_options.threads(args)
-            reader = PieceReader(wanted, record_range, isolated, damage_reporter, tick, threads)
+            reader = RecordReader(wanted, record_range, isolated, damage_reporter, tick, threads)
             if args.follow:
                 pieces = followed(args, logs, reader)
             else:
@@ -181,8 +181,10 @@ def _writer(
         if decoded and not all(internal):
             remark("keys and values of internal topics stay bytes, as there are other topics; read them alone")
             decoded = []
-        known = {name for name in CONSTANTS if any(constants(source)[name] is not None for source in sources)}
-        shown = [name for name in columns if args.columns or name not in CONSTANTS or name in known]
+        known = {
+            name for name in CONSTANT_COLUMNS if any(constant_columns(source)[name] is not None for source in sources)
+        }
+        shown = [name for name in columns if args.columns or name not in CONSTANT_COLUMNS or name in known]
         if isinstance(sink, output_files.NewFolder):
             return FolderWriter(sink, args.partition_by, shown, decoded)
         if sink.is_terminal:

@@ -34,7 +34,7 @@ from kafkarec.support.partitioned_files import DATE, PartitionedFiles
 from kafkarec.tables.records import RecordColumns
 
 from . import json_lines
-from .json_lines import CONSTANTS, FORMS, constants, escaped_json, stored_json
+from .json_lines import CONSTANT_COLUMNS, FORMS, constant_columns, escaped_json, json_or_none
 from .output_files import NewFolder, Sink
 from .shared_options import errors_named, pyarrow_for
 
@@ -95,7 +95,7 @@ class JsonWriter:
         lines = json_lines.render(
             table,
             self._names,
-            constants=constants(source),
+            constants=constant_columns(source),
             forms=self._forms,
             decoded=json_texts(self._names, self._decoded, source, table),
             iso_times=self._iso_times,
@@ -128,9 +128,9 @@ class ColumnarWriter(ABC):
         self.needed_columns: Sequence[str] = NEEDED if CONTROL in names or decoded else ()
 
     def write(self, source: SegmentFile, table: RecordColumns) -> None:
-        texts, known = self._json_arrays(source, table), constants(source)
+        texts, known = self._json_arrays(source, table), constant_columns(source)
         for batch in self._pa.RecordBatchReader.from_stream(table):  # one, as a window is of one chunk
-            self._write_batch(self._shown(batch, known, texts), known)
+            self._write_batch(self._batch_to_write(batch, known, texts), known)
 
     def _json_arrays(self, source: SegmentFile, table: RecordColumns) -> Texts:
         """Return the columns that are JSON text."""
@@ -148,30 +148,30 @@ class ColumnarWriter(ABC):
     def finish(self, decode: Mapping[str, Any]) -> None:
         """End the output. decode: the options that the pieces were decoded with"""
 
-    def _shown(self, batch: Any, known: Mapping[str, Any], texts: Texts) -> Any:
+    def _batch_to_write(self, batch: Any, known: Mapping[str, Any], texts: Texts) -> Any:
         columns: dict[str, Any] = {}
         for name in self._names:
-            columns |= self._columns(name, batch, known, texts)
+            columns |= self._output_columns(name, batch, known, texts)
         stored = {(field.name, field.type): field for field in batch.schema}
         fields = [
             stored.get((name, column.type), self._pa.field(name, column.type)) for name, column in columns.items()
         ]
         return self._pa.RecordBatch.from_arrays(list(columns.values()), schema=self._pa.schema(fields))
 
-    def _columns(self, name: str, batch: Any, known: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
+    def _output_columns(self, name: str, batch: Any, known: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
         """Return the columns that show one: itself, with NAME_base64 for bytes that are no text."""
         pa = self._pa
-        if name in CONSTANTS:
+        if name in CONSTANT_COLUMNS:
             type_ = pa.int32() if name == "partition" else pa.string()
             return {name: pa.repeat(pa.scalar(known.get(name), type_), batch.num_rows)}
         is_decoded = name in self._decoded
         if name not in texts and not is_decoded and name != CONTROL:
             return {name: batch.column(name)}
         shown = texts[name] if name in texts else pa.nulls(batch.num_rows, pa.string())
-        return {name: shown} | ({f"{name}_base64": undecoded(pa, batch.column(name), shown)} if is_decoded else {})
+        return {name: shown} | ({f"{name}_base64": base64_column(pa, batch.column(name), shown)} if is_decoded else {})
 
 
-def undecoded(pa: Any, blobs: Any, texts: Any) -> Any:
+def base64_column(pa: Any, blobs: Any, texts: Any) -> Any:
     """Return the column NAME_base64: the bytes of the rows that have no text."""
     import pyarrow.compute  # type: ignore[import-untyped,unused-ignore]
 
@@ -197,7 +197,7 @@ class ArrowWriter(ColumnarWriter):
         if self._out is None:
             empty = self._pa.table(kafkarec.decode(b"", **decode))
             batch = self._pa.RecordBatch.from_pylist([], schema=empty.schema)
-            self._open_writer(self._shown(batch, {}, {}).schema)
+            self._open_writer(self._batch_to_write(batch, {}, {}).schema)
         self._out.close()
         self._sink.flush()
 
@@ -278,17 +278,17 @@ _TEXT = (
 )
 
 
-def _integer_from_bytes(size: int) -> Callable[[bytes], int | None]:
+def _integer_decoder(size: int) -> Callable[[bytes], int | None]:
     return lambda blob: int.from_bytes(blob, "big", signed=True) if len(blob) == size else None
 
 
 # Form of a key or value -> its cell, None if it does not fit. Those of utf8 are found all at once.
 _CELLS: dict[str, Callable[[bytes], str | int | None]] = {
-    "json": lambda blob: (text := stored_json(blob)) and escaped_json(text),
+    "json": lambda blob: (text := json_or_none(blob)) and escaped_json(text),
     "base64": lambda blob: base64.b64encode(blob).decode(),
     "hex": bytes.hex,
-    "int32": _integer_from_bytes(4),
-    "int64": _integer_from_bytes(8),
+    "int32": _integer_decoder(4),
+    "int64": _integer_decoder(8),
 }
 
 
@@ -323,16 +323,16 @@ class CsvWriter(ArrowWriter):
             texts[name] = functions.if_else(nulls, None, functions.utf8_trim(cells, '"'))
         return texts
 
-    def _shown(self, batch: Any, known: Mapping[str, Any], texts: Texts) -> Any:
+    def _batch_to_write(self, batch: Any, known: Mapping[str, Any], texts: Texts) -> Any:
         # A file's name may have any character.
         clean = {name: _NO_TEXT.sub("\ufffd", cell) if isinstance(cell, str) else cell for name, cell in known.items()}
         none = self._pa.nulls(batch.num_rows, self._pa.string())
-        return super()._shown(batch, clean, dict.fromkeys(self._as_json, none) | texts)
+        return super()._batch_to_write(batch, clean, dict.fromkeys(self._as_json, none) | texts)
 
-    def _columns(self, name: str, batch: Any, known: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
+    def _output_columns(self, name: str, batch: Any, known: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
         form = self._forms.get(name)
         if form is None:
-            return super()._columns(name, batch, known, texts)
+            return super()._output_columns(name, batch, known, texts)
         pa, functions, blobs = self._pa, self._functions, batch.column(name)
         if form == "utf8":
             shown = blobs.cast(pa.string(), safe=False)
@@ -345,7 +345,7 @@ class CsvWriter(ArrowWriter):
             return {name + FORMS[form]: shown}
         if name in texts:
             shown = functions.coalesce(texts[name], shown)
-        return {name: shown, f"{name}_base64": undecoded(pa, blobs, shown)}
+        return {name: shown, f"{name}_base64": base64_column(pa, blobs, shown)}
 
     def _new_writer(self, schema: Any) -> Any:
         self._sink.write((",".join(schema.names) + "\n").encode())

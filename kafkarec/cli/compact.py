@@ -26,7 +26,7 @@ EXAMPLES = """examples:
   kafkarec compact /kafka-logs/users-0 -o new/            one partition: new/users-0
   kafkarec compact users-0 | kafkarec convert - -o small.log --compression zstd --batch-size 1m"""
 
-_milliseconds = shared_options.number_of("milliseconds", most=2**63 - 1)
+_milliseconds = shared_options.number_parser("milliseconds", most=2**63 - 1)
 _LARGEST_LIMIT = 2**31 - 9  # of max.decompressed.message.bytes
 # Field of CleanerStats -> its name in the summary.
 _REASONS = {

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if STANDARD_INPUT in (args.a, args.b):
         raise WrongUse("diff compares files and folders, and - is standard input; write it to a file first")
     try:
-        with progress.bytes_shown(lambda: progress.bytes_in([args.a, args.b])) as tick:
+        with progress.show_bytes_read(lambda: progress.bytes_in([args.a, args.b])) as tick:
             difference = compare(
                 args.a,
                 args.b,

@@ -86,8 +86,8 @@ def version_of(package: str) -> str | None:
 
 def _lines(found: dict[str, Any]) -> list[str]:
     lines = [f"{name:<12}{found[name]}" for name in ("kafkarec", "python", "executable", "platform", "location")]
-    lines += ["", "engine", *(f"  {name:<18}{_words(value)}" for name, value in found["engine"].items())]
-    lines += ["", "codecs", *(f"  {name:<18}{_codec(info)}" for name, info in found["codecs"].items())]
+    lines += ["", "engine", *(f"  {name:<18}{_value_text(value)}" for name, value in found["engine"].items())]
+    lines += ["", "codecs", *(f"  {name:<18}{_codec_text(info)}" for name, info in found["codecs"].items())]
     lines += ["", "extras"]
     for extra, info in found["extras"].items():
         state = info["version"] or f"missing (for {info['for']}): pip install 'kafkarec[{extra}]'"
@@ -99,15 +99,15 @@ def _lines(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _words(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_words(item)}" for name, item in value.items())
+        return ", ".join(f"{name} {_value_text(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
         return " ".join(map(str, value))
     return or_nothing(value)
 
 
-def _codec(info: dict[str, Any]) -> str:
+def _codec_text(info: dict[str, Any]) -> str:
     if info["version"] is None:
         return f"missing: pip install {info['library']}"
     return f"{info['library']} {info['version']} ({info['how']})"

@@ -38,7 +38,7 @@ tiered storage. kafkarec verify exits 1 for any damage."""
 FAILED = 1
 WRONG_USE = 1  # as Kafka's tool
 _FOLDER_FILES = (".log", ".checkpoint")
-_bytes = shared_options.number_of(f"bytes from 0 to {INT_MAX}", most=INT_MAX)
+_bytes = shared_options.number_parser(f"bytes from 0 to {INT_MAX}", most=INT_MAX)
 _FLAGS = {
     "--print-data-log": "print the records' keys and values; any decoder option implies it",
     "--deep-iteration": "print the records without keys and values: offset, timestamp, sizes, ...",
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with (
             output_files.opened(args) as sink,
-            progress.bytes_shown(lambda: progress.bytes_in(paths), progress.when_writing(args.output)) as tick,
+            progress.show_bytes_read(lambda: progress.bytes_in(paths), progress.when_writing(args.output)) as tick,
         ):
             return _print(paths, options, sink, tick)
     except CouldNot as error:
@@ -132,10 +132,18 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
     """Print all output up to what cannot be read; that error is printed in one line."""
     last = ""
 
-    def opened(path: str) -> ByteSource:
+    def open_source(path: str) -> ByteSource:
         nonlocal last
         last = path
-        return _open(path)
+        if path == input_logs.STANDARD_INPUT:
+            source: ByteSource = input_logs.standard_input_segment(None, None).source
+            return source
+        local = remote.local_path(path)
+        if local is None:
+            folder, _, name = path.rpartition("/")
+            return open_file(RemoteFolder(folder, {}), name)
+        folder, name = os.path.split(local)
+        return open_file(LocalFolder(folder), name)
 
     def print_error(line: str) -> None:
         sink.flush()
@@ -148,7 +156,7 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
         remark(text)
 
     try:
-        for text in dump.dump(paths, options, opened, print_error, note, tick):
+        for text in dump.dump(paths, options, open_source, print_error, note, tick):
             if sink.is_terminal:
                 sink.write(_safe_lines(text).encode("utf-8", "replace"))
             else:
@@ -197,15 +205,3 @@ def _files_of(path: str) -> list[str]:
     input_logs.open_input(path)  # refuses the store of a plugin
     found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES))
     return [os.path.join(path, name) for name in found if names.is_segment(name)] or [path]
-
-
-def _open(path: str) -> ByteSource:
-    if path == input_logs.STANDARD_INPUT:
-        source: ByteSource = input_logs.standard_input(None, None).source
-        return source
-    local = remote.local_path(path)
-    if local is None:
-        folder, _, name = path.rpartition("/")
-        return open_file(RemoteFolder(folder, {}), name)
-    folder, name = os.path.split(local)
-    return open_file(LocalFolder(folder), name)

@@ -72,7 +72,7 @@ def _position(text: str) -> int:
     return int(text, 0)
 
 
-class BatchPosition(NamedTuple):
+class BatchRange(NamedTuple):
     """Bytes [position, stop) of a segment that are explained as one batch, and a remark for the output."""
 
     segment: Any
@@ -97,12 +97,12 @@ def run(args: argparse.Namespace) -> int:
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
     report = _document(explanation, restored, name, remark, redact=args.redact, full=args.full)
-    results = (_result(one, restored, name, redact=args.redact) for one in (explanation,))
+    results = (_json_object(one, restored, name, redact=args.redact) for one in (explanation,))
     output_files.write_report(args, report, results)
     return DAMAGED if explanation.faults or restored is not None else FINE
 
 
-def _bytes_of(place: BatchPosition) -> tuple[bytes, str]:
+def _bytes_of(place: BatchRange) -> tuple[bytes, str]:
     """Return (bytes, remark). After a read error: the bytes before it."""
     length = min(place.stop - place.position, _LARGEST_BATCH)
     try:
@@ -121,7 +121,7 @@ def _bytes_of(place: BatchPosition) -> tuple[bytes, str]:
         return bytes(data), place.remark  # smaller reads succeed
 
 
-def restored_at(place: BatchPosition) -> Restored | None:
+def restored_at(place: BatchRange) -> Restored | None:
     """Return what is restored in the header of the batch there. The batches before it are read, too: their offsets and
     leader epochs are compared."""
     segment = place.segment
@@ -141,11 +141,11 @@ def restored_at(place: BatchPosition) -> Restored | None:
     return None
 
 
-def _find_batch(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
+def _find_batch(segments: Sequence[Any], args: argparse.Namespace) -> BatchRange:
     """Find the batch of --at or --offset; the first batch without them."""
     segment, at, remark = segments[0], args.at, ""
     if args.offset is not None:
-        segment, at = _at_offset(segments, args.offset)
+        segment, at = _find_offset(segments, args.offset)
     elif at is None:
         at = 0
     elif len(segments) > 1:
@@ -154,17 +154,17 @@ def _find_batch(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosit
     elif at >= segment.size:
         raise WrongUse(f"--at {at}: the file ends at byte {segment.size}")
     start, size, stop = 0, 0, int(segment.size)  # the last good frame at or before the position; the first one after it
-    for _, position, length, *_ in _frames([segment]):
+    for _, position, length, *_ in _good_batches([segment]):
         if position > at:
             stop = position
             break
         start, size = position, length
     if start < at < start + size:
         remark = f"byte {at} is inside the batch at byte {start}, whose header is good: --at {start} explains that one"
-    return BatchPosition(segment, at, stop, remark)
+    return BatchRange(segment, at, stop, remark)
 
 
-def _frames(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, int]]:
+def _good_batches(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, int]]:
     """Yield (segment, position, size, base offset, last offset, magic) of each good frame."""
     columns = ("position", "size_in_bytes", "base_offset", "last_offset", "magic")
     for segment in segments:
@@ -173,11 +173,11 @@ def _frames(segments: Sequence[Any]) -> Iterator[tuple[Any, int, int, int, int, 
                 yield segment, *row
 
 
-def _at_offset(segments: Sequence[Any], offset: int) -> tuple[Any, int]:
+def _find_offset(segments: Sequence[Any], offset: int) -> tuple[Any, int]:
     """Return segment and position of the batch that contains an offset: by its range for magic 2, by the last offset
     for older messages."""
     before = after = None
-    for segment, position, _, base, last, magic in _frames(segments):
+    for segment, position, _, base, last, magic in _good_batches(segments):
         if last < offset:
             before = last
         elif magic < BATCH_MAGIC or base <= offset:
@@ -265,18 +265,18 @@ class _FieldTable:
         lines = [(("byte", "field", "value"), "bytes", "meaning")]
         for span, shown in rows:
             head = (str(self.absolute + span.start), span.path, shown)
-            for cell, note in zip_longest(self._hexes(span), span.note.split("\n"), fillvalue=""):
+            for cell, note in zip_longest(self._hex_lines(span), span.note.split("\n"), fillvalue=""):
                 lines.append((head, cell, safe(note)))
                 head = ("", "", "")
         for (begin, field, cells), hexes, note in lines:
             line = f"{begin:>{at}}  {hexes:<{3 * _WIDTH - 1}}  {field:<{name}}  {cells:<{value}}  {note}"
             yield f"{line.rstrip()}\n"
 
-    def _shown_bytes(self, span: Span) -> int:
+    def _shown_length(self, span: Span) -> int:
         """Return how many of the span's bytes are printed."""
         return 0 if span.kind == SKIPPED else span.length if self.full else min(span.length, _WIDTH * _LINES)
 
-    def _hexes(self, span: Span) -> list[str]:
+    def _hex_lines(self, span: Span) -> list[str]:
         """Return the cells of the column "bytes"."""
         if not span.length:
             return ["(no bytes)"]
@@ -284,7 +284,7 @@ class _FieldTable:
             return [f"({span.length} bytes)"]
         if _is_hidden(span, self.redact):
             return [f"({span.length} bytes hidden)"]
-        most = self._shown_bytes(span)
+        most = self._shown_length(span)
         data = self.section.data[span.start : span.start + most]
         lines = [bytes(data[i : i + _WIDTH]).hex(" ") for i in range(0, most, _WIDTH)]
         if most < span.length:
@@ -299,11 +299,11 @@ class _FieldTable:
             if name in present
         )
         yield f'<p class="legend">{" ".join(marks)}</p>\n'
-        yield from self._grid()
+        yield from self._grid_html()
         titles = "<th class=n>byte</th><th>bytes</th><th>field</th><th>value</th><th>meaning</th>"
         yield f'<table class="fields"><thead><tr>{titles}</tr></thead><tbody>\n'
         for span in self.section.spans:
-            hexes = "\n".join(self._hexes(span))
+            hexes = "\n".join(self._hex_lines(span))
             note = "\n".join(map(escaped_html, span.note.split("\n")))
             kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * self._is_wrong(span)
             yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{self.absolute + span.start}</td>'
@@ -312,25 +312,25 @@ class _FieldTable:
             yield f'<td class="value">{value}</td><td class="{kinds}">{note}</td></tr>\n'
         yield "</tbody></table>\n"
 
-    def _grid(self) -> Iterator[str]:
+    def _grid_html(self) -> Iterator[str]:
         yield '<div class="bytes">\n'
         cells: list[tuple[Span, int]] = []
         for span in self.section.spans:
-            shown = self._shown_bytes(span)
+            shown = self._shown_length(span)
             for at in range(span.start, span.start + shown):
                 cells.append((span, at))
                 if len(cells) == 2 * _WIDTH:
-                    yield from self._row(cells)
+                    yield from self._row_html(cells)
                     cells = []
             if shown < span.length:
-                yield from self._row(cells)
+                yield from self._row_html(cells)
                 count = f"{span.length - shown}{' more' * (shown > 0)} bytes"
                 yield f'<p class="more">{count}: {escaped_html(span.path)}</p>\n'
                 cells = []
-        yield from self._row(cells)
+        yield from self._row_html(cells)
         yield "</div>\n"
 
-    def _row(self, cells: list[tuple[Span, int]]) -> Iterator[str]:
+    def _row_html(self, cells: list[tuple[Span, int]]) -> Iterator[str]:
         """A row of the grid, of at most two halves; nothing without cells."""
         if not cells:
             return
@@ -338,19 +338,16 @@ class _FieldTable:
         for half in filter(None, (cells[:_WIDTH], cells[_WIDTH:])):
             yield f'<span class="half"><b>{self.absolute + half[0][1]}</b>'
             for span, group in groupby(half, key=lambda cell: cell[0]):
-                yield self._field(span, [at for _, at in group])
+                positions = [at for _, at in group]
+                classes = ["f", f"g-{field_groups.group_of(span)}"]
+                classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * self._is_wrong(span)
+                value = _shown_value(span, self.redact)
+                title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
+                shown = ["··" if _is_hidden(span, self.redact) else f"{self.section.data[at]:02x}" for at in positions]
+                inside = "".join(f"<i>{cell}</i>" for cell in shown)
+                yield f'<span class="{" ".join(classes)}" title="{escaped_html(title)}">{inside}</span>'
             yield "</span>"
         yield "</div>\n"
-
-    def _field(self, span: Span, positions: list[int]) -> str:
-        """The bytes of a field that are in one half of a row."""
-        classes = ["f", f"g-{field_groups.group_of(span)}"]
-        classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * self._is_wrong(span)
-        value = _shown_value(span, self.redact)
-        title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
-        shown = ["··" if _is_hidden(span, self.redact) else f"{self.section.data[at]:02x}" for at in positions]
-        inside = "".join(f"<i>{cell}</i>" for cell in shown)
-        return f'<span class="{" ".join(classes)}" title="{escaped_html(title)}">{inside}</span>'
 
     def _is_wrong(self, span: Span) -> bool:
         return span.fault is not None or span.path in self.restored
@@ -375,7 +372,7 @@ def _shown_value(span: Span, redact: bool) -> str:
     return f'"{decoded}"' if len(decoded) <= _TEXT else f'"{decoded[:_TEXT]}" ...'
 
 
-def _result(found: Explanation, restored: Restored | None, name: str, *, redact: bool) -> dict[str, Any]:
+def _json_object(found: Explanation, restored: Restored | None, name: str, *, redact: bool) -> dict[str, Any]:
     """Return one object; bytes are hex, and left out if redacted."""
     return {
         "file": name,
@@ -394,13 +391,17 @@ def _result(found: Explanation, restored: Restored | None, name: str, *, redact:
         ],
         "restored": restored,
         "sections": [
-            {"name": part.name, "size": len(part.data), "spans": [_span(part, span, redact) for span in part.spans]}
+            {
+                "name": part.name,
+                "size": len(part.data),
+                "spans": [_span_json(part, span, redact) for span in part.spans],
+            }
             for part in found.sections
         ],
     }
 
 
-def _span(section: Section, span: Span, redact: bool) -> dict[str, Any]:
+def _span_json(section: Section, span: Span, redact: bool) -> dict[str, Any]:
     left_out = span.kind == SKIPPED or _is_hidden(span, redact)
     out: dict[str, Any] = {"start": span.start, "length": span.length, "path": span.path, "kind": span.kind}
     if not left_out:

@@ -55,7 +55,9 @@ class JsonText(str):
     __slots__ = ()
 
 
-def columns_of(titles: Iterable[str], columns: Sequence[str] | None, place: Callable[[str], str]) -> dict[str, str]:
+def columns_by_title(
+    titles: Iterable[str], columns: Sequence[str] | None, place: Callable[[str], str]
+) -> dict[str, str]:
     """Return the titles of an input that are read, each with its column.
 
     columns    the columns to read, others are ignored; None: all, and WrongUse for an unknown one
@@ -63,7 +65,7 @@ def columns_of(titles: Iterable[str], columns: Sequence[str] | None, place: Call
     """
     known = {title: ALIASES.get(title, title) for title in titles}
     if columns is not None:
-        return {title: name for title, name in known.items() if _plain(name) in columns}
+        return {title: name for title, name in known.items() if _field_name(name) in columns}
     blobs = {f"{name}{suffix}" for name in BLOBS for suffix in ("", "_base64", "_hex")}
     unknown = [title for title, name in known.items() if name not in (*blobs, *RECORD_FIELDS, "control")]
     if unknown:
@@ -75,7 +77,7 @@ def columns_of(titles: Iterable[str], columns: Sequence[str] | None, place: Call
     return known
 
 
-def _plain(name: str) -> str:
+def _field_name(name: str) -> str:
     return name.removesuffix("_base64").removesuffix("_hex")
 
 
@@ -84,7 +86,7 @@ def type_name(cell: Any) -> str:
     return _TYPE_WORDS.get(type(cell), type(cell).__name__)
 
 
-def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
+def converted_columns(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
     """Check the columns and convert them to the fields of records. BadCell for the first cell that cannot be converted.
 
     columns    by name, as they were read: `key`, `key_base64`, `key_hex`, `headers`, `offset`, ...
@@ -92,7 +94,7 @@ def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
     """
     out: Columns = {}
     for name, cells in columns.items():
-        if name in IGNORED_COLUMNS or name == "control" or _plain(name) in BLOBS:
+        if name in IGNORED_COLUMNS or name == "control" or _field_name(name) in BLOBS:
             continue
         kind = RECORD_FIELDS[name].format
         if name == "timestamp":
@@ -105,7 +107,7 @@ def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
             out[name] = _checked_type(name, cells, *((bool, "true or false") if kind == "b" else (str, "text")))
     for name in BLOBS:
         if name in columns and forms[name] == "utf8":
-            _demand_bytes(name, columns[name], columns.get("topic", ()))
+            _demand_no_internal_objects(name, columns[name], columns.get("topic", ()))
         blobs = _blobs(name, columns, forms[name])
         if blobs is not None:
             out[name] = blobs
@@ -155,7 +157,7 @@ def _times(cells: Cells) -> Cells:
 # ---- keys and values
 
 
-def _demand_bytes(name: str, cells: Cells, topics: Cells) -> None:
+def _demand_no_internal_objects(name: str, cells: Cells, topics: Cells) -> None:
     """Refuse the objects that `cat` prints of internal topics; in CSV and Arrow they are text that begins with a brace,
     which no message of these topics does."""
     if not any(str(topic).startswith("__") for topic in set(topics)):
@@ -170,7 +172,7 @@ def _demand_bytes(name: str, cells: Cells, topics: Cells) -> None:
 def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | None] | None:
     """Return the bytes of keys or values from their columns in the input (plain, _base64, _hex); None without any."""
     parts = [
-        _converted(column, columns[column], as_)
+        _cells_as_bytes(column, columns[column], as_)
         for column, as_ in ((name, form), (f"{name}_base64", "base64"), (f"{name}_hex", "hex"))
         if column in columns
     ]
@@ -186,7 +188,7 @@ def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | N
     return merged
 
 
-def _converted(name: str, cells: Cells, form: str) -> list[bytes | None]:
+def _cells_as_bytes(name: str, cells: Cells, form: str) -> list[bytes | None]:
     convert, words, _ = FORMS[form]
     try:
         if form == "utf8" and bytes not in set(map(type, cells)):
@@ -213,21 +215,17 @@ def _found_text(name: str, cell: Any, form: str) -> str:
     return f"found {type_name(cell)}"
 
 
-def _text(cell: str | bytes) -> bytes:
-    return cell if isinstance(cell, bytes) else cell.encode()
-
-
 def _json_bytes(cell: Any) -> bytes:
     if not isinstance(cell, JsonText):
         raise TypeError
     return cell.encode()
 
 
-def _base64(cell: str) -> bytes:
+def _base64_bytes(cell: str) -> bytes:
     return base64.b64decode(cell.encode("ascii"), validate=True)
 
 
-def _integer_to_bytes(size: int) -> Callable[[int], bytes]:
+def _integer_encoder(size: int) -> Callable[[int], bytes]:
     """Return a function that writes a big-endian integer, as Kafka's IntegerSerializer and LongSerializer do."""
 
     def convert(cell: int) -> bytes:
@@ -240,12 +238,12 @@ def _integer_to_bytes(size: int) -> Callable[[int], bytes]:
 
 # Value of --key-as and --value-as -> (function from a cell to bytes, what is expected, of which type).
 FORMS: dict[str, tuple[Callable[[Any], bytes], str, type]] = {
-    "utf8": (_text, "text or null", str),
+    "utf8": (lambda cell: cell if isinstance(cell, bytes) else cell.encode(), "text or null", str),
     "json": (_json_bytes, "JSON", JsonText),
-    "base64": (_base64, "base64 text", str),
+    "base64": (_base64_bytes, "base64 text", str),
     "hex": (bytes.fromhex, "hex text", str),
-    "int32": (_integer_to_bytes(4), "a whole number of 32 bits", int),
-    "int64": (_integer_to_bytes(8), "a whole number of 64 bits", int),
+    "int32": (_integer_encoder(4), "a whole number of 32 bits", int),
+    "int64": (_integer_encoder(8), "a whole number of 64 bits", int),
 }
 
 
@@ -274,7 +272,7 @@ def _header(row: int, number: int, pair: Any) -> tuple[str, bytes | None]:
             if value is not None:
                 raise refused("the value is given twice, as value and as value_base64")
             try:
-                value = _base64(packed)
+                value = _base64_bytes(packed)
             except (TypeError, ValueError, AttributeError):
                 raise refused(f"base64 text is expected as value_base64, found {type_name(packed)}") from None
         pair = (pair["key"], value)
@@ -284,14 +282,14 @@ def _header(row: int, number: int, pair: Any) -> tuple[str, bytes | None]:
     if type(key) is not str:
         raise refused(f"text is expected as key, found {type_name(key)}")
     if type(value) is str:
-        value = _encoded(refused, value)
+        value = _checked_utf8(refused, value)
     elif value is not None and type(value) is not bytes:
         raise refused(f"text or null is expected as value, found {type_name(value)}")
-    _encoded(refused, key)
+    _checked_utf8(refused, key)
     return key, value
 
 
-def _encoded(refused: Callable[[str], BadCell], text: str) -> bytes:
+def _checked_utf8(refused: Callable[[str], BadCell], text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -328,7 +326,7 @@ class RowBlock:
         """Return the cells of a column; None if the input has no such column."""
         return self._columns.get(name)
 
-    def set(self, name: str, cells: Sequence[Any]) -> None:
+    def set_column(self, name: str, cells: Sequence[Any]) -> None:
         """Replace a column by a column of integers."""
         self._columns[name] = cells
 

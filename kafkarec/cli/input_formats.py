@@ -25,8 +25,18 @@ from kafkarec.errors import InvalidArrowError
 from kafkarec.storage import first_bytes
 from kafkarec.support.text_table import system_reason
 
-from .input_cells import ALIASES, BLOBS, Columns, JsonText, Refuse, RowBlock, columns_of, good_rows, typed
-from .input_logs import STANDARD_INPUT, copy_pipe, input_pipe, shown_name
+from .input_cells import (
+    ALIASES,
+    BLOBS,
+    Columns,
+    JsonText,
+    Refuse,
+    RowBlock,
+    columns_by_title,
+    converted_columns,
+    good_rows,
+)
+from .input_logs import STANDARD_INPUT, copy_pipe, shown_name, standard_input_pipe
 from .input_text import read_csv, read_json
 from .shared_options import SUFFIXES, CouldNot, WrongUse, errors_named, pyarrow_for
 
@@ -44,7 +54,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
         with file:
             yield file
         return
-    yield input_pipe()
+    yield standard_input_pipe()
 
 
 def rows(
@@ -64,9 +74,9 @@ def rows(
     refuse     called with each row that cannot be converted
     """
     name = shown_name(path)
-    peeked = _Peeked(file)
+    peeked = _PeekedFile(file)
     source, head = cast(BinaryIO, peeked), peeked.head
-    format_name = form or SUFFIXES.get(os.path.splitext(path)[1].lower()) or _by_content(name, head)
+    format_name = form or SUFFIXES.get(os.path.splitext(path)[1].lower()) or _format_by_content(name, head)
     _demand_format(name, format_name, head)
     try:
         if format_name in ("json", "csv"):
@@ -86,7 +96,7 @@ def rows(
         raise CouldNot(f"{name}: {system_reason(error)}") from error
 
 
-class _Peeked(io.RawIOBase):
+class _PeekedFile(io.RawIOBase):
     """A file whose first bytes have already been read."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -108,7 +118,7 @@ class _Peeked(io.RawIOBase):
         return True
 
 
-def _by_content(name: str, head: bytes) -> str:
+def _format_by_content(name: str, head: bytes) -> str:
     """Return the format by the first bytes; WrongUse if it is not recognised."""
     if head.startswith(_PARQUET):
         return "parquet"
@@ -177,7 +187,9 @@ def _read_arrow(
                 raise _format_error(form, first, error) from error
 
             def columns_of_rows(block: Sequence[tuple[int, int]], cells: Mapping[str, list[Any]] = cells) -> Columns:
-                return typed({name: [column[row] for _, row in block] for name, column in cells.items()}, forms)
+                return converted_columns(
+                    {name: [column[row] for _, row in block] for name, column in cells.items()}, forms
+                )
 
             block = [(first + row, row) for row in range(piece.num_rows)]
             yield from good_rows(block, columns_of_rows, refuse, f"{name}, row")
@@ -209,13 +221,13 @@ def _json_text(cell: Any) -> str:
 def _arrow_batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | None) -> Iterator[Any]:
     if form == "parquet":
         source = pa.parquet.ParquetFile(file)
-        names = list(columns_of(source.schema_arrow.names, columns, lambda title: "the schema"))
+        names = list(columns_by_title(source.schema_arrow.names, columns, lambda title: "the schema"))
         groups = [source.metadata.row_group(number) for number in range(source.metadata.num_row_groups)]
         row_bytes = sum(group.total_byte_size for group in groups) // max(source.metadata.num_rows, 1)
         yield from source.iter_batches(batch_size=max(1, min(_ROWS, _BYTES // max(row_bytes, 1))), columns=names)
         return
     source = pa.ipc.open_file(file) if form == "arrow file" else pa.ipc.open_stream(file)
-    names = list(columns_of(source.schema.names, columns, lambda title: "the schema"))
+    names = list(columns_by_title(source.schema.names, columns, lambda title: "the schema"))
     found = map(source.get_batch, range(source.num_record_batches)) if form == "arrow file" else source
     for batch in found:
         yield batch.select(names)

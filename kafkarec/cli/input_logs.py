@@ -32,7 +32,7 @@ _STEP = 1 << 20
 T = TypeVar("T")
 
 
-def input_pipe() -> BinaryIO:
+def standard_input_pipe() -> BinaryIO:
     """Return standard input. CouldNot if it is closed."""
     if sys.stdin is None:
         raise CouldNot("standard input is closed")
@@ -53,7 +53,7 @@ def demand_standard_input_once(paths: Sequence[str]) -> None:
 def copy_pipe(pipe: BinaryIO, spool: IO[bytes], folder: str | None = None) -> None:
     """Copy the rest of a pipe. folder: of `spool`; None: that for temporary files. CouldNot if the disk is full."""
     size = 0
-    with progress.bytes_counted("copying standard input") as tick:
+    with progress.show_byte_count("copying standard input") as tick:
         while block := pipe.read(_STEP):
             try:
                 spool.write(block)
@@ -131,16 +131,11 @@ def find(
     return made
 
 
-def are_folders(paths: Iterable[str]) -> bool:
-    """Return whether a folder of this machine is among them."""
-    return any(map(os.path.isdir, (each for path in paths for each in globs.expanded(path))))
-
-
 def segments(logs: Iterable[Log]) -> list[Segment]:
     return [segment for log in logs for segment in log.segments]
 
 
-def fetched(segments: Iterable[Segment]) -> int | None:
+def fetched_bytes(segments: Iterable[Segment]) -> int | None:
     """Return the bytes received from remote stores; None: no input is remote."""
     counters = {id(counter): counter for segment in segments if (counter := segment.fetch_counter) is not None}
     return sum(counter.fetched for counter in counters.values()) if counters else None
@@ -152,7 +147,7 @@ def open_input(
     """Open a path; - is standard input. CouldNot with a line about it if that fails, WrongUse if by its name, or its
     first bytes (any_file: no matter which), it has no batches."""
     if path == STANDARD_INPUT:
-        return standard_input(topic, partition, any_file=any_file)
+        return standard_input_segment(topic, partition, any_file=any_file)
     try:
         found = open_path(path, topic, partition)
         if not any_file:
@@ -235,10 +230,10 @@ def _logs(path: str, opened: Log | LogDir) -> list[Log]:
     return logs
 
 
-def standard_input(topic: str | None, partition: int | None, *, any_file: bool = False) -> Segment:
+def standard_input_segment(topic: str | None, partition: int | None, *, any_file: bool = False) -> Segment:
     """Return standard input as a segment. A pipe is copied to an unnamed file first, as damaged ranges are read
     twice. any_file: see `find`."""
-    name, descriptor = "standard input", os.dup(input_pipe().fileno())
+    name, descriptor = "standard input", os.dup(standard_input_pipe().fileno())
     if not stat.S_ISREG(os.fstat(descriptor).st_mode) or os.lseek(descriptor, 0, os.SEEK_CUR):
         with os.fdopen(descriptor, "rb") as pipe, tempfile.TemporaryFile(prefix="kafkarec-") as copied:
             copy_pipe(pipe, copied)

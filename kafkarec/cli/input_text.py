@@ -26,11 +26,11 @@ from .input_cells import (
     JsonText,
     Refuse,
     RowBlock,
-    columns_of,
+    columns_by_title,
+    converted_columns,
     good_rows,
     parsed_json,
     type_name,
-    typed,
 )
 from .shared_options import WrongUse, pyarrow_for
 
@@ -89,9 +89,9 @@ def _json_columns(
     def first_line_with(title: str) -> str:
         return f"line {next(number for each, (number, _) in zip(rows, lines, strict=True) if title in each)}"
 
-    read = columns_of(names, columns, first_line_with)
+    read = columns_by_title(names, columns, first_line_with)
     shown = {name: [each.get(title, _ABSENT.get(title)) for each in rows] for title, name in read.items()}
-    return typed(shown, forms)
+    return converted_columns(shown, forms)
 
 
 def _json_object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str, Any]:
@@ -129,12 +129,12 @@ def _json_line_parser(raw: Sequence[str]) -> Callable[[str], Any]:
             whole, end = None, -1
         if end != len(text):
             whole = decoder.decode(text)  # with spaces around it, or invalid
-        return _members_with_texts(text, scan, raw) if raw and isinstance(whole, dict) else whole
+        return _members_with_json_text(text, scan, raw) if raw and isinstance(whole, dict) else whole
 
     return parse
 
 
-def _members_with_texts(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
+def _members_with_json_text(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
     """Return the members of an object, those of `raw` as JsonText. The text must be valid JSON."""
     out: dict[str, Any] = {}
     at = _skip_space(text, _skip_space(text, 0) + 1)
@@ -222,7 +222,7 @@ def _titles(line: bytes, columns: Sequence[str] | None) -> list[str]:
         raise WrongUse("line 1: a column's name is too long") from None
     names = [cell.strip(' "') for cell in cells]
     names = [ALIASES.get(name, name) for name in names]
-    read = columns_of(names, columns, lambda title: "line 1")
+    read = columns_by_title(names, columns, lambda title: "line 1")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise WrongUse(f"line 1: column named twice: {', '.join(twice)}")
@@ -233,7 +233,7 @@ def _parse_csv_rows(pa: Any, lines: Sequence[Line], width: int) -> list[CsvRow]:
     """Return the cells of rows; of one that has more or fewer than `width`, as many nulls."""
     others: dict[int, tuple[None, ...]] = {}
 
-    def other(row: Any) -> str:
+    def keep_other_width(row: Any) -> str:
         others[row.number] = (None,) * row.actual_columns
         return "skip"
 
@@ -242,7 +242,9 @@ def _parse_csv_rows(pa: Any, lines: Sequence[Line], width: int) -> list[CsvRow]:
     table = pa.csv.read_csv(
         io.BytesIO(data),
         pa.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, skip_rows=1, column_names=names),
-        pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=width > 1, invalid_row_handler=other),
+        pa.csv.ParseOptions(
+            newlines_in_values=True, ignore_empty_lines=width > 1, invalid_row_handler=keep_other_width
+        ),
         pa.csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
             null_values=[""],
@@ -260,7 +262,7 @@ def _csv_columns(titles: Sequence[str], forms: Mapping[str, str], rows: Sequence
             raise BadCell(row, "", f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
     columns = zip(*(cells for _, cells in rows), strict=True)
     shown = {name: _csv_values(name, cells, forms) for name, cells in zip(titles, columns, strict=True) if name}
-    return typed(shown, forms)
+    return converted_columns(shown, forms)
 
 
 def _csv_values(name: str, cells: Sequence[str | None], forms: Mapping[str, str]) -> Sequence[Any]:

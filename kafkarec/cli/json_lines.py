@@ -19,14 +19,14 @@ from kafkarec.tables.records import Table, column_buffers
 # NAME_base64, so that the bytes of every row can be restored.
 FORMS = {"utf8": "", "json": "", "base64": "_base64", "hex": "_hex", "int32": "", "int64": ""}
 NULL = "null"
-CONSTANTS = ("topic", "partition", "file")
+CONSTANT_COLUMNS = ("topic", "partition", "file")
 # DEL, the C1 controls, U+2028 and U+2029.
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029]")
 # Arrow format -> how a column is written; others are numbers.
 _BY_FORMAT = {"z": "utf8", "u": "utf8", "b": "bool", "+l": "headers"}
 
 
-def constants(source: SegmentFile) -> dict[str, Any]:
+def constant_columns(source: SegmentFile) -> dict[str, Any]:
     """Return the columns topic, partition and file, which are the same for all records of a segment."""
     # A path that is not UTF-8 is printed with U+FFFD, as JSON cannot represent its bytes.
     file = source.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -57,9 +57,12 @@ def render(
         if name in constants:
             before += f'":{escaped_json(json.dumps(constants[name], ensure_ascii=False))}'
             continue
-        how, texts = _how(table, name, forms.get(name), iso_times), decoded.get(name)
+        how, texts = "ready", decoded.get(name)  # how the compiled formatter writes the column
+        if name in table.schema.names:
+            how = forms.get(name) or _BY_FORMAT.get(table.schema[table.schema.index_of[name]].format, "number")
+            how = "time" if name == "timestamp" and iso_times else how
         if how == "json":
-            stored = map(stored_json, table.column(name))
+            stored = map(json_or_none, table.column(name))
             texts = [one or other for one, other in zip(texts or [None] * len(table), stored, strict=True)]
         ready = None if texts is None else [None if text is None else escaped_json(text).encode() for text in texts]
         columns.append((name, before.encode(), how, ready))
@@ -74,15 +77,6 @@ def render(
         blocks.append(_verbs.lines(specs, f"{before}}}\n".encode(), start, stop))
         at += count
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
-
-
-def _how(table: Table, name: str, form: str | None, iso_times: bool) -> str:
-    """Return how the compiled formatter writes a column."""
-    if name not in table.schema.names:
-        return "ready"
-    if name == "timestamp" and iso_times:
-        return "time"
-    return form or _BY_FORMAT.get(table.schema[table.schema.index_of[name]].format, "number")
 
 
 def _buffers(table: Table, chunk: Any, name: str, how: str) -> tuple[Any, ...] | None:
@@ -104,7 +98,7 @@ def escaped_json(text: str) -> str:
     return text if text.isascii() and "\x7f" not in text else _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def stored_json(value: bytes | None) -> str | None:
+def json_or_none(value: bytes | None) -> str | None:
     """The value as it is stored if it is JSON: numbers keep their digits, objects their order and repeated keys. A raw
     line break can only be between tokens. None: it is not JSON, or nested deeper than Python's json module reads."""
     try:

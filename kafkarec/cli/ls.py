@@ -82,14 +82,14 @@ def run(args: argparse.Namespace) -> int:
                 elif log.segments:
                     listed.append((log, log.segments, True))
             rows = []
-            with progress.shown(input_logs.segments(logs_of(one))) as tick:
+            with progress.show_segments_read(input_logs.segments(logs_of(one))) as tick:
                 # Remote segments are read by several threads.
                 for row in map_requests(partial(_read_row, full=args.full), listed, one.fetched is not None):
                     rows.append(row)
                     for segment in row.segments:
                         tick(segment.path, progress.size_of(segment))
             document = Document("ls", list(_blocks(path, one, rows, args.full)), _title(path, one, rows))
-            output_files.write_rendered(sink, args.format, document, _values(path, one, rows, args.full))
+            output_files.write_rendered(sink, args.format, document, _json_objects(path, one, rows, args.full))
             sink.flush()
             damage = [sentence for row in rows for sentence in row.damage]
             for sentence in damage[:_MAX_LINES]:
@@ -207,7 +207,7 @@ def _blocks(path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow]
         yield f"{counted(opened.fetched, 'byte')} fetched"
 
 
-def _values(
+def _json_objects(
     path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], full: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield the objects of the kinds segment, checkpoint or partition; left_out; total."""

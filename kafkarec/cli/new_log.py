@@ -27,7 +27,7 @@ from kafkarec.logs import Log
 from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
 from kafkarec.report import jsonable
 from kafkarec.sidecars import partition_metadata
-from kafkarec.storage import names
+from kafkarec.storage import globs, names
 from kafkarec.storage.output_rules import STANDARD_OUTPUT, is_stream
 from kafkarec.support import durable
 from kafkarec.support.text_table import byte_size, counted, safe
@@ -128,7 +128,7 @@ def demand_level(compression: str | None, level: int | None) -> None:
         raise WrongUse(f"--level: {error}") from error
 
 
-class BatchFile:
+class BatchFileWriter:
     """Writes a file of batches, or to standard output. name: of the output, for messages"""
 
     def __init__(self, name: str, sink: output_files.Sink) -> None:
@@ -144,7 +144,7 @@ class BatchFile:
     def drop(self) -> None: ...
 
 
-class PartitionFolder:
+class PartitionFolderWriter:
     """Writes one partition. path: the folder, which appears when it is complete."""
 
     def __init__(self, path: str, args: argparse.Namespace) -> None:
@@ -224,11 +224,13 @@ class NewLog:
     size   bytes of all batches so far
     """
 
-    def __init__(self, path: str, args: argparse.Namespace, only: BatchFile | PartitionFolder | None) -> None:
+    def __init__(
+        self, path: str, args: argparse.Namespace, only: BatchFileWriter | PartitionFolderWriter | None
+    ) -> None:
         self._path, self._args, self._only = path, args, only
-        self.is_folder = not isinstance(only, BatchFile)
+        self.is_folder = not isinstance(only, BatchFileWriter)
         self.size = 0
-        self.made: dict[TopicPartition, BatchFile | PartitionFolder] = {}
+        self.made: dict[TopicPartition, BatchFileWriter | PartitionFolderWriter] = {}
         self._finished = 0
         self._is_new = not os.path.lexists(path)
 
@@ -258,7 +260,7 @@ class NewLog:
         path = os.path.join(self._path, f"{topic}-{partition}")
         if os.path.lexists(path):  # a new one is where its parent folder is, which was checked
             self._args.inputs_read.demand_apart(path, f"-o {path}")
-        self.made[place] = PartitionFolder(path, self._args)
+        self.made[place] = PartitionFolderWriter(path, self._args)
 
     def begin(self, place: TopicPartition, where: str, source: Log | None = None) -> None:
         """Check a partition and prepare its output; a second call does nothing. source: what it is made of"""
@@ -403,9 +405,9 @@ def opened(args: argparse.Namespace, from_folder: bool = False, *, whole: bool =
                 raise WrongUse("batches are binary and cannot be printed on a terminal; add -o NAME.log or a pipe")
             with output_files.spooled(sink) if whole and is_stream(path) else nullcontext(sink) as target:
                 name = "standard output" if path == STANDARD_OUTPUT else path
-                yield NewLog(name, args, BatchFile(name, target))
+                yield NewLog(name, args, BatchFileWriter(name, target))
         return
-    log = NewLog(path, args, PartitionFolder(path, args) if is_partition else None)
+    log = NewLog(path, args, PartitionFolderWriter(path, args) if is_partition else None)
     try:
         with shared_options.errors_named(path):
             yield log
@@ -433,9 +435,10 @@ def rewrite(
     whole     as for `opened`
     """
     done = []
+    from_folder = any(os.path.isdir(each) for path in args.paths for each in globs.expanded(path))
     with (
-        opened(args, input_logs.are_folders(args.paths), whole=whole) as out,
-        progress.shown(input_logs.segments(logs), progress.when_writing(args.output), passes) as tick,
+        opened(args, from_folder, whole=whole) as out,
+        progress.show_segments_read(input_logs.segments(logs), progress.when_writing(args.output), passes) as tick,
     ):
         for log in logs:
             out.prepare((log.topic, log.partition), log.path)

@@ -79,8 +79,8 @@ class Sink:
 
 def demand_safe_outputs(args: argparse.Namespace) -> Inputs:
     """Return the inputs of the run. Raise Refused if an output would replace one of them, or an existing file."""
-    inputs = Inputs(_arguments(args, InputPath))
-    outputs = sorted(_arguments(args, OutputPath), key=lambda path: path.option != "-o")
+    inputs = Inputs(_arguments_of_type(args, InputPath))
+    outputs = sorted(_arguments_of_type(args, OutputPath), key=lambda path: path.option != "-o")
     shown: dict[str, str | None] = {f"{path.option} {path}": path for path in outputs}
     written = outputs[0] if outputs and outputs[0].option == "-o" else None
     output_rules.demand_different({"standard output": None, **shown} if written is None else shown)
@@ -98,18 +98,18 @@ def demand_safe_outputs(args: argparse.Namespace) -> Inputs:
     return inputs
 
 
-def _arguments(values: Any, kind: type[P]) -> Iterator[P]:
+def _arguments_of_type(values: Any, kind: type[P]) -> Iterator[P]:
     """Yield the arguments of a type, also those in lists."""
     for each in vars(values).values() if isinstance(values, argparse.Namespace) else values:
         if isinstance(each, kind):
             yield each
         elif isinstance(each, list):
-            yield from _arguments(each, kind)
+            yield from _arguments_of_type(each, kind)
 
 
 def demand_output_folders(args: argparse.Namespace) -> None:
     """Raise CouldNot if the folder or descriptor of an output does not exist, for verbs that open it at the end."""
-    for path in _arguments(args, OutputPath):
+    for path in _arguments_of_type(args, OutputPath):
         descriptor = output_rules.descriptor_of(path)
         with errors_named(path):
             os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
@@ -136,7 +136,7 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
     if is_stream(path):
         with errors_named(path):
             file = os.fdopen(os.open(path, os.O_WRONLY) if descriptor is None else os.dup(descriptor), "wb")
-        with _filled(file, path) as sink:
+        with _closing_sink(file, path) as sink:
             yield sink
         return
     place = os.path.realpath(path)
@@ -144,7 +144,7 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
     try:
         with errors_named(path):
             file = os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
-        with _filled(file, path) as sink:
+        with _closing_sink(file, path) as sink:
             yield sink
         if args.force:
             args.inputs_read.demand_file(path, path.option, force=True)
@@ -160,7 +160,7 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
 
 
 @contextmanager
-def _filled(file: BinaryIO, name: str) -> Iterator[Sink]:
+def _closing_sink(file: BinaryIO, name: str) -> Iterator[Sink]:
     """Yield the sink of a file, which is then flushed and closed. After a failed write, closing writes again and fails
     again; the first error is kept."""
     sink = Sink(file, name)
@@ -255,8 +255,8 @@ def spooled(sink: Sink) -> Iterator[Sink]:
     import tempfile
 
     with errors_named("temporary file"):
-        file = tempfile.TemporaryFile()  # noqa: SIM115  closed by _filled
-    with _filled(file, "temporary file") as spool:
+        file = tempfile.TemporaryFile()  # noqa: SIM115  closed by _closing_sink
+    with _closing_sink(file, "temporary file") as spool:
         yield spool
         spool.flush()
         file.seek(0)

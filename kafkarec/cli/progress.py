@@ -48,15 +48,15 @@ class When(Enum):
 
 
 @contextmanager
-def shown(segments: Iterable[SegmentFile], begin: When = When.AT_ONCE, passes: int = 1) -> Iterator[Tick]:
+def show_segments_read(segments: Iterable[SegmentFile], begin: When = When.AT_ONCE, passes: int = 1) -> Iterator[Tick]:
     """Yield a function to call after each piece of a file. `passes`: how often the verb reads the segments."""
-    with bytes_shown(lambda: passes * sum(map(size_of, segments)), begin, passes) as tick:
+    with show_bytes_read(lambda: passes * sum(map(size_of, segments)), begin, passes) as tick:
         yield tick
 
 
 @contextmanager
-def bytes_shown(total: Callable[[], int], begin: When = When.AT_ONCE, passes: int = 1) -> Iterator[Tick]:
-    """As `shown`, for `total()` bytes; it is called only if there is a terminal."""
+def show_bytes_read(total: Callable[[], int], begin: When = When.AT_ONCE, passes: int = 1) -> Iterator[Tick]:
+    """As `show_segments_read`, for `total()` bytes; it is called only if there is a terminal."""
     lock, ends, done = threading.Lock(), dict[str, int](), 0
 
     def tick(path: str, end: int) -> None:
@@ -68,19 +68,19 @@ def bytes_shown(total: Callable[[], int], begin: When = When.AT_ONCE, passes: in
             ends[path] = end
             update(done)
 
-    with _drawn(_READING, "reading", total, begin) as update:
+    with _show(_READING, "reading", total, begin) as update:
         yield tick
         update(done, is_last=True)
 
 
-def bytes_counted(name: str) -> AbstractContextManager[_Update]:
+def show_byte_count(name: str) -> AbstractContextManager[_Update]:
     """Yield a function to call with the bytes that are done, for an input of unknown size."""
-    return _drawn(_COUNTING, name, lambda: None, When.IN_SILENCE)
+    return _show(_COUNTING, name, lambda: None, When.IN_SILENCE)
 
 
-def share_shown() -> AbstractContextManager[_Update]:
+def show_share() -> AbstractContextManager[_Update]:
     """Yield a function to call with the share that is done, 0 to 1."""
-    return _drawn(_MEASURING, "measuring", lambda: 1.0, When.AT_ONCE)
+    return _show(_MEASURING, "measuring", lambda: 1.0, When.AT_ONCE)
 
 
 _on_screen: list[_Bar] = []
@@ -162,8 +162,8 @@ def _line_printer(name: str, total: float | None) -> _Update:
 
 
 @contextmanager
-def _drawn(kinds: Iterable[str], name: str, total: Callable[[], float | None], begin: When) -> Iterator[_Update]:
-    if begin is When.NEVER or not is_terminal():
+def _show(kinds: Iterable[str], name: str, total: Callable[[], float | None], begin: When) -> Iterator[_Update]:
+    if begin is When.NEVER or not is_stderr_terminal():
         yield lambda completed, is_last=False: None
         return
     drawn = rich_progress(*kinds)
@@ -220,7 +220,7 @@ def bytes_in(paths: Iterable[str]) -> int:
     return total
 
 
-def is_terminal() -> bool:
+def is_stderr_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 

@@ -77,7 +77,7 @@ SomeRecords = tuple[SegmentFile, RecordColumns]
 
 
 @dataclass(frozen=True)
-class PieceReader:
+class RecordReader:
     """wanted: with the column batch_position; damage is skipped, so that all records before the first one come;
     damage_reporter: gets the damage; threads: how many decode."""
 
@@ -128,7 +128,7 @@ class PieceReader:
             self.damage_reporter.report_restored(segment, restored)
 
 
-def latest_per_key(reader: PieceReader, logs: Sequence[Log]) -> Generator[SomeRecords]:
+def latest_per_key(reader: RecordReader, logs: Sequence[Log]) -> Generator[SomeRecords]:
     """Yield the records that have the last offset of their key in the selection of their log."""
     silent = DamageReporter(reader.damage_reporter.args, "", lines=0)
     layout = request(columns=("key", "offset", "batch_position")).layout
@@ -144,7 +144,7 @@ def latest_per_key(reader: PieceReader, logs: Sequence[Log]) -> Generator[SomeRe
             return
 
 
-def demand_endless(args: argparse.Namespace) -> None:
+def demand_followable(args: argparse.Namespace) -> None:
     """Raise WrongUse for options that need an end of the output, and for inputs that cannot grow."""
     if args.format not in ("json", "csv"):
         raise WrongUse(f"--format {args.format} needs an end, which --follow does not have; use json or csv")
@@ -159,7 +159,7 @@ def demand_endless(args: argparse.Namespace) -> None:
             raise WrongUse(f"--follow reads local files and folders only, and {path} is neither")
 
 
-def followed(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SomeRecords]:
+def followed(args: argparse.Namespace, logs: Sequence[Log], reader: RecordReader) -> Generator[SomeRecords]:
     """Yield the selected records as they arrive, until Ctrl-C."""
     from kafkarec.storage import follower  # not at the top: only --follow needs it
 

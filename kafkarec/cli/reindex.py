@@ -36,7 +36,7 @@ from .shared_options import (
     WrongUse,
     add_partition,
     errors_named,
-    number_of,
+    number_parser,
     output_path,
 )
 
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="compare only, write nothing")
     parser.add_argument(
         "--index-interval",
-        type=number_of(f"bytes from 0 to {INT_MAX}", most=INT_MAX),
+        type=number_parser(f"bytes from 0 to {INT_MAX}", most=INT_MAX),
         default=DEFAULT_INTERVAL,
         metavar="BYTES",
         help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
@@ -108,18 +108,18 @@ def run(args: argparse.Namespace) -> int:
     with (
         durable.FileGroup() as files,
         output_files.new_folder(args) if path is not None else nullcontext() as new,
-        progress.shown(input_logs.segments(logs), progress.when_printing(sys.stdout)) as tick,
+        progress.show_segments_read(input_logs.segments(logs), progress.when_printing(sys.stdout)) as tick,
     ):
         report: list[tuple[Log, list[RebuiltFile]]] = []
         values: list[dict[str, Any]] = []
-        for log, name in zip(logs, _names(logs), strict=True):
+        for log, name in zip(logs, _folder_names(logs), strict=True):
             rows: list[RebuiltFile] = []
             taken: set[str] = set()
             read, folder = len(unread), os.path.join(new.path, name) if new else ""
             for rebuilt in _rebuilt(log, args.index_interval, unread):
                 if rebuilt.segment is not None:
                     tick(rebuilt.segment.path, progress.size_of(rebuilt.segment))
-                for made in _files(log, rebuilt):
+                for made in _compared_files(log, rebuilt):
                     if path is not None and made.compared != DROPPED:
                         if made.name in taken:  # of 0.log and 0.log.gz
                             whole = os.path.join(path, name, made.name)
@@ -181,7 +181,7 @@ def _rebuilt(log: Log, index_interval: int, unread: list[str]) -> Iterator[Rebui
         unread.append(f"{input_logs.failure_line(error, log.path)}; its log is left out")
 
 
-def _names(logs: list[Log]) -> list[str]:
+def _folder_names(logs: list[Log]) -> list[str]:
     """Return the name of each log's folder in DIR; empty for a single log, whose files are in DIR itself."""
     if any(len({os.path.dirname(segment.path) for segment in log.segments}) > 1 for log in logs):
         raise WrongUse("a log is in several folders; rebuild them one at a time, each with its own -o")
@@ -195,7 +195,7 @@ def _names(logs: list[Log]) -> list[str]:
     return named
 
 
-def _files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
+def _compared_files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
     """Yield the new files, each compared with the old one."""
     segment = rebuilt.segment
     for name, data in rebuilt.files.items():

@@ -14,7 +14,7 @@ from kafkarec.support.text_table import system_reason
 from . import COULD_NOT, FINE, WRONG_USE
 from .output_files import ClosedPipe, demand_safe_outputs
 from .problems import exit_status, remark, say
-from .progress import is_terminal
+from .progress import is_stderr_terminal
 from .shared_options import CouldNot, WrongUse, join_relative_times, resolve_format
 from .verb_parsers import VERBS, module_of, parser_of
 
@@ -49,7 +49,7 @@ def run(words: list[str]) -> int:
         # What is left of the output, and what the same command does, where the verb knows it better; the empty text:
         # nothing is said, or it has said it itself.
         left = getattr(args, "after_interrupt", None)
-        if is_terminal() and left != "":
+        if is_stderr_terminal() and left != "":
             if sys.stdout is not None and sys.stdout.isatty():
                 print(file=sys.stderr)  # the terminal shows ^C, perhaps behind half a line
             again = "the same command starts from the beginning"

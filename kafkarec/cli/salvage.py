@@ -18,7 +18,7 @@ from kafkarec.ops.salvage.unfinished_run import REPORT, UNFINISHED
 from kafkarec.support.durable import write_file
 
 from . import input_logs, output_files, progress, shared_options
-from .input_logs import copy_pipe, demand_standard_input_once, input_pipe
+from .input_logs import copy_pipe, demand_standard_input_once, standard_input_pipe
 from .problems import say
 from .shared_options import FOLDER, CouldNot, InputPath, WrongUse, output_path
 
@@ -105,8 +105,8 @@ def run(args: argparse.Namespace) -> int:
     args.after_interrupt = ""  # said here, as long as something is left to do
     try:
         with (
-            spooled(args.sources, out, args.dry_run) as sources,
-            progress.bytes_shown(lambda: progress.bytes_in(args.sources)) as tick,
+            standard_input_copied(args.sources, out, args.dry_run) as sources,
+            progress.show_bytes_read(lambda: progress.bytes_in(args.sources)) as tick,
         ):
             spool = next((path for path, given in zip(sources, args.sources, strict=True) if path != given), None)
             report = salvage(
@@ -166,13 +166,13 @@ def _resumption(sources: Sequence[str], out: str) -> str:
 
 
 @contextmanager
-def spooled(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
+def standard_input_copied(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
     """Copy standard input to a file in the output's parent folder. Such a run cannot be continued."""
     if "-" not in sources:
         yield sources
         return
     demand_standard_input_once(sources)
-    pipe = input_pipe()
+    pipe = standard_input_pipe()
     above = None if dry_run else os.path.dirname(os.path.abspath(out))
     with tempfile.NamedTemporaryFile(prefix=".kafkarec-stdin-", dir=above) as spool:
         copy_pipe(pipe, spool, above)

@@ -16,7 +16,7 @@ from kafkarec.support.text_table import NOTHING, counted, timestamp_text
 from kafkarec.tables.records import BatchTable
 
 from . import input_logs, json_lines, output_files, progress, shared_options
-from .json_lines import constants
+from .json_lines import constant_columns
 from .problems import DamageReporter, remark
 from .record_pieces import rows_at, slices, why_empty
 
@@ -47,20 +47,22 @@ def run(args: argparse.Namespace) -> int:
     counts: list[int] = []
     with output_files.opened(args) as sink:
         with (
-            progress.shown(sources, progress.when_writing(args.output)) as tick,
-            closing(limited(read(sources, args, damage_reporter, tick), args.first, args.last)) as selected,
+            progress.show_segments_read(sources, progress.when_writing(args.output)) as tick,
+            closing(limited(read_batches(sources, args, damage_reporter, tick), args.first, args.last)) as selected,
         ):
             pieces = _counting_rows(selected, counts)
             if args.format == "json":
                 names = args.columns or ["file", *COLUMNS]
-                parts = (json_lines.render(table, names, constants=constants(source)) for source, table in pieces)
+                parts = (
+                    json_lines.render(table, names, constants=constant_columns(source)) for source, table in pieces
+                )
             else:
                 blocks = _blocks(pieces, args.columns, len(sources) > 1)
                 parts = (text.encode() for text in report.text(blocks))
             for part in parts:
                 sink.write(part)
                 sink.flush()
-        if (fetched := input_logs.fetched(sources)) is not None:
+        if (fetched := input_logs.fetched_bytes(sources)) is not None:
             text = f"{counted(fetched, 'byte')} fetched"
             if args.format == "text":
                 sink.write(f"{text}\n".encode())
@@ -71,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     return damage_reporter.finish()
 
 
-def read(
+def read_batches(
     sources: Sequence[Segment], args: argparse.Namespace, damage_reporter: DamageReporter, tick: progress.Tick
 ) -> Generator[_SomeBatches]:
     """Yield the selected batches; each needs about a hundred bytes of memory, whatever its size."""
@@ -137,7 +139,7 @@ def _blocks(pieces: Iterable[_SomeBatches], names: Sequence[str] | None, several
         if names is None:
             yield ReportTable.of(rows, _COLUMNS)
         else:
-            known = constants(source)
+            known = constant_columns(source)
             yield ReportTable([(name, [_cell(name, (row | known)[name]) for row in rows]) for name in names])
     uncounted = f" (not counting those inside {counted(legacy, 'message')} of magic 0 or 1)" if legacy else ""
     yield f"{counted(batches, 'batch')}, {counted(records, 'record')}{uncounted}, {counted(size, 'byte')}"
@@ -159,13 +161,8 @@ def _cell(name: str, value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _column(name: str) -> Callable[[dict[str, Any]], str]:
+def _cell_of(name: str) -> Callable[[dict[str, Any]], str]:
     return lambda row: _cell(name, row[name])
-
-
-def _codec(row: dict[str, Any]) -> str:
-    """Codec ids 5 to 7 have no name."""
-    return str(row["compression"] or f"codec {row['attributes'] & 7}")
 
 
 def _notes(row: dict[str, Any]) -> str:
@@ -181,17 +178,17 @@ def _notes(row: dict[str, Any]) -> str:
 
 # title -> the cell of a batch's row
 _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "position": _column("position"),
-    "bytes": _column("size_in_bytes"),
-    "base": _column("base_offset"),
-    "last": _column("last_offset"),
-    "records": _column("record_count"),
-    "codec": _codec,
-    "magic": _column("magic"),
-    "max timestamp": _column("max_timestamp"),
-    "epoch": _column("partition_leader_epoch"),
-    "producer": _column("producer_id"),
-    "p.epoch": _column("producer_epoch"),
-    "sequence": _column("base_sequence"),
+    "position": _cell_of("position"),
+    "bytes": _cell_of("size_in_bytes"),
+    "base": _cell_of("base_offset"),
+    "last": _cell_of("last_offset"),
+    "records": _cell_of("record_count"),
+    "codec": lambda row: str(row["compression"] or f"codec {row['attributes'] & 7}"),  # 5 to 7 have no name
+    "magic": _cell_of("magic"),
+    "max timestamp": _cell_of("max_timestamp"),
+    "epoch": _cell_of("partition_leader_epoch"),
+    "producer": _cell_of("producer_id"),
+    "p.epoch": _cell_of("producer_epoch"),
+    "sequence": _cell_of("base_sequence"),
     "notes": _notes,
 }

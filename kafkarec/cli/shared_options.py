@@ -104,7 +104,14 @@ def time_ms(text: str) -> int:
     if relative:
         return _int64(str(int(time.time() * 1000) - int(relative[1]) * UNITS_MS[relative[2]]), "a time")
     if re.fullmatch(r"-?\d{1,19}", text):
-        return _checked_milliseconds(_int64(text, "a time"))
+        number, (begin, end) = _int64(text, "a time"), _YEARS_2000_TO_2099
+        for unit, per_second in _OTHER_UNITS.items():
+            if begin * per_second <= number < end * per_second:
+                ms = number * 1000 // per_second
+                raise argparse.ArgumentTypeError(
+                    f"{number} looks like {unit}, and a bare number is milliseconds; write {ms} or {timestamp_text(ms)}"
+                )
+        return number
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -112,18 +119,6 @@ def time_ms(text: str) -> int:
             f"{text!r} is not a time; write 2026-01-31T12:00 (UTC), 1769860800000 (ms) or -1h"
         ) from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _checked_milliseconds(number: int) -> int:
-    """Return the number. ArgumentTypeError if it looks like a time in seconds, microseconds or nanoseconds."""
-    begin, end = _YEARS_2000_TO_2099
-    for unit, per_second in _OTHER_UNITS.items():
-        if begin * per_second <= number < end * per_second:
-            ms = number * 1000 // per_second
-            raise argparse.ArgumentTypeError(
-                f"{number} looks like {unit}, and a bare number is milliseconds; write {ms} or {timestamp_text(ms)}"
-            )
-    return number
 
 
 def _int64(text: str, what: str) -> int:
@@ -136,7 +131,7 @@ def offset(text: str) -> int:
     return _int64(text, "an offset")
 
 
-def number_of(what: str, most: int = 10**18 - 1) -> Callable[[str], int]:
+def number_parser(what: str, most: int = 10**18 - 1) -> Callable[[str], int]:
     """Return a parser of a whole number. what: what another text is no number of, in a message"""
 
     def parse(text: str) -> int:
@@ -147,8 +142,8 @@ def number_of(what: str, most: int = 10**18 - 1) -> Callable[[str], int]:
     return parse
 
 
-count = number_of("rows")
-partition = number_of(f"a partition, 0 to {INT_MAX}", most=INT_MAX)
+count = number_parser("rows")
+partition = number_parser(f"a partition, 0 to {INT_MAX}", most=INT_MAX)
 
 
 def size(text: str) -> int:
@@ -169,7 +164,7 @@ def known_words(text: str, noun: str, known: Sequence[str]) -> list[str]:
     return chosen
 
 
-def names(known: Sequence[str]) -> Callable[[str], list[str]]:
+def names_parser(known: Sequence[str]) -> Callable[[str], list[str]]:
     """Return a parser of comma-separated names out of `known`; it keeps their order."""
 
     def parse(text: str) -> list[str]:
@@ -202,7 +197,7 @@ def add_flags(parser: argparse.ArgumentParser, flags: Mapping[str, str]) -> None
 def add_columns(parser: argparse.ArgumentParser, known: Sequence[str], purpose: str, more: str = "") -> None:
     """Add --columns, out of `known`."""
     text = f"{purpose}; there are {', '.join(known)}{more}"
-    parser.add_argument("--columns", type=names(known), metavar="A,B", help=text)
+    parser.add_argument("--columns", type=names_parser(known), metavar="A,B", help=text)
 
 
 def add_partition(parser: argparse.ArgumentParser) -> None:

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--formats",
         dest="record_formats",
-        type=_listed(format_name),
+        type=_list_parser(format_name),
         default=("2",),
         metavar="LIST",
         help=f"record formats of {','.join(FORMATS)} (default 2); "
@@ -75,14 +75,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--codecs",
-        type=_listed(_codec),
+        type=_list_parser(_codec),
         default=CODECS,
         metavar="LIST",
         help=f"codecs, with or without a level (default {','.join(CODECS)})",
     )
     group.add_argument(
         "--batch-sizes",
-        type=_listed(_batch_size),
+        type=_list_parser(_batch_size),
         default=BATCH_SIZES,
         metavar="LIST",
         help=f"bytes before compression, as for convert; {UNCHANGED}: as they are (default "
@@ -108,10 +108,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_format_and_output(parser, ("text", "json"))
 
 
-def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+def _list_parser(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     """Return the parser of a list: words with commas."""
 
-    def parsed(text: str) -> list[Any]:
+    def parse_list(text: str) -> list[Any]:
         words = [word.strip() for word in text.split(",") if word.strip()]
         try:
             if words:
@@ -120,7 +120,7 @@ def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
             raise argparse.ArgumentTypeError(str(error)) from None
         raise argparse.ArgumentTypeError("the list is empty")
 
-    return parsed
+    return parse_list
 
 
 def _codec(word: str) -> str:
@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         image_format, figure = _empty_figure(args.plot)  # before the study begins
     found, counts = _run_studies(logs, args)
-    output_files.write_report(args, _document(found, counts, args.full), _values(found, counts))
+    output_files.write_report(args, _document(found, counts, args.full), _json_objects(found, counts))
     if args.plot is not None:
         with output_files.opened(args, "plot") as sink:
             _draw(figure, *found[0])
@@ -163,7 +163,7 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found,
     """Return the study of each partition that was read, by name, and how much was read of all."""
     found: list[tuple[str, Study]] = []
     other_sizes = []
-    with progress.share_shown() as tick:
+    with progress.show_share() as tick:
         sizes = [sum(map(progress.size_of, log.segments)) for log in logs]
         samples = sizes if args.all else sample_shares(sizes, args.sample)
         done, whole = 0, max(1, sum(samples))
@@ -181,7 +181,7 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found,
                     sample=None if args.all else sample,
                     max_decompressed_bytes=args.max_decompressed_bytes,
                     threads=shared_options.threads(args),
-                    done=partial(_tick_share, tick, done / whole, sample / whole),
+                    done=partial(lambda before, own, share: tick(before + own * share), done / whole, sample / whole),
                 )
                 found.append((name, one))
             except NothingToTry as error:
@@ -197,26 +197,22 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[_Found,
     }
 
 
-def _tick_share(tick: Callable[[float], None], before: float, own: float, share: float) -> None:
-    tick(before + own * share)
-
-
 def _document(found: _Found, counts: Mapping[str, int], full: bool) -> Document:
     """Return the report. full: a table for each of several partitions."""
-    parts = [(f"{name}: {_read_of(one)}", list(_details(name, one))) for name, one in found]
+    parts = [(f"{name}: {_sampled_text(one)}", list(_details(name, one))) for name, one in found]
     if counts["partitions"] == 1:
         ((title, blocks),) = parts
         return Document("study", blocks, title)
     if full:
         sections = [ReportSection(title, blocks) for title, blocks in parts]
-        return Document("study", [*sections, "", _read_of_all(counts)])
+        return Document("study", [*sections, "", _all_sampled_text(counts)])
     # Partitions that were not read are taken to be like the others.
-    saved = sum(_saved(one) for _, one in found) * counts["size"] // sum(one.size for _, one in found)
+    saved = sum(_saved_bytes(one) for _, one in found) * counts["size"] // sum(one.size for _, one in found)
     total = f"total {byte_size(counts['size'])}; {byte_size(saved)} less with these. All results: --full"
-    return Document("study", [ReportTable(_overview(found)), total, _read_of_all(counts)])
+    return Document("study", [ReportTable(_overview(found)), total, _all_sampled_text(counts)])
 
 
-def _values(found: _Found, counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _json_objects(found: _Found, counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     """Yield the objects of the kinds log, outcome, not_tried and, for several partitions, at the end, sample."""
     for name, one in found:
         log = {name: getattr(one, name) for name in ("size", "segments", "pieces", "sampled", "read_rate", "damage")}
@@ -227,7 +223,7 @@ def _values(found: _Found, counts: Mapping[str, int]) -> Iterator[dict[str, Any]
         yield {"kind": "sample", **counts}
 
 
-def _read_of(one: Study) -> str:
+def _sampled_text(one: Study) -> str:
     """The size of a log, and how much of it was read."""
     total = f"{byte_size(one.size)} in {counted(one.segments, 'segment')}"
     if not one.is_whole:
@@ -246,8 +242,8 @@ def _details(name: str, one: Study) -> Iterator[Block]:
     each = f"{found.records / found.batches:.1f} records, {byte_size(found.plain // found.batches)} decompressed"
     yield f"  current       {codecs}; a batch has {each}"
     yield ""
-    yield ReportTable(_results(one))
-    of_format = " of its format" if _has_formats(one) else ""
+    yield ReportTable(_result_columns(one))
+    of_format = " of its format" if _has_other_formats(one) else ""
     yield f"* best trade-off: no other candidate{of_format} is both smaller and faster to write"
     if "2" not in one.formats:
         yield "smallest      not looked for: only format 2 loses nothing and is read by every broker"
@@ -267,29 +263,35 @@ def _details(name: str, one: Study) -> Iterator[Block]:
         yield f"smallest      {byte_size(size)}, {byte_size(one.size - size)} less: {convert}"
 
 
-def _results(one: Study) -> Columns:
+def _result_columns(one: Study) -> Columns:
     """The table of all candidates. Format and notes are in it if there is any but format 2."""
     none = NOTHING
     rows: list[tuple[str, ...]] = [
-        (*("current",) * 3, none, str(one.size), "100.0 %", none, _rate(one.read_rate), "", "")
+        (*("current",) * 3, none, str(one.size), "100.0 %", none, _rate_text(one.read_rate), "", "")
     ]
     for row in one.outcomes:
         tried = row.candidate
-        sizes = (or_nothing(tried.level), str(row.size), _share(row), _rate(row.write_rate), _rate(row.read_rate))
+        sizes = (
+            or_nothing(tried.level),
+            str(row.size),
+            _share_text(row),
+            _rate_text(row.write_rate),
+            _rate_text(row.read_rate),
+        )
         rows.append(
             (tried.format, _batches_text(tried), tried.compression, *sizes, "*" * row.is_best, _format_drawbacks(row))
         )
     for left_out in one.not_tried:
         rows.append((left_out.format, "any", left_out.compression, *[none] * 5, "", f"not tried: {left_out.reason}"))
     columns = _columns(_RESULTS, rows)
-    return columns if _has_formats(one) else columns[1:-1]
+    return columns if _has_other_formats(one) else columns[1:-1]
 
 
 def _columns(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Columns:
     return list(zip(titles, zip(*rows, strict=True), strict=True))
 
 
-def _has_formats(one: Study) -> bool:
+def _has_other_formats(one: Study) -> bool:
     return one.formats != ["2"] or bool(one.not_tried)
 
 
@@ -304,12 +306,12 @@ def _format_drawbacks(row: Outcome) -> str:
     return "; ".join(notes)
 
 
-def _share(row: Outcome) -> str:
+def _share_text(row: Outcome) -> str:
     margin = "" if row.margin is None else f" ±{100 * row.margin:.1f}"
     return f"{100 * row.share:.1f} %{margin}"
 
 
-def _rate(value: float | None) -> str:
+def _rate_text(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.0f}"
 
 
@@ -339,7 +341,7 @@ def _batches_text(tried: Candidate) -> str:
 def _overview(found: _Found) -> Columns:
     """A table of the partitions that were read, the largest saving first."""
     rows = []
-    for name, one in sorted(found, key=lambda named: _saved(named[1]), reverse=True):
+    for name, one in sorted(found, key=lambda named: _saved_bytes(named[1]), reverse=True):
         makeup, best = one.makeup, one.smallest
         codecs = ", ".join(codec for codec, _ in makeup.by_codec.most_common())
         now = (name, str(one.size), codecs, f"{makeup.records / makeup.batches:.1f}")
@@ -347,15 +349,15 @@ def _overview(found: _Found) -> Columns:
             rows.append((*now, str(one.size), "100.0 %", "unchanged"))
         else:
             joined = "unchanged" if best.candidate.batch_size is None else f"of {_batches_text(best.candidate)}"
-            rows.append((*now, str(best.size), _share(best), f"{_codec_text(best.candidate)}, batches {joined}"))
+            rows.append((*now, str(best.size), _share_text(best), f"{_codec_text(best.candidate)}, batches {joined}"))
     return _columns(_OVERVIEW, rows)
 
 
-def _saved(one: Study) -> int:
+def _saved_bytes(one: Study) -> int:
     return one.size - one.smallest.size if one.smallest else 0
 
 
-def _read_of_all(counts: Mapping[str, int]) -> str:
+def _all_sampled_text(counts: Mapping[str, int]) -> str:
     size, sampled, partitions, partitions_sampled = counts.values()
     if sampled == size:
         return "everything was read"

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         blocks = list(_detail(partitions[0], args.state, args.all))
     else:
         blocks = list(_summary(partitions, args.hanging_after, args.all))
-    output_files.write_report(args, Document("txn", blocks), (_values(one, args.state) for one in partitions))
+    output_files.write_report(args, Document("txn", blocks), (_json_object(one, args.state) for one in partitions))
     for one in partitions:
         if damage := one.listing.damage:
             more = f" (and {counted(len(damage) - 1, 'more damaged range')})" if len(damage) > 1 else ""
@@ -119,7 +119,7 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
     demand_standard_input_once(args.paths)
     named = [path for path in args.paths if path != "-"]
     if len(named) < len(args.paths):
-        segment = input_logs.standard_input(args.topic, args.partition)
+        segment = input_logs.standard_input_segment(args.topic, args.partition)
         segment = segment.copy(path=segment.name)
         listing = transactions.listing([segment], hanging_after=args.hanging_after)
         yield PartitionTransactions(segment.name, args.topic, args.partition, 1, False, listing, {})
@@ -130,7 +130,7 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
         logs = list(logs_of(opened))
         unread += [] if isinstance(opened, Segment) else input_logs.unlisted_lines(opened)
         ids = transactional_ids.by_producer(transaction_state_beside(named[0]))
-        with progress.shown(input_logs.segments(logs)) as tick:
+        with progress.show_segments_read(input_logs.segments(logs)) as tick:
             for log in logs:
                 try:
                     listing = transactions.listing(_ticked(log, tick), hanging_after=args.hanging_after)
@@ -168,7 +168,7 @@ def _open_paths(named: list[str], args: argparse.Namespace) -> Segment | Log | L
         raise WrongUse(str(error)) from error
 
 
-def _values(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
+def _json_object(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
     found = one.listing
     return {
         "path": one.path,
@@ -254,7 +254,7 @@ def _summary(found: Sequence[PartitionTransactions], hanging_after: timedelta, e
     in_detail = bad if everything else bad[:_MOST_IN_DETAIL]
     for one in in_detail:
         blocks = [*_table(one, "hanging", everything), *_advice(one)]
-        yield ReportSection(f"{one.name}: {_consumers(one)}", blocks)
+        yield ReportSection(f"{one.name}: {_consumers_text(one)}", blocks)
     if len(bad) > len(in_detail):
         yield ""
         yield from _more(len(bad) - len(in_detail), "partition")
@@ -290,7 +290,7 @@ def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool)
         return
     newest = "" if found.max_timestamp is None else f", newest record of {timestamp_text(found.max_timestamp)}"
     yield f"{one.name}: {counted(one.segments, 'segment')}, log end {or_nothing(found.next_offset)}{newest}"
-    yield _consumers(one)
+    yield _consumers_text(one)
     for state in sorted(states, key=_WORST_FIRST.index):
         yield from _table(one, state, everything)
     yield ""
@@ -307,7 +307,7 @@ def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool)
     yield from _advice(one)
 
 
-def _consumers(one: PartitionTransactions) -> str:
+def _consumers_text(one: PartitionTransactions) -> str:
     stable = one.listing.last_stable_offset
     if not one.listing.ongoing:
         return f"last stable offset {stable}: a read_committed consumer can read to the end"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
 
-from kafkarec.logs import LogDir, logs_of
+from kafkarec.logs import Log, LogDir, Segment, logs_of
 from kafkarec.ops import verify
 from kafkarec.ops.verify.report import document
 from kafkarec.sources.folders import LocalFolder
@@ -49,15 +48,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     output_files.demand_output_folders(args)
-    opened = _open_inputs(args)
+    paths = args.paths
+    opened: Segment | Log | LogDir
+    if len(paths) > 1 or paths == [input_logs.STANDARD_INPUT]:
+        left_out = list[LeftOut]()
+        logs = input_logs.find(args, any_file=True, left_out=left_out)
+        if paths == [input_logs.STANDARD_INPUT]:
+            logs[0].path = input_logs.STANDARD_INPUT
+        folders = [*map(LocalFolder, filter(os.path.isdir, paths))]
+        is_one = len(logs) == 1 and not left_out
+        opened = logs[0] if is_one else LogDir(", ".join(paths), logs, left_out, folders=folders)
+    else:  # as a whole, as a data folder also has checkpoint files
+        opened = input_logs.open_input(paths[0], args.topic, args.partition, any_file=True)
     segments = (segment for log in logs_of(opened) for segment in log.segments)
-    with progress.shown(segments) as tick:
+    with progress.show_segments_read(segments) as tick:
         report = verify.verify(
             opened,
             sequences=args.sequences,
             max_decompressed_bytes=args.max_decompressed_bytes,
-            threads=args.threads if any(map(is_url, args.paths)) else shared_options.threads(args),
-            progress=(lambda path, end, size: tick(path, end)) if progress.is_terminal() else None,
+            threads=args.threads if any(map(is_url, paths)) else shared_options.threads(args),
+            progress=(lambda path, end, size: tick(path, end)) if progress.is_stderr_terminal() else None,
         )
     output_files.write_report(
         args,
@@ -67,17 +77,3 @@ def run(args: argparse.Namespace) -> int:
         page=document(report, page=True) if args.html else None,
     )
     return report.exit_status(args.strict) if report.files or not report.ok else COULD_NOT
-
-
-def _open_inputs(args: argparse.Namespace) -> Any:
-    """Return the opened input. A single path is opened as a whole, as a data folder also has checkpoint files."""
-    paths = args.paths
-    if len(paths) > 1 or paths == [input_logs.STANDARD_INPUT]:
-        left_out = list[LeftOut]()
-        logs = input_logs.find(args, any_file=True, left_out=left_out)
-        if paths == [input_logs.STANDARD_INPUT]:
-            logs[0].path = input_logs.STANDARD_INPUT
-        if len(logs) == 1 and not left_out:
-            return logs[0]
-        return LogDir(", ".join(paths), logs, left_out, folders=[*map(LocalFolder, filter(os.path.isdir, paths))])
-    return input_logs.open_input(paths[0], args.topic, args.partition, any_file=True)

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec._verbs import read_batch_header
-from kafkarec.damage import error, resolve
+from kafkarec.damage import damage_from_entries, error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.enums import Compression
@@ -311,7 +311,7 @@ class _Decoding:
         self.tables: list[Any] = []
         self.starts: list[int] = []  # base offsets of the good batches
         self.next_offset: int | None = None
-        self.bad: list[tuple[Any, ...]] = []  # for damage.resolve
+        self.bad: list[tuple[Any, ...]] = []  # for damage_from_entries
         self.crc_left = len(view) * _CRC_BUDGET + 4096
         self.searched = len(view), -1  # where the last search began, and what it found
 
@@ -363,7 +363,7 @@ class _Decoding:
 
     def columns(self, remaining: int) -> RecordColumns:
         following = [next(iter(self.starts[entry[5] :]), None) for entry in self.bad]
-        found, _ = resolve(self.bad, following, None, True)
+        found, _ = damage_from_entries(self.bad, following, None, True)
         return RecordColumns(
             self.request.layout, PassResult(self.chunks, self.tables, [one for _, _, one in found], remaining)
         )

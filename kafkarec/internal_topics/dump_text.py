@@ -33,10 +33,10 @@ from kafkarec.errors import KafkaRecordError, LimitExceededError
 from kafkarec.format.message_schemas import MessageField, MessageSchema, MessageStruct
 from kafkarec.format.messages import MAX_OBJECTS, TAGGED, Cursor, MessageError, default_of, read_message, refuse
 
-from .topics import CONSUMER_MESSAGES, TOPICS, MessagePart, Topic, UnknownMessage, read_framed, read_key, read_value
+from .topics import CONSUMER_MESSAGES, TOPICS, DecodedMessage, Topic, UnknownMessage, read_framed, read_key, read_value
 
 
-def value_tree(part: MessagePart, unknown: bool = False) -> dict[str, Any]:
+def value_tree(part: DecodedMessage, unknown: bool = False) -> dict[str, Any]:
     """A value as Kafka's tools print it, with decoded members of a classic group of protocol type "consumer".
 
     unknown: includes the tagged fields that are in no schema, which Kafka's tools leave out
@@ -47,7 +47,7 @@ def value_tree(part: MessagePart, unknown: bool = False) -> dict[str, Any]:
         for member, stored in zip(result["members"], part.fields["members"], strict=True):
             for name, kind in _EMBEDDED.items():
                 cursor = Cursor(stored[name], objects=left)
-                message = _embedded(kind.value, cursor)
+                message = _member_message(kind.value, cursor)
                 left = cursor.objects_left
                 if message is not None:
                     member[name] = message
@@ -60,7 +60,7 @@ _EMBEDDED = {
 }
 
 
-def _embedded(schema: MessageSchema, cursor: Cursor) -> dict[str, Any] | None:
+def _member_message(schema: MessageSchema, cursor: Cursor) -> dict[str, Any] | None:
     """The message of a member of a classic group: int16 version, then the message. None for any other bytes."""
     try:
         version = cursor.int16()
@@ -79,15 +79,15 @@ def struct_tree(of: MessageStruct, version: int, fields: dict[str, Any], unknown
         if field.tag is not None and value == default_of(field, version):
             continue
         if field.is_array and value is not None:
-            out[field.name] = [_single(field, version, each, unknown) for each in value]
+            out[field.name] = [_field_tree(field, version, each, unknown) for each in value]
         else:
-            out[field.name] = _single(field, version, value, unknown)
+            out[field.name] = _field_tree(field, version, value, unknown)
     if unknown and TAGGED in fields:
         out[TAGGED] = [{"tag": tag, "data": base64.b64encode(blob).decode()} for tag, blob in fields[TAGGED]]
     return out
 
 
-def _single(field: MessageField, version: int, value: Any, unknown: bool) -> Any:
+def _field_tree(field: MessageField, version: int, value: Any, unknown: bool) -> Any:
     if value is None:
         return None
     if field.struct:
@@ -169,22 +169,16 @@ def _check_epochs(fields: dict[str, Any]) -> None:
     _check(bool(fields["segmentLeaderEpochs"]), "segmentLeaderEpochs can not be null or empty")
 
 
-def _check_remote_segment(fields: dict[str, Any]) -> None:
+def _check_offsets(fields: dict[str, Any]) -> None:
     start, end = fields["startOffset"], fields["endOffset"]
     _check(start >= 0, f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
     _check(
         end >= start,
         f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}",
     )
-    _check_epochs(fields)
 
 
-def _check_remote_snapshot(fields: dict[str, Any]) -> None:
-    _state(fields)
-    _check_epochs(fields)
-
-
-def _state(fields: dict[str, Any]) -> str:
+def _state_name(fields: dict[str, Any]) -> str:
     number: int | None = fields.get("remotePartitionDeleteState")
     states, message = _PARTITION_STATES, None
     if number is None:
@@ -195,17 +189,12 @@ def _state(fields: dict[str, Any]) -> str:
     return states[number]
 
 
-def _partition(fields: dict[str, Any]) -> str:
+def _partition_text(fields: dict[str, Any]) -> str:
     topic = fields["topicIdPartition"]
     return f"{topic['id']}:{topic['name']}-{topic['partition']}"
 
 
-def _segment_id(fields: dict[str, Any]) -> str:
-    segment = fields["remoteLogSegmentId"]
-    return f"RemoteLogSegmentId{{topicIdPartition={_partition(segment)}, id={segment['id']}}}"
-
-
-def _epochs(fields: dict[str, Any]) -> str:
+def _epochs_text(fields: dict[str, Any]) -> str:
     """The text of a sorted map, with the last entry of each epoch."""
     last = {entry["leaderEpoch"]: entry["offset"] for entry in fields["segmentLeaderEpochs"]}
     return "{" + ", ".join(f"{epoch}={last[epoch]}" for epoch in sorted(last)) + "}"
@@ -213,28 +202,34 @@ def _epochs(fields: dict[str, Any]) -> str:
 
 # Members whose text is not that of the field of the same name.
 _MEMBER_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "remoteLogSegmentId": _segment_id,
-    "topicPartition": _partition,
-    "segmentLeaderEpochs": _epochs,
+    "remoteLogSegmentId": lambda fields: (
+        f"RemoteLogSegmentId{{topicIdPartition={_partition_text(fields['remoteLogSegmentId'])}, "
+        f"id={fields['remoteLogSegmentId']['id']}}}"
+    ),
+    "topicPartition": _partition_text,
+    "segmentLeaderEpochs": _epochs_text,
     "customMetadata": lambda fields: (
         "Optional.empty"
         if fields["customMetadata"] is None
         else f"Optional[CustomMetadata{{{len(fields['customMetadata'])} bytes}}]"
     ),
-    "state": _state,
+    "state": _state_name,
     "txnIdxEmpty": lambda fields: str(fields["txnIndexEmpty"]).lower(),
 }
 # Java's class -> the checks of its constructor, and its members in the order of its text.
-_MEMBERS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+_MEMBERS: dict[str, tuple[tuple[Callable[[dict[str, Any]], object], ...], str]] = {
     "RemoteLogSegmentMetadata": (
-        _check_remote_segment,
+        (_check_offsets, _check_epochs),
         "remoteLogSegmentId startOffset endOffset brokerId maxTimestampMs eventTimestampMs segmentLeaderEpochs "
         "segmentSizeInBytes customMetadata state txnIdxEmpty",
     ),
-    "RemoteLogSegmentMetadataUpdate": (_state, "remoteLogSegmentId customMetadata state eventTimestampMs brokerId"),
-    "RemotePartitionDeleteMetadata": (_state, "topicPartition state eventTimestampMs brokerId"),
+    "RemoteLogSegmentMetadataUpdate": (
+        (_state_name,),
+        "remoteLogSegmentId customMetadata state eventTimestampMs brokerId",
+    ),
+    "RemotePartitionDeleteMetadata": ((_state_name,), "topicPartition state eventTimestampMs brokerId"),
     "RemoteLogSegmentMetadataSnapshot": (
-        _check_remote_snapshot,
+        (_state_name, _check_epochs),
         "segmentId startOffset endOffset maxTimestampMs segmentLeaderEpochs segmentSizeInBytes customMetadata state "
         "txnIdxEmpty",
     ),
@@ -249,14 +244,14 @@ class MissingKey(MessageError):
     """A coordinator's record without a key; the message is that of the exception that ends Kafka's tool."""
 
 
-def _reason(error: KafkaRecordError) -> str:
+def _kafka_message(error: KafkaRecordError) -> str:
     """The text of `e.getMessage()` in Kafka; this library's own text where Kafka would run out of memory."""
     if isinstance(error, LimitExceededError):
         return str(error)
     return str(getattr(error, "kafka", None) or "null")
 
 
-def _coordinator(topic: Topic) -> Decoder:
+def _coordinator_decoder(topic: Topic) -> Decoder:
     def texts(key: bytes | None, value: bytes | None, offset: int) -> Texts:
         if key is None:
             raise MissingKey(
@@ -272,7 +267,7 @@ def _coordinator(topic: Topic) -> Decoder:
                 return f"Unknown record type {number} at offset {offset}, skipping.", None
             return f"Error at offset {offset}, skipping. {error.kafka}", None
         except KafkaRecordError as error:
-            return f"Error at offset {offset}, skipping. {_reason(error)}", None
+            return f"Error at offset {offset}, skipping. {_kafka_message(error)}", None
         schema = kind.type.key
         assert schema is not None
         data = struct_tree(schema.struct, schema.last, kind.fields)
@@ -284,35 +279,36 @@ def _coordinator(topic: Topic) -> Decoder:
     return texts
 
 
-def _cluster_metadata(key: bytes | None, value: bytes | None, offset: int) -> Texts:
+def _cluster_metadata_texts(key: bytes | None, value: bytes | None, offset: int) -> Texts:
     try:
         part = read_framed(TOPICS["__cluster_metadata"], value or b"", any_version=True)
     except KafkaRecordError as error:
-        return None, f"Error at {offset}, skipping. {_reason(error)}"
+        return None, f"Error at {offset}, skipping. {_kafka_message(error)}"
     tree = {"type": part.type.constant, "version": part.version, "data": value_tree(part)}
     return None, json_text(tree)
 
 
-def _remote_log_metadata(key: bytes | None, value: bytes | None, offset: int) -> Texts:
+def _remote_log_metadata_texts(key: bytes | None, value: bytes | None, offset: int) -> Texts:
     try:
         if value is None:
             refuse("the value is null", _NULL_VALUE)
         part = read_framed(TOPICS["__remote_log_metadata"], value, any_version=True)
         of = part.type.name.removesuffix("Record")
-        check, members = _MEMBERS[of]
-        check(part.fields)
+        checks, members = _MEMBERS[of]
+        for check in checks:
+            check(part.fields)
         texts = (f"{name}={_MEMBER_TEXTS.get(name, itemgetter(name))(part.fields)}" for name in members.split())
         return None, f"{of}{{{', '.join(texts)}}}"
     except KafkaRecordError as error:
-        return None, f"Error at offset {offset}, skipping. {_reason(error)}"
+        return None, f"Error at offset {offset}, skipping. {_kafka_message(error)}"
 
 
 DECODERS: Mapping[str, Decoder] = MappingProxyType(
     {
-        "--offsets-decoder": _coordinator(TOPICS["__consumer_offsets"]),
-        "--transaction-log-decoder": _coordinator(TOPICS["__transaction_state"]),
-        "--cluster-metadata-decoder": _cluster_metadata,
-        "--remote-log-metadata-decoder": _remote_log_metadata,
-        "--share-group-state-decoder": _coordinator(TOPICS["__share_group_state"]),
+        "--offsets-decoder": _coordinator_decoder(TOPICS["__consumer_offsets"]),
+        "--transaction-log-decoder": _coordinator_decoder(TOPICS["__transaction_state"]),
+        "--cluster-metadata-decoder": _cluster_metadata_texts,
+        "--remote-log-metadata-decoder": _remote_log_metadata_texts,
+        "--share-group-state-decoder": _coordinator_decoder(TOPICS["__share_group_state"]),
     }
 )

@@ -13,7 +13,7 @@ from kafkarec.format.messages import refuse
 from kafkarec.tables.records import Record
 
 from .dump_text import struct_tree, value_tree
-from .topics import TOPICS, MessagePart, Topic, read_framed, read_key, read_value
+from .topics import TOPICS, DecodedMessage, Topic, read_framed, read_key, read_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class InternalRecord:
             data = struct_tree(kind.key.struct, kind.key.last, self.key, unknown=True)
             key = {"type": self.type, "data": data}
         if kind and self.value is not None and self.version is not None:
-            data = value_tree(MessagePart(kind, self.version, self.value), unknown=True)
+            data = value_tree(DecodedMessage(kind, self.version, self.value), unknown=True)
             value = {"type": self.type, "version": self.version, "data": data}
         return {"key": key, "value": value}
 
@@ -72,7 +72,7 @@ def read(topic: str, key: bytes | None, value: bytes | None, *, errors: str = "k
             "raise": InvalidRecordError (reason message_invalid or message_unknown) or LimitExceededError (reason
             message_too_large)
     """
-    known = _topic(topic)
+    known = _checked_topic(topic)
     if errors not in ("keep", "raise"):
         raise ValueError(f"errors {errors!r}: one of keep, raise")
     kind = version = problem = None
@@ -96,7 +96,7 @@ def read(topic: str, key: bytes | None, value: bytes | None, *, errors: str = "k
     return InternalRecord(topic, name, number, version, key_fields, fields, value is None, problem, key, value)
 
 
-def _topic(name: str) -> Topic:
+def _checked_topic(name: str) -> Topic:
     if name not in TOPICS:
         raise ValueError(f"{name!r} is no internal topic; give one of {', '.join(TOPICS)}")
     return TOPICS[name]
@@ -107,7 +107,7 @@ def _name_of_topic(records: Any, topic: str | None) -> str:
     name = topic or getattr(records, "topic", None)
     if name is None:
         raise ValueError(f"records without the name of their topic: pass topic=, one of {', '.join(TOPICS)}")
-    return _topic(name).name
+    return _checked_topic(name).name
 
 
 class MessageColumn(NamedTuple):
@@ -140,7 +140,7 @@ def schema(topic: str, type: str) -> tuple[MessageColumn, ...]:
     >>> [column.name for column in internal_topics.schema("__transaction_state", "TransactionLog")][:3]
     ['key_transactionalId', 'value_producerId', 'value_previousProducerId']
     """
-    kind = _topic(topic).type_named(type)
+    kind = _checked_topic(topic).type_named(type)
     keys = [_column("key_", each, 0, 0) for each in kind.key.struct.fields] if kind.key else []
     first, last = kind.value.first, kind.value.last
     return (*keys, *(_column("value_", each, first, last) for each in kind.value.struct.fields))

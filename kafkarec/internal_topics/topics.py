@@ -36,7 +36,7 @@ class UnknownMessage(MessageError):
     """A record type or version that Kafka 4.4 does not have. It may be that of a later version, not damage."""
 
 
-def _unknown(what: str, kafka: str | None) -> UnknownMessage:
+def _unknown_error(what: str, kafka: str | None) -> UnknownMessage:
     error = UnknownMessage(f"{what} is not known to Kafka 4.4", reason="message_unknown")
     error.kafka = kafka
     return error
@@ -62,7 +62,7 @@ class Topic:
         raise ValueError(f"{self.name} has no records {name!r}; there are: {names}")
 
 
-def _topic(name: str, table: str, has_keys: bool) -> Topic:
+def _parsed_topic(name: str, table: str, has_keys: bool) -> Topic:
     types = {each.id: each for each in parse(table).values() if each.id is not None}
     return Topic(name, MappingProxyType(types), has_keys)
 
@@ -71,18 +71,18 @@ TOPICS: Mapping[str, Topic] = MappingProxyType(
     {
         topic.name: topic
         for topic in (
-            _topic("__consumer_offsets", GROUP_COORDINATOR, True),
-            _topic("__transaction_state", TRANSACTION_COORDINATOR, True),
-            _topic("__share_group_state", SHARE_COORDINATOR, True),
-            _topic("__cluster_metadata", METADATA, False),
-            _topic("__remote_log_metadata", REMOTE_LOG_METADATA, False),
+            _parsed_topic("__consumer_offsets", GROUP_COORDINATOR, True),
+            _parsed_topic("__transaction_state", TRANSACTION_COORDINATOR, True),
+            _parsed_topic("__share_group_state", SHARE_COORDINATOR, True),
+            _parsed_topic("__cluster_metadata", METADATA, False),
+            _parsed_topic("__remote_log_metadata", REMOTE_LOG_METADATA, False),
         )
     }
 )
 CONSUMER_MESSAGES: Mapping[str, RecordType] = MappingProxyType(parse(CONSUMER_PROTOCOL))
 
 
-class MessagePart(NamedTuple):
+class DecodedMessage(NamedTuple):
     """A decoded key or value: its record type, version and fields."""
 
     type: RecordType
@@ -90,14 +90,14 @@ class MessagePart(NamedTuple):
     fields: dict[str, Any]
 
 
-def _prefix(cursor: Cursor, name: str) -> int:
+def _read_int16(cursor: Cursor, name: str) -> int:
     if cursor.left < 2:
         kafka = f"Could not read version from {name}'s buffer."
         refuse(f"the {name} has fewer than two bytes", kafka, 2, cursor.left)
     return cursor.int16()
 
 
-def _message(schema: MessageSchema, version: int, cursor: Cursor, name: str) -> dict[str, Any]:
+def _read_message(schema: MessageSchema, version: int, cursor: Cursor, name: str) -> dict[str, Any]:
     try:
         return read_message(schema, version, cursor)
     except MessageError as error:
@@ -106,27 +106,27 @@ def _message(schema: MessageSchema, version: int, cursor: Cursor, name: str) -> 
         raise
 
 
-def read_key(topic: Topic, key: bytes) -> MessagePart:
+def read_key(topic: Topic, key: bytes) -> DecodedMessage:
     """The key of a coordinator's record. Its version is the record type's id, which Kafka uses as the version."""
     cursor = Cursor(key)
-    kind = _prefix(cursor, "key")
+    kind = _read_int16(cursor, "key")
     record_type = topic.types.get(kind)
     if record_type is None or record_type.key is None:
-        raise _unknown(f"record type {kind} of {topic.name}", None)
-    return MessagePart(record_type, kind, _message(record_type.key, kind, cursor, "key"))
+        raise _unknown_error(f"record type {kind} of {topic.name}", None)
+    return DecodedMessage(record_type, kind, _read_message(record_type.key, kind, cursor, "key"))
 
 
-def read_value(kind: RecordType, value: bytes) -> MessagePart:
+def read_value(kind: RecordType, value: bytes) -> DecodedMessage:
     """The value of a coordinator's record; kind: the record type, from its key."""
     cursor = Cursor(value)
-    version = _prefix(cursor, "value")
+    version = _read_int16(cursor, "value")
     if not kind.value.has_version(version):
         kafka = f"Found an unknown record version {version} for {kind.id} type"
-        raise _unknown(f"version {version} of {kind.value.name}", kafka)
-    return MessagePart(kind, version, _message(kind.value, version, cursor, "value"))
+        raise _unknown_error(f"version {version} of {kind.value.name}", kafka)
+    return DecodedMessage(kind, version, _read_message(kind.value, version, cursor, "value"))
 
 
-def _varint(cursor: Cursor, name: str) -> int:
+def _read_varint(cursor: Cursor, name: str) -> int:
     try:
         value = cursor.unsigned_varint()
     except MessageError as error:
@@ -137,18 +137,18 @@ def _varint(cursor: Cursor, name: str) -> int:
     return (value + (1 << 15)) % (1 << 16) - (1 << 15)  # Java's cast to short
 
 
-def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> MessagePart:
+def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> DecodedMessage:
     """The message in a framed value. any_version: the version is not checked, as Kafka does not check it."""
     cursor = Cursor(value)
-    frame = _varint(cursor, "frame version")
+    frame = _read_varint(cursor, "frame version")
     if frame != _FRAME_VERSION:
         refuse(f"frame version {frame} is not {_FRAME_VERSION}", _FRAME_REFUSALS.get(frame, _FRAME_REFUSED % frame))
-    kind_id, version = _varint(cursor, "type"), _varint(cursor, "version")
+    kind_id, version = _read_varint(cursor, "type"), _read_varint(cursor, "version")
     kind = topic.types.get(kind_id)
     if kind is None:
-        raise _unknown(f"record type {kind_id} of {topic.name}", f"{_UNSUPPORTED}: Unknown metadata id {kind_id}")
+        raise _unknown_error(f"record type {kind_id} of {topic.name}", f"{_UNSUPPORTED}: Unknown metadata id {kind_id}")
     if not any_version and not kind.value.has_version(version):
-        raise _unknown(f"version {version} of {kind.name}", None)
+        raise _unknown_error(f"version {version} of {kind.name}", None)
     try:
         fields = read_message(kind.value, version, cursor)
     except MessageError as error:
@@ -157,7 +157,7 @@ def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> Messag
     if cursor.left:
         kafka = f"Found {cursor.left} byte(s) of garbage after {kind_id}"
         refuse(f"bytes are left after the {kind.name}", kafka, 0, cursor.left)
-    return MessagePart(kind, version, fields)
+    return DecodedMessage(kind, version, fields)
 
 
 _UNSUPPORTED = "org.apache.kafka.common.errors.UnsupportedVersionException"

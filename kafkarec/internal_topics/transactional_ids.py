@@ -53,7 +53,7 @@ def by_producer(states: Iterable[RecordColumns]) -> dict[int, TransactionalIdSta
     return found
 
 
-def prepared(states: Iterable[RecordColumns], topic: str, partition: int) -> dict[tuple[int, int], bool]:
+def prepared_outcomes(states: Iterable[RecordColumns], topic: str, partition: int) -> dict[tuple[int, int], bool]:
     """{(producer id, epoch of the data): whether it was aborted} of the transactions with data in a partition that a
     coordinator was about to end, where each transaction has an epoch of its own (transaction.version 2, KIP-890). The
     record has the epoch of the marker, the one behind the data's."""

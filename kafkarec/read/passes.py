@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkarec._core import BatchRows, Decoder, PassResult, Source, Stretches
-from kafkarec.damage import Damage, Restored, UndecidedTransaction, damaged
+from kafkarec.damage import Damage, Restored, UndecidedTransaction, damage_from_fault
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD, V2_AT, batch_length
 from kafkarec.recover.offset_order import WINDOW
@@ -231,4 +231,4 @@ def incomplete_batch(head: bytes, position: int, left: int, lost_from: int | Non
     if len(head) >= LOG_OVERHEAD:
         fault["base_offset"] = int.from_bytes(head[: V2_AT.batch_length], "big", signed=True)
         fault["expected"] = LOG_OVERHEAD + batch_length(head)
-    return damaged(file, position, left, lost_from, None, "length_beyond_end", fault)
+    return damage_from_fault(file, position, left, lost_from, None, "length_beyond_end", fault)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kafkarec._core import hash_of_batch
-from kafkarec.damage import Damage, Restored, damaged, is_read_failure, is_unchecked
+from kafkarec.damage import Damage, Restored, damage_from_fault, is_read_failure, is_unchecked
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.java_integers import LONG_MAX, increment_sequence
 from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_OVERHEAD, first_fields, v2_header
@@ -324,7 +324,7 @@ def _steps(segment: SegmentFile, next_offset: int | None, collector: DamageColle
         collector.add_unread(failure)
         if failure.cause == DISK and (size := size_or_zero(segment)):
             fault = {"position": 0, "file": segment.path, "detail": failure.why}
-            collector.damage.append(damaged(segment.path, 0, size, next_offset, None, "unreadable", fault))
+            collector.damage.append(damage_from_fault(segment.path, 0, size, next_offset, None, "unreadable", fault))
         yield None
         return
     restore = collector.restored is not None

@@ -186,7 +186,7 @@ def prepared_transactions(segment: SegmentFile) -> dict[tuple[int, int], bool]:
         return {}
     from kafkarec.internal_topics import transactional_ids  # not at the top: an eighth of a first `ls`
 
-    return transactional_ids.prepared(transaction_state_beside(segment.path), segment.topic, segment.partition)
+    return transactional_ids.prepared_outcomes(transaction_state_beside(segment.path), segment.topic, segment.partition)
 
 
 def transaction_state_beside(path: str) -> Iterator[RecordColumns]:

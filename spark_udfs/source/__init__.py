@@ -29,7 +29,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from spark_udfs.capabilities import DataSource
-from spark_udfs.errors import cause_first
+from spark_udfs.errors import report_cause_first
 
 from .worker_path import PicklesWithPackage
 
@@ -54,31 +54,31 @@ class KafkarecDataSource(PicklesWithPackage, DataSource):
     def name(cls) -> str:
         return NAME
 
-    @cause_first
+    @report_cause_first
     def schema(self) -> Any:
         from .batch import schema
 
         return schema(self.options)
 
-    @cause_first
+    @report_cause_first
     def reader(self, schema: Any) -> Any:
         from .batch import reader
 
         return reader(self.options, schema, self.cores)
 
-    @cause_first
+    @report_cause_first
     def streamReader(self, schema: Any) -> Any:
         from .stream import reader
 
         return reader(self.options, schema)
 
-    @cause_first
+    @report_cause_first
     def writer(self, schema: Any, overwrite: bool) -> Any:
         from .writing import writer
 
         return writer(self.options, schema, self.overwrites if overwrite else None)
 
-    @cause_first
+    @report_cause_first
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
         from .writing import stream_writer
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceReader, InputPartition
-from spark_udfs.errors import cause_first, log_to_stderr, logger
+from spark_udfs.errors import log_to_stderr, logger, report_cause_first
 from spark_udfs.schema import Columns, SparkColumn
 
 from . import columns, log_end, options, paths, planning, selection
@@ -28,10 +28,10 @@ def schema(given: options.Given) -> Any:
     """The StructType of the columns that the options select."""
     chosen = options.parse(given, "read or stream")
     bootstrap.load()
-    return columns.struct(columns.select_columns(chosen, paths.key_types(chosen)))
+    return columns.spark_schema(columns.select_columns(chosen, paths.key_types(chosen)))
 
 
-def columns_of(wanted: Any, chosen: options.ReadOptions) -> Columns:
+def requested_columns(wanted: Any, chosen: options.ReadOptions) -> Columns:
     """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
     keys: paths.KeyTypes = ()
     if not set(wanted.fieldNames()) <= columns.fixed_columns(chosen).keys():
@@ -66,7 +66,7 @@ class BatchReader(DataSourceReader):
         log_end.warn_of_gaps(self.options, splits)
         return planning.group_into_tasks(self.options, splits)
 
-    @cause_first
+    @report_cause_first
     def partitions(self) -> list[InputPartition]:
         log_to_stderr()
         warn_of_mode(self.options, self.columns)
@@ -120,4 +120,4 @@ def warn_of_mode(chosen: options.ReadOptions, wanted: Iterable[SparkColumn]) -> 
 def reader(given: options.Given, wanted: Any, cores: int | None) -> DataSourceReader:
     """The reader of the columns in `wanted`, a StructType. It has no pushFilters: see docs/explanation/design.md."""
     chosen = options.parse(given, "read", cores)
-    return BatchReader(chosen, columns_of(wanted, chosen))
+    return BatchReader(chosen, requested_columns(wanted, chosen))

@@ -67,7 +67,7 @@ from .staging import (
     ListedFile,
     StagedPartition,
     WriteJob,
-    append,
+    append_staged,
     journal_row,
     leader_epoch,
     not_following_error,
@@ -108,66 +108,66 @@ class Bucket:
         scheme = url.partition("://")[0]
         given = {**storage, **_S3_DEFAULTS} if scheme in S3 else dict(storage)
         self._endpoint: str | None = None
-        with self._errors_of(""):
+        with self._errors_named(""):
             self._fs, self._root, self._endpoint = distributed.arrow_filesystem(self.path, given)
 
     def check_access(self) -> None:
         """RemoteError where the bucket does not exist or cannot be accessed."""
         name = self._root.partition("/")[0]
-        with self._errors_of(""):
+        with self._errors_named(""):
             if self._fs.get_file_info(name).type == self._types.NotFound:
                 raise FileNotFoundError("NoSuchBucket")
 
     # ---- write
 
     def put(self, name: str, data: bytes) -> None:
-        with self._errors_of(name), self._fs.open_output_stream(self._path(name)) as out:
+        with self._errors_named(name), self._fs.open_output_stream(self._path(name)) as out:
             out.write(data)
 
     def upload(self, path: str, name: str) -> None:
-        with self._errors_of(name), open(path, "rb") as file, self._fs.open_output_stream(self._path(name)) as out:
+        with self._errors_named(name), open(path, "rb") as file, self._fs.open_output_stream(self._path(name)) as out:
             shutil.copyfileobj(file, out, _PIECE)
 
     def copy(self, source: str, target: str) -> None:
-        with self._errors_of(source):
+        with self._errors_named(source):
             self._fs.copy_file(self._path(source), self._path(target))
 
     def delete(self, name: str) -> None:
-        with self._ignoring_missing(), self._errors_of(name):
+        with self._ignoring_missing(), self._errors_named(name):
             self._fs.delete_file(self._path(name))
 
     def drop(self, folder: str) -> None:
         """Deletes everything below a folder."""
-        with self._ignoring_missing(), self._errors_of(folder):
+        with self._ignoring_missing(), self._errors_named(folder):
             self._fs.delete_dir(self._path(folder))
 
     # ---- read
 
     def read(self, name: str) -> bytes | None:
         """The content of a small object; None: it does not exist."""
-        with self._ignoring_missing(), self._errors_of(name), self._fs.open_input_file(self._path(name)) as file:
+        with self._ignoring_missing(), self._errors_named(name), self._fs.open_input_file(self._path(name)) as file:
             return bytes(file.read())
         return None
 
     def download(self, name: str, path: str) -> None:
-        with self._errors_of(name), self._fs.open_input_stream(self._path(name)) as file, open(path, "wb") as out:
+        with self._errors_named(name), self._fs.open_input_stream(self._path(name)) as file, open(path, "wb") as out:
             shutil.copyfileobj(file, out, _PIECE)
 
     def list_files(self, folder: str = "", below: bool = True) -> list[ListedFile]:
         """The objects of a folder, sorted by name; below: with those of the folders in it."""
         return sorted(
             ListedFile(name, one.size or 0, one.mtime.timestamp() if one.mtime else 0.0)
-            for name, one in self._listed(folder, below)
+            for name, one in self._entries(folder, below)
             if one.type == self._types.File
         )
 
     def list_folders(self, folder: str = "") -> list[str]:
         """The names of the folders in a folder."""
-        return sorted(name for name, one in self._listed(folder, False) if one.type == self._types.Directory)
+        return sorted(name for name, one in self._entries(folder, False) if one.type == self._types.Directory)
 
-    def _listed(self, folder: str, below: bool) -> Iterator[tuple[str, Any]]:
+    def _entries(self, folder: str, below: bool) -> Iterator[tuple[str, Any]]:
         root = self._path(folder)
-        with self._errors_of(folder):
+        with self._errors_named(folder):
             entries = self._fs.get_file_info(self._selector(root, allow_not_found=True, recursive=below))
         for one in entries:
             yield one.path[len(root) :].strip("/"), one
@@ -176,7 +176,7 @@ class Bucket:
         return f"{self._root}/{name}" if name else self._root
 
     @contextmanager
-    def _errors_of(self, name: str) -> Iterator[None]:
+    def _errors_named(self, name: str) -> Iterator[None]:
         from kafkarec import distributed
 
         url = f"{self.path}/{name}" if name else self.path
@@ -256,7 +256,7 @@ class Bucket:
             if job.query is None and self.read(f"{staging}/{BEGUN}") is None:  # a stream's batches have no `begin`
                 raise FileNotFoundError(f"{self.path}/{staging} is gone: the job has ended")
 
-        def send(path: str) -> None:
+        def upload_and_remove(path: str) -> None:
             self.upload(path, f"{staging}/{name}/{os.path.relpath(path, local)}")
             os.unlink(path)
 
@@ -267,7 +267,10 @@ class Bucket:
                     check_begun()
                     paths = [os.path.join(parent, each) for parent, _, names in os.walk(local) for each in names]
                     try:
-                        _in_parallel(send, sorted(path for path in paths if not os.path.basename(path).startswith(".")))
+                        _in_parallel(
+                            upload_and_remove,
+                            sorted(path for path in paths if not os.path.basename(path).startswith(".")),
+                        )
                     finally:
                         check_begun()
         except BaseException:
@@ -280,21 +283,17 @@ class Bucket:
     def replace_files(self, gone: Sequence[str], files: Sequence[tuple[str, str]]) -> None:
         """Deletes objects, and copies others to their final names."""
 
-        _in_parallel(self._delete, gone)
-        _in_parallel(lambda pair: self._copy(*pair), files)
+        _in_parallel(lambda name: self._renew_and(self.delete, name), gone)
+        _in_parallel(lambda pair: self._renew_and(self.copy, *pair), files)
         self.heartbeat()
 
-    def _delete(self, name: str) -> None:
+    def _renew_and(self, call: Callable[..., None], *names: str) -> None:
         self.heartbeat()
-        self.delete(name)
-
-    def _copy(self, source: str, target: str) -> None:
-        self.heartbeat()
-        self.copy(source, target)
+        call(*names)
 
     # ---- prepare
 
-    def prepare(
+    def prepare_partitions(
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
     ) -> list[NamedValues]:
         self.drop(f"{staging_folder(job.job_id)}/new")
@@ -342,7 +341,7 @@ class Bucket:
             if sum(size for each, (_, size) in objects.items() if each.endswith(".log")) != first.size:
                 raise FileNotFoundError(f"{self.path}/{staging}/{first.folder} has changed since the task wrote it")
         if rest:
-            added = append(
+            added = append_staged(
                 scratch,
                 rest,
                 lambda part: self._download_segments(f"{staging}/{part.folder}", f"{scratch}.copy"),
@@ -366,7 +365,10 @@ class Bucket:
         in_use = objects.keys() & {one.name for one in before}
         if log is not None and in_use:
             raise ValueError(f"{self.path}/{name}/{min(in_use)} is an object without records: remove it first")
-        made = {"replaces": log is None, "objects": [(*objects[each], each) for each in sorted(objects, key=_order)]}
+        made = {
+            "replaces": log is None,
+            "objects": [(*objects[each], each) for each in sorted(objects, key=_copy_order)],
+        }
         return journal_row(name, parts, [each[:2] for each in before], made, offsets)
 
     def _next_offset_and_epoch(self, job: WriteJob, name: str, listed: Sequence[ListedFile]) -> tuple[int, int] | None:
@@ -423,12 +425,12 @@ class Bucket:
         name, published = row["name"], self.check_unchanged(row)
         if row["made"]["replaces"]:
             # Last segment first, and of each segment the .log first, so that what is left is always the start of a log.
-            for each in sorted(published, key=_order, reverse=True):
-                self._delete(f"{name}/{each}")
+            for each in sorted(published, key=_copy_order, reverse=True):
+                self._renew_and(self.delete, f"{name}/{each}")
             published = {}
         for source, size, target in row["made"]["objects"]:
             if published.get(target) != size:
-                self._copy(source, f"{name}/{target}")
+                self._renew_and(self.copy, source, f"{name}/{target}")
 
 
 def _is_appended(name: str) -> bool:
@@ -436,7 +438,7 @@ def _is_appended(name: str) -> bool:
     return _SEGMENT.fullmatch(name) is not None and not name.endswith(".snapshot")
 
 
-def _order(name: str) -> tuple[str, bool, str]:
+def _copy_order(name: str) -> tuple[str, bool, str]:
     """Sort key of the order in which objects are copied: files of no segment, then each segment with its .log last."""
     return (name[:20] if _SEGMENT.fullmatch(name) else "", name.endswith(".log"), name)
 

@@ -57,7 +57,7 @@ NAMING = ("topic", "partition")
 _OF_KEYS = ("int", "bigint", "date", "string")
 
 
-def struct(columns: Columns) -> StructType:
+def spark_schema(columns: Columns) -> StructType:
     """The columns as Spark's schema, made without a JVM."""
     import pyarrow as pa  # type: ignore[import-untyped]
 

@@ -30,7 +30,7 @@ from .staging import (
     ListedFile,
     StagedPartition,
     WriteJob,
-    append,
+    append_staged,
     journal_row,
     leader_epoch,
     make_attempt_folder,
@@ -169,7 +169,7 @@ class SharedFolder:
 
     # ---- partitions
 
-    def prepare(
+    def prepare_partitions(
         self, job: WriteJob, parts: Mapping[str, Sequence[StagedPartition]], ids: Mapping[str, bytes | None]
     ) -> list[NamedValues]:
         """The journal's rows. parts: by partition, in order of the tasks; none: it will have an empty log. ids: the
@@ -218,7 +218,7 @@ class SharedFolder:
         if topic_id and not appends:
             SharedFolder(made).put(METADATA, topic_id)
         if appended:
-            added = append(
+            added = append_staged(
                 made,
                 appended,
                 segments,
@@ -248,7 +248,7 @@ class SharedFolder:
             if os.path.isdir(target):
                 with _writer_locked(target):
                     self.check_unchanged(row)
-                    if exchange(new, target):
+                    if swap_folders(new, target):
                         continue
                     os.makedirs(os.path.dirname(old), exist_ok=True)
                     os.rename(target, old)
@@ -271,7 +271,7 @@ def _inode(path: str) -> list[int] | None:
     return [status.st_dev, status.st_ino]
 
 
-def exchange(one: str, other: str) -> bool:
+def swap_folders(one: str, other: str) -> bool:
     """Swaps the names of two folders in one step. False: the system does not support it, and nothing was changed."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2

@@ -122,7 +122,7 @@ class GrowingLog:
         found = max(known, key=lambda each: each.end, default=_LogBatch(segment.path))
         with self._open_segment(segment.path) as opened:
             size = opened.size
-            if is_whole and found.end and not segment.later_segment and _incomplete(opened, found.end) is None:
+            if is_whole and found.end and not segment.later_segment and _incomplete_batch(opened, found.end) is None:
                 size = min(size, found.end + _ZEROS_SEARCHED)
             # the last entry below the offset: at one of the offset itself, damage before that batch would be missed
             indexed = 0 if is_whole and found.end else opened.position_of(offset - 1)
@@ -154,7 +154,7 @@ class GrowingLog:
         elif offset in self.rewritten:
             problem = "and the log was truncated before it and written again"
         elif not is_end and self._gap_end(offset) is not None:
-            problem = log_end.missing_at(self.listed_log, offset)
+            problem = log_end.missing_offset_text(self.listed_log, offset)
         if problem is not None:
             report_loss(self._options, f"{name}: {why} {offset}, {problem}")
         return min(max(offset, self.start), end)
@@ -175,13 +175,13 @@ class GrowingLog:
         last, batch = self.listed_log.segments[-1].path, self._before[self.end]
         try:
             with self._open_segment(last) as opened:
-                return _incomplete(opened, batch.end if batch.path == last else 0)
+                return _incomplete_batch(opened, batch.end if batch.path == last else 0)
         except FileNotFoundError:
             return None
 
     # ---- the bytes between two offsets
 
-    def _last_below(self, offset: int) -> _LogBatch:
+    def _last_batch_below(self, offset: int) -> _LogBatch:
         """The last batch that begins below an offset."""
         if offset not in self._before:
             segment = self.listed_log.segments[self.listed_log.segments_in_range(None, offset)[-1]]
@@ -190,7 +190,7 @@ class GrowingLog:
 
     def between_offsets(self, start: int, stop: int) -> tuple[PartitionLog, OffsetRange]:
         """The segments with the bytes between two offsets; the offsets themselves where they are inside of a batch."""
-        first, last = self._last_below(start), self._last_below(stop)
+        first, last = self._last_batch_below(start), self._last_batch_below(stop)
         is_cut = start < first.next_offset
         names = [each.path for each in self.listed_log.segments]
         chosen = self.listed_log.segments[names.index(first.path) : names.index(last.path) + 1]
@@ -199,13 +199,13 @@ class GrowingLog:
         ranges = start if is_cut else None, stop if stop < last.next_offset else None
         return self.listed_log._replace(segments=chosen, begin=begin, end=CutPoint(last.end, stop)), ranges
 
-    def batch_border(self, start: int, stop: int) -> int:
+    def end_between_batches(self, start: int, stop: int) -> int:
         """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
         `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it. Between two
         segments it is the start of the second one: a batch that began before it would look as if data were lost."""
         from kafkarec import distributed
 
-        batch = self._last_below(stop)
+        batch = self._last_batch_below(stop)
         if batch.next_offset <= stop:
             return self._gap_end(stop) or stop
         if batch.first_offset > start:
@@ -263,7 +263,7 @@ def plan_splits(
     return planning.plan_splits(chosen, parts, ranges, transactions)
 
 
-def _incomplete(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:
+def _incomplete_batch(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:
     """The incomplete batch from a position to the file's end; None: there is nothing, or zeros (preallocated)."""
     from kafkarec import distributed
 

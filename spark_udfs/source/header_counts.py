@@ -32,7 +32,7 @@ def count_split(split: Split, options: ReadOptions, counters: reading.TaskCounte
     """The records of one split that the data source returns. Errors are those of the data source."""
     import kafkarec
 
-    with planning.opened(options, split) as part:
+    with planning.opened_split(options, split) as part:
         if part is None:
             return 0
         try:
@@ -68,7 +68,7 @@ def _count_by_headers(
             last = pc.max(headers.column("next_offset")).as_py() or 0
             if split.followed_by is not None and last > split.followed_by[1]:
                 return None  # the next segment, in another folder, has some of these offsets too
-            counts = _counts_by_header(headers, split, options)
+            counts = _record_counts(headers, split, options)
             if counts.null_count:
                 return None
             batches += len(headers)
@@ -77,7 +77,7 @@ def _count_by_headers(
     return {"bytes": size, "batches": batches, "records": records}
 
 
-def _counts_by_header(headers: pa.Table, split: Split, options: ReadOptions) -> pa.ChunkedArray:
+def _record_counts(headers: pa.Table, split: Split, options: ReadOptions) -> pa.ChunkedArray:
     """The records that the data source returns of each batch, by its header; null: they do not say it."""
     base, last, count = map(headers.column, ("base_offset", "last_offset", "record_count"))
     start = -NO_END if split.start_offset is None else split.start_offset

@@ -167,7 +167,7 @@ def batches_of(piece: Piece) -> kafkarec.BatchTable:
     return piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
 
 
-def missing_at(partition: PartitionLog, offset: int) -> str | None:
+def missing_offset_text(partition: PartitionLog, offset: int) -> str | None:
     """On the driver: a clause that says that an offset is missing between two segments; None: a segment may have it, or
     the partition is known to be compacted."""
     from kafkarec import distributed

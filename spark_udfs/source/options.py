@@ -88,7 +88,7 @@ def _parsed(given: Given, use: str) -> schema.NamedValues:
         try:
             values[option.name] = option.read(text)
         except ValueError as error:
-            shown = f"option {option.name}" if option.read is storage else f"option {option.name}={text!r}"
+            shown = f"option {option.name}" if option.read is storage_options else f"option {option.name}={text!r}"
             raise ValueError(f"{shown}: {error}") from None
     return {each.name: values[each.name] for each in TABLE if each.name in values}
 
@@ -138,13 +138,13 @@ def size(given: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def count(given: str) -> int:
+def positive_number(given: str) -> int:
     if not given.strip().isdecimal() or int(given) < 1:
         raise ValueError("must be a whole number above 0")
     return int(given)
 
 
-def whole(given: str) -> int:
+def whole_number(given: str) -> int:
     try:
         return int(given)
     except ValueError:
@@ -214,7 +214,7 @@ class StorageOptions(schema.NamedValues):
     __str__ = __repr__
 
 
-def storage(given: str) -> StorageOptions:
+def storage_options(given: str) -> StorageOptions:
     return StorageOptions(json_object(given))
 
 
@@ -241,7 +241,7 @@ def per_partition(example: str, *words: str) -> Callable[[str], Any]:
         if word in words:
             return word
         try:
-            return numbers(json.loads(given))
+            return numbers_by_partition(json.loads(given))
         except ValueError:
             raise ValueError(f"must be {example}") from None
 
@@ -280,7 +280,7 @@ class _Options:
     given: Mapping[str, Any] = field(default_factory=dict)
     path: str | None = _option(str, None, "a file, folder, glob or URL", "read stream write")
     storageOptions: StorageOptions = _option(
-        storage, StorageOptions(), "JSON: key, secret, endpoint_url, ...", "read stream write"
+        storage_options, StorageOptions(), "JSON: key, secret, endpoint_url, ...", "read stream write"
     )
     topic: str | None = _option(
         str, None, "read: of folders without one; write: instead of the column", "read stream write"
@@ -337,13 +337,13 @@ class ReadOptions(_Options):
     endOfLog: str = _option(one_of(ENDS), ENDS[0], "an incomplete batch at a log's end: tail, or strict: damage")
     # tasks
     maxPartitionBytes: int = _option(size, 128 << 20, "approximate bytes per task")
-    minPartitions: int = _option(count, None, "at least this many tasks; default: a task for each core")
+    minPartitions: int = _option(positive_number, None, "at least this many tasks; default: a task for each core")
     splitScan: bool = _option(flag, False, "split also remote segments without an index, by their headers")
-    maxRecordsPerBatch: int = _option(count, 1 << 20, "rows of one Arrow batch")
+    maxRecordsPerBatch: int = _option(positive_number, 1 << 20, "rows of one Arrow batch")
     maxDecompressedBytes: int = _option(size, 128 << 20, "limit of one compressed payload; above it: damage")
     # how much at once
     maxOffsetsPerTrigger: int | None = _option(
-        count, None, "offsets per micro-batch, all partitions together", "stream"
+        positive_number, None, "offsets per micro-batch, all partitions together", "stream"
     )
     maxBytesPerTrigger: int | None = _option(size, None, "about as many bytes, by the mean size of an offset", "stream")
 
@@ -368,10 +368,10 @@ class WriteOptions(_Options):
         "write",
     )
     numPartitions: int | None = _option(
-        count, None, "for the partitioner; default: as many as the topic has, or 1", "write"
+        positive_number, None, "for the partitioner; default: as many as the topic has, or 1", "write"
     )
     compression: str = _option(codec, "none", "the name of a codec, such as zstd", "write")
-    level: int | None = _option(whole, None, "level of the codec; default: Kafka's", "write")
+    level: int | None = _option(whole_number, None, "level of the codec; default: Kafka's", "write")
     batchSize: int = _option(size, 16384, "bytes of a batch before it is compressed, as batch.size", "write")
     segmentBytes: int = _option(size, 1 << 30, "bytes of a segment, as segment.bytes", "write")
 
@@ -390,18 +390,18 @@ TABLE = tuple(
 #
 # As Spark writes them to its checkpoint and returns them: {"orders": {"0": 123, "1": 7}}. The offset of a partition is
 # the next one to be read. Options give other numbers for each partition (times) in the same form. Spark compares two of
-# these as JSON *text*: with the same numbers in another order it would endlessly start empty batches. So only `to_json`
-# writes them, always in the same order.
+# these as JSON *text*: with the same numbers in another order it would endlessly start empty batches. So only
+# `offsets_to_json` writes them, always in the same order.
 
 
 Offsets = dict[tuple[str, int], int]
 OffsetsJson = dict[str, dict[str, int]]
 
 
-def from_json(content: Mapping[str, Any]) -> Offsets:
+def offsets_from_json(content: Mapping[str, Any]) -> Offsets:
     """Offsets from a checkpoint's JSON; ValueError if another source has written it."""
     try:
-        return numbers(content)
+        return numbers_by_partition(content)
     except ValueError:
         ours = '{"topic": {"0": 123}}'
         raise ValueError(
@@ -409,7 +409,7 @@ def from_json(content: Mapping[str, Any]) -> Offsets:
         ) from None
 
 
-def numbers(content: Any) -> Offsets:
+def numbers_by_partition(content: Any) -> Offsets:
     """A number for each partition, from JSON of this form; ValueError for another one."""
     try:
         found = {(topic, int(number)): each for topic, some in content.items() for number, each in some.items()}
@@ -420,7 +420,7 @@ def numbers(content: Any) -> Offsets:
     return found
 
 
-def to_json(offsets: Mapping[tuple[str, int], int]) -> OffsetsJson:
+def offsets_to_json(offsets: Mapping[tuple[str, int], int]) -> OffsetsJson:
     """Offsets for a checkpoint, sorted: topics by name, partitions by number."""
     sorted_offsets: OffsetsJson = {}
     for (topic, number), offset in sorted(offsets.items()):

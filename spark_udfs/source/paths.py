@@ -86,22 +86,22 @@ class PartitionLog(NamedTuple):
 
         parts = [*self.segments]
         for number, part in enumerate(parts):
-            begin, end = self.span(number)
+            begin, end = self.read_bounds(number)
             if begin.position or end is not None:
                 part = part.copy(size=None)  # it may have grown
                 stop = part.size if end is None else min(end.position, part.size)
                 parts[number] = part.between(min(begin.position, stop), stop)
         return kafkarec.Log(self.segments[0].path, parts, topic=self.topic, partition=self.partition)
 
-    def span(self, number: int) -> tuple[CutPoint, CutPoint | None]:
+    def read_bounds(self, number: int) -> tuple[CutPoint, CutPoint | None]:
         """Where reading a segment begins and ends; None: at its end."""
         is_last = number == len(self.segments) - 1
         start = CutPoint(0, self.segments[number].base_offset)
         return start if number or self.begin is None else self.begin, self.end if is_last else None
 
-    def length(self, number: int) -> int | None:
+    def read_length(self, number: int) -> int | None:
         """The bytes to read of a segment; None: unknown."""
-        begin, end = self.span(number)
+        begin, end = self.read_bounds(number)
         stop = self.segments[number].listed_size if end is None else end.position
         return None if stop is None else stop - begin.position
 
@@ -126,10 +126,10 @@ def given_paths(options: ReadOptions) -> list[str]:
     given = [*([options.path] if options.path else []), *options.paths]
     if not given:
         raise ValueError('kafkarec needs a path: .load("/kafka/data/orders-0")')
-    return list(map(absolute, given))
+    return list(map(absolute_path, given))
 
 
-def absolute(path: str) -> str:
+def absolute_path(path: str) -> str:
     """The absolute path of a file of this machine, which may be file:/x, as Hadoop writes it; any other as it is."""
     from kafkarec import distributed
 
@@ -153,7 +153,7 @@ def finder(options: ReadOptions) -> distributed.LogFinder:
     with errors_as_spark(options):
         return distributed.LogFinder(
             given_paths(options),
-            base and absolute(base),
+            base and absolute_path(base),
             options.where,
             options.storageOptions,
             unreadable=unreadable,

@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .listing import report_loss
-from .options import ReadOptions, StorageOptions, to_json
+from .options import ReadOptions, StorageOptions, offsets_to_json
 from .paths import CutPoint, Keys, OffsetRange, PartitionLog, Partitions, TopicPartition, display_url, open_segment
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def plan_splits(
     """
     if options.is_read_committed and transactions is None:
         partitions = {key: _without_zeros(each) for key, each in partitions.items()}
-    total = sum(each.length(number) or 0 for each in partitions.values() for number in range(len(each.segments)))
+    total = sum(each.read_length(number) or 0 for each in partitions.values() for number in range(len(each.segments)))
     mean = -(-total // _task_count(options, total, total))
     most = max(1, mean // _PIECES_OF_A_TASK, min(mean, _LEAST_PIECE))
     splits: list[Split] = []
@@ -121,16 +121,16 @@ def plan_splits(
             segment, later, size = (
                 partition.segments[number],
                 partition.next_base_offset(number),
-                partition.length(number),
+                partition.read_length(number),
             )
-            first, aborted = partition.span(number)[0].offset, uncommitted.aborted
+            first, aborted = partition.read_bounds(number)[0].offset, uncommitted.aborted
             # of empty ones only these show that offsets are missing after them
             if size == 0 and (later is None or first is None or first >= later):
                 continue
             if segment.base_offset is not None:  # those that end in it or later, and begin before the next one
                 base, until = segment.base_offset, NO_END if later is None else later
                 aborted = tuple(span for span in aborted if span[2] >= base and span[1] < until)
-            file, is_cut = file_identity(segment), partition.span(number)[1] is not None
+            file, is_cut = file_identity(segment), partition.read_bounds(number)[1] is not None
             for begin, stop in _pieces(options, partition, number, most, ranges[key]):
                 end = None if size is None else stop.position
                 is_end = end in (None, segment.listed_size)
@@ -202,7 +202,7 @@ def file_identity(segment: kafkarec.Segment) -> FileIdentity | None:
 
 
 @contextmanager
-def opened(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | None]:
+def opened_split(options: ReadOptions, split: Split) -> Iterator[kafkarec.Segment | None]:
     """In a task: the bytes of a split. DataLoss if its file was removed, replaced or truncated since it was planned; if
     failOnDataLoss is false, None, or what a truncated file still has.
 
@@ -271,7 +271,7 @@ def _pieces(
     """The borders (begin, end) of each piece of a segment that may have records of a range."""
     from kafkarec import distributed
 
-    segment, (first, border) = partition.segments[number], partition.span(number)
+    segment, (first, border) = partition.segments[number], partition.read_bounds(number)
     size = segment.listed_size
     last = border or CutPoint(size or 0, partition.next_base_offset(number))
     if size is None or last.position - first.position <= most:
@@ -395,7 +395,7 @@ def plan_text(chosen: ReadOptions, tasks: Sequence[Sequence[Split]]) -> str:
 
 def options_text(chosen: ReadOptions) -> str:
     """The options that were given, with paths, in the order of the table of options."""
-    return " ".join(f"{name}={_text(name, value)}" for name, value in chosen.given.items())
+    return " ".join(f"{name}={_option_text(name, value)}" for name, value in chosen.given.items())
 
 
 def damage_report_call(chosen: ReadOptions) -> str:
@@ -408,7 +408,7 @@ def paths_text(chosen: ReadOptions) -> str:
     return repr(display_url(chosen.path) if chosen.path else [*map(display_url, chosen.paths)])
 
 
-def _text(name: str, value: Any) -> str:
+def _option_text(name: str, value: Any) -> str:
     if isinstance(value, StorageOptions):
         return str(value)
     if name in ("path", "paths"):
@@ -418,7 +418,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
     by_partition = isinstance(value, dict) and any(isinstance(key, tuple) for key in value)
-    return json.dumps(to_json(value) if by_partition else value)
+    return json.dumps(offsets_to_json(value) if by_partition else value)
 
 
 def counted(count: int, one: str, several: str = "") -> str:

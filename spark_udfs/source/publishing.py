@@ -30,7 +30,7 @@ from spark_udfs.schema import NamedValues
 from .buckets import SCHEMES, Bucket
 from .folders import SharedFolder
 from .options import StorageOptions
-from .paths import FOLDERS, absolute, hadoop_scheme
+from .paths import FOLDERS, absolute_path, hadoop_scheme
 from .staging import (
     ADVICE,
     BEGUN,
@@ -76,7 +76,7 @@ class Publisher:
             try:
                 yield writer
             finally:
-                writer.drop()
+                writer.close_after_error()
 
     def commit(self, job: WriteJob, staged: Iterable[StagedPartition]) -> list[NamedValues]:
         """Publishes what is staged, in order of the tasks. A repeated call finishes an unfinished commit, or does
@@ -86,7 +86,7 @@ class Publisher:
         for offsets that do not follow the existing log, and for two tasks with given offsets of one partition.
         UnfinishedCommit, if what follows the journal fails.
         """
-        journal = self._commit_once(job, lambda: self._prepare(job, staged))
+        journal = self._commit_once(job, lambda: self._new_journal(job, staged))
         return [{"name": row["name"], **row["summary"]} for row in journal["partitions"]] if journal else []
 
     def commit_table(
@@ -100,8 +100,8 @@ class Publisher:
         table_content: the content of _table.json, without the job
         """
 
-        def prepare() -> NamedValues:
-            last = self._read(TABLE)
+        def _new_journal() -> NamedValues:
+            last = self._read_json(TABLE)
             if last.get("job") != follows:
                 other = (
                     f"job {last['job']} has changed the table" if "job" in last else f"{TABLE} is not there any more"
@@ -125,15 +125,15 @@ class Publisher:
             table = {"job": job.job_id, **table_content}
             return {"job": job.job_id, "query": None, "batch": -1, "files": moved, "gone": gone, "table": table}
 
-        self._commit_once(job, prepare)
+        self._commit_once(job, _new_journal)
 
     def finish_and_read_table(self) -> NamedValues:
         """The content of the table's last commit, which is finished first if it is not; empty: there is no table."""
-        if any(map(self._journal, self.store.list_folders(TEMPORARY))):
+        if any(map(self._read_journal, self.store.list_folders(TEMPORARY))):
             own = f"table-{os.getpid()}-{time.time_ns()}"
             with self.store.locked(own):
                 self._finish_others(own, "nothing was read yet; an earlier job,")
-        return self._read(TABLE)
+        return self._read_json(TABLE)
 
     def _commit_once(self, job: WriteJob, prepare: Callable[[], NamedValues]) -> NamedValues | None:
         """The journal of the job, which is finished; None: it was done before."""
@@ -142,14 +142,14 @@ class Publisher:
                 self._clean_up(job.job_id)
                 return None
             self._finish_others(job.job_id, "nothing of this job is written; an earlier job,")
-            journal = self._journal(job.job_id)
+            journal = self._read_journal(job.job_id)
             if not journal:
                 journal = prepare()
                 self.store.heartbeat()
                 try:
-                    self._put(_journal_name(job.job_id), journal)
+                    self._put_json(_journal_name(job.job_id), journal)
                 except Exception as error:
-                    if self._journal(job.job_id):
+                    if self._read_journal(job.job_id):
                         raise self._unfinished_error(job.job_id, error) from error
                     raise
             self._finish(journal)
@@ -161,16 +161,16 @@ class Publisher:
 
     def _finish_others(self, job: str, which: str) -> None:
         for other in self.store.list_folders(TEMPORARY):
-            if other != job and self._journal(other):
-                self._settle(other, which)
+            if other != job and self._read_journal(other):
+                self._finish_or_discard(other, which)
 
     def abort(self, job: WriteJob) -> None:
         """Removes what is staged; finishes a commit whose journal is written."""
-        if job.query is None and not self._journal(job.job_id):
+        if job.query is None and not self._read_journal(job.job_id):
             self._discard(job.job_id)
             return
         with self.store.locked(job.job_id):  # a process of a dead driver may still be at work on this batch
-            self._settle(job.job_id)
+            self._finish_or_discard(job.job_id)
 
     def sweep(self, older_than_hours: float = 24.0) -> list[str]:
         """Removes what jobs of dead drivers have left below the path, and finishes their commits.
@@ -185,7 +185,7 @@ class Publisher:
         with self.store.locked(own, seconds):
             jobs = [job for job in self._jobs_older_than(seconds) if job != own]
             for job in jobs:
-                self._settle(job)
+                self._finish_or_discard(job)
                 self.store.delete(f"{LOCKS}/{job}.lock")
             return jobs
 
@@ -200,7 +200,7 @@ class Publisher:
 
     # ---- before the journal is written
 
-    def _prepare(self, job: WriteJob, staged: Iterable[StagedPartition]) -> NamedValues:
+    def _new_journal(self, job: WriteJob, staged: Iterable[StagedPartition]) -> NamedValues:
         """The journal: job, query, batch and partitions, a list of rows with name, summary and the store's own. That of
         a table: `files` and `gone` in place of rows, and `table`, its content."""
         parts: dict[str, list[StagedPartition]] = {}
@@ -226,30 +226,30 @@ class Publisher:
                 continue
             if any(one.name.endswith(".log") for one in self.store.list_files(name, below=False)):
                 parts[name] = []  # it will have an empty log
-        rows = self.store.prepare(job, parts, {name: ids.get(name.rpartition("-")[0]) for name in parts})
+        rows = self.store.prepare_partitions(job, parts, {name: ids.get(name.rpartition("-")[0]) for name in parts})
         for row in rows:
             self.store.check_unchanged(row)
         return {"job": job.job_id, "query": job.query, "batch": job.batch, "partitions": rows}
 
     # ---- from then on
 
-    def _journal(self, job: str) -> NamedValues:
-        return self._read(_journal_name(job))
+    def _read_journal(self, job: str) -> NamedValues:
+        return self._read_json(_journal_name(job))
 
-    def _read(self, name: str) -> NamedValues:
+    def _read_json(self, name: str) -> NamedValues:
         """The object of a JSON file; empty: the file does not exist or is not ours (Hadoop's _SUCCESS is empty)."""
         content = None
         with suppress(ValueError):
             content = json.loads(self.store.read(name) or b"")
         return content if isinstance(content, dict) else {}
 
-    def _put(self, name: str, content: NamedValues) -> None:
+    def _put_json(self, name: str, content: NamedValues) -> None:
         self.store.put(name, json.dumps(content, sort_keys=True).encode() + b"\n")
 
-    def _settle(self, job: str, which: str = "job") -> None:
+    def _finish_or_discard(self, job: str, which: str = "job") -> None:
         """Finishes the commit of another job, or removes what it has staged: this one holds the lock, so nobody else is
         at work on it."""
-        journal = self._journal(job)
+        journal = self._read_journal(job)
         if not journal:
             self._discard(job)
             return
@@ -263,15 +263,17 @@ class Publisher:
             if not self._is_done(job, query, journal["batch"]):
                 if "table" in journal:
                     self.store.replace_files(journal["gone"], journal["files"])
-                    self._put(TABLE, journal["table"])
+                    self._put_json(TABLE, journal["table"])
                 elif query is None:
                     self.store.delete(SUCCESS)  # while a job is being published its content is wrong
                     self.store.publish(job, journal["partitions"])
                     summaries = {row["name"]: row["summary"] for row in journal["partitions"]}
-                    self._put(SUCCESS, {"job": job, "partitions": summaries})
+                    self._put_json(SUCCESS, {"job": job, "partitions": summaries})
                 else:
                     self.store.publish(job, journal["partitions"])
-                    self._put(STREAMS, {**self._read(STREAMS), query: {"batch": journal["batch"], "job": job}})
+                    self._put_json(
+                        STREAMS, {**self._read_json(STREAMS), query: {"batch": journal["batch"], "job": job}}
+                    )
             self._clean_up(job)
         except Exception as error:
             raise self._unfinished_error(job, error, which) from error
@@ -285,8 +287,8 @@ class Publisher:
 
     def _is_done(self, job: str, query: str | None, batch: int) -> bool:
         if query is None:
-            return any(self._read(mark).get("job") == job for mark in (SUCCESS, TABLE))
-        known = self._read(STREAMS).get(query)
+            return any(self._read_json(mark).get("job") == job for mark in (SUCCESS, TABLE))
+        known = self._read_json(STREAMS).get(query)
         return known is not None and known["batch"] >= batch
 
     def _clean_up(self, job: str) -> None:
@@ -327,12 +329,12 @@ def publisher(job: WriteJob) -> Publisher:
     return Publisher(job.path, job.storage)
 
 
-def resolve(path: str | None, storage: StorageOptions) -> tuple[str, dict[str, int]]:
+def resolve_folder(path: str | None, storage: StorageOptions) -> tuple[str, dict[str, int]]:
     """The absolute path or URL, and topic -> number of partitions below it. ValueError for a path that must not be
     written to."""
     if not path:
         raise ValueError('kafkarec needs a path, and has no tables: .mode("append").save("/backup/kafka")')
-    path, names = _listed(path, storage)
+    path, names = _path_and_names(path, storage)
     from kafkarec import distributed
 
     if "meta.properties" in names:
@@ -355,17 +357,17 @@ def resolve(path: str | None, storage: StorageOptions) -> tuple[str, dict[str, i
 
 def resolve_table(path: str, storage: StorageOptions) -> str:
     """The absolute path or URL of a table; ValueError for one that holds anything else."""
-    path, names = _listed(path, storage)
+    path, names = _path_and_names(path, storage)
     others = sorted(name for name in names if not name.startswith((TEMPORARY, ".")))
     if others and TABLE not in names and not Publisher(path, storage).finish_and_read_table():
         raise ValueError(f"{path} holds {others[0]}, and no table that write_table has made: name a new folder")
     return path
 
 
-def _listed(path: str, storage: StorageOptions) -> tuple[str, list[str]]:
+def _path_and_names(path: str, storage: StorageOptions) -> tuple[str, list[str]]:
     """The absolute path or URL, and the names in it."""
     bootstrap.load()
-    path = absolute(path)
+    path = absolute_path(path)
     scheme, is_url, _ = path.partition("://")
     if hadoop_scheme(path) is not None or (is_url and scheme not in SCHEMES):
         raise ValueError(f"kafkarec cannot write to {scheme + is_url if is_url else path}. {FOLDERS}")

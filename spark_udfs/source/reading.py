@@ -22,7 +22,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import bootstrap, decoding, schema
-from spark_udfs.errors import cause_first, logger
+from spark_udfs.errors import logger, report_cause_first
 from spark_udfs.schema import Columns, NamedValues, SparkColumn
 
 from . import planning
@@ -69,7 +69,7 @@ def read_splits(splits: Iterable[Split], options: ReadOptions, columns: Columns)
         yield from _read_splits(splits, options, columns, counters)
 
 
-@cause_first
+@report_cause_first
 def _read_splits(
     splits: Iterable[Split], options: ReadOptions, columns: Columns, counters: TaskCounters
 ) -> Iterator[pa.RecordBatch]:
@@ -93,11 +93,11 @@ def read_split(
     rows = _RowBuilder(split, options, columns)
     counters.add_split(split)
     try:
-        with planning.opened(options, split) as part:
+        with planning.opened_split(options, split) as part:
             if part is None:
                 return
             end = SplitEnd(part, split)
-            with closing(pieces(part, split, options, rows.sources)) as decoded:
+            with closing(read_pieces(part, split, options, rows.sources)) as decoded:
                 for piece in decoded:
                     counters.add_piece(piece, options.includeControl)
                     end.add(piece)
@@ -123,7 +123,7 @@ def read_split(
             error.add_note(f"{planning.damage_report_call(options)} lists all damage")
             raise
         # not a segment at all, for example an encrypted object
-        yield rows.damage_rows([counters.add_rest(split, str(error.reason), str(error))])
+        yield rows.damage_rows([counters.add_unread(split, str(error.reason), str(error))])
 
 
 def _incomplete_end(
@@ -141,14 +141,14 @@ def _incomplete_end(
         return
     counters.add(remaining=-incomplete.length, bytes=-incomplete.length)
     if options.mode == "FAILFAST":
-        error = decoding.error_of(incomplete)
+        error = decoding.incomplete_batch_error(incomplete)
         error.add_note(f"endOfLog=tail, the default, ends before it: a broker may be writing there; {_PERMISSIVE}")
         raise error
     counters.add_damage(incomplete)
     yield rows.damage_rows([incomplete])
 
 
-def pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: list[str]) -> Generator[Piece]:
+def read_pieces(part: kafkarec.Segment, split: Split, options: ReadOptions, sources: list[str]) -> Generator[Piece]:
     """The records (view=batches: the batches) of a split in these bytes. sources: the columns that kafkarec decodes."""
     wanted: NamedValues = {"start_offset": split.start_offset, "end_offset": split.end_offset}
     if options.view == "batches":
@@ -205,7 +205,7 @@ class _RowBuilder:
             **key_values(split.keys, columns, path),
         }
         self.repeated: dict[tuple[str, Any], pa.Array] = {}
-        sources = schema.sources(columns)
+        sources = schema.kafkarec_names(columns)
         if (self.has_reasons or "_batch_crc" in self.schema.names) and self.position_column not in sources:
             sources.append(self.position_column)
         self.sources = sources or [_CHEAPEST[options.view]]
@@ -213,14 +213,14 @@ class _RowBuilder:
     def batch(self, piece: Piece) -> pa.RecordBatch:
         """The rows of one piece, with a row for each damaged range in its place."""
         table, count = pa.table(piece), len(piece)
-        arrays = [self._array(column, table, piece, count) for column in self.columns]
+        arrays = [self._column_array(column, table, piece, count) for column in self.columns]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if not self.has_reasons or not piece.damage:
             return batch
         positions = table.column(self.position_column)
         indices = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
         damaged = self.damage_rows(piece.damage).to_struct_array()
-        return pa.RecordBatch.from_struct_array(decoding.with_rows(batch.to_struct_array(), indices, damaged))
+        return pa.RecordBatch.from_struct_array(decoding.with_rows_inserted(batch.to_struct_array(), indices, damaged))
 
     def damage_rows(self, damage: Iterable[kafkarec.Damage]) -> pa.RecordBatch:
         """A row for each damaged range: position and reason; all other columns are null."""
@@ -228,13 +228,17 @@ class _RowBuilder:
             return pa.RecordBatch.from_pylist([], self.schema)
         values = [
             self.constants
-            | {"_file_position": each.position, "position": each.position, self.corrupt: decoding.corrupt_text(each)}
+            | {
+                "_file_position": each.position,
+                "position": each.position,
+                self.corrupt: decoding.corrupt_record_json(each),
+            }
             for each in damage
         ]
         rows = [{name: each.get(name) for name in self.schema.names} for each in values]
         return pa.RecordBatch.from_pylist(rows, self.schema)
 
-    def _array(self, column: SparkColumn, table: pa.Table, piece: Piece, count: int) -> pa.Array:
+    def _column_array(self, column: SparkColumn, table: pa.Table, piece: Piece, count: int) -> pa.Array:
         wanted = schema.arrow_type(column.type)
         if column.source == "timestamp_type" and self.position_column == _POSITION["records"]:
             types = set(batches_of(piece).column("timestamp_type"))
@@ -243,7 +247,7 @@ class _RowBuilder:
                 value = schema.NO_TIMESTAMP_TYPE if type_ is None else int(type_)
                 return self._repeated(column.name, value, wanted, count)
         if column.source is not None:
-            return decoding.convert(_one_array(table.column(column.source)), column, wanted)
+            return decoding.to_spark_type(_one_array(table.column(column.source)), column, wanted)
         if column.name == "_batch_crc":
             batches = pa.table(batches_of(piece))
             positions = _one_array(table.column(self.position_column))
@@ -303,7 +307,7 @@ class TaskCounters:
             _warn("damaged", damage)
         self._add_range(damage)
 
-    def add_rest(self, split: Split, reason: str, why: str) -> kafkarec.Damage:
+    def add_unread(self, split: Split, reason: str, why: str) -> kafkarec.Damage:
         """Adds what was not read of a split as damage."""
         import kafkarec
 
@@ -335,17 +339,11 @@ class TaskCounters:
             if each["reason"] != GAP
         ]
 
-    def gaps(self) -> list[str]:
+    def gap_texts(self) -> list[str]:
         """A clause for the missing offsets behind each split."""
         return [
             f"{row['file']}: {each['detail']}" for row in self.rows for each in row["ranges"] if each["reason"] == GAP
         ]
-
-    def missing(self) -> list[str]:
-        """What is missing in what was read, a clause for each gap and one for all damage."""
-        ranges = "1 damaged range is" if self.damaged == 1 else f"{self.damaged} damaged ranges are"
-        files = ", ".join(dict.fromkeys(row["file"] for row in self.rows))
-        return self.gaps() + ([f"{files}: {ranges} left out"] if self.damaged else [])
 
     def close(self) -> None:
         """Logs the line."""

@@ -44,14 +44,16 @@ class PartitionSplitter:
         corrupt = columns.pop(CORRUPT, None)
         if corrupt is not None and corrupt.null_count < len(corrupt):
             raise ValueError(f"a row with {CORRUPT} is damage, not a record: keep only rows with {CORRUPT} IS NULL")
-        table = pa.table(_records(columns))
+        table = pa.table(_record_columns(columns))
         one = self._job.topic
-        for topic, rows in _groups(columns["topic"] if one is None else pa.repeat(pa.scalar(one), batch.num_rows)):
+        for topic, rows in _rows_by_label(
+            columns["topic"] if one is None else pa.repeat(pa.scalar(one), batch.num_rows)
+        ):
             own = table if rows is None else table.take(rows)
             given = columns.get("partition")
             if given is not None and rows is not None:
                 given = given.take(rows)
-            for partition, within in _groups(self._partitions(topic, own, given)):
+            for partition, within in _rows_by_label(self._partitions(topic, own, given)):
                 part = own if within is None else own.take(within)
                 if "offset" not in part.column_names:
                     yield topic, partition, part, False
@@ -78,11 +80,11 @@ class PartitionSplitter:
         return pa.array(whole)
 
 
-def _records(columns: NamedValues) -> NamedValues:
+def _record_columns(columns: NamedValues) -> NamedValues:
     """The columns for kafkarec.encode."""
     value = columns["value"]
     count = len(value)
-    records = {"value": _bytes(value), "key": _bytes(columns.get("key", pa.nulls(count, pa.binary())))}
+    records = {"value": _as_binary(value), "key": _as_binary(columns.get("key", pa.nulls(count, pa.binary())))}
     now = time.time_ns() // 1_000_000
     times = columns.get("timestamp", pa.nulls(count, pa.int64()))
     if times.null_count:
@@ -97,12 +99,12 @@ def _records(columns: NamedValues) -> NamedValues:
     return records
 
 
-def _bytes(column: Any) -> Any:
+def _as_binary(column: Any) -> Any:
     kinds = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
     return column.cast(kinds[column.type]) if column.type in kinds else column
 
 
-def _groups(labels: Any) -> Iterator[tuple[Any, Any]]:
+def _rows_by_label(labels: Any) -> Iterator[tuple[Any, Any]]:
     """(label, indices of its rows in their order) for each label; indices None: all rows."""
     labels = labels.combine_chunks() if isinstance(labels, pa.ChunkedArray) else labels
     coded = labels.dictionary_encode()
@@ -145,16 +147,16 @@ def _hash_keys_of_size(data: Any, starts: Any, size: int) -> Any:
         hashes = np.full(len(starts), (_SEED ^ size) & 0xFFFFFFFF, np.uint32)
         whole = size & ~3
         for at in range(0, whole, 4):
-            word = _words(data, starts + at, 4) * _M
+            word = _little_endian(data, starts + at, 4) * _M
             word = (word ^ (word >> _R)) * _M
             hashes = (hashes * _M) ^ word
         if size > whole:
-            hashes = (hashes ^ _words(data, starts + whole, size - whole)) * _M
+            hashes = (hashes ^ _little_endian(data, starts + whole, size - whole)) * _M
         hashes = (hashes ^ (hashes >> np.uint32(13))) * _M
         return hashes ^ (hashes >> np.uint32(15))
 
 
-def _words(data: Any, starts: Any, count: int) -> Any:
+def _little_endian(data: Any, starts: Any, count: int) -> Any:
     """A little-endian number of one to four bytes from each start."""
     words = np.zeros(len(starts), np.uint32)
     for number in range(count):

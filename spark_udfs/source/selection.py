@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_udfs.errors import logger
 
-from .log_end import missing_at
+from .log_end import missing_offset_text
 from .options import ReadOptions, instant_text
 from .paths import OffsetRange, PartitionLog, Partitions, TopicPartition
 
@@ -47,7 +47,7 @@ def select_partitions(options: ReadOptions, partitions: Partitions, *, must_exis
 def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition, OffsetRange]:
     """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
     then those that exist are read."""
-    begins, ends = (requested(options, partitions, each) for each in ("starting", "ending"))
+    begins, ends = (requested_bounds(options, partitions, each) for each in ("starting", "ending"))
     if ("offset", LATEST) in begins.values():
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
     if ("offset", EARLIEST) in ends.values():
@@ -55,8 +55,8 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
     checked, are_empty = {}, []
     for key, partition in partitions.items():
         log = partition.log
-        start = _offset(log, begins[key], key, options.startingOffsetsByTimestampStrategy)
-        end = _offset(log, ends[key], key, "no bound")
+        start = _resolved_offset(log, begins[key], key, options.startingOffsetsByTimestampStrategy)
+        end = _resolved_offset(log, ends[key], key, "no bound")
         for option, offset in (("startingOffsets", start), ("endingOffsets", end)):
             if offset is not None and option in options.given and options.failOnDataLoss:
                 _check_offset(offset, option, key, partition, log)
@@ -72,14 +72,14 @@ def ranges(options: ReadOptions, partitions: Partitions) -> dict[TopicPartition,
 
 def offsets_at(partitions: Partitions, time: int) -> dict[TopicPartition, int]:
     """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
-    return {key: _offset(each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()}
+    return {key: _resolved_offset(each.log, ("time", time), key, "latest") or 0 for key, each in partitions.items()}
 
 
 # A bound from the options: an offset (-2, -1: earliest, latest), or a time.
 _RequestedOffset = tuple[str, int]
 
 
-def requested(
+def requested_bounds(
     options: ReadOptions, partitions: Iterable[TopicPartition], which: str
 ) -> dict[TopicPartition, _RequestedOffset]:
     """Where reading each of these partitions begins or ends: ("offset", n), n also EARLIEST or LATEST, or ("time", ms).
@@ -103,8 +103,8 @@ def _by_partition(
     missing = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in given]
     if missing:
         raise ValueError(
-            f"{option} must name every partition that is read; {_some(missing)} missing. -2 is earliest, -1 latest; "
-            f"assign or subscribe choose partitions"
+            f"{option} must name every partition that is read; {_some_names(missing)} missing. -2 is earliest, -1 "
+            f"latest; assign or subscribe choose partitions"
         )
     return {key: (kind, at) for key, at in given.items()}
 
@@ -116,14 +116,16 @@ def _check_names(named: Iterable[Any], existing: Iterable[Any], option: str) -> 
     known = set(existing)
     unknown = [shown(each) for each in named if each not in known]
     if unknown:
-        raise ValueError(f"{option}: cannot find {_some(unknown)}; there are: {_some(sorted(map(shown, known)))}")
+        raise ValueError(
+            f"{option}: cannot find {_some_names(unknown)}; there are: {_some_names(sorted(map(shown, known)))}"
+        )
 
 
-def _some(names: list[str]) -> str:
+def _some_names(names: list[str]) -> str:
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-def _offset(log: kafkarec.Log, requested: _RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
+def _resolved_offset(log: kafkarec.Log, requested: _RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
     """The requested offset; None: no bound. fallback: "error", "latest" or "no bound" if no record is that late."""
     kind, value = requested
     if kind == "offset":
@@ -147,7 +149,7 @@ def _check_offset(offset: int, option: str, key: TopicPartition, partition: Part
     first, last = log.start_offset, log.next_offset
     if first is None or last is None:
         return
-    missing = missing_at(partition, offset) if option == "startingOffsets" else None
+    missing = missing_offset_text(partition, offset) if option == "startingOffsets" else None
     if not first <= offset <= last:
         missing = f"which has {first} to {last} (exclusive): the others were deleted, or never existed"
     if missing is not None:

@@ -175,10 +175,10 @@ class StagingWriter:
         """Flushes and closes all logs; returns what was staged."""
         self._flush_all()
         while self._writers:
-            self._close(next(iter(self._writers)))
+            self._close_writer(next(iter(self._writers)))
         return tuple(self._partitions[key] for key in sorted(self._partitions))
 
-    def drop(self) -> None:
+    def close_after_error(self) -> None:
         """Closes the files that an error has left open."""
         for writer in self._writers.values():
             with suppress(Exception):
@@ -219,7 +219,7 @@ class StagingWriter:
             self._writers.move_to_end(key)
             return found
         while len(self._writers) >= MAX_OPEN_WRITERS:
-            self._close(next(iter(self._writers)))
+            self._close_writer(next(iter(self._writers)))
         topic, partition = key
         folder = os.path.join(self._folder, f"{topic}-{partition}")
         make_attempt_folder(folder)
@@ -233,7 +233,7 @@ class StagingWriter:
         self._writers[key] = writer
         return writer
 
-    def _close(self, key: TopicPartition) -> None:
+    def _close_writer(self, key: TopicPartition) -> None:
         writer = self._writers.pop(key)
         writer.close()
         self._partitions[key].size = sum(segment.size for segment in writer.segments)
@@ -245,7 +245,7 @@ class StagingWriter:
 _PIECE_BYTES = 8 << 20
 
 
-def append(
+def append_staged(
     folder: str, parts: Sequence[StagedPartition], segments: Callable[[StagedPartition], Iterable[str]], **options: Any
 ) -> range:
     """Appends to the log in a local folder; returns the range of the new offsets. Batches get their offsets and the

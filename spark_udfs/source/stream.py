@@ -25,14 +25,14 @@ from spark_udfs.capabilities import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from spark_udfs.errors import cause_first, log_to_stderr, logger
+from spark_udfs.errors import log_to_stderr, logger, report_cause_first
 from spark_udfs.schema import Columns
 
 from . import columns, growing_log, log_end, options, planning, reading, selection, worker_path
-from .batch import columns_of, select_and_warn, warn_of_mode
+from .batch import requested_columns, select_and_warn, warn_of_mode
 from .growing_log import GrowingLog
 from .listing import Listing, report_loss
-from .options import Offsets, OffsetsJson, from_json, to_json
+from .options import Offsets, OffsetsJson, offsets_from_json, offsets_to_json
 from .paths import PartitionLog, Partitions, TopicPartition
 from .planning import Split
 
@@ -43,10 +43,10 @@ _Logs = dict[TopicPartition, GrowingLog]
 def reader(given: options.Given, wanted: Any) -> StreamReader:
     """The reader for these options and columns; where they are wrong, one whose first use raises the ValueError: if
     Spark gets no reader, it fails when it calls `reader.stop()`, and reports that."""
-    kind = StreamReader if capabilities.LIMITS.present else SimpleStreamReader
+    kind = StreamReader if capabilities.LIMITS.present else StreamReaderWithoutLimits
     try:
         chosen = options.parse(given, "stream")
-        return kind(chosen, columns_of(wanted, chosen))
+        return kind(chosen, requested_columns(wanted, chosen))
     except Exception as error:
         return kind(options.ReadOptions(), (), error)
 
@@ -78,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`call` with the logs as they are now; again while files that it opens are removed or replaced."""
         self._set_up()
 
-        def now(found: Partitions) -> _T:
+        def call_with_logs(found: Partitions) -> _T:
             left_out = self._listing.finder.left_out
             listed = select_and_warn(self.options, found, left_out, must_exist=is_first)
             self._logs = {key: self._logs.get(key) or GrowingLog(self.options) for key in listed}
@@ -86,24 +86,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 log.update(listed[key])
             return call(self._logs)
 
-        return self._listing.retry(now)
+        return self._listing.retry(call_with_logs)
 
     # ---- offsets
 
-    @cause_first
+    @report_cause_first
     def initialOffset(self) -> OffsetsJson:
         """The offsets that the options request. If that is the log's end, it may be another offset when Spark calls
         this again after a crash; so the first batch reads nothing of such partitions, and the checkpoint then has
         their offsets."""
-        return self._with_logs(self._initial_offset, is_first=True)
 
-    def _initial_offset(self, logs: _Logs) -> OffsetsJson:
-        warn_of_mode(self.options, self.columns)
-        starts = selection.requested(self.options, logs, "starting")
-        self._held_back = {}
-        return to_json({key: self._start(key, log, *starts[key]) for key, log in logs.items()})
+        def start_offsets(logs: _Logs) -> OffsetsJson:
+            warn_of_mode(self.options, self.columns)
+            starts = selection.requested_bounds(self.options, logs, "starting")
+            self._held_back = {}
+            return offsets_to_json({key: self._start_offset(key, log, *starts[key]) for key, log in logs.items()})
 
-    def _start(self, key: TopicPartition, log: GrowingLog, kind: str, requested: int) -> int:
+        return self._with_logs(start_offsets, is_first=True)
+
+    def _start_offset(self, key: TopicPartition, log: GrowingLog, kind: str, requested: int) -> int:
         """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
         if kind == "time":
             offset = log.listed_log.log.offset_for_timestamp(requested)
@@ -119,12 +120,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return log.start
         return log.clamp_reporting_loss(requested, "startingOffsets asks for")
 
-    @cause_first
+    @report_cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
         """The end offsets of the next micro-batch; the object `start` itself if there is nothing new."""
-        before = from_json(start)
+        before = offsets_from_json(start)
         offsets = self._with_logs(lambda logs: self._latest_from(logs, before, limit))
-        return start if offsets == before else to_json(offsets)
+        return start if offsets == before else offsets_to_json(offsets)
 
     def _latest_from(
         self, logs: _Logs, before: Offsets, limit: ReadLimit | None, *, start_is_known: bool = True
@@ -162,13 +163,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if most >= total:
             return ends
         parts = {key: starts[key] + max(1, lag * most // total) for key, lag in lags.items()}
-        return ends | {key: min(self._logs[key].batch_border(starts[key], at), ends[key]) for key, at in parts.items()}
+        return ends | {
+            key: min(self._logs[key].end_between_batches(starts[key], at), ends[key]) for key, at in parts.items()
+        }
 
     def reportLatestOffset(self) -> OffsetsJson | None:
         """The ends of the logs at the last trigger, from which Spark and `lag` compute the query's lag."""
-        return None if self._latest is None else to_json(self._latest)
+        return None if self._latest is None else offsets_to_json(self._latest)
 
-    @cause_first
+    @report_cause_first
     def getDefaultReadLimit(self) -> ReadLimit:
         self._set_up()
         if self.options.maxOffsetsPerTrigger is not None:
@@ -177,7 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(self.options.maxBytesPerTrigger)
         return ReadAllAvailable()
 
-    @cause_first
+    @report_cause_first
     def prepareForTriggerAvailableNow(self) -> None:
         self._target_ends = self._with_logs(lambda logs: {key: log.end for key, log in logs.items()})
         for key, log in self._logs.items():
@@ -191,9 +194,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- batches
 
-    @cause_first
+    @report_cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
-        before, after = from_json(start), from_json(end)
+        before, after = offsets_from_json(start), offsets_from_json(end)
         splits = self._with_logs(lambda logs: self._splits(logs, before, after))
         columns.check_key_values(splits, self.columns)
         log_end.warn_of_gaps(self.options, splits)
@@ -225,29 +228,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             report_loss(self.options, f"{names}: no segments are left")
 
 
-class SimpleStreamReader(StreamReader):
+class StreamReaderWithoutLimits(StreamReader):
     """For a Spark without limits of micro-batches (4.0, 4.1): it asks for the logs' ends, and does not say where the
     batch begins. Known are the offsets that Spark got here before; after a restart only `partitions` has the start."""
 
     _reached: Offsets | None = None
 
-    @cause_first
+    @report_cause_first
     def initialOffset(self) -> OffsetsJson:
         offsets = super().initialOffset()
-        self._reached = from_json(offsets)
+        self._reached = offsets_from_json(offsets)
         return offsets
 
-    @cause_first
+    @report_cause_first
     def latestOffset(self) -> OffsetsJson:  # type: ignore[override]
         known = self._reached is not None
         before = self._reached or {}
         offsets = self._with_logs(lambda logs: self._latest_from(logs, before, None, start_is_known=known))
-        return to_json(offsets)
+        return offsets_to_json(offsets)
 
-    @cause_first
+    @report_cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
         tasks = super().partitions(start, end)
-        self._reached = from_json(end)
+        self._reached = offsets_from_json(end)
         return tasks
 
     def _splits(self, logs: _Logs, before: Offsets, after: Offsets) -> list[Split]:
@@ -262,5 +265,5 @@ class SimpleStreamReader(StreamReader):
 def _bytes_in(part: PartitionLog) -> int:
     """The bytes to read; of a compressed file, whose content has an unknown size, those of the file; a remote one is
     not counted."""
-    lengths = ((each.path, part.length(number)) for number, each in enumerate(part.segments))
+    lengths = ((each.path, part.read_length(number)) for number, each in enumerate(part.segments))
     return sum((0 if "://" in path else os.stat(path).st_size) if size is None else size for path, size in lengths)

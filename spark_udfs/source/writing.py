@@ -23,7 +23,7 @@ from pyspark import TaskContext
 
 from spark_udfs import function_options
 from spark_udfs.capabilities import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from spark_udfs.errors import cause_first, log_to_stderr, logger
+from spark_udfs.errors import log_to_stderr, logger, report_cause_first
 from spark_udfs.schema import CORRUPT
 
 from . import options, publishing
@@ -77,15 +77,15 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, job: WriteJob) -> None:
         self.job = job
 
-    @cause_first
+    @report_cause_first
     def write(self, iterator: Iterator[Any]) -> StagedMessage:
         return stage_rows(self.job, iterator)
 
-    @cause_first
+    @report_cause_first
     def commit(self, messages: Sequence[Any]) -> None:
         _publish(self.job, messages)
 
-    @cause_first
+    @report_cause_first
     def abort(self, messages: Sequence[Any]) -> None:
         publisher(self.job).abort(self.job)
 
@@ -96,7 +96,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
     def __init__(self, job: WriteJob) -> None:
         self.job = job
 
-    @cause_first
+    @report_cause_first
     def write(self, iterator: Iterator[Any]) -> StagedMessage:
         context = TaskContext.get()
         query, batch = (context.getLocalProperty(name) if context else None for name in (_QUERY, _BATCH))
@@ -104,13 +104,13 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
             raise RuntimeError(f"Spark has not set the properties {_QUERY} and {_BATCH} of its task")
         return stage_rows(self.job._replace(job_id=f"{query}-{batch}", query=query, batch=int(batch)), iterator)
 
-    @cause_first
+    @report_cause_first
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         job = _job_of(messages)
         if job is not None:
             _publish(job, messages)
 
-    @cause_first
+    @report_cause_first
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Ends the batch's job. If there is no message, the query's next commit or a sweep removes what is staged."""
         job = _job_of(messages)
@@ -139,7 +139,7 @@ def plan_job(given: options.Given, schema: Any, overwrite: str | None) -> WriteJ
     """The job, without an id."""
     chosen = options.parse_for_write(given)
     storage, topic = chosen.storageOptions, chosen.topic
-    path, existing = publishing.resolve(chosen.path, storage)
+    path, existing = publishing.resolve_folder(chosen.path, storage)
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
     if topic is not None:
         check_topic(topic)

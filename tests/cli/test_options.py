@@ -58,7 +58,12 @@ def test_other_texts_are_no_sizes(text: str) -> None:
 
 @given(text=st.text(max_size=8))
 def test_any_text_is_a_value_or_an_argument_error(text: str) -> None:
-    for parse in (shared_options.time_ms, shared_options.size, shared_options.count, shared_options.names(["offset"])):
+    for parse in (
+        shared_options.time_ms,
+        shared_options.size,
+        shared_options.count,
+        shared_options.names_parser(["offset"]),
+    ):
         try:
             parse(text)
         except argparse.ArgumentTypeError as refusal:

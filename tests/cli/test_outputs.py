@@ -320,7 +320,7 @@ def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("kafkarec.cli.new_log.PartitionFolder.write", full)
+    monkeypatch.setattr("kafkarec.cli.new_log.PartitionFolderWriter.write", full)
     (tree / "present").mkdir()
     for name in ("new/", "present/"):
         ran = run("convert", "flat/txn-0", "-o", name)

@@ -26,7 +26,7 @@ from paths import SEGMENTS
 
 import kafkarec.cli
 from kafkarec.cli import progress
-from kafkarec.cli.new_log import PartitionFolder
+from kafkarec.cli.new_log import PartitionFolderWriter
 from kafkarec.cli.problems import say
 
 ERASE = b"\x1b[2K"
@@ -114,11 +114,11 @@ def test_without_rich_there_is_a_plain_line_each_ten_seconds(
     assert all(
         re.fullmatch(r"kafkarec: reading: \d+ %, \S+ \S+ of 49\.1 KiB, \d+ MB/s, .* left", each) for each in lines
     )
-    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+    monkeypatch.setattr(progress, "is_stderr_terminal", lambda: True)
     monkeypatch.setattr(progress, "rich_progress", lambda *kinds: None)
     clock = iter([0, 9.9, 10, 15, 20, 30])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    with progress.bytes_shown(lambda: 10 << 30) as tick:
+    with progress.show_bytes_read(lambda: 10 << 30) as tick:
         for gibibytes in range(1, 5):
             tick("a", gibibytes << 30)
     assert capsys.readouterr().err.splitlines() == [
@@ -161,13 +161,13 @@ class FakeBar:
 def bar(monkeypatch: pytest.MonkeyPatch) -> FakeBar:
     bar = FakeBar()
     monkeypatch.setattr("rich.progress.Progress", lambda *columns, **options: bar)
-    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+    monkeypatch.setattr(progress, "is_stderr_terminal", lambda: True)
     monkeypatch.setattr(time, "monotonic", bar.time)
     return bar
 
 
 def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar: FakeBar) -> None:
-    with progress.bytes_shown(lambda: 100, progress.When.IN_SILENCE) as tick:
+    with progress.show_bytes_read(lambda: 100, progress.When.IN_SILENCE) as tick:
         tick("a", 10)
         assert bar.events == []
         bar.now += 1
@@ -181,7 +181,7 @@ def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar: FakeBar) -
 
 
 def test_a_line_on_standard_error_erases_the_bar(bar: FakeBar, capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.bytes_shown(lambda: 100) as tick:
+    with progress.show_bytes_read(lambda: 100) as tick:
         tick("a", 50)
         say("damage")
         assert bar.events == ["start", "0", "50", "stop", "start", "50"]
@@ -301,16 +301,16 @@ def test_ctrl_c_between_two_new_folders_names_what_is_complete(
 ) -> None:
     for number in range(3):
         shutil.copytree(CODECS, tmp_path / "in" / f"orders-{number}")
-    finish, finished = PartitionFolder.finish, []
+    finish, finished = PartitionFolderWriter.finish, []
 
-    def interrupted(folder: PartitionFolder) -> None:
+    def interrupted(folder: PartitionFolderWriter) -> None:
         if finished:
             raise KeyboardInterrupt
         finish(folder)
         finished.append(folder.name)
 
-    monkeypatch.setattr(PartitionFolder, "finish", interrupted)
-    monkeypatch.setattr("kafkarec.cli.run_verb.is_terminal", lambda: True)
+    monkeypatch.setattr(PartitionFolderWriter, "finish", interrupted)
+    monkeypatch.setattr("kafkarec.cli.run_verb.is_stderr_terminal", lambda: True)
     out = tmp_path / "out"
     assert kafkarec.cli.main(["convert", str(tmp_path / "in"), "-o", f"{out}/"]) == 130
     line = f"1 of 3 partitions are complete in {out}/; the same command with --force writes all of them again"
@@ -351,7 +351,7 @@ def test_an_interrupt_when_salvage_has_its_copy_says_nothing(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kafkarec.cli.output_files.write_rendered", interrupted)
-    monkeypatch.setattr("kafkarec.cli.run_verb.is_terminal", lambda: True)
+    monkeypatch.setattr("kafkarec.cli.run_verb.is_stderr_terminal", lambda: True)
     assert kafkarec.cli.main(["salvage", str(TXN), "-o", str(tmp_path / "out")]) == 130
     assert capsys.readouterr().err == "" and (tmp_path / "out" / "txn-0").is_dir()
 

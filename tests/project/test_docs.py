@@ -231,7 +231,7 @@ def test_the_picture_of_a_terminal_shows_what_the_commands_print(damaged: Path) 
 
 
 def test_the_picture_of_a_map_shows_what_verify_finds(damaged: Path) -> None:
-    from kafkarec.report import Bar
+    from kafkarec.report import BytesBar
 
     (file,) = kafkarec.verify(damaged).partitions[0].files
     damage_at = {one.position: one for one in file.damage}
@@ -243,7 +243,7 @@ def test_the_picture_of_a_map_shows_what_verify_finds(damaged: Path) -> None:
             found = damage_at[one.position]
             shown.append(f"{found.reason}, offsets {found.lost_from} to {found.lost_to} lost")
     assert [line for line in shown if line not in texts_of("damage")] == []
-    bar = Bar("", [(one.state, one.length) for one in file.ranges]).svg()
+    bar = BytesBar("", [(one.state, one.length) for one in file.ranges]).svg()
     assert bar.removeprefix("<svg ") in (ROOT / "docs" / "pictures" / "damage.svg").read_text()
 
 

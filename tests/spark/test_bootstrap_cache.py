@@ -264,8 +264,8 @@ def test_a_second_process_waits_for_the_one_that_unpacks(fake_fat: Path, tmp_pat
     """The second process finds the lock taken, waits, and then uses the folder that the first process made."""
     root = tmp_path / "root"
     slow = fat_wheels.program(
-        "import time\nfrom spark_udfs import bootstrap\nplain = bootstrap.parts_of\n"
-        "def slow(tree):\n    time.sleep(1)\n    return plain(tree)\nbootstrap.parts_of = slow\n"
+        "import time\nfrom spark_udfs import bootstrap\nplain = bootstrap.zips_of_tree\n"
+        "def slow(tree):\n    time.sleep(1)\n    return plain(tree)\nbootstrap.zips_of_tree = slow\n"
     )
     options = fat_wheels.settings(root)
     first = subprocess.Popen(fat_wheels.command(fake_fat, slow), stdout=subprocess.PIPE, text=True, env=options["env"])

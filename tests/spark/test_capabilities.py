@@ -21,7 +21,7 @@ from stream_engine import Query, strict_and_lenient
 import kafkarec
 import spark_udfs
 from spark_udfs import arrow_in_pandas, capabilities, decoding, encoding, internal, read_functions, schema
-from spark_udfs.arrow_in_pandas import ArrowInPandas
+from spark_udfs.arrow_in_pandas import PandasUdfOverArrow
 from spark_udfs.source import KafkarecDataSource, options
 from spark_udfs.source.listing import DataLoss
 
@@ -66,7 +66,7 @@ def test_everything_can_be_imported_without_what_came_after_3_5() -> None:
     done = subprocess.run([sys.executable, "-c", AS_3_5], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[:3] == ["[False, False, False]", "(1, 2)", "ArrowInPandas"]
+    assert lines[:3] == ["[False, False, False]", "(1, 2)", "PandasUdfOverArrow"]
     assert lines[3].startswith('spark.read.format("kafkarec") needs Spark 4.0, this is ')
     assert lines[3].endswith("; write spark_udfs.read_log(spark, path)")
     assert lines[4].endswith(
@@ -97,14 +97,14 @@ def to_objects(array: pa.Array) -> pd.Series:
 
 
 def test_values_pass_as_objects_where_the_serializer_has_other_methods() -> None:
-    assert arrow_in_pandas.worker_serializer() is None  # in this pyspark it has
-    (decoded,) = ArrowInPandas(decoding.kafka_decode)(iter([to_objects(VALUES)]))
+    assert arrow_in_pandas.worker_serializer_class() is None  # in this pyspark it has
+    (decoded,) = PandasUdfOverArrow(decoding.kafka_decode)(iter([to_objects(VALUES)]))
     assert decoded.tolist() == DECODED.to_pylist()
     mode = pd.Series(["PERMISSIVE"] * 2)
-    (kept,) = ArrowInPandas(decoding.kafka_decode)(iter([(pd.Series([bytes([9]) * 70, b""]), mode)]))
+    (kept,) = PandasUdfOverArrow(decoding.kafka_decode)(iter([(pd.Series([bytes([9]) * 70, b""]), mode)]))
     assert json.loads(kept[0][0][schema.CORRUPT])["length"] == 70 and kept[1] == []
     records = pd.Series([[{"offset": 7, "key": b"k", "value": "v"}], [], None])
-    (encoded,) = ArrowInPandas(encoding.kafka_encode)(iter([records]))
+    (encoded,) = PandasUdfOverArrow(encoding.kafka_encode)(iter([records]))
     assert [each.offset for each in kafkarec.decode(encoded[0])] == [7]
     assert encoded[1:].tolist() == [b"", None]
 
@@ -116,7 +116,7 @@ def test_structs_pass_as_a_frame() -> None:
         pd.Series([record.key, b"k"]),
         pd.Series([record.value, b""]),
     )
-    (frame,) = ArrowInPandas(internal.kafka_internal)(iter([arguments]))
+    (frame,) = PandasUdfOverArrow(internal.kafka_internal)(iter([arguments]))
     assert list(frame.columns) == [column.name for column in internal.COLUMNS]
     assert frame["type"].tolist() == ["OffsetCommit", None]
 
@@ -124,7 +124,7 @@ def test_structs_pass_as_a_frame() -> None:
 def test_times_without_a_zone_are_refused() -> None:
     records = pd.Series([[{"offset": 7, "timestamp": pd.Timestamp("2024-01-01"), "value": b"v"}]])
     with pytest.raises(spark_udfs.NeedsNewerSpark, match="unix_millis"):
-        list(ArrowInPandas(encoding.kafka_encode)(iter([records])))
+        list(PandasUdfOverArrow(encoding.kafka_encode)(iter([records])))
 
 
 # ---- streams of a Spark that says neither where a batch begins nor how much it may read -------------------------
@@ -188,7 +188,7 @@ def test_a_task_unpickles_its_own_splits_only() -> None:
     given = {"path": str(SEGMENTS), "subscribe": "txn", "isolationLevel": "read_committed", "maxPartitionBytes": "2k"}
     tasks = read_functions.plan_tasks(options.parse(given, "read"))
     assert len(tasks) > 3 and any(split.uncommitted.aborted for task in tasks for split in task)
-    body = read_functions.SplitTasks("read_log", tasks, iter)
+    body = read_functions.SplitTaskFunction("read_log", tasks, iter)
     pickled = pickle.loads(zlib.decompress(body.packed))
     body.packed = zlib.compress(pickle.dumps([b"of another task", *pickled[1:]]))
     numbers = pa.RecordBatch.from_arrays([pa.array(range(1, len(tasks)))], ["id"])

@@ -203,5 +203,5 @@ def test_a_dead_drivers_commit_is_finished_or_has_left_nothing(
 def test_the_same_where_names_of_folders_cannot_be_swapped(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "exchange", lambda one, other: False)
+    monkeypatch.setattr(folders, "swap_folders", lambda one, other: False)
     dies_everywhere(f"{tmp_path}/out", kind, tmp_path / "source", monkeypatch, two_renames=True)

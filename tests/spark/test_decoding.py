@@ -33,9 +33,9 @@ def addresses(array: pa.Array) -> set[int]:
 
 def test_record_data_is_not_copied() -> None:
     values = pa.array([GOOD, None, b"", GOOD * 3])
-    (piece,) = kafkarec.decode_each(values, columns=schema.sources(schema.RECORD_COLUMNS), timestamp_unit="us")
+    (piece,) = kafkarec.decode_each(values, columns=schema.kafkarec_names(schema.RECORD_COLUMNS), timestamp_unit="us")
     theirs = pa.array(piece).values
-    ours = decoding.reassemble(piece, schema.RECORD_COLUMNS).values
+    ours = decoding.to_spark_lists(piece, schema.RECORD_COLUMNS).values
     for name in ("offset", "timestamp", "key", "value"):
         assert addresses(ours.field(name)) == addresses(theirs.field(name)), name
     shared = addresses(ours.field("headers").values) & addresses(theirs.field("headers").values)
@@ -69,7 +69,7 @@ def test_permissive_never_raises_and_reports_each_damage(case: golden.Case) -> N
     """The core's errors="skip" and the elements report the same damage; a value after a bad one is whole."""
     rows = decode([case.bytes, GOOD], "PERMISSIVE").to_pylist()
     standalone = kafkarec.decode(case.bytes, errors="skip")
-    expected = [decoding.corrupt_text(damage) for damage in standalone.damage]
+    expected = [decoding.corrupt_record_json(damage) for damage in standalone.damage]
     assert [row["_corrupt_record"] for row in rows[0] if row["_corrupt_record"]] == expected
     assert len(rows[0]) == len(standalone) + len(expected)
     assert len(rows[1]) == 5
@@ -87,7 +87,7 @@ def test_failfast_names_byte_and_offset_in_the_first_line() -> None:
 
 def test_explode_splits_a_large_value_between_records() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([GOOD * 50])], ["name", "value"])
-    literal = function_options.to_literal(function_options.make(max_output_bytes=4 * len(GOOD)))
+    literal = function_options.to_literal(function_options.from_keywords(max_output_bytes=4 * len(GOOD)))
     pieces = list(decoding.Explode(literal)(iter([batch])))
     whole = list(decoding.Explode("FAILFAST")(iter([batch])))
     assert len(whole) == 1 and len(pieces) > 5
@@ -118,7 +118,7 @@ def test_a_value_too_large_for_an_array_is_a_reason(monkeypatch: pytest.MonkeyPa
     values = pa.array([GOOD, None, huge, b"", huge, GOOD])
     with pytest.raises(kafkarec.LimitExceededError, match="too much"):
         list(decoding.decode_values(values, function_options.FunctionOptions()))
-    pieces = decoding.decode_values(values, function_options.make(mode="PERMISSIVE"))
+    pieces = decoding.decode_values(values, function_options.from_keywords(mode="PERMISSIVE"))
     rows = pa.concat_arrays(pieces).to_pylist()
     assert [None if row is None else len(row) for row in rows] == [5, None, 1, 0, 1, 5]
     assert json.loads(rows[2][0]["_corrupt_record"]) == {
@@ -146,7 +146,7 @@ def test_timestamp_beyond_microseconds_is_null() -> None:
 def test_a_value_that_is_no_batch_is_told_with_what_to_use(value: bytes) -> None:
     rows = [
         lambda: decode([GOOD, value]),
-        lambda: list(udtf.rows(value, function_options.make())),
+        lambda: list(udtf.record_tuples(value, function_options.from_keywords())),
         lambda: list(decoding.kafka_scan(iter([pa.array([value])]))),
     ]
     for each in rows:
@@ -164,7 +164,7 @@ def test_a_compressed_file_is_told() -> None:
 
 
 def test_a_larger_value_than_allowed_is_refused_with_what_reads_it() -> None:
-    literal = function_options.to_literal(function_options.make(max_value_bytes=len(GOOD)))
+    literal = function_options.to_literal(function_options.from_keywords(max_value_bytes=len(GOOD)))
     values, batch = pa.array([GOOD]), pa.record_batch([pa.array([GOOD * 2])], ["value"])
     assert len(list(decoding.kafka_decode(iter([(values, pa.array([literal]))])))) == 1
     for refused in (
@@ -191,9 +191,9 @@ def test_scan_reports_damage() -> None:
 
 def test_options_are_passed_as_one_literal() -> None:
     for options in ({}, {"mode": "permissive"}, {"mode": "PERMISSIVE", "control": True, "max_output_bytes": 5}):
-        chosen = function_options.make(**options)
+        chosen = function_options.from_keywords(**options)
         assert function_options.from_literal(function_options.to_literal(chosen)) == chosen
-    assert function_options.to_literal(function_options.make(mode="permissive")) == "PERMISSIVE"
+    assert function_options.to_literal(function_options.from_keywords(mode="permissive")) == "PERMISSIVE"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_options_are_passed_as_one_literal() -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        function_options.make(**options)
+        function_options.from_keywords(**options)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_explode_repeats_kept_columns() -> None:
     batch = pa.RecordBatch.from_arrays(
         [pa.array(["a", "b", "c", "d"]), pa.array([None, GOOD, b"", GOOD + flipped(GOOD)])], ["name", "value"]
     )
-    literal = function_options.to_literal(function_options.make(mode="PERMISSIVE", max_output_bytes=1))
+    literal = function_options.to_literal(function_options.from_keywords(mode="PERMISSIVE", max_output_bytes=1))
     rows = pa.Table.from_batches(decoding.Explode(literal)(iter([batch])))
     rows.validate(full=True)
     assert rows.schema.names == ["name", *FIELDS]

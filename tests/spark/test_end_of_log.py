@@ -210,15 +210,15 @@ def test_a_cut_value_is_damage_if_strict(value: bytes, piece: int) -> None:
 
 @pytest.mark.parametrize("value", CUT_VALUES, ids=len)
 def test_explode_and_the_table_function_have_it(value: bytes) -> None:
-    chosen = function_options.make(mode="PERMISSIVE", end_of_log="strict")
+    chosen = function_options.from_keywords(mode="PERMISSIVE", end_of_log="strict")
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([value])], ["name", "value"])
     exploded = pa.Table.from_batches(decoding.Explode(function_options.to_literal(chosen))(iter([batch])))
     texts = [each for each in exploded.column(schema.CORRUPT).to_pylist() if each]
     assert [json.loads(each)["length"] for each in texts] == [len(value) - len(GOOD)]
-    assert [row[-1] for row in udtf.rows(value, chosen)] == [None] * 5 + texts
-    assert [row[-1] for row in udtf.rows(value, function_options.make())] == [None] * 5
+    assert [row[-1] for row in udtf.record_tuples(value, chosen)] == [None] * 5 + texts
+    assert [row[-1] for row in udtf.record_tuples(value, function_options.from_keywords())] == [None] * 5
     with pytest.raises(kafkarec.CorruptRecordError, match="the value ends in mid-batch"):
-        list(udtf.rows(value, function_options.make(end_of_log="strict")))
+        list(udtf.record_tuples(value, function_options.from_keywords(end_of_log="strict")))
 
 
 @pytest.mark.parametrize("value", CUT_VALUES, ids=len)

@@ -57,7 +57,7 @@ def test_the_tables_have_every_record_and_every_damage_once(fat: Path, bare_pyth
                 bad.append(place | {"problem": "not JSON with n", "raw_key": each.key, "raw_value": each.value})
             else:
                 silver.append(place | {"deleted": each.value is None} | values)
-        damage = [decoding.corrupt_text(each) for each in records.damage]
+        damage = [decoding.corrupt_record_json(each) for each in records.damage]
     assert len(damage) == 1 and len(silver) > 500 and len(bad) > 20
     assert any(row["deleted"] for row in silver)
     assert [{name: value for name, value in row.items() if name != "timestamp"} for row in first["silver"]] == silver

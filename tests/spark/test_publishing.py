@@ -412,7 +412,7 @@ def test_the_sweep_leaves_running_jobs(out: str) -> None:
 def test_partition_folders_are_not_written_beside_another_table(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     with pytest.raises(ValueError, match=rf"{tmp_path} holds another table \({name}\)"):
-        publishing.resolve(str(tmp_path), {})
+        publishing.resolve_folder(str(tmp_path), {})
 
 
 def test_a_pickled_job_shows_no_keys(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def struct(**fields: T.DataType) -> T.StructType:
 
 def names(**source_options: str) -> list[str]:
     chosen = options.parse({name.lower(): value for name, value in source_options.items()}, "read")
-    struct_type = columns.struct(columns.select_columns(chosen))
+    struct_type = columns.spark_schema(columns.select_columns(chosen))
     assert columns.from_schema(struct_type, chosen) == columns.select_columns(chosen)
     return struct_type.fieldNames()
 
@@ -42,10 +42,13 @@ def test_the_kafka_sources_columns_in_its_order() -> None:
 
 def test_types_are_those_of_spark() -> None:
     for column in (*columns.RECORDS, *columns.METADATA, *columns.BATCHES):
-        field = columns.struct((column,)).fields[0]
+        field = columns.spark_schema((column,)).fields[0]
         assert field.dataType.simpleString() == column.type and field.nullable
     for table in (schema.RECORD_COLUMNS, schema.BATCH_COLUMNS):  # so that nothing is cast
-        ours, sparks = schema.arrow_result(table), to_arrow_type(T.ArrayType(columns.struct(table)), timezone="UTC")
+        ours, sparks = (
+            schema.arrow_struct_list(table),
+            to_arrow_type(T.ArrayType(columns.spark_schema(table)), timezone="UTC"),
+        )
         assert ours.equals(sparks, check_metadata=True) and str(ours) == str(sparks)
 
 
@@ -55,7 +58,7 @@ def test_names_and_types_of_the_kafka_source() -> None:
         "struct<topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,key:binary,value:binary,"
         "headers:array<struct<key:string,value:binary>>,_corrupt_record:string>"
     )
-    assert set(schema.sources(schema.BATCH_COLUMNS)) == set(kafkarec.scan(b"").schema.names)
+    assert set(schema.kafkarec_names(schema.BATCH_COLUMNS)) == set(kafkarec.scan(b"").schema.names)
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)

@@ -74,7 +74,7 @@ def test_a_scheme_that_is_not_supported_says_what_to_do(path: str, why: str) -> 
     with pytest.raises(ValueError, match=rf"^kafkarec cannot read {re.escape(path)}: {why}.*\. It reads .*binaryFile"):
         read(path)
     with pytest.raises(ValueError, match=r"^kafkarec cannot write to .*dbfs:/x is /dbfs/x"):
-        publishing.resolve(path, {})
+        publishing.resolve_folder(path, {})
 
 
 def test_no_path_and_index_files_are_refused() -> None:

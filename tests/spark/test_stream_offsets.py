@@ -8,7 +8,7 @@ import random
 import pytest
 
 from spark_udfs.source import options
-from spark_udfs.source.options import from_json, to_json
+from spark_udfs.source.options import offsets_from_json, offsets_to_json
 
 KEYS = [("b", 10), ("b", 2), ("a", 0), ("c.d", 7)]
 
@@ -17,7 +17,7 @@ def test_equal_offsets_have_one_text() -> None:
     texts = set()
     for seed in range(20):
         keys = random.Random(seed).sample(KEYS, len(KEYS))
-        texts.add(json.dumps(to_json({key: KEYS.index(key) for key in keys})))
+        texts.add(json.dumps(offsets_to_json({key: KEYS.index(key) for key in keys})))
     assert texts == {'{"a": {"0": 2}, "b": {"2": 1, "10": 0}, "c.d": {"7": 3}}'}
 
 
@@ -26,7 +26,7 @@ def test_equal_offsets_have_one_text() -> None:
 )
 def test_a_checkpoint_of_another_source_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="written by another source"):
-        from_json(text)
+        offsets_from_json(text)
 
 
 @pytest.mark.parametrize(

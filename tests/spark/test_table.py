@@ -415,7 +415,7 @@ def test_a_folder_with_something_else_is_refused(source: Path, tmp_path: Path, o
             write(source, tmp_path / "other", mode=mode)
     write(source, out)
     with pytest.raises(ValueError, match=r"holds another table \(_table\.json\)"):
-        publishing.resolve(str(out), {})
+        publishing.resolve_folder(str(out), {})
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError, match="is a file"):
         write(source, tmp_path / "file")
@@ -480,7 +480,7 @@ def test_a_table_that_was_removed_meanwhile_is_a_conflict_also_with_connect(sour
         spark_udfs.write_table(other, str(source), str(out))
 
     with pytest.raises(spark_udfs.Conflict, match="the table has changed"):
-        cluster.call(InTasks(), conflicts)
+        cluster.call_in_task(InTasks(), conflicts)
 
 
 def test_staged_files_of_another_machine_are_told(source: Path, out: Path) -> None:

@@ -24,26 +24,28 @@ def rows_of_kafka_decode(value: bytes, options: function_options.FunctionOptions
     list_array = pa.concat_arrays(decoding.decode_values(pa.array([value], pa.binary()), options))
     at = NAMES.index("timestamp")
     columns = [
-        [udtf._time(each) for each in column.cast(pa.int64()).to_pylist()] if number == at else column.to_pylist()
+        [udtf._datetime_or_null(each) for each in column.cast(pa.int64()).to_pylist()]
+        if number == at
+        else column.to_pylist()
         for number, column in enumerate(list_array.values.flatten())
     ]
     return [dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def rows_of_udtf(value: bytes, options: function_options.FunctionOptions) -> list[dict[str, Any]]:
-    return [dict(zip(NAMES, row, strict=True)) for row in udtf.rows(value, options)]
+    return [dict(zip(NAMES, row, strict=True)) for row in udtf.record_tuples(value, options)]
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
 def test_rows_equal_those_of_kafka_decode(case: golden.Case) -> None:
-    options = function_options.make(mode="PERMISSIVE", control=True)
+    options = function_options.from_keywords(mode="PERMISSIVE", control=True)
     assert rows_of_udtf(case.bytes, options) == rows_of_kafka_decode(case.bytes, options)
 
 
 def test_damage_has_its_position() -> None:
     bad = flipped(GOOD)
     value = bad + GOOD + bad + bad + GOOD
-    options = function_options.make(mode="permissive")
+    options = function_options.from_keywords(mode="permissive")
     rows = rows_of_udtf(value, options)
     assert rows == rows_of_kafka_decode(value, options)
     damaged_rows = [number for number, row in enumerate(rows) if row[schema.CORRUPT]]
@@ -51,7 +53,7 @@ def test_damage_has_its_position() -> None:
         damaged_rows
     ) >= 2
     with pytest.raises(kafkarec.CorruptRecordError, match="at byte 0"):
-        list(udtf.rows(value, function_options.FunctionOptions()))
+        list(udtf.record_tuples(value, function_options.FunctionOptions()))
 
 
 def test_null_has_no_rows_and_the_handler_is_pickled_by_reference() -> None:

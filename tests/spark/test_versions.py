@@ -127,7 +127,7 @@ def test_damaged_values_keep_everything_else(run: Run) -> None:
     assert len(found) == len(golden.invalid())
     for case in golden.invalid():
         actual = kafkarec.decode(case.bytes, errors="skip")
-        reasons = [decoding.corrupt_text(damage) for damage in actual.damage]
+        reasons = [decoding.corrupt_record_json(damage) for damage in actual.damage]
         assert [row[-1] for row in found[case.name] if row[-1]] == reasons, case
         good = [row for row in found[case.name] if row[-1] is None]
         assert good == ([record_row(record) for record in actual] or [[None] * 9] * (not reasons)), case

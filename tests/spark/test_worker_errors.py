@@ -17,7 +17,7 @@ from pyspark import util
 
 import kafkarec
 from spark_udfs import decoding, encoding, errors, function_options
-from spark_udfs.errors import cause_first, is_explained
+from spark_udfs.errors import is_explained_by_text, report_cause_first
 from spark_udfs.source import columns, options, planning
 
 HIDE = "SPARK_HIDE_TRACEBACK"
@@ -34,11 +34,11 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def wrong_option() -> Exception:
-    return caught(lambda: cause_first(options.whole)("no"))
+    return caught(lambda: report_cause_first(options.whole_number)("no"))
 
 
 def mistake() -> Exception:
-    return caught(lambda: cause_first(function_options.to_literal)({}))
+    return caught(lambda: report_cause_first(function_options.to_literal)({}))
 
 
 def caught(action: Any) -> Exception:
@@ -55,12 +55,12 @@ def caught(action: Any) -> Exception:
         (True, lambda: kafkarec.decode(b"x" * 100)),
         (True, lambda: options.parse({"mode": "no"}, "read")),
         (True, lambda: options.parse({"maxPartitionBytes": "no"}, "read")),
-        (True, lambda: next(decoding.arrays_of(iter([()]), "f(a)", 1, 1))),
+        (True, lambda: next(decoding.argument_arrays(iter([()]), "f(a)", 1, 1))),
         (True, lambda: encoding.checked_options({"compression": "zip"})),
-        (True, lambda: columns.struct(columns.select_columns(options.parse({"columns": "ofset"}, "read")))),
+        (True, lambda: columns.spark_schema(columns.select_columns(options.parse({"columns": "ofset"}, "read")))),
         (True, lambda: os.stat("/missing")),
-        (False, lambda: function_options.make(None)),
-        (False, lambda: options.whole(None)),
+        (False, lambda: function_options.from_keywords(None)),
+        (False, lambda: options.whole_number(None)),
         (False, lambda: json.loads("{")),
         (False, lambda: function_options.to_literal({})),
         (False, lambda: b"\xff".decode()),
@@ -70,7 +70,7 @@ def caught(action: Any) -> Exception:
 def test_errors_of_input_options_and_paths_are_explained_and_mistakes_of_code_are_not(
     explained: bool, action: Any
 ) -> None:
-    assert is_explained(caught(action)) == explained
+    assert is_explained_by_text(caught(action)) == explained
 
 
 def test_a_worker_hides_the_traceback_of_what_is_explained(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_a_spark_that_cannot_hide_it_gets_no_frames(worker: None, monkeypatch: p
 
 
 def test_an_application_is_left_alone() -> None:
-    assert not errors.in_worker()
+    assert not errors.is_in_worker()
     wrong_option()
     assert HIDE not in os.environ
     assert not hasattr(sys, "tracebacklimit")
@@ -111,12 +111,12 @@ def test_generators_are_covered_and_nested_calls_report_once(worker: None, monke
     reported: list[bool] = []
     monkeypatch.setattr(errors, "hide_traceback", reported.append)
 
-    @cause_first
+    @report_cause_first
     def inner(rows: list[str]) -> Iterator[int]:
         for row in rows:
-            yield options.whole(row)
+            yield options.whole_number(row)
 
-    @cause_first
+    @report_cause_first
     def outer(rows: list[str]) -> Iterator[int]:
         yield from inner(rows)
 

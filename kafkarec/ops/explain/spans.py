@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kafkarec.damage import comparison
+from kafkarec.damage import comparison_text
 from kafkarec.errors import REASONS
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, CODEC_MASK, LATEST_CODEC, USED_BITS
@@ -159,7 +159,7 @@ class SpanWriter:
         if fault is None:
             return
         span = self.spans[-1]
-        sides = comparison(fault.reason, fault._asdict())
+        sides = comparison_text(fault.reason, fault._asdict())
         text = join_notes(REASONS[fault.reason].sentence, sides, between=": ")
         self.faults.append(SpanFault(self.section, span.start, span.path, fault.reason, text))
         self.spans[-1] = span._replace(note=join_notes(span.note, f"WRONG: {text}"), fault=fault.reason)

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from kafkarec.damage import damaged
+from kafkarec.damage import damage_from_fault
 from kafkarec.recover.steps import as_stored
 from kafkarec.sources.read_failures import partial_read_failure
 from kafkarec.storage.good_batches import DamageCollector, GoodBatches, ReadProgress
@@ -321,5 +321,5 @@ def report_unreadable(
     """Reports bytes that were read and checked before, but cannot be read again, as damage. base, last: their
     offsets"""
     fault = {"position": position, "base_offset": base, "file": segment.path}
-    report.damage.append(damaged(segment.path, position, size, base, last, "unreadable", fault).as_dict())
+    report.damage.append(damage_from_fault(segment.path, position, size, base, last, "unreadable", fault).as_dict())
     report.unread.append(partial_read_failure(segment.path))

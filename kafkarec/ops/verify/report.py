@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from kafkarec._version import __version__
-from kafkarec.damage import Damage, begins_with_zeros, comparison, is_unchecked
+from kafkarec.damage import Damage, comparison_text, is_unchecked, is_zeros
 from kafkarec.errors import REASONS
-from kafkarec.report import Bar, Block, Commands, Document, ReportSection, ReportTable, text
+from kafkarec.report import Block, BytesBar, Commands, Document, ReportSection, ReportTable, text
 from kafkarec.storage import recorded_ends
 from kafkarec.support.text_table import NOTHING, byte_size, counted, lost_offsets, noun, or_nothing, safe
 
@@ -299,12 +299,12 @@ _OF_PARTITION: dict[str, Callable[[PartitionReport], str]] = {
 # ---- files
 
 
-def _bar(files: Iterable[FileReport], line: str = "", **options: Any) -> Bar:
+def _bar(files: Iterable[FileReport], line: str = "", **options: Any) -> BytesBar:
     """The bytes of files, one after another."""
-    return Bar(line, [(one.state, one.length) for file in files for one in file.ranges], **options)
+    return BytesBar(line, [(one.state, one.length) for file in files for one in file.ranges], **options)
 
 
-def _file_map(file: FileReport) -> Bar:
+def _file_map(file: FileReport) -> BytesBar:
     """A file as a map of its bytes, as text with one sign or more per range: damage of a single byte is visible."""
     cells = [GOOD] * MAP_WIDTH
     for one in file.ranges:
@@ -332,11 +332,11 @@ def _damage_blocks(file: FileReport, limit: int, limits: ReportLimits) -> Iterat
         begin, last = first.position, (first, *more)[-1]
         end = last.position + last.length
         lost, why = lost_offsets_text(first), first.reason
-        values = comparison(first.reason, {"expected": first.expected, "found": first.found, "detail": first.cause})
-        if begins_with_zeros(first.reason, first.found):
+        sides = comparison_text(first.reason, {"expected": first.expected, "found": first.found, "detail": first.cause})
+        if is_zeros(first.reason, first.found):
             why = f"zeros [{first.reason}]"
-        elif values:
-            why = f"{first.reason}: {values}"
+        elif sides:
+            why = f"{first.reason}: {sides}"
         span = f"byte {begin}" if end == begin + 1 else f"bytes {begin} to {end - 1}"
         lines.append(f"    {span}: {lost}; {why}" + (f", and {len(more)} more within" if more else ""))
         sentence = REASONS[first.reason].sentence

@@ -14,7 +14,7 @@ BINARY = pa.binary()
 
 
 def decode(values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataType = BINARY, **more: Any) -> pa.Array:
-    options = function_options.make(mode=mode, **more)
+    options = function_options.from_keywords(mode=mode, **more)
     return _whole(decoding.decode_values(pa.array(values, type_), options), schema.RECORD_COLUMNS)
 
 
@@ -28,5 +28,5 @@ def _whole(pieces: Any, columns: schema.Columns) -> pa.Array:
     arrays = list(pieces)
     for each in arrays:
         each.validate(full=True)
-        assert each.type == schema.arrow_result(columns)
+        assert each.type == schema.arrow_struct_list(columns)
     return pa.concat_arrays(arrays)

@@ -201,7 +201,7 @@ for _verb in ("put", "upload", "copy", "delete", "drop", "read", "download", "li
 
 def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the URL of a new folder in such a bucket; requests are sequential."""
-    listed = publishing._listed
+    listed = publishing._path_and_names
 
     def of_bucket(path: str, storage: Any) -> Any:
         if "://" not in path:
@@ -210,7 +210,7 @@ def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         return path, [*store.list_folders(), *(one.name for one in store.list_files(below=False))]
 
     monkeypatch.setattr(publishing, "Bucket", Dying)
-    monkeypatch.setattr(publishing, "_listed", of_bucket)
+    monkeypatch.setattr(publishing, "_path_and_names", of_bucket)
     monkeypatch.setattr(buckets, "AT_ONCE", 1)
     monkeypatch.setattr(buckets, "_POLL", 0.05)
     Dying.number, Dying.log = None, []

@@ -127,7 +127,7 @@ def arrow_values():
 
     def probe(batches):
         for batch in batches:
-            yield batch.append_column("kept", [arrow_in_pandas.worker_serializer() is not None]).select(["kept"])
+            yield batch.append_column("kept", [arrow_in_pandas.worker_serializer_class() is not None]).select(["kept"])
 
     return [row.kept for row in spark.range(0, 1, 1, 1).mapInArrow(probe, "kept boolean").collect()]
 
