@@ -13,6 +13,7 @@ import pytest
 from command import ROW, WIDE, Here, own_process
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from paths import SEGMENTS
 
 import kafkarec
@@ -118,7 +119,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=RECORDS, gaps=st.randoms(use_true_random=False), form=st.sampled_from(FORMATS))
 def test_any_records_come_back(
     run: Here, tmp_path: Path, records: list[dict[str, Any]], gaps: random.Random, form: str

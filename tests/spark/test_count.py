@@ -14,6 +14,7 @@ from builders import flipped
 from damage_reports import Frames, nothing_is_shipped  # noqa: F401
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from paths import SEGMENTS
 from source_rows import Read, log_folder, repeated, spoil
 
@@ -98,7 +99,7 @@ def test_nothing_is_decompressed_but_batches_that_a_bound_cuts(tmp_path: Path) -
         count(tmp_path, startingOffsets=within, **ONE_BYTE)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_random_transactions(tmp_path: Path, data: st.DataObject) -> None:
     events = data.draw(transaction_logs.logs())

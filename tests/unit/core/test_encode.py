@@ -95,7 +95,7 @@ def whole(rows: Sequence[Row]) -> None:
     """Assert that encode and the builder write the expected batch, and that it decodes to the same rows."""
     wanted = expected_batch(rows)
     assert in_every_way(rows, batch_size=INT_MAX) == wanted
-    builder = RecordBatchBuilder(base_offset=rows[0][0])
+    builder = kafkarec.RecordBatchBuilder(base_offset=rows[0][0])
     for offset, time, key, value, headers in rows:
         builder.append(-1 if time is None else time, key, value, headers, offset)
     assert builder.estimated_bytes_written == len(wanted)

@@ -17,6 +17,7 @@ import counted_files
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from long_run import examples
 
 import kafkarec
 from kafkarec.errors import CorruptRecordError
@@ -110,7 +111,7 @@ def polled(one: Any) -> list[tuple[int, bytes]]:
 OPERATIONS = ("append", "append half of it", "finish", "append", "roll", "delete", "truncate")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     steps=st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 3), st.booleans()), min_size=6, max_size=30),
     preallocate=st.booleans(),
@@ -141,7 +142,7 @@ TRANSACTIONS = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(steps=st.lists(TRANSACTIONS, min_size=6, max_size=30), preallocate=st.booleans(), is_indexed=st.booleans())
 @example(steps=[(what, 1, True) for what in ("data", "abort", "data", "plain")], preallocate=False, is_indexed=True)
 def test_committed_records_are_returned_at_their_commit(
