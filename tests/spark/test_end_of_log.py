@@ -15,6 +15,7 @@ from arrow_values import GOOD, decode, scan
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
 from source_rows import Read, log_folder, read, repeated
+from stream_engine import Query
 
 import kafkarec
 from spark_udfs import decoding, function_options, functions, schema, udtf
@@ -154,7 +155,7 @@ def test_offsets_that_end_before_it_are_complete(
 
 
 @pytest.mark.parametrize("left", [3, 40, 77])
-def test_read_committed_tells_it_behind_an_open_transaction(tmp_path: Path, left: int) -> None:
+def test_read_committed_reports_a_cut_behind_an_open_transaction(tmp_path: Path, left: int) -> None:
     """The cut marker leaves its transaction open, so reading stops far before the cut."""
     markers = [each for each in kafkarec.scan(TXN[1]) if each["is_control"]]
     cut = max(markers, key=lambda each: each["position"])["position"] + left
@@ -171,12 +172,18 @@ def test_read_committed_tells_it_behind_an_open_transaction(tmp_path: Path, left
         read(tmp_path, **given | {"mode": "FAILFAST"})
 
 
-def test_a_stream_takes_the_tail_only() -> None:
+def test_a_stream_waits_for_the_rest_of_its_log_and_refuses_strict(tmp_path: Path) -> None:
+    log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
+    query = Query(tmp_path, endOfLog="tail")
+    query.run()
+    assert len(query.rows["orders", 0]) == OFFSET
     with pytest.raises(ValueError, match="endOfLog=strict is for read, not for stream: a stream reads whole batches"):
-        options.parse({"endoflog": "STRICT"}, "stream")
-    assert options.parse({"endoflog": "tail"}, "stream").endOfLog == "tail"
+        Query(tmp_path, endOfLog="STRICT").run()
+
+
+def test_another_end_of_log_is_refused() -> None:
     with pytest.raises(ValueError, match="must be one of tail, strict"):
-        options.parse({"endOfLog": "lenient"}, "read")
+        read(SEGMENTS, endOfLog="lenient")
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------
