@@ -139,7 +139,8 @@ def test_a_damaged_log_is_counted_as_it_is_read(tmp_path: Path, seed: int, mode:
     whole = golden.partition_bytes("txn-0")
     data = spoil(repeated(whole, 4, 1000), seed, 1 + seed % 4)
     log_folder(tmp_path / "t-0", (0, data), (1_000_000, repeated(whole, 2, 1_000_000)[len(whole) : -7]))
-    for options in ({}, {"isolationLevel": "read_committed"}, {"restore": False}, {"maxPartitionBytes": "16k"}):
+    committed, small = {"isolationLevel": "read_committed"}, {"maxPartitionBytes": "16k"}
+    for options in ({}, committed, {"restore": False}, small, committed | small):
         options = {"mode": mode} | options
         found = outcome(read, tmp_path, **options)
         assert outcome(counted, tmp_path, **options) == found, options
