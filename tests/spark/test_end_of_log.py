@@ -14,7 +14,7 @@ import pytest
 from arrow_values import GOOD, decode, scan
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
-from source_rows import Read, log_folder, read, repeated
+from source_rows import log_folder, read, repeated
 from stream_engine import Query
 
 import kafkarec
@@ -159,13 +159,12 @@ def test_read_committed_reports_a_cut_behind_an_open_transaction(tmp_path: Path,
     """The cut marker leaves its transaction open, so reading stops far before the cut."""
     markers = [each for each in kafkarec.scan(TXN[1]) if each["is_control"]]
     cut = max(markers, key=lambda each: each["position"])["position"] + left
-    log_folder(tmp_path / "txn-0", (0, TXN[0]), (30, TXN[1][:cut]))
+    folder = log_folder(tmp_path / "txn-0", (0, TXN[0]), (30, TXN[1][:cut]))
     given = {"isolationLevel": "read_committed", "mode": "PERMISSIVE", "endOfLog": "strict"} | CORRUPT
-    job = Read(tmp_path, **given)
-    (damage,) = damage_of(job.rows)
+    (damage,) = damage_of(read(tmp_path, **given))
     assert (damage["position"], damage["length"]) == (cut - left, left)
     assert damage["lost_from"] == 292, "the last offset of the log, not that of the last record that is returned"
-    stable = min(split.uncommitted.last_stable_offset for split in job.splits)
+    stable = kafkarec.open(folder).last_stable_offset
     assert stable < 292
     assert not damage_of(read(tmp_path, endingOffsets=json.dumps({"txn": {"0": stable - 1}}), **given))
     with pytest.raises(kafkarec.CorruptRecordError, match="ends in mid-batch"):
