@@ -18,7 +18,7 @@ from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import ROOT, SUPPORT
 
 import kafkarec
-from kafkarec.write import encode
+from kafkarec import encode
 
 SECRET = "s3cr3t"
 

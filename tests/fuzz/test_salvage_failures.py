@@ -25,7 +25,7 @@ from salvage_runs import LARGE, WRITING, content, logs, make_source
 from unreadable_files import refuse_listing
 
 import kafkarec
-from kafkarec.ops.salvage import salvage
+from kafkarec import salvage
 from kafkarec.support import durable
 
 UNFINISHED = ".unfinished"

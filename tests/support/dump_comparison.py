@@ -11,7 +11,7 @@ from typing import Any
 from jvm_oracle import Oracle
 from random_logs import Maker
 
-from kafkarec.errors import KafkaRecordError
+from kafkarec import KafkaRecordError
 from kafkarec.ops.dump import DumpOptions, decoders, dump
 from kafkarec.sources.files import LocalFile
 

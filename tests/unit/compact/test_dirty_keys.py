@@ -11,7 +11,8 @@ import pytest
 from builders import NOW
 
 import kafkarec
-from kafkarec.ops.compact import cleaned, compact, log_state
+from kafkarec import compact
+from kafkarec.ops.compact import cleaned, log_state
 
 
 def data(key: bytes, base: int, producer: int | None, value: bytes = bytes(20_000)) -> bytes:

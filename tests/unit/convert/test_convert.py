@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from random_logs import Maker
 
 import kafkarec
-from kafkarec import codecs
-from kafkarec.ops.convert import LOSSES, LossError, convert, converted
+from kafkarec import LossError, codecs, convert
+from kafkarec.ops.convert import LOSSES, converted
 from kafkarec.write import BatchHeader, record_input_of
 
 

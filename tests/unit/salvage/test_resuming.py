@@ -16,7 +16,7 @@ from paths import SEGMENTS
 from plain_logs import batch, log
 from salvage_runs import content, killed_before, leave_unfinished, make_source
 
-from kafkarec.ops.salvage import salvage
+from kafkarec import salvage
 
 NAME, UNFINISHED = f"{0:020}.log", ".unfinished"
 

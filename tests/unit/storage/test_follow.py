@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from long_run import examples
 
 import kafkarec
-from kafkarec.errors import CorruptRecordError
+from kafkarec import CorruptRecordError
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import offset_index, txn_index
 
