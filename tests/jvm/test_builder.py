@@ -21,10 +21,12 @@ import typed_control
 from jvm_oracle import Oracle
 
 import kafkarec
-from kafkarec import RecordBatchBuilder, codecs, estimate_size, stamp
+from kafkarec import codecs
 from kafkarec.format.control import Endpoint, KRaftVersionFeature, KRaftVoter, LeaderChangeVoter
+from kafkarec.write.builder import RecordBatchBuilder
 from kafkarec.write.fields import single
-from kafkarec.write.sizes import CompressionRatioEstimator
+from kafkarec.write.sizes import CompressionRatioEstimator, estimate_size
+from kafkarec.write.stamping import stamp
 
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 LIMIT = 1 << 24

@@ -16,8 +16,7 @@ from salvage_runs import set_aside
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 
 import kafkarec
-from kafkarec import salvage
-from kafkarec.ops.salvage import SalvagedPartition
+from kafkarec.ops.salvage import SalvagedPartition, salvage
 from kafkarec.sidecars import txn_index
 
 EVENTS = [
