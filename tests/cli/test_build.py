@@ -17,6 +17,7 @@ from long_run import examples
 from paths import SEGMENTS
 
 import kafkarec
+from kafkarec import encode
 
 FOLDERS = ("all-codecs-0", "compacted-0", "logappend-0", "txn-0", "__consumer_offsets-0", "__cluster_metadata-0")
 FORMATS = ("json", "csv", "arrow", "parquet")
@@ -129,7 +130,7 @@ def test_any_records_come_back(
         rows.append((offset, one["timestamp"], one["key"], one["value"], one["headers"]))
         offset += gaps.choice([1, 1, 7])
     log, out = tmp_path / "any.log", tmp_path / "new.log"
-    log.write_bytes(kafkarec.encode(rows, compression=gaps.choice(["none", "zstd"])))
+    log.write_bytes(encode(rows, compression=gaps.choice(["none", "zstd"])))
     for path in (out, *tmp_path.glob("rows.*")):
         path.unlink(missing_ok=True)
     big = any(one["timestamp"] is not None and one["timestamp"] > 2**62 // 1000 for one in records)
@@ -143,7 +144,7 @@ def test_any_records_come_back(
 def test_keys_and_values_come_back_in_every_form(run: Here, tmp_path: Path, form: str) -> None:
     log = tmp_path / "forms.log"
     values = [b"text", b'{"a": 1.50, "a": [1e400]}', b"\0\0\0\5", b"\xff" * 8, b"", None, b"\xff", b"0", b'"s"']
-    log.write_bytes(kafkarec.encode([(n, n, value, value, []) for n, value in enumerate(values)]))
+    log.write_bytes(encode([(n, n, value, value, []) for n, value in enumerate(values)]))
     for shown in ("json", "csv"):
         arguments = ("--key-as", form, "--value-as", form)
         rows, out = tmp_path / f"rows.{shown}", tmp_path / f"{shown}.log"
@@ -255,6 +256,6 @@ def test_batches_are_those_of_encode(run: Here, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
     assert run("build", tmp_path / "in.jsonl", "-o", tmp_path / "a.log").status == 0
     rows = [(n, 10**12 + n * 31, b"k%d" % n, b"v" * (n % 300), []) for n in range(30_000)]
-    assert (tmp_path / "a.log").read_bytes() == kafkarec.encode(rows)
+    assert (tmp_path / "a.log").read_bytes() == encode(rows)
     assert run("build", tmp_path / "in.jsonl", "-o", tmp_path / "b.log", "--compression", "lz4").status == 0
-    assert (tmp_path / "b.log").read_bytes() == kafkarec.encode(rows, compression="lz4")
+    assert (tmp_path / "b.log").read_bytes() == encode(rows, compression="lz4")
