@@ -57,8 +57,11 @@ def test_a_hard_link_to_a_file_deep_in_an_archive_is_no_output(archive: Path, ru
     deep = archive / "date=2026-11-03" / "hour=05" / "region=eu" / "orders-0"
     deep.mkdir(parents=True)
     shutil.copy(TXN / OFFSETS[0], deep)
-    Path("linked.json").hardlink_to(deep / OFFSETS[0])
-    assert "has other names (hard links)" in run("verify", "archive", "-o", "linked.json", "--force").complaint
+    linked = Path("linked.json")
+    linked.hardlink_to(deep / OFFSETS[0])
+    refused = run("verify", "archive", "-o", linked, "--force")
+    assert refused.status == 2 and "has other names (hard links)" in refused.complaint
+    assert linked.samefile(deep / OFFSETS[0])
 
 
 @pytest.mark.parametrize(
@@ -79,11 +82,17 @@ def test_what_cannot_be_read_is_one_line(path: str, status: int, message: str, a
         assert ran.status == status and message in ran.complaint
 
 
-def test_a_glob_of_nothing_stops_no_other_path_and_reindex_takes_one_folder(archive: Path, run: Here) -> None:
+def test_a_glob_of_nothing_stops_no_other_path(archive: Path, run: Here) -> None:
     ran = run("verify", "archive/date=*", "nothing*")
     assert ran.status == 3 and b"nothing*: no such file or directory" in ran.out and b"in 2 files" in ran.out
-    assert "in several folders; rebuild them one at a time" in run("reindex", "archive", "-o", "new").complaint
+
+
+def test_reindex_takes_one_folder(archive: Path, run: Here) -> None:
+    refused = run("reindex", "archive", "-o", "new")
+    assert refused.status == 2 and "in several folders; rebuild them one at a time" in refused.complaint
+    assert not Path("new").exists()
     assert run("reindex", "archive/date=2026-11-01/txn-0", "-o", "new").status == 0
+    assert Path("new", OFFSETS[0].replace(".log", ".timeindex")).stat().st_size
 
 
 def test_a_data_folder_beside_a_key_folder_is_read_as_before(archive: Path, run: Here) -> None:

@@ -18,7 +18,7 @@ from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import ROOT, SUPPORT
 
 import kafkarec
-from kafkarec.write import encode
+from kafkarec import encode
 
 SECRET = "s3cr3t"
 
@@ -139,7 +139,10 @@ def test_of_several_files_the_one_with_the_row_is_named(run: Here, tmp_path: Pat
     assert ran.status in (1, 2) and ran.complaint.count(f"{second}, line 3: ") == 1 and not out.exists()
 
 
-def test_the_file_of_rows_that_waited_for_more_is_named(run: Here, tmp_path: Path) -> None:
+def test_a_row_that_is_encoded_after_the_next_file_was_opened_is_named_by_its_own_file(
+    run: Here, tmp_path: Path
+) -> None:
+    """Rows wait until a batch is full."""
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     first.write_text('{"magic": 3}\n')
     second.write_text("{}\n")

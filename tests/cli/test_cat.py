@@ -12,6 +12,7 @@ import pytest
 from command import Here, as_consumer_row, own_process
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from paths import SEGMENTS
 from random_records import UNUSUAL, records_of
 from reading import DEFAULT_COLUMNS
@@ -50,7 +51,7 @@ def test_read_committed_from_a_pipe_reads_it_once(run: Here) -> None:
 RECORDS = records_of(UNUSUAL, most=6)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs=st.lists(RECORDS, max_size=4), codec=st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]))
 def test_any_records_come_back_from_their_json(
     run: Here, tmp_path: Path, runs: list[list[dict[str, Any]]], codec: str
@@ -79,7 +80,7 @@ def offsets(rows: list[dict[str, Any]]) -> list[int]:
 KINDS = st.tuples(st.integers(0, 4), st.sampled_from(["v2", "abort", "v1", "broken"]))
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     runs=st.lists(st.lists(KINDS, max_size=6), max_size=3),
     count=st.integers(0, 12),

@@ -18,6 +18,7 @@ from command import Here
 from command import blob as blob_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from paths import SEGMENTS
 from random_records import UNUSUAL, records_of
 
@@ -61,7 +62,7 @@ def written_log(records: list[dict[str, Any]], path: Path) -> Path:
     return path
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150))
 @given(records=RECORDS)
 def test_any_records_come_back_from_their_csv(run: Here, tmp_path: Path, records: list[dict[str, Any]]) -> None:
     ran = run("cat", written_log(records, tmp_path / "any.log"), "--format", "csv", "--topic", "t")
@@ -118,7 +119,7 @@ def table_of(out: bytes, form: str) -> pa.Table:
     return table
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(records=RECORDS, form=st.sampled_from(["arrow", "parquet"]))
 def test_any_records_come_back_from_their_table(
     run: Here, tmp_path: Path, records: list[dict[str, Any]], form: str

@@ -150,4 +150,6 @@ def test_nothing_is_left_of_an_interrupted_run(tmp_path: Path) -> None:
 def test_an_empty_folder_is_filled(run: Here, tmp_path: Path) -> None:
     (tmp_path / "table").mkdir()
     assert run("cat", PATHS[0], "-o", tmp_path / "table", "--partition-by", "topic").status == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["table"] and offsets_by_folder(tmp_path / "table")
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+    ((folder, (rows,)),) = offsets_by_folder(tmp_path / "table").items()
+    assert (folder, len(rows)) == ("topic=txn", 267)

@@ -11,7 +11,7 @@ from command import Here
 from paths import SEGMENTS
 
 import kafkarec
-from kafkarec.logs import Segment
+from kafkarec import Segment
 
 TXN = SEGMENTS / "txn-0"
 SECRET = (b"QXZKWJ7QPLVW", b"ZQWJXVKP9LGH", b"JWQ8ZXGVKPQL")

@@ -19,8 +19,9 @@ from paths import SEGMENTS
 from s3server import BUCKET, Refusal, Server, running
 
 import kafkarec
+from kafkarec import Segment
 from kafkarec.distributed import summarize
-from kafkarec.logs import Segment, logs_of
+from kafkarec.logs import logs_of
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 GOLDEN_SEGMENTS = [segment for log in logs_of(kafkarec.open(SEGMENTS)) for segment in log.segments]

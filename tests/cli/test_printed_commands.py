@@ -38,7 +38,7 @@ def words_of(line: str, folder: Path) -> list[str]:
 
 def pasted(script: str, folder: Path, shell: str = "bash") -> subprocess.CompletedProcess[bytes]:
     """Runs lines in a shell, without an error."""
-    done = subprocess.run([shell, "-c", script], cwd=folder, capture_output=True, timeout=60, check=False)
+    done = subprocess.run([shell, "-c", script], cwd=folder, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b""), done
     return done
 
@@ -88,7 +88,7 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_of_verify(run: Here, tmp_path: Path, name: str) -> None:
+def test_commands_that_verify_prints(run: Here, tmp_path: Path, name: str) -> None:
     """In the partition folder, in the data folder, beside it, and elsewhere."""
     (tmp_path / "work").mkdir()
     dead = data_folder(tmp_path / "work" / name)
@@ -110,7 +110,7 @@ def test_of_verify(run: Here, tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("options", [(), ("--as-partition",)])
-def test_of_salvage(run: Here, tmp_path: Path, name: str, options: tuple[str, ...]) -> None:
+def test_commands_that_salvage_prints(run: Here, tmp_path: Path, name: str, options: tuple[str, ...]) -> None:
     dead = data_folder(tmp_path / name)
     (tmp_path / "out side").mkdir()
     for number, here in enumerate((dead, dead / "txn-0", tmp_path) if name == "dead" else (dead,)):
@@ -120,19 +120,19 @@ def test_of_salvage(run: Here, tmp_path: Path, name: str, options: tuple[str, ..
 
 
 @pytest.mark.parametrize("verb", ["ls", "txn", "study", "explain", "scan", "cat", "dump"])
-def test_of_other_verbs(run: Here, tmp_path: Path, verb: str) -> None:
+def test_commands_that_other_verbs_print(run: Here, tmp_path: Path, verb: str) -> None:
     dead = data_folder(tmp_path / "a disk")
     flip(dead / "txn-0" / f"{0:020}.log", 900, 0x10)
     for path in (".", "..") if verb in ("ls", "txn", "study") else (".",):
         assert_all_work(run, dead / "txn-0", dead, verb, path)
 
 
-def test_of_diff(run: Here, tmp_path: Path) -> None:
+def test_commands_that_diff_prints(run: Here, tmp_path: Path) -> None:
     dead = data_folder(tmp_path / "a disk")
     assert assert_all_work(run, dead, dead, "diff", "txn-0", str(SEGMENTS / "txn-0")) == 1
 
 
-def test_of_a_missing_segment_that_fsck_found(run: Here, tmp_path: Path) -> None:
+def test_commands_about_a_missing_segment_that_fsck_found(run: Here, tmp_path: Path) -> None:
     found = log(tmp_path / "disk" / "orders-0", [batch(0, 5)], [batch(5, 5)], [batch(10, 5)])
     (tmp_path / "disk" / "lost+found").mkdir()
     (found / f"{5:020}.log").rename(tmp_path / "disk" / "lost+found" / "#123")
@@ -190,7 +190,7 @@ def steps(run: Here, dead: Path, data: Path, out: Path, option: str = "--as-part
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize("topics", [0, 9])
-def test_of_the_serve_plan(
+def test_the_serve_plan_replaces_the_salvaged_partitions_alone(
     run: Here, served: tuple[Path, Path], configured: Path, tmp_path: Path, topics: int, shell: str
 ) -> None:
     """Its lines, pasted with the data folder of a broker; the folders of many partitions are found by a pattern."""

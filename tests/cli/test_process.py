@@ -97,18 +97,18 @@ def test_standard_output_on_a_full_disk_is_status_3(words: str, tmp_path: Path) 
     with open("/dev/full", "wb") as full:
         ran = subprocess.run(
             [*COMMAND, *words.replace("LOG", str(CODECS)).split()],
-            stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path, timeout=60, check=False,
+            stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path, check=False,
         )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard output: no space left on device\n")
 
 
 def test_closed_standard_streams_are_handled() -> None:
     line = f"{sys.executable} -m kafkarec cat {CODECS} >&-"
-    ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
+    ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, check=False)
     assert ran.returncode == 3
     assert ran.stderr == b"kafkarec: standard output is closed\n"
     line = f"{sys.executable} -m kafkarec cat - <&-"
-    ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
+    ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, check=False)
     assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard input is closed\n")
 
 
@@ -116,7 +116,7 @@ def test_with_standard_error_closed_errors_are_discarded(tmp_path: Path) -> None
     path = tmp_path / "x.log"
     path.write_bytes(CODECS.read_bytes() + b"\x81" * 100)
     line = f"{sys.executable} -m kafkarec cat {path} --columns offset 2>&-"
-    ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
+    ran = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, check=False)
     assert ran.returncode == 1
     assert ran.stdout.splitlines() == [b'{"offset":%d}' % offset for offset in range(865)]
 
@@ -150,7 +150,7 @@ def test_without_pyarrow_json_is_printed_and_the_other_formats_name_the_command(
 
     def ran(*words: object) -> tuple[int, int, str]:
         command = [sys.executable, "-c", code, *map(str, words)]
-        done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, check=False)
         return done.returncode, done.stdout.count(b"\n"), done.stderr.decode()
 
     assert ran("cat", CODECS, "-n", 2) == (0, 2, "")

@@ -58,7 +58,7 @@ def on_a_terminal(
             process.send_signal(signal.SIGINT)
             interrupt_at = b""
     os.close(outer)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate()
     return process.returncode, out if output is None else output.read_bytes(), shown
 
 
@@ -279,7 +279,7 @@ def test_after_ctrl_c_the_printed_command_prints_the_rest(tmp_path: Path) -> Non
 def test_ctrl_c_when_all_is_done_leaves_the_status(words: tuple[object, ...], status: int, tmp_path: Path) -> None:
     code = "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
     process = interruptible(*words, env=ENVIRONMENT | with_customization(code, tmp_path))
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     assert process.returncode == status
     assert bool(out) == (status == 0) and b"Interrupt" not in err
 
@@ -364,7 +364,7 @@ def test_a_shell_gets_completions(line: str, offered: list[str]) -> None:
     """Called as bash does by argcomplete's protocol: the line in variables, the answer at descriptor 8."""
     variables = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
     run = f"exec 8>&1 9>/dev/null; exec {shlex.join(COMMAND)} >/dev/null"
-    ran = subprocess.run(["bash", "-c", run], capture_output=True, env=ENVIRONMENT | variables, timeout=60, check=True)
+    ran = subprocess.run(["bash", "-c", run], capture_output=True, env=ENVIRONMENT | variables, check=True)
     assert ran.stdout.decode().splitlines() == offered
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import builders
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkarec
@@ -57,10 +57,10 @@ def test_values_in_each_form(form: str, blob: bytes | None, shown: str) -> None:
 
 
 def test_too_deeply_nested_json_is_shown_as_bytes() -> None:
-    assert "value_base64" in one_value(b"[" * 200_000, "json")
+    nested = b"[" * 200_000
+    assert one_value(nested, "json") == one_value(nested, "base64")
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     blob=st.binary(max_size=20) | st.text(max_size=20).map(str.encode),
     form=st.sampled_from(list(json_lines.FORMS)),

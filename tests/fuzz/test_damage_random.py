@@ -23,7 +23,7 @@ from salvage_runs import FOLDERS, LOGS
 from verify_reports import assert_tiles
 
 import kafkarec
-from kafkarec.logs import Segment
+from kafkarec import Segment
 from kafkarec.ops import verify
 
 SEEDS = range(1000 if LONG else 25)

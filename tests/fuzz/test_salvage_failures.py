@@ -12,7 +12,6 @@ import os
 import random
 import resource
 import shutil
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from salvage_runs import LARGE, WRITING, content, logs, make_source
 from unreadable_files import refuse_listing
 
 import kafkarec
-from kafkarec.ops.salvage import salvage
+from kafkarec import salvage
 from kafkarec.support import durable
 
 UNFINISHED = ".unfinished"
@@ -219,30 +218,3 @@ def test_a_folder_that_cannot_be_listed_is_reported(
     shutil.rmtree(source / "other-1")
     with pytest.raises(OSError, match="cannot be listed: input/output error"):
         salvage(source, tmp_path / "none")
-
-
-def test_a_finished_partition_is_not_repeated(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = tmp_path / "out"
-    copied: list[str] = []
-    real = os.pwrite
-
-    def write(file: int, *more: Any) -> int:
-        path = os.readlink(f"/proc/self/fd/{file}")
-        if path.endswith(f"orders-0/{60:020}.log.part") and not (tmp_path / "mended").exists():
-            while not list(out.glob(f"{UNFINISHED}/other-1.json")) or "states" not in other.read_text():
-                time.sleep(0.01)
-            raise OSError(errno.ENOSPC, "No space left on device")
-        if path.endswith(".log.part"):
-            copied.append(path)
-        return real(file, *more)
-
-    other = out / UNFINISHED / "other-1.json"
-    monkeypatch.setattr(os, "pwrite", write)
-    with pytest.raises(OSError, match="No space left"):
-        salvage(source, out)
-    assert not list(out.rglob("*.part"))
-    (tmp_path / "mended").touch()
-    before = len(copied)
-    report = salvage(source, out)
-    assert copied[before:] and not any("other-1" in path for path in copied[before:])
-    assert [one.batches for one in report.partitions] == [8, 2] and report.partitions[0].lost == [(40, 49)]

@@ -23,7 +23,7 @@ from killed_writer import CALLS, SETTINGS, Disk, batches, check_what_is_left, co
 from long_run import LONG
 
 import kafkarec
-from kafkarec.ops.segment_writer import SegmentWriter
+from kafkarec import SegmentWriter
 
 HARMLESS = ("unlink",)  # a failure here only leaves a file that was to be removed
 

@@ -19,14 +19,8 @@ from jvm_oracle import Oracle
 from random_logs import Maker
 
 import kafkarec
-from kafkarec.ops.compact import (
-    BatchRecords,
-    BatchRetention,
-    BatchRetentionResult,
-    Compacted,
-    SourceBatch,
-    compact,
-)
+from kafkarec import Compacted, compact
+from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult, SourceBatch
 from kafkarec.sidecars import txn_index
 
 # The fields of FilterResult, in the order in which tests/support/jvm/Compaction.java prints them.

@@ -17,7 +17,7 @@ from jvm_oracle import Oracle
 from jvm_reading import read
 
 import kafkarec
-from kafkarec.ops.convert import convert
+from kafkarec import convert
 
 _MAGIC_0 = re.compile(r"^(\S+) -1 -1 -1 0 ", re.MULTILINE)
 """A record without timestamp type: in magic 2 it has CreateTime."""

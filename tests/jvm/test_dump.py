@@ -27,7 +27,7 @@ def test_good_unusual_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> None:
         log.write_bytes(data)
         arguments, options = random_words(maker, len(data))
         kafkas = theirs(kafka, [log], arguments)
-        assert agree(ours([log], **options), kafkas) or kafkas.out_of_memory, f"seed {seed}, {arguments}"
+        assert agree(ours([log], **options), kafkas), f"seed {seed}, {arguments}"
 
 
 def test_indexes_and_snapshots(kafka: Oracle, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_every_golden_buffer_is_dumped_as_a_log(case: golden.Case, kafka: Oracle
     log = tmp_path / f"{STEMS[0]}.log"
     log.write_bytes(case.bytes)
     kafkas = theirs(kafka, [log], ["--print-data-log"])
-    assert agree(ours([log], print_data=True), kafkas) or kafkas.out_of_memory
+    assert agree(ours([log], print_data=True), kafkas)
 
 
 @pytest.mark.parametrize("flag", DECODERS)

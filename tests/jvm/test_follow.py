@@ -58,7 +58,7 @@ def test_follow_prints_the_records_of_the_final_log(kafka: Oracle, broker: Broke
         for tail in tails:
             tail.send_signal(signal.SIGINT)
     for tail in tails:
-        assert (tail.communicate(timeout=20)[1], tail.returncode) == (b"", 130)
+        assert (tail.communicate()[1], tail.returncode) == (b"", 130)
     assert len(list(folder.glob("*.log"))) > 2
     for isolation, path in files.items():
         assert path.read_bytes() == own_process("cat", folder, "--isolation", isolation).out

@@ -21,7 +21,7 @@ from broker import Broker
 from jvm_oracle import Oracle
 
 import kafkarec
-from kafkarec.ops.verify import Report
+from kafkarec import Report
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from plain_logs import batch, log
 from random_logs import Maker
 from salvage_runs import FOLDERS, assert_kafka_loads
 
-from kafkarec.ops.salvage import salvage
+from kafkarec import salvage
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)

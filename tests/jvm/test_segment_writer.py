@@ -16,8 +16,8 @@ from killed_writer import REFUSED, batch, content
 from random_logs import Maker
 
 import kafkarec
-from kafkarec.errors import CorruptRecordError
-from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
+from kafkarec import CorruptRecordError, SegmentWriter
+from kafkarec.ops.segment_writer import AppendRefused
 
 INTERVALS, SIZES = [0, 1, 100, 256, 4096], [800, 1500, 5000, 1 << 20]
 SPANS, INDEX_SIZES = [1000, 3000, 10**12], [24, 36, 40, 100, 10 << 20]

@@ -25,8 +25,8 @@ from paths import SEGMENTS
 from random_logs import Maker
 
 import kafkarec
+from kafkarec import SegmentWriter
 from kafkarec.cli import main
-from kafkarec.ops.segment_writer import SegmentWriter
 
 pytestmark = pytest.mark.slow
 

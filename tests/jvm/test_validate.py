@@ -22,7 +22,7 @@ from validate_comparison import (
 )
 
 import kafkarec
-from kafkarec.ops.validate import validate
+from kafkarec import validate
 
 SMALL = [case for case in golden.vectors() if 0 < len(case.bytes) < 9000 and len(kafkarec.scan(case.bytes))]
 

@@ -21,7 +21,7 @@ from paths import ROOT
 from source_files import loaded
 
 import kafkarec
-from kafkarec.format.control import ControlRecordType
+from kafkarec import ControlRecordType
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import LATEST_CODEC, MAGICS
 from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS, Field

@@ -44,6 +44,8 @@ def test_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     backwards = dict(reversed(files.items()))
     second = wheelhouse_pack.write_wheel(tmp_path / "second.whl", backwards, "a-1.dist-info")
     assert first.read_bytes() == second.read_bytes()
+    with zipfile.ZipFile(first) as archive:
+        assert {each.date_time[:3] for each in archive.infolist()} == {(1980, 1, 1)}, "not the time of the build"
 
 
 def test_fat_wheel_holds_the_package_and_its_trees(fat: Path) -> None:

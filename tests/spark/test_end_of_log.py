@@ -14,7 +14,8 @@ import pytest
 from arrow_values import GOOD, decode, scan
 from damage_reports import nothing_is_shipped, report  # noqa: F401
 from paths import SEGMENTS
-from source_rows import Read, log_folder, read, repeated
+from source_rows import log_folder, read, repeated
+from stream_engine import Query
 
 import kafkarec
 from spark_udfs import decoding, function_options, functions, schema, udtf
@@ -154,29 +155,34 @@ def test_offsets_that_end_before_it_are_complete(
 
 
 @pytest.mark.parametrize("left", [3, 40, 77])
-def test_read_committed_tells_it_behind_an_open_transaction(tmp_path: Path, left: int) -> None:
+def test_read_committed_reports_a_cut_behind_an_open_transaction(tmp_path: Path, left: int) -> None:
     """The cut marker leaves its transaction open, so reading stops far before the cut."""
     markers = [each for each in kafkarec.scan(TXN[1]) if each["is_control"]]
     cut = max(markers, key=lambda each: each["position"])["position"] + left
-    log_folder(tmp_path / "txn-0", (0, TXN[0]), (30, TXN[1][:cut]))
+    folder = log_folder(tmp_path / "txn-0", (0, TXN[0]), (30, TXN[1][:cut]))
     given = {"isolationLevel": "read_committed", "mode": "PERMISSIVE", "endOfLog": "strict"} | CORRUPT
-    job = Read(tmp_path, **given)
-    (damage,) = damage_of(job.rows)
+    (damage,) = damage_of(read(tmp_path, **given))
     assert (damage["position"], damage["length"]) == (cut - left, left)
     assert damage["lost_from"] == 292, "the last offset of the log, not that of the last record that is returned"
-    stable = min(split.uncommitted.last_stable_offset for split in job.splits)
+    stable = kafkarec.open(folder).last_stable_offset
     assert stable < 292
     assert not damage_of(read(tmp_path, endingOffsets=json.dumps({"txn": {"0": stable - 1}}), **given))
     with pytest.raises(kafkarec.CorruptRecordError, match="ends in mid-batch"):
         read(tmp_path, **given | {"mode": "FAILFAST"})
 
 
-def test_a_stream_takes_the_tail_only() -> None:
+def test_a_stream_waits_for_the_rest_of_its_log_and_refuses_strict(tmp_path: Path) -> None:
+    log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
+    query = Query(tmp_path, endOfLog="tail")
+    query.run()
+    assert len(query.rows["orders", 0]) == OFFSET
     with pytest.raises(ValueError, match="endOfLog=strict is for read, not for stream: a stream reads whole batches"):
-        options.parse({"endoflog": "STRICT"}, "stream")
-    assert options.parse({"endoflog": "tail"}, "stream").endOfLog == "tail"
+        Query(tmp_path, endOfLog="STRICT").run()
+
+
+def test_another_end_of_log_is_refused() -> None:
     with pytest.raises(ValueError, match="must be one of tail, strict"):
-        options.parse({"endOfLog": "lenient"}, "read")
+        read(SEGMENTS, endOfLog="lenient")
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------

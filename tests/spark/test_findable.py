@@ -60,7 +60,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(program: str, *arguments: object) -> str:
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-P", "-c", program, *map(str, arguments)]
-    completed = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)
+    completed = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert completed.returncode == 0, completed.stderr
     return completed.stdout
 

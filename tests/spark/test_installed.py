@@ -130,7 +130,6 @@ def test_lookup_of_data_sources_never_fails(tmp_path: Path, spoil: str | None, n
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
         cwd=tmp_path,
     )
     assert completed.stdout.splitlines() == [names, "[]"], completed.stderr

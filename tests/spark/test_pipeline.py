@@ -25,7 +25,7 @@ def run(fat: Path, python: str, folder: Path) -> str:
     """As `make pipeline` runs it; returns what it printed."""
     words = ("--py-files", str(fat), str(PIPELINE), str(folder / "tables"))
     submit, env = command(python, "local[2]", quick_conf(python), *words), environment(folder, python)
-    done = subprocess.run(submit, cwd=folder, env=env, capture_output=True, text=True, timeout=500, check=False)
+    done = subprocess.run(submit, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -18,9 +18,9 @@ class Session:
 
     def __init__(self, overwrites: str, refusal: str | None) -> None:
         self.registered: list[type] = []
-        self.refusal = refusal
+        self.overwrites, self.refusal = overwrites, refusal
         self.sparkContext = SimpleNamespace(defaultParallelism=6)
-        self.conf = SimpleNamespace(get=lambda name, default: overwrites)
+        self.conf = SimpleNamespace(get=lambda name, default: self.overwrites)
         self.dataSource = SimpleNamespace(register=self._register)
 
     def _register(self, source: type) -> None:
@@ -36,11 +36,12 @@ def register(session: Session, name: str) -> str | None:
     return registration._register_source(made, name)
 
 
-def test_the_class_follows_the_sessions_setting() -> None:
-    session = Session("dynamic", None)
-    assert register(session, "one") is None and register(session, "one") is None
-    (source,) = session.registered
-    assert issubclass(source, KafkarecDataSource) and (source.overwrites, source.cores) == ("dynamic", 6)
+def test_the_source_is_registered_again_only_if_the_sessions_setting_has_changed() -> None:
+    session = Session("static", None)
+    for session.overwrites in ("static", "static", "dynamic", "dynamic"):
+        assert register(session, "one") is None
+    assert all(issubclass(source, KafkarecDataSource) for source in session.registered)
+    assert [(source.overwrites, source.cores) for source in session.registered] == [("static", 6), ("dynamic", 6)]
 
 
 def test_an_installed_source_that_stays_is_used() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from stream_broker import CODECS, Broker
 from stream_engine import Query, Reads
 
@@ -386,7 +387,7 @@ def query_options(draw: st.DrawFn) -> dict[str, str]:
 
 
 @given(st.data(), query_options())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 def test_random_growth_limits_and_restarts(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, options: dict[str, str]
 ) -> None:

@@ -240,13 +240,19 @@ def test_partitions_that_are_not_chosen_keep_their_offsets(source: Path, out: Pa
     assert values(out) == ALL
 
 
-def test_overwrite_and_errorifexists(source: Path, out: Path) -> None:
+def test_errorifexists_refuses_a_table(source: Path, out: Path) -> None:
     write(source, out, mode="errorifexists")
+    before = files(out)
     with pytest.raises(ValueError, match="is a table already; mode 'append' adds what it lacks"):
         write(source, out, mode="errorifexists")
+    assert files(out) == before
+
+
+def test_overwrite_replaces_the_table(source: Path, out: Path) -> None:
+    write(source, out)
     before = files(out)
     write(source, out, mode="overwrite", assign={"t": [0]}, partition_by="date")
-    assert values(out) == [] or {row["topic"] for row in rows(out)} == {"t"}
+    assert values(out) == ALL[:3]
     assert not set(before) & set(files(out)) and not (out / "topic=t").exists()
     assert write(source, out, mode="overwrite").offsets == {"t": {0: [0, 3], 1: [0, 1]}}
     assert values(out) == ALL

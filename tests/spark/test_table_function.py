@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from arrow_values import GOOD
 from builders import flipped
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import BinaryType, BooleanType, StringType
 from pyspark.sql.udtf import AnalyzeArgument
 
@@ -56,12 +57,16 @@ def test_damage_has_its_position() -> None:
         list(udtf.record_tuples(value, function_options.FunctionOptions()))
 
 
-def test_null_has_no_rows_and_the_handler_is_pickled_by_reference() -> None:
+def test_null_has_no_rows_and_other_values_have_those_of_kafka_decode() -> None:
     handler = udtf.KafkaExplode()
     assert list(handler.eval(None)) == []
-    assert len(list(handler.eval(bytearray(GOOD), "PERMISSIVE"))) == 5
-    assert pickle.loads(pickle.dumps(udtf.KafkaExplode)) is udtf.KafkaExplode
-    assert udtf.table_function().func is udtf.KafkaExplode
+    found = [dict(zip(NAMES, row, strict=True)) for row in handler.eval(bytearray(GOOD), "PERMISSIVE")]
+    assert found == rows_of_kafka_decode(GOOD, function_options.make(mode="PERMISSIVE")) and len(found) == 5
+
+
+def test_the_handler_is_sent_to_workers_by_reference() -> None:
+    sent = CloudPickleSerializer().dumps(udtf.table_function().func)
+    assert pickle.loads(sent) is udtf.KafkaExplode and len(sent) < 200
 
 
 def argument(value: Any, kind: Any, constant: bool = True) -> AnalyzeArgument:

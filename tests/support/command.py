@@ -82,7 +82,6 @@ def own_process(*argv: object, stdin: bytes = b"", file: Any = None, modules: Pa
         [*COMMAND, *map(str, argv)],
         capture_output=True,
         env=ENVIRONMENT | first,
-        timeout=60,
         check=False,
         **given,
         **kwargs,

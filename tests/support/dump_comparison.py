@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jvm_oracle import Oracle
 from random_logs import Maker
 
-from kafkarec.errors import KafkaRecordError
+from kafkarec import KafkaRecordError
 from kafkarec.ops.dump import DumpOptions, decoders, dump
 from kafkarec.sources.files import LocalFile
 
@@ -28,8 +28,6 @@ class DumpResult:
     status: int
     out: str
     err: tuple[str, ...]
-    out_of_memory: bool = field(default=False, compare=False)
-    """The JVM allocated as much as a length field says before it read the bytes, and failed for lack of memory."""
 
 
 def ours(files: Sequence[object], *flags: str, **options: Any) -> DumpResult:
@@ -49,13 +47,14 @@ def ours(files: Sequence[object], *flags: str, **options: Any) -> DumpResult:
 def theirs(kafka: Oracle, files: Sequence[object], words: Sequence[str]) -> DumpResult:
     answer = kafka.ask("dump", "--files", ",".join(map(str, files)), *words)
     lines = answer.err.split(_DIED)[0].splitlines()
-    return DumpResult(answer.status, answer.out, tuple(lines), "java.lang.OutOfMemoryError" in answer.err)
+    return DumpResult(answer.status, answer.out, tuple(lines))
 
 
 def agree(our: DumpResult, kafkas: DumpResult, *, index: bool = False) -> bool:
-    """Whether our output is Kafka's. Where its tool ends with an exception, ours has the whole lines before that; of an
-    index maybe more of them, as Kafka's tool reads the log to its end for each entry. At a cut message of magic 0 or 1,
-    for which the decoder of an internal topic prints Java's exception as its text, ours ends."""
+    """Whether our output is Kafka's. Where its tool ends with an exception, also for lack of memory for what a length
+    field says, ours has the whole lines before that; of an index maybe more of them, as Kafka's tool reads the log to
+    its end for each entry. At a cut message of magic 0 or 1, for which the decoder of an internal topic prints Java's
+    exception as its text, ours ends."""
     if kafkas.status == 0 and our.status == 1:
         rest = kafkas.out.removeprefix(our.out)
         return kafkas.out.startswith(our.out) and _CUT_MESSAGE.search(rest.partition("\n")[0]) is not None

@@ -15,8 +15,14 @@ from typing import Any
 import builders
 
 import kafkarec
-from kafkarec.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError, UnsupportedMagicError
-from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
+from kafkarec import (
+    CorruptRecordError,
+    InvalidRecordError,
+    SegmentWriter,
+    UnsupportedCompressionError,
+    UnsupportedMagicError,
+)
+from kafkarec.ops.segment_writer import AppendRefused
 
 SETTINGS: dict[str, Any] = {
     "segment_bytes": 1300,

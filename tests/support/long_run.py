@@ -16,6 +16,11 @@ def fewer(count: int, core: int) -> int:
     return core if CORE else count
 
 
+def examples(usual: int) -> int:
+    """Return how many examples a slow property test makes, of which a long run makes 20 times as many as usual."""
+    return usual * 20 if LONG else fewer(usual, usual // 7)
+
+
 MINUTES = pytest.mark.skipif(
     not (LONG or os.environ.get("CI")),
     reason="minutes of Spark applications, so that `make test` stays short; CI=1 or KAFKAREC_LONG=1 runs them",

@@ -71,7 +71,6 @@ def ask(asked: list[dict[str, Any]]) -> list[list[str]]:
             capture_output=True,
             text=True,
             check=True,
-            timeout=300,
         )
     return [line.split(" ") for line in done.stdout.splitlines()]
 

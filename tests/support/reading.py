@@ -19,12 +19,12 @@ from typing import Any
 import pyarrow as pa
 
 import kafkarec
+from kafkarec import BatchTable
 from kafkarec._core import Decoder, PassResult, Source
 from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.passes import as_columns, batch_table, read_at_once, read_chunks
 from kafkarec.read.walk import BytesSegment
 from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
-from kafkarec.tables.records import BatchTable
 
 RECORD_FIELDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence")
 DEFAULT_COLUMNS = RECORD_FIELDS[:-1]

@@ -17,7 +17,7 @@ from paths import SEGMENTS
 from plain_logs import batch, log
 
 import kafkarec
-from kafkarec.ops.salvage import salvage
+from kafkarec import salvage
 
 LARGE = b"a value of some length " * 40
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkarec.format.control import CLASSES, ControlRecord, ControlRecordType
+from kafkarec import ControlRecordType
+from kafkarec.format.control import CLASSES, ControlRecord
 
 
 def control(kind: str, *fields: object) -> ControlRecord:

@@ -12,8 +12,7 @@ import builders
 from builders import CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND, NOW, TRANSACTIONAL
 
 import kafkarec
-from kafkarec import codecs
-from kafkarec.ops.validate import validate
+from kafkarec import codecs, validate
 
 NO_LIMIT = 2**63 - 1
 # Kafka's exception -> kafkarec's reasons for the same

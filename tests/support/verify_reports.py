@@ -6,8 +6,8 @@ from pathlib import Path
 
 import builders
 
+from kafkarec import Report
 from kafkarec.ops import verify
-from kafkarec.ops.verify import Report
 
 
 def assert_tiles(report: Report) -> None:

@@ -94,4 +94,4 @@ def settings(root: Path | None, environ: dict[str, str] | None = None, **options
     chosen = {"PATH": os.environ.get("PATH", "")} | (environ or {})
     if root is not None:
         chosen["KAFKAREC_CACHE"] = str(root)
-    return {"capture_output": True, "text": True, "check": False, "env": chosen, "timeout": 60} | options
+    return {"capture_output": True, "text": True, "check": False, "env": chosen} | options

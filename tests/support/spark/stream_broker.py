@@ -10,8 +10,8 @@ import log_cleaning
 from stream_engine import Row
 
 import kafkarec
-from kafkarec import SegmentWriter
-from kafkarec.format.control import ControlRecordType, EndTxnMarker
+from kafkarec import ControlRecordType, SegmentWriter
+from kafkarec.format.control import EndTxnMarker
 
 CODECS = ("none", "gzip", "lz4", "zstd", "snappy")
 

@@ -12,8 +12,9 @@ import pytest
 from builders import NOW
 
 import kafkarec
+from kafkarec import compact
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.ops.compact import cleaned, compact
+from kafkarec.ops.compact import cleaned
 
 DAY = 86_400_000
 

@@ -11,7 +11,8 @@ import pytest
 from builders import NOW
 
 import kafkarec
-from kafkarec.ops.compact import cleaned, compact, log_state
+from kafkarec import compact
+from kafkarec.ops.compact import cleaned, log_state
 
 
 def data(key: bytes, base: int, producer: int | None, value: bytes = bytes(20_000)) -> bytes:
@@ -66,7 +67,7 @@ def test_the_last_committed_record_of_each_key_stays() -> None:
 
 @pytest.mark.usefixtures("most")
 @pytest.mark.parametrize("most", [4 << 20], indirect=True)
-def test_memory_while_a_transaction_hangs() -> None:
+def test_memory_is_limited_while_a_transaction_hangs() -> None:
     log = b"".join(data(b"%d" % base + bytes(20_000), base, 1 if base == 5 else None, b"") for base in range(2500))
     cleaning = cleaned(log, now=NOW)
     tracemalloc.start()

@@ -12,8 +12,8 @@ import golden
 import pytest
 
 import kafkarec
-from kafkarec import codecs
-from kafkarec.ops.convert import LossError, convert, converted
+from kafkarec import LossError, codecs, convert
+from kafkarec.ops.convert import converted
 
 
 def test_sources_of_every_kind_give_the_same_result(tmp_path: Path) -> None:

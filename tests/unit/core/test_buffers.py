@@ -73,7 +73,10 @@ def of(count: int, key: bytes | None = None, value: bytes | None = None, headers
 def test_the_buffers_of_a_small_input_in_memory_are_parts_of_one_page(
     names: list[str], parts: int, row: int, values: int
 ) -> None:
-    """Each begins at a multiple of 64 bytes and has the slack; together they take no more than the page."""
+    """Each begins at a multiple of 64 bytes and has the slack; together they take no more than the page.
+
+    parts: of the page; row: bytes of these columns for each row; values: buffers that may become as long as the input.
+    """
     for count in (1, 2, 30, 300):
         data = of(count, b"k", b"v" * 3)
         columns = kafkarec.decode(data, columns=names)

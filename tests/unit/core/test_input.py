@@ -16,8 +16,7 @@ from allocations import Preads
 from fake_file import FakeFile, read
 
 import kafkarec
-from kafkarec import _core
-from kafkarec.tables.records import BatchTable
+from kafkarec import BatchTable, _core
 
 pytestmark = pytest.mark.core
 

@@ -7,7 +7,7 @@ import subprocesses
 
 pytestmark = pytest.mark.core
 
-PROGRAM = """
+GUARDED = """
 import ctypes, mmap, builders, kafkarec, oracle
 libc = ctypes.CDLL(None, use_errno=True)
 area = mmap.mmap(-1, 3 * mmap.PAGESIZE)
@@ -22,6 +22,8 @@ def read(data):
         found = None
     wanted = oracle.decode(data)
     assert found == (None if wanted.error else [record["value"] for record in wanted.records])
+"""
+RECORDS = """
 # a record of length 0 whose fields would be as long as they can: 1 + 10 + 4 * 5 bytes, none of them its own
 far = b"\\0" + b"\\x80" * 9 + b"\\1" + b"\\x80" * 4 + b"\\1" + b"\\xc7\\x81\\x80\\x80\\0" * 2 + b"\\x80" * 4 + b"\\0"
 assert len(far) == 31
@@ -62,9 +64,9 @@ for codec, frame in [*frames, ("zstd", builders.zstd_frame(raw))]:
 
 
 def test_the_fast_path_reads_31_bytes_ahead_and_no_more() -> None:
-    subprocesses.run(PROGRAM)
+    subprocesses.run(GUARDED + RECORDS)
 
 
 def test_codecs_by_pointer_read_no_byte_after_their_payload() -> None:
     """Blocks longer than the payload, and frames cut at every byte."""
-    subprocesses.run(PROGRAM.partition("# a record of length 0")[0] + COMPRESSED)
+    subprocesses.run(GUARDED + COMPRESSED)

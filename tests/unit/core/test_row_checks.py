@@ -25,7 +25,7 @@ def good(base_offset: int, count: int = 3, **fields: Any) -> bytes:
     return builders.good_batch(count, base_offset=base_offset, **fields)
 
 
-def test_adjacent_batches() -> None:
+def test_batches_are_adjacent_if_their_bytes_offsets_and_epochs_follow() -> None:
     assert rows_of(FIRST).are_adjacent() and rows_of(FIRST, good(5), good(8)).are_adjacent()
 
 

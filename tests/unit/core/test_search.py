@@ -18,9 +18,8 @@ from builders import raw_varint, zigzag
 from fake_file import FakeFile
 from long_run import LONG
 
-from kafkarec import codecs
+from kafkarec import BatchTable, codecs
 from kafkarec._core import Decoder, Source
-from kafkarec.tables.records import BatchTable
 
 pytestmark = pytest.mark.core
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from plain_logs import batch, exchange, flip, log
 
 import kafkarec
+from kafkarec import stamp
 from kafkarec.ops.diff import Difference, compare
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.state import epoch_history
 from kafkarec.state.epoch_history import EpochHistory, truncation
-from kafkarec.write.stamping import stamp
 
 
 def spans(extents: Iterable[object]) -> list[tuple[int, int, str]]:

@@ -12,7 +12,7 @@ from command import Here
 from dump_comparison import ours
 from paths import SEGMENTS
 
-from kafkarec.errors import CorruptRecordError
+from kafkarec import CorruptRecordError
 from kafkarec.ops.dump import DumpOptions, dump
 from kafkarec.sources.files import FileObject, LocalFile
 

@@ -15,9 +15,8 @@ import pytest
 from paths import VECTORS
 
 import kafkarec
-from kafkarec.errors import InvalidRecordError, LimitExceededError
+from kafkarec import ControlRecordType, InvalidRecordError, LimitExceededError
 from kafkarec.format import control
-from kafkarec.format.control import ControlRecordType
 
 pytestmark = [pytest.mark.core, pytest.mark.python]
 

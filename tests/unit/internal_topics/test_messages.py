@@ -12,6 +12,7 @@ import pytest
 import subprocesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import examples
 from message_samples import write_key, write_value
 
 import kafkarec
@@ -41,7 +42,7 @@ def test_what_is_written_is_read(topic: internal_topics.Topic, kind: Any, versio
         assert decoded.value is not None and same(decoded.value, sample.value_fields)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(seed=st.integers(0, 2**32), at=st.integers(0, len(KINDS) - 1))
 def test_spoiled_bytes_are_read_or_refused(seed: int, at: int) -> None:
     """Only KafkaRecordErrors are raised; undecoded bytes have a reason; everything can be printed in Kafka's text."""

@@ -11,10 +11,9 @@ from hurt_markers import FOLDERS
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event, write_index, write_log
 
 import kafkarec
-from kafkarec.damage import UndecidedTransaction
+from kafkarec import RecordColumns, UndecidedTransaction
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.sidecars import producer_snapshot
-from kafkarec.tables.records import RecordColumns
 
 NOTHING = "no file shows whether it ended in the damage, or how"
 

@@ -94,18 +94,18 @@ for codec in {codecs!r}:
 
 
 @pytest.mark.parametrize("field", CRAFTED)
-def test_crafted_lengths_of_magic_2(field: str) -> None:
+def test_crafted_lengths_of_magic_2_take_no_memory(field: str) -> None:
     run_table(CRAFTED[field], ["none", "gzip", "zstd"])
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("field", LEGACY)
-def test_crafted_lengths_of_magic_0_and_1(field: str, magic: int) -> None:
+def test_crafted_lengths_of_magic_0_and_1_take_no_memory(field: str, magic: int) -> None:
     run_table(LEGACY[field], ["gzip", "snappy", "lz4"] if "codec" in LEGACY[field] else ["none"], magic)
 
 
 @pytest.mark.parametrize("field", STREAMS)
-def test_crafted_sizes_inside_the_codecs(field: str) -> None:
+def test_crafted_sizes_inside_the_codecs_take_no_memory(field: str) -> None:
     run_table(STREAMS[field], ["none"])
 
 

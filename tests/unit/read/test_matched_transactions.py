@@ -13,8 +13,8 @@ import pytest
 from reading import FileInMemory
 
 import kafkarec
+from kafkarec import InvalidRecordError
 from kafkarec._core import Producers
-from kafkarec.errors import InvalidRecordError
 from kafkarec.format import control
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read import isolation

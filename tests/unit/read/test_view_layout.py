@@ -90,7 +90,7 @@ def test_golden_files(options: dict[str, Any]) -> None:
     assert_viewed_as_copied(bad, **{**options, "errors": "skip"})
 
 
-def test_the_types() -> None:
+def test_keys_and_values_have_the_arrow_type_binary_view() -> None:
     columns = viewed(encoded(), columns=["key", "value", "headers", "compression", "file"])
     assert [field.type for field in columns.schema] == [
         "binary_view",

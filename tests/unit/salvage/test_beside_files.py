@@ -9,8 +9,7 @@ import pytest
 from builders import flipped
 from plain_logs import batch, exchange, flip, log
 
-from kafkarec.ops.salvage import SalvageReport, salvage
-from kafkarec.ops.verify import verify
+from kafkarec import SalvageReport, salvage, verify
 
 BASES = (0, 20, 40, 60)
 SEGMENTS = [[batch(base + at, 10) for at in (0, 10)] for base in BASES]

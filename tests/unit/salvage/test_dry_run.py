@@ -15,7 +15,7 @@ from random_transactions import choices, random_log
 from salvage_runs import FOLDERS
 from witness_folders import LOSSES
 
-from kafkarec.ops.salvage import SalvageReport, salvage
+from kafkarec import SalvageReport, salvage
 
 
 def said(report: SalvageReport) -> dict[str, Any]:

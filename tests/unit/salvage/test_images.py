@@ -14,7 +14,7 @@ from plain_logs import batch
 from salvage_runs import LOGS
 
 import kafkarec
-from kafkarec.ops.salvage import SalvageReport, salvage
+from kafkarec import SalvageReport, salvage
 
 _BLOCK = 4096
 

@@ -16,7 +16,7 @@ from verify_reports import data_folder, good, made, verified
 from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, small
 
 import kafkarec
-from kafkarec.ops.salvage import salvage
+from kafkarec import salvage
 from kafkarec.sidecars import leader_epochs, producer_snapshot
 
 

@@ -13,7 +13,7 @@ from salvage_runs import FOLDERS
 from verify_reports import verified
 
 import kafkarec
-from kafkarec.ops.salvage import SalvageReport, salvage
+from kafkarec import SalvageReport, salvage
 
 _COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 _PRODUCER = {"producer_id": 7, "producer_epoch": 3}

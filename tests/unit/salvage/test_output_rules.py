@@ -15,7 +15,8 @@ from plain_logs import batch
 from salvage_runs import content, leave_unfinished, make_source
 
 import kafkarec
-from kafkarec.ops.salvage import Refused, salvage
+from kafkarec import salvage
+from kafkarec.ops.salvage import Refused
 
 
 @pytest.fixture

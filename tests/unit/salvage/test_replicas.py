@@ -16,7 +16,7 @@ from plain_logs import batch, log
 from salvage_runs import FOLDERS, copied, set_aside
 
 import kafkarec
-from kafkarec.ops.salvage import salvage
+from kafkarec import salvage
 from kafkarec.sources.files import LocalFile
 
 

@@ -16,7 +16,7 @@ from paths import SEGMENTS
 from plain_logs import batch, log
 from salvage_runs import content, killed_before, leave_unfinished, make_source
 
-from kafkarec.ops.salvage import salvage
+from kafkarec import salvage
 
 NAME, UNFINISHED = f"{0:020}.log", ".unfinished"
 
@@ -86,6 +86,17 @@ def test_a_finished_file_that_is_not_as_it_was_written_is_made_again(
         assert result(out) == expected, calls
         shutil.rmtree(out)
     assert spoiled > 10
+
+
+def test_a_finished_partition_is_not_repeated(tmp_path: Path) -> None:
+    source, out = make_source(tmp_path / "data"), tmp_path / "out"
+    killed_before("salvage.json", source, out)
+    removed, kept = out / "orders-0" / f"{60:020}.log", sorted((out / "other-1").iterdir())
+    before = [path.stat().st_ino for path in kept]
+    removed.unlink()
+    report = salvage(source, out)
+    assert removed.exists() and [path.stat().st_ino for path in kept] == before, "a repeated file is a new one"
+    assert [one.batches for one in report.partitions] == [8, 2] and report.partitions[0].lost == [(40, 49)]
 
 
 def test_each_finished_file(source: Path, tmp_path: Path) -> None:

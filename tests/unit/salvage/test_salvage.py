@@ -18,7 +18,8 @@ from plain_logs import batch, log
 from salvage_runs import FOLDERS, copied, set_aside
 
 import kafkarec
-from kafkarec.ops.salvage import Refused, salvage
+from kafkarec import salvage
+from kafkarec.ops.salvage import Refused
 
 # verify's findings in a log with missing batches. An epoch may be damaged, as no checksum covers it; a
 # marker may be among the lost batches.

@@ -14,7 +14,7 @@ from plain_logs import batch, log
 from salvage_runs import killed_before
 
 import kafkarec
-from kafkarec.ops.salvage import salvage
+from kafkarec import salvage
 
 METADATA = SEGMENTS / "__cluster_metadata-0"
 NAME = "00000000000000000000-0000000000.checkpoint"

@@ -14,8 +14,8 @@ from random_transactions import produced, random_log
 from salvage_runs import assert_kafka_loads
 
 import kafkarec
+from kafkarec import salvage
 from kafkarec.cli import main
-from kafkarec.ops.salvage import salvage
 
 
 def marker(base: int) -> bytes:

@@ -9,7 +9,8 @@ import pytest
 from plain_logs import batch, log
 from salvage_runs import content
 
-from kafkarec.ops.salvage import Refused, salvage
+from kafkarec import salvage
+from kafkarec.ops.salvage import Refused
 from kafkarec.sidecars import partition_metadata
 
 ONE, TWO = (partition_metadata.topic_id_of(UUID(int=number)) for number in (7, 8))

@@ -15,9 +15,7 @@ from unreadable_files import SPOILS, dangling_link, pipe, refused
 from witness_folders import golden, name_of
 
 import kafkarec
-from kafkarec import _core
-from kafkarec.ops.salvage import salvage
-from kafkarec.ops.verify import verify
+from kafkarec import _core, salvage, verify
 
 BASES = (0, 20, 40)
 SEGMENTS = [b"".join(batch(base + at, 10) for at in (0, 10)) for base in BASES]

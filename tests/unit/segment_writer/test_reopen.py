@@ -14,8 +14,7 @@ from paths import SEGMENTS
 from plain_logs import flip
 
 import kafkarec
-from kafkarec.errors import CorruptRecordError
-from kafkarec.ops.segment_writer import SegmentWriter
+from kafkarec import CorruptRecordError, SegmentWriter
 from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.sources import folders
 

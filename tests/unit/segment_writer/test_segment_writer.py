@@ -21,7 +21,8 @@ from killed_writer import GOOD, OPEN, REFUSED, batch, content
 from salvage_runs import run_in_child
 
 import kafkarec
-from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
+from kafkarec import SegmentWriter
+from kafkarec.ops.segment_writer import AppendRefused
 from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
 
 WEEK = 7 * 24 * 60 * 60 * 1000

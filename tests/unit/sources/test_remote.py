@@ -17,15 +17,10 @@ from paths import SEGMENTS
 from s3server import BUCKET, Refusal, Server, running, without_aws, without_s3fs
 
 import kafkarec
+from kafkarec import RemoteError
 from kafkarec.sources import remote
 from kafkarec.sources.files import FolderEntry
-from kafkarec.sources.remote_errors import (
-    RemoteError,
-    RemoteNotFoundError,
-    RemotePermissionError,
-    display_url,
-    remote_error,
-)
+from kafkarec.sources.remote_errors import RemoteNotFoundError, RemotePermissionError, display_url, remote_error
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 SEGMENT = "txn-0/00000000000000000030.log"

@@ -66,6 +66,7 @@ def test_what_formats_0_and_1_lose_is_in_each_row() -> None:
     losses = {one.candidate.format: one.losses for one in report.outcomes}
     lost = {"headers": 840, "records_with_headers": 820, "producer_ids": 25, "leader_epochs": 25}
     assert losses == {"0": lost | {"timestamps": 865}, "1": lost, "2": {}, "3": {}}
+    assert list(losses["0"]) == [*list(lost)[:2], "timestamps", *list(lost)[2:]], "they are printed in this order"
     assert report.not_tried == [NotTried(name, "zstd", f"format {name} has no zstd") for name in "01"]
     markers = study(SEGMENTS / "txn-0", formats=[1], codecs=["none"], batch_sizes=[None])
     assert markers.outcomes[0].losses["control_batches"] == 26

@@ -15,9 +15,9 @@ import pytest
 from builders import flipped
 
 import kafkarec
-from kafkarec import study
+from kafkarec import NothingToTry, study
 from kafkarec.distributed import sample_shares
-from kafkarec.ops.study import CODECS, Candidate, NothingToTry, codec_and_level
+from kafkarec.ops.study import CODECS, Candidate, codec_and_level
 
 FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
 

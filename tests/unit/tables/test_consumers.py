@@ -1,4 +1,4 @@
-"""polars and DuckDB import the columns in an interpreter without pyarrow."""
+"""polars and DuckDB import the columns in an interpreter without pyarrow; what needs it says so."""
 
 from __future__ import annotations
 
@@ -39,18 +39,19 @@ assert duckdb.sql("select count(*) from batches").fetchall() == [(len(batches),)
 assert duckdb.sql("select count(*) from columns").fetchall() == [(len(columns),)]
 """,
     "pandas by pyarrow is refused with advice": """
-try:
-    columns.to_arrow()
-except ImportError as error:
-    assert "pyarrow" in str(error) and "pip install" in str(error), error
-else:
-    raise SystemExit("to_arrow worked without pyarrow")
+for call in (columns.to_arrow, columns.to_pandas):
+    try:
+        call()
+    except ImportError as error:
+        assert "pyarrow" in str(error) and "pip install" in str(error), error
+    else:
+        raise SystemExit(f"{call} worked without pyarrow")
 """,
 }
 
 
 @pytest.mark.parametrize("name", CONSUMERS)
-def test_without_pyarrow(name: str) -> None:
+def test_columns_without_pyarrow(name: str) -> None:
     subprocesses.run(SETUP + CONSUMERS[name] + "\nassert 'pyarrow' not in sys.modules\n")
 
 

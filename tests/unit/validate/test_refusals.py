@@ -12,8 +12,8 @@ import pytest
 from builders import CODECS, CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
 
 import kafkarec
-from kafkarec import codecs
-from kafkarec.ops.validate import RecordError, validate
+from kafkarec import codecs, validate
+from kafkarec.ops.validate import RecordError
 
 pytestmark = pytest.mark.core
 

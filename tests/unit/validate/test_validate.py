@@ -12,8 +12,8 @@ from builders import CODECS, NOW
 from validate_comparison import uncompressed
 
 import kafkarec
-from kafkarec.ops.validate import RecordValidationStats, ValidatedRecords, validate
-from kafkarec.write.stamping import stamp
+from kafkarec import ValidatedRecords, stamp, validate
+from kafkarec.ops.validate import RecordValidationStats
 
 pytestmark = pytest.mark.core
 

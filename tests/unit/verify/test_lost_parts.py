@@ -26,7 +26,7 @@ from command import own_process
 from plain_logs import flip
 from verify_reports import add_checkpoint, kinds, verified
 
-from kafkarec.ops.salvage import salvage
+from kafkarec import salvage
 
 Change = Callable[[Path], Any]
 

@@ -14,8 +14,8 @@ from paths import SEGMENTS
 from verify_reports import assert_tiles, kinds
 
 import kafkarec
+from kafkarec import Report
 from kafkarec.ops import verify
-from kafkarec.ops.verify import Report
 
 FOLDERS = sorted(path for path in SEGMENTS.iterdir() if path.name != "metadata-root")
 

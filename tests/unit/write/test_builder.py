@@ -10,11 +10,10 @@ import pytest
 from validate_comparison import uncompressed
 
 import kafkarec
+from kafkarec import RecordBatchBuilder, TimestampType
 from kafkarec._writer import forget_options
 from kafkarec.codecs.codec_errors import MissingCodec
-from kafkarec.format.enums import TimestampType
 from kafkarec.write import builder as builder_module
-from kafkarec.write.builder import RecordBatchBuilder
 from kafkarec.write.encoding import record_input_of
 from kafkarec.write.fields import BatchHeader
 

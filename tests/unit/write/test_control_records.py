@@ -8,9 +8,9 @@ import pytest
 import typed_control
 
 import kafkarec
+from kafkarec import ControlRecordType, RecordBatchBuilder
 from kafkarec.format.control import (
     ControlRecord,
-    ControlRecordType,
     Endpoint,
     EndTxnMarker,
     KRaftVersionFeature,
@@ -18,7 +18,6 @@ from kafkarec.format.control import (
     LeaderChangeRecord,
     LeaderChangeVoter,
 )
-from kafkarec.write.builder import RecordBatchBuilder
 
 pytestmark = [pytest.mark.core, pytest.mark.python]
 

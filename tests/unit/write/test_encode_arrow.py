@@ -160,10 +160,10 @@ def test_texts_of_polars_and_duckdb() -> None:
 # ---- columns of batch fields
 
 
-def test_log_append_times_by_columns() -> None:
+def test_each_log_append_time_of_a_column_begins_a_batch() -> None:
     table = pa.table({"value": ["a", "b", "c"], "timestamp": [50, 50, 60], "timestamp_type": [1, 1, 1]})
-    result = kafkarec.scan(kafkarec.encode(table))
-    assert (result.column("record_count"), result.column("timestamp_type")) == ([2, 1], [1, 1])
+    batches = kafkarec.batches(kafkarec.encode(table))
+    assert [(one.record_count, one.timestamp_type, one.max_timestamp) for one in batches] == [(2, 1, 50), (1, 1, 60)]
 
 
 # ---- columns that decode left out

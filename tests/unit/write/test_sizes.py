@@ -8,8 +8,8 @@ import pytest
 import typed_control
 
 import kafkarec
-from kafkarec.write.builder import RecordBatchBuilder
-from kafkarec.write.sizes import ESTIMATOR, CompressionRatioEstimator, estimate_size
+from kafkarec import RecordBatchBuilder, estimate_size
+from kafkarec.write.sizes import ESTIMATOR, CompressionRatioEstimator
 
 pytestmark = pytest.mark.core
 

@@ -9,8 +9,7 @@ import golden
 import pytest
 
 import kafkarec
-from kafkarec.write.builder import RecordBatchBuilder
-from kafkarec.write.stamping import stamp
+from kafkarec import RecordBatchBuilder, stamp
 
 pytestmark = pytest.mark.core
 

@@ -13,10 +13,9 @@ import typed_control
 from compact_filter import filter_to
 
 import kafkarec
-from kafkarec.format.control import ControlRecord, ControlRecordType, UnknownControlRecord
+from kafkarec import ControlRecordType, RecordBatchBuilder, stamp
+from kafkarec.format.control import ControlRecord, UnknownControlRecord
 from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult, SourceBatch
-from kafkarec.write.builder import RecordBatchBuilder
-from kafkarec.write.stamping import stamp
 
 ATTEMPTS: list[dict[str, Any]] = json.loads((golden.VECTORS / "writer-refusals.json").read_text())["attempts"]
 
